@@ -1,0 +1,3 @@
+//! Benchmarks of whole programs.
+
+fn main() {}

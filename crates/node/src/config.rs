@@ -1,0 +1,117 @@
+//! What a node is told: plain values, already checked by whoever read the file.
+
+use std::{net::SocketAddr, time::Duration};
+
+use balance::Policy;
+
+/// Everything a node is configured with. Replaced whole, never in part.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The node's name, for people.
+    pub name: String,
+    /// The cluster's secret: keys the affinity tokens. At least 32 bytes.
+    pub secret: Vec<u8>,
+    /// Where the node listens. A listener's place in this list is its index.
+    pub listeners: Vec<Listener>,
+    /// The server pools.
+    pub pools: Vec<Pool>,
+    /// Where requests go; the first match wins.
+    pub routes: Vec<Route>,
+    /// What bounds the node's memory and work.
+    pub limits: Limits,
+    /// How long the node waits for others.
+    pub timers: Timers,
+}
+
+/// A UDP socket's address, and the name it goes by in Via and Record-Route.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// The address to bind.
+    pub address: SocketAddr,
+    /// `host` or `host:port` as others reach it.
+    pub advertise: String,
+}
+
+/// Servers that can stand in for each other, and how calls are placed on them.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    /// The name that routes use.
+    pub name: String,
+    /// How a server is chosen.
+    pub policy: Policy,
+    /// Cost of a transaction by method; every other method costs 1.
+    pub costs: Vec<(String, f64)>,
+    /// The servers.
+    pub servers: Vec<PoolServer>,
+    /// How servers are probed; none: they are judged by live traffic alone.
+    pub probe: Option<Probe>,
+    /// A server that comes (back) works up to its full share in this time.
+    pub slow_start: Duration,
+    /// An INVITE that got no answer for this long goes to another server.
+    pub answer_timeout: Duration,
+}
+
+/// One server of a pool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PoolServer {
+    /// Where it listens.
+    pub address: SocketAddr,
+    /// Its share relative to the others.
+    pub capacity: f64,
+}
+
+/// OPTIONS probes of a pool's servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Time between two probes of one server.
+    pub interval: Duration,
+    /// A probe without an answer for this long has failed.
+    pub timeout: Duration,
+    /// Failures in a row after which a server is down.
+    pub fall: u32,
+    /// Successes in a row after which it is up again.
+    pub rise: u32,
+}
+
+/// A rule that sends requests to a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// Methods it applies to; empty: all.
+    pub methods: Vec<String>,
+    /// Hosts of the Request-URI it applies to; empty: all.
+    pub hosts: Vec<String>,
+    /// The pool's name.
+    pub to: String,
+}
+
+/// Bounds; each has a counter and a defined answer when reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Sessions a node holds, open and expired. Full: the oldest expired one goes; none left: 503.
+    /// Fixed when the node starts.
+    pub sessions: usize,
+    /// Transactions a node holds open. Full: 503. Fixed when the node starts.
+    pub transactions: usize,
+    /// INVITEs kept until their first answer, so that they can be sent elsewhere. Full: not kept.
+    /// Fixed when the node starts.
+    pub retained_requests: usize,
+    /// Bytes of a message. Longer: 513.
+    pub message_bytes: usize,
+    /// Header fields of a message. More: 400.
+    pub headers: usize,
+    /// Messages that wait for another worker. Full: dropped.
+    pub handover_queue: usize,
+}
+
+/// Durations that RFC 3261 or the operator sets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timers {
+    /// RFC 3261 §17.1.1.1: the round-trip estimate; 64*T1 bounds a transaction and an expired session.
+    pub t1: Duration,
+    /// RFC 3261 §16.6 step 11: how long an INVITE may ring.
+    pub timer_c: Duration,
+    /// The longest a call is counted without a sign of life, when nothing better is known.
+    pub call_max: Duration,
+    /// How long a stopping node waits for its open transactions.
+    pub drain: Duration,
+}

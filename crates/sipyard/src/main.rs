@@ -1,0 +1,3 @@
+//! The `sipyard` command.
+
+fn main() {}
