@@ -1,0 +1,324 @@
+//! Rewriting a message: what is taken out and what is put in, applied as copies of slices.
+
+use std::{io::Write, net::SocketAddr, ops::Range};
+
+use crate::{
+    HeaderName, Message, NameAddr, Span, Via,
+    header::Field,
+    text::{offset, write_number},
+    values::{FieldValues, Fields, Value},
+    via::ip,
+};
+
+/// Changes to one message. Reused from message to message, it doesn't allocate in the long run.
+///
+/// All positions are those in the message as it came. Edits at the same position are put out in the order they were
+/// made, but for `push_*`: what is pushed later stands higher.
+#[derive(Debug, Default)]
+pub struct Edits {
+    /// In ascending position.
+    edits: Vec<Edit>,
+    /// The text that edits put in.
+    text: Vec<u8>,
+    /// The Request-URI that has been set, as a range of `text`.
+    request_uri: Option<Range<usize>>,
+    routes_popped: usize,
+    last_route_removed: bool,
+}
+
+#[derive(Debug)]
+struct Edit {
+    at: usize,
+    /// How many bytes are taken out there.
+    removed: usize,
+    /// What is put in for them, as a range of `Edits::text`.
+    text: Range<usize>,
+}
+
+impl Edits {
+    /// Forgets all edits.
+    pub fn clear(&mut self) {
+        self.edits.clear();
+        self.text.clear();
+        self.request_uri = None;
+        self.routes_popped = 0;
+        self.last_route_removed = false;
+    }
+
+    /// Puts in what `write` appends.
+    pub fn insert(&mut self, at: usize, write: impl FnOnce(&mut Vec<u8>)) {
+        self.replace(Span { start: at, end: at }, write);
+    }
+
+    /// Puts what `write` appends in the place of the span.
+    pub fn replace(&mut self, span: Span, write: impl FnOnce(&mut Vec<u8>)) {
+        let index = self.edits.partition_point(|edit| edit.at <= span.start);
+        self.add(index, span, write);
+    }
+
+    /// Takes the span out. Spans may overlap.
+    pub fn remove(&mut self, span: Span) {
+        self.replace(span, |_| ());
+    }
+
+    /// Appends the message with all edits done to `out`, and forgets the edits.
+    pub fn apply(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        out.reserve(bytes.len() + self.text.len());
+        let mut done = 0;
+        for edit in &self.edits {
+            if edit.at > done {
+                out.extend_from_slice(&bytes[done..edit.at]);
+            }
+            out.extend_from_slice(&self.text[edit.text.clone()]);
+            done = done.max(edit.at + edit.removed);
+        }
+        out.extend_from_slice(&bytes[done..]);
+        self.clear();
+    }
+
+    /// Puts a Via with the value that `write` appends above all others.
+    pub fn push_via(&mut self, message: &Message<'_>, write: impl FnOnce(&mut Vec<u8>)) {
+        self.push_line(above(message, HeaderName::Via), "Via", write);
+    }
+
+    /// Takes the topmost Via value out, and its whole field when it has no other.
+    pub fn pop_via(&mut self, message: &Message<'_>) {
+        if let Some(field) = message.field(HeaderName::Via) {
+            self.remove_first::<Via<'_>>(message, field, 1);
+        }
+    }
+
+    /// Notes on the topmost Via where the request came from: received when sent-by differs from it (RFC 3261 §18.2.1),
+    /// received and rport when rport is asked for (RFC 3581 §4). Values that the sender gave itself are overwritten.
+    pub fn set_received(&mut self, message: &Message<'_>, from: SocketAddr) {
+        if let Ok(via) = message.top_via() {
+            let edits = received(&via, message.bytes(), from);
+            for edit in edits.into_iter().flatten() {
+                self.replace(edit.span, |out| edit.write(out));
+            }
+        }
+    }
+
+    /// Puts a Record-Route with the value that `write` appends above all others.
+    pub fn push_record_route(&mut self, message: &Message<'_>, write: impl FnOnce(&mut Vec<u8>)) {
+        let at = match message.field(HeaderName::RecordRoute) {
+            Some(field) => usize::from(field.line),
+            None => above(message, HeaderName::Via),
+        };
+        self.push_line(at, "Record-Route", write);
+    }
+
+    /// Takes the topmost `count` Route values that are left out, and each field whose last value goes.
+    pub fn pop_routes(&mut self, message: &Message<'_>, count: usize) {
+        self.routes_popped += count;
+        self.remove_routes(message);
+    }
+
+    /// Takes the last Route value out, and its field when it was the only value left in it.
+    pub fn remove_last_route(&mut self, message: &Message<'_>) {
+        self.last_route_removed = true;
+        self.remove_routes(message);
+    }
+
+    /// Adds a Route with this URI below all others.
+    pub fn push_last_route(&mut self, message: &Message<'_>, uri: &[u8]) {
+        let at = match Fields::new(message, HeaderName::Route).last() {
+            Some(field) => message.line_span(field).end,
+            None => above(message, HeaderName::MaxForwards),
+        };
+        self.insert(at, |out| {
+            out.extend_from_slice(b"Route: <");
+            out.extend_from_slice(uri);
+            out.extend_from_slice(b">\r\n");
+        });
+    }
+
+    /// Sets the Request-URI; the last one set counts.
+    pub fn set_request_uri(&mut self, message: &Message<'_>, uri: &[u8]) {
+        let Some(old) = message.request_uri() else {
+            return;
+        };
+        let range = self.text.len()..self.text.len() + uri.len();
+        let at = offset(message.bytes(), old);
+        match self.request_uri.replace(range.clone()) {
+            Some(earlier) => {
+                self.text.extend_from_slice(uri);
+                let edit = self
+                    .edits
+                    .iter_mut()
+                    .find(|edit| edit.text == earlier && edit.at == at);
+                edit.expect("it was set there").text = range;
+            }
+            None => self.replace(message.span_of(old), |out| out.extend_from_slice(uri)),
+        }
+    }
+
+    /// Sets Max-Forwards, or adds it.
+    pub fn set_max_forwards(&mut self, message: &Message<'_>, hops: u32) {
+        match message.header(HeaderName::MaxForwards) {
+            Some(value) => self.replace(message.span_of(value), |out| write_number(out, hops)),
+            None => self.push_line(above(message, HeaderName::Via), "Max-Forwards", |out| {
+                write_number(out, hops)
+            }),
+        }
+    }
+
+    /// Undoes what a strict router did that sent the request here (RFC 3261 §16.4): the last Route value becomes the Request-URI.
+    pub fn undo_strict_route(&mut self, message: &Message<'_>) {
+        if let Some(Ok(last)) = message.routes().last() {
+            self.set_request_uri(message, last.uri);
+            self.remove_last_route(message);
+        }
+    }
+
+    /// Prepares the request for a next hop that is a strict router (RFC 3261 §16.6, step 6): the Request-URI as set so far
+    /// becomes the last Route value, and the first that is left, `next_hop`, becomes the Request-URI.
+    pub fn redo_strict_route(&mut self, message: &Message<'_>, next_hop: &NameAddr<'_>) {
+        let Some(target) = message.request_uri() else {
+            return;
+        };
+        let target = match self.request_uri.clone() {
+            Some(range) => self.text[range].to_vec(),
+            None => target.to_vec(),
+        };
+        self.push_last_route(message, &target);
+        self.set_request_uri(message, next_hop.uri);
+        self.pop_routes(message, 1);
+    }
+
+    fn add(&mut self, index: usize, span: Span, write: impl FnOnce(&mut Vec<u8>)) {
+        let start = self.text.len();
+        write(&mut self.text);
+        let edit = Edit {
+            at: span.start,
+            removed: span.end - span.start,
+            text: start..self.text.len(),
+        };
+        self.edits.insert(index, edit);
+    }
+
+    /// Puts a header field before all that is put in at the same position.
+    fn push_line(&mut self, at: usize, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
+        let index = self.edits.partition_point(|edit| edit.at < at);
+        self.add(index, Span { start: at, end: at }, |out| {
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(b": ");
+            write(out);
+            out.extend_from_slice(b"\r\n");
+        });
+    }
+
+    /// Takes out all Route values that are to go. What is out already may be taken out again.
+    fn remove_routes(&mut self, message: &Message<'_>) {
+        let total = message.routes().take_while(Result::is_ok).count();
+        let keep_end = total - usize::from(self.last_route_removed && total > 0);
+        let mut seen = 0;
+        for field in Fields::new(message, HeaderName::Route) {
+            let count = FieldValues::<NameAddr<'_>>::new(message, field)
+                .take_while(Result::is_ok)
+                .count();
+            let first = self.routes_popped.saturating_sub(seen).min(count);
+            let end = keep_end.saturating_sub(seen).min(count);
+            seen += count;
+            if first >= end {
+                self.remove(message.line_span(field));
+                continue;
+            }
+            self.remove_first::<NameAddr<'_>>(message, field, first);
+            if end < count {
+                self.remove_from(message, field, end);
+            }
+        }
+    }
+
+    /// Takes out the first `count` values of a field, and the field when no value is left.
+    fn remove_first<'a, V: Value<'a>>(
+        &mut self,
+        message: &Message<'a>,
+        field: Field,
+        count: usize,
+    ) {
+        let start = usize::from(field.value);
+        match FieldValues::<V>::new(message, field).nth(count) {
+            Some(Ok(value)) => self.remove(Span {
+                start,
+                end: value.span().start,
+            }),
+            Some(Err(_)) | None => self.remove(message.line_span(field)),
+        }
+    }
+
+    /// Takes out the values of a Route field from the `index`th on, which is not its first.
+    fn remove_from(&mut self, message: &Message<'_>, field: Field, index: usize) {
+        if let Some(Ok(last)) = FieldValues::<NameAddr<'_>>::new(message, field).nth(index - 1) {
+            self.remove(Span {
+                start: last.span.end,
+                end: usize::from(field.end),
+            });
+        }
+    }
+}
+
+/// Where a field goes that is to stand above those of this name, or above all.
+fn above(message: &Message<'_>, name: HeaderName) -> usize {
+    message
+        .field(name)
+        .map_or(message.headers_start(), |field| usize::from(field.line))
+}
+
+/// A parameter of the topmost Via that is to be written, and what it takes the place of.
+pub(crate) struct ViaEdit {
+    pub(crate) span: Span,
+    param: ViaParam,
+}
+
+enum ViaParam {
+    Received(SocketAddr),
+    ReceivedValue(SocketAddr),
+    Rport(u16),
+}
+
+impl ViaEdit {
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        let result = match self.param {
+            ViaParam::Received(from) => write!(out, ";received={}", from.ip().to_canonical()),
+            ViaParam::ReceivedValue(from) => write!(out, "{}", from.ip().to_canonical()),
+            ViaParam::Rport(port) => write!(out, "rport={port}"),
+        };
+        result.expect("a Vec takes all");
+    }
+}
+
+/// What [`Edits::set_received`] does, in ascending position.
+pub(crate) fn received(via: &Via<'_>, bytes: &[u8], from: SocketAddr) -> [Option<ViaEdit>; 2] {
+    let needed = via.rport.is_some() || ip(via.host) != Some(from.ip().to_canonical());
+    let received = match via.received {
+        Some(value) => {
+            let start = offset(bytes, value);
+            let span = Span {
+                start,
+                end: start + value.len(),
+            };
+            Some(ViaEdit {
+                span,
+                param: ViaParam::ReceivedValue(from),
+            })
+        }
+        None if needed => {
+            let end = via.span.end;
+            Some(ViaEdit {
+                span: Span { start: end, end },
+                param: ViaParam::Received(from),
+            })
+        }
+        None => None,
+    };
+    let rport = via.rport_span.map(|span| ViaEdit {
+        span,
+        param: ViaParam::Rport(from.port()),
+    });
+    match (&received, &rport) {
+        (Some(one), Some(other)) if one.span.start < other.span.start => [received, rport],
+        _ => [rport, received],
+    }
+}

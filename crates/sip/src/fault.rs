@@ -1,0 +1,145 @@
+//! What can be wrong with a message: with an answer, or with none.
+
+use std::fmt;
+
+/// Why bytes are not a message that could be answered. They are dropped in silence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ParseError {
+    /// Nothing but line ends: a keep-alive (RFC 5626 §3.5.1), or nothing at all.
+    KeepAlive,
+    /// More than [`MESSAGE_BYTES_MAX`](crate::MESSAGE_BYTES_MAX) bytes.
+    TooLong,
+    /// The first line is neither a request line nor a status line.
+    NotSip,
+    /// A status line without a status code from 100 to 699.
+    BadStatus,
+    /// The empty line that ends the headers is missing.
+    Truncated,
+    /// More header fields than the caller allows.
+    TooManyHeaders,
+}
+
+impl ParseError {
+    /// Every variant, in the order of declaration, so that `error as usize` is its index.
+    pub const ALL: [Self; 6] = [
+        Self::KeepAlive,
+        Self::TooLong,
+        Self::NotSip,
+        Self::BadStatus,
+        Self::Truncated,
+        Self::TooManyHeaders,
+    ];
+
+    /// A short label for counters.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::KeepAlive => "keep_alive",
+            Self::TooLong => "too_long",
+            Self::NotSip => "not_sip",
+            Self::BadStatus => "bad_status",
+            Self::Truncated => "truncated",
+            Self::TooManyHeaders => "too_many_headers",
+        }
+    }
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::KeepAlive => "nothing but line ends",
+            Self::TooLong => "more bytes than a message may have",
+            Self::NotSip => "no SIP start line",
+            Self::BadStatus => "no status code from 100 to 699",
+            Self::Truncated => "no empty line after the headers",
+            Self::TooManyHeaders => "too many header fields",
+        })
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+/// What is wrong with a message whose sender can be told. A request with a fault is answered with
+/// [`status`](Self::status) and [`reason`](Self::reason), a response with one is dropped.
+///
+/// A fault of a header means that it is malformed, missing, or there more often than it may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The request line has white space too many, or a method that is no token.
+    StartLine,
+    /// The protocol's version is not 2.0.
+    Version,
+    /// A header field has no name or no colon.
+    HeaderField,
+    /// The Request-URI is malformed.
+    RequestUri,
+    /// The Request-URI's scheme is none of sip, sips and tel.
+    UriScheme,
+    /// Via.
+    Via,
+    /// From.
+    From,
+    /// To.
+    To,
+    /// Call-ID.
+    CallId,
+    /// CSeq.
+    CSeq,
+    /// CSeq's method is not the request's.
+    CSeqMethod,
+    /// Max-Forwards, which is at most 255.
+    MaxForwards,
+    /// Route.
+    Route,
+    /// Record-Route.
+    RecordRoute,
+    /// Contact.
+    Contact,
+    /// Content-Length.
+    ContentLength,
+    /// The body is shorter than Content-Length says.
+    Body,
+}
+
+impl Fault {
+    /// The status code of the answer.
+    pub const fn status(self) -> u16 {
+        match self {
+            Self::Version => 505,
+            Self::UriScheme => 416,
+            _ => 400,
+        }
+    }
+
+    /// The reason phrase of the answer.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::StartLine => "Bad Request-Line",
+            Self::Version => "Version Not Supported",
+            Self::HeaderField => "Bad Header Field",
+            Self::RequestUri => "Bad Request-URI",
+            Self::UriScheme => "Unsupported URI Scheme",
+            Self::Via => "Bad Via",
+            Self::From => "Bad From",
+            Self::To => "Bad To",
+            Self::CallId => "Bad Call-ID",
+            Self::CSeq => "Bad CSeq",
+            Self::CSeqMethod => "CSeq Method Mismatch",
+            Self::MaxForwards => "Bad Max-Forwards",
+            Self::Route => "Bad Route",
+            Self::RecordRoute => "Bad Record-Route",
+            Self::Contact => "Bad Contact",
+            Self::ContentLength => "Bad Content-Length",
+            Self::Body => "Body Shorter Than Content-Length",
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.reason())
+    }
+}
+
+impl std::error::Error for Fault {}

@@ -1,0 +1,396 @@
+//! A message as a borrowed view.
+
+use memchr::memchr;
+
+use crate::{
+    Fault, HeaderName, Method, NameAddr, ParseError, StartLine, Via,
+    header::{Field, read_line},
+    text::{Span, digits, is_lws, number, offset, skip_lws, trim},
+    values::{Fields, Values},
+};
+
+/// A message has at most this many bytes: what a datagram can carry.
+pub const MESSAGE_BYTES_MAX: usize = u16::MAX as usize;
+
+/// A request or a response that refers to the bytes it was found in.
+///
+/// [`parse`](Self::parse) keeps where the headers are and reads none of their values. Lines may end with a bare
+/// line feed: such messages are understood, and forwarded with their line ends as they came.
+#[derive(Clone, Debug)]
+pub struct Message<'a> {
+    bytes: &'a [u8],
+    start_line: StartLine<'a>,
+    /// What is wrong with the start line or a header field as such.
+    pub(crate) fault: Option<Fault>,
+    /// The first field of each known header, valid if the header's bit is set in `present`.
+    first: [Field; HeaderName::ALL.len()],
+    present: u32,
+    repeated: u32,
+    /// Where the first header field begins.
+    headers_start: u16,
+    body_start: u16,
+}
+
+/// A CSeq header's value (RFC 3261 §20.16).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CSeq<'a> {
+    /// The sequence number.
+    pub number: u32,
+    /// The method.
+    pub method: Method<'a>,
+}
+
+impl<'a> Message<'a> {
+    /// Finds the start line, the headers and the body of a datagram's message, which may have `headers_max` header fields.
+    ///
+    /// Line ends before the start line (RFC 3261 §7.5) and bytes beyond Content-Length (RFC 3261 §18.3) are no part of the message.
+    ///
+    /// # Errors
+    /// Why the bytes are no message that could be answered.
+    pub fn parse(bytes: &'a [u8], headers_max: usize) -> Result<Self, ParseError> {
+        let leading = bytes
+            .iter()
+            .take_while(|byte| matches!(byte, b'\r' | b'\n'))
+            .count();
+        let bytes = &bytes[leading..];
+        if bytes.is_empty() {
+            return Err(ParseError::KeepAlive);
+        }
+        if bytes.len() > MESSAGE_BYTES_MAX {
+            return Err(ParseError::TooLong);
+        }
+        let line_feed = memchr(b'\n', bytes).ok_or(ParseError::NotSip)?;
+        let line = &bytes[..line_feed];
+        let (start_line, fault) = StartLine::parse(line.strip_suffix(b"\r").unwrap_or(line))?;
+        let mut message = Self {
+            bytes,
+            start_line,
+            fault,
+            first: [Field::default(); HeaderName::ALL.len()],
+            present: 0,
+            repeated: 0,
+            headers_start: (line_feed + 1) as u16,
+            body_start: 0,
+        };
+        message.find_headers(headers_max)?;
+        message.cut_body();
+        Ok(message)
+    }
+
+    fn find_headers(&mut self, headers_max: usize) -> Result<(), ParseError> {
+        let mut at = usize::from(self.headers_start);
+        for _ in 0..=headers_max {
+            if let Some(length) = empty_line(&self.bytes[at..]) {
+                self.body_start = (at + length) as u16;
+                return Ok(());
+            }
+            let line = read_line(self.bytes, at).ok_or(ParseError::Truncated)?;
+            if let Some(name) = line.known {
+                let bit = 1 << name as u32;
+                self.repeated |= self.present & bit;
+                if self.present & bit == 0 {
+                    self.first[name as usize] = line.field;
+                }
+                self.present |= bit;
+            }
+            if !line.named {
+                self.fault = self.fault.or(Some(Fault::HeaderField));
+            }
+            at = line.next;
+        }
+        Err(ParseError::TooManyHeaders)
+    }
+
+    fn cut_body(&mut self) {
+        let length = self.header(HeaderName::ContentLength).and_then(number);
+        if let Some(length) = length.and_then(|length| usize::try_from(length).ok())
+            && length < self.body().len()
+        {
+            self.bytes = &self.bytes[..usize::from(self.body_start) + length];
+        }
+    }
+
+    /// The message's bytes.
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The start line.
+    pub const fn start_line(&self) -> StartLine<'a> {
+        self.start_line
+    }
+
+    /// Whether the message is a request.
+    pub const fn is_request(&self) -> bool {
+        matches!(self.start_line, StartLine::Request { .. })
+    }
+
+    /// A request's method.
+    pub const fn method(&self) -> Option<Method<'a>> {
+        match self.start_line {
+            StartLine::Request { method, .. } => Some(method),
+            StartLine::Response { .. } => None,
+        }
+    }
+
+    /// A request's Request-URI.
+    pub const fn request_uri(&self) -> Option<&'a [u8]> {
+        match self.start_line {
+            StartLine::Request { uri, .. } => Some(uri),
+            StartLine::Response { .. } => None,
+        }
+    }
+
+    /// A response's status code.
+    pub const fn status(&self) -> Option<u16> {
+        match self.start_line {
+            StartLine::Request { .. } => None,
+            StartLine::Response { status, .. } => Some(status),
+        }
+    }
+
+    /// The body; empty when there is none.
+    pub fn body(&self) -> &'a [u8] {
+        &self.bytes[usize::from(self.body_start)..]
+    }
+
+    /// The value of the header's first field, without white space around it. Line folds within are left in.
+    pub fn header(&self, name: HeaderName) -> Option<&'a [u8]> {
+        self.field(name).map(|field| self.value(field))
+    }
+
+    /// The values of the header's fields, one each, topmost first.
+    pub fn header_values(&self, name: HeaderName) -> impl Iterator<Item = &'a [u8]> {
+        Fields::new(self, name).map(|field| self.value(field))
+    }
+
+    /// All header fields, known or not, as they come: name and value.
+    pub fn headers(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
+        let mut at = usize::from(self.headers_start);
+        std::iter::from_fn(move || {
+            if at >= self.headers_end() {
+                return None;
+            }
+            let line = read_line(self.bytes, at)?;
+            let name = &self.bytes[at..usize::from(line.field.value)];
+            let name = &name[..memchr(b':', name).filter(|_| line.named).unwrap_or(0)];
+            at = line.next;
+            Some((trim(name), self.value(line.field)))
+        })
+    }
+
+    /// The Call-ID.
+    ///
+    /// # Errors
+    /// There is not exactly one, or it is empty or has white space in it.
+    pub fn call_id(&self) -> Result<&'a [u8], Fault> {
+        let call_id = self.value(self.only(HeaderName::CallId, Fault::CallId)?);
+        if call_id.is_empty() || call_id.iter().any(|&byte| is_lws(byte)) {
+            return Err(Fault::CallId);
+        }
+        Ok(call_id)
+    }
+
+    /// The CSeq.
+    ///
+    /// # Errors
+    /// There is not exactly one, or it is no 32-bit number and a method.
+    pub fn cseq(&self) -> Result<CSeq<'a>, Fault> {
+        let value = self.value(self.only(HeaderName::CSeq, Fault::CSeq)?);
+        let (number, rest) = digits(value);
+        let method = trim(rest);
+        if method.is_empty() || method.len() == rest.len() {
+            return Err(Fault::CSeq);
+        }
+        Ok(CSeq {
+            number: number.ok_or(Fault::CSeq)?,
+            method: Method::from_bytes(method),
+        })
+    }
+
+    /// The topmost Via value.
+    ///
+    /// # Errors
+    /// There is none, or it is malformed.
+    pub fn top_via(&self) -> Result<Via<'a>, Fault> {
+        let field = self.field(HeaderName::Via).ok_or(Fault::Via)?;
+        let bytes = &self.bytes[..usize::from(field.end)];
+        Via::read(bytes, usize::from(field.value))
+            .map(|(via, _)| via)
+            .map_err(|_| Fault::Via)
+    }
+
+    /// All Via values, topmost first, up to the first malformed one.
+    pub fn vias(&self) -> impl Iterator<Item = Result<Via<'a>, Fault>> {
+        Values::new(self, HeaderName::Via, Fault::Via)
+    }
+
+    /// The From tag.
+    ///
+    /// # Errors
+    /// There is not exactly one From, or it is malformed.
+    pub fn from_tag(&self) -> Result<Option<&'a [u8]>, Fault> {
+        self.name_addr(HeaderName::From, Fault::From)
+            .map(|from| from.tag)
+    }
+
+    /// The To tag.
+    ///
+    /// # Errors
+    /// There is not exactly one To, or it is malformed.
+    pub fn to_tag(&self) -> Result<Option<&'a [u8]>, Fault> {
+        self.name_addr(HeaderName::To, Fault::To).map(|to| to.tag)
+    }
+
+    /// The From.
+    ///
+    /// # Errors
+    /// There is not exactly one, or it is malformed.
+    pub fn from(&self) -> Result<NameAddr<'a>, Fault> {
+        self.name_addr(HeaderName::From, Fault::From)
+    }
+
+    /// The To.
+    ///
+    /// # Errors
+    /// There is not exactly one, or it is malformed.
+    pub fn to(&self) -> Result<NameAddr<'a>, Fault> {
+        self.name_addr(HeaderName::To, Fault::To)
+    }
+
+    /// Max-Forwards, if there is one.
+    ///
+    /// # Errors
+    /// It is no number up to 255 (RFC 3261 §20.22), or there are several.
+    pub fn max_forwards(&self) -> Result<Option<u32>, Fault> {
+        match self.field(HeaderName::MaxForwards) {
+            None => Ok(None),
+            Some(_) if self.is_repeated(HeaderName::MaxForwards) => Err(Fault::MaxForwards),
+            Some(field) => number(self.value(field))
+                .filter(|&hops| hops <= 255)
+                .map(Some)
+                .ok_or(Fault::MaxForwards),
+        }
+    }
+
+    /// All Route values, topmost first, up to the first malformed one.
+    pub fn routes(&self) -> impl Iterator<Item = Result<NameAddr<'a>, Fault>> {
+        Values::new(self, HeaderName::Route, Fault::Route)
+    }
+
+    /// All Record-Route values, topmost first, up to the first malformed one.
+    pub fn record_routes(&self) -> impl Iterator<Item = Result<NameAddr<'a>, Fault>> {
+        Values::new(self, HeaderName::RecordRoute, Fault::RecordRoute)
+    }
+
+    /// All Contact values, up to the first malformed one.
+    pub fn contacts(&self) -> impl Iterator<Item = Result<NameAddr<'a>, Fault>> {
+        Values::new(self, HeaderName::Contact, Fault::Contact)
+    }
+
+    /// Expires, in seconds (RFC 3261 §20.19).
+    pub fn expires(&self) -> Option<u32> {
+        self.seconds(HeaderName::Expires)
+    }
+
+    /// Session-Expires, in seconds (RFC 4028 §4).
+    pub fn session_expires(&self) -> Option<u32> {
+        self.seconds(HeaderName::SessionExpires)
+    }
+
+    /// Retry-After, in seconds (RFC 3261 §20.33).
+    pub fn retry_after(&self) -> Option<u32> {
+        self.seconds(HeaderName::RetryAfter)
+    }
+
+    /// The Call-ID of the dialog that Replaces (RFC 3891), Join (RFC 3911) or Target-Dialog (RFC 4538) names.
+    pub fn dialog_named(&self) -> Option<&'a [u8]> {
+        let names = [
+            HeaderName::Replaces,
+            HeaderName::Join,
+            HeaderName::TargetDialog,
+        ];
+        let value = names.into_iter().find_map(|name| self.header(name))?;
+        let call_id = &value[..memchr(b';', value).unwrap_or(value.len())];
+        Some(trim(call_id)).filter(|call_id| !call_id.is_empty())
+    }
+
+    /// Where a slice of [`bytes`](Self::bytes) is in them.
+    pub fn span_of(&self, part: &[u8]) -> Span {
+        let start = offset(self.bytes, part);
+        Span {
+            start,
+            end: start + part.len(),
+        }
+    }
+
+    pub(crate) fn field(&self, name: HeaderName) -> Option<Field> {
+        (self.present & 1 << name as u32 != 0).then(|| self.first[name as usize])
+    }
+
+    pub(crate) const fn is_repeated(&self, name: HeaderName) -> bool {
+        self.repeated & 1 << name as u32 != 0
+    }
+
+    pub(crate) fn value(&self, field: Field) -> &'a [u8] {
+        &self.bytes[usize::from(field.value)..usize::from(field.end)]
+    }
+
+    /// The field with its continuation lines and their ends.
+    pub(crate) fn line_span(&self, field: Field) -> Span {
+        let mut end = usize::from(field.end);
+        loop {
+            end += memchr(b'\n', &self.bytes[end..]).map_or(self.bytes.len() - end, |at| at + 1);
+            if !matches!(self.bytes.get(end), Some(b' ' | b'\t')) {
+                return Span {
+                    start: usize::from(field.line),
+                    end,
+                };
+            }
+        }
+    }
+
+    pub(crate) const fn headers_start(&self) -> usize {
+        self.headers_start as usize
+    }
+
+    /// Where the empty line behind the headers begins.
+    pub(crate) fn headers_end(&self) -> usize {
+        let end = usize::from(self.body_start) - 1;
+        if self.bytes[end - 1] == b'\r' {
+            end - 1
+        } else {
+            end
+        }
+    }
+
+    /// The header's field, which must be the only one.
+    pub(crate) fn only(&self, name: HeaderName, fault: Fault) -> Result<Field, Fault> {
+        self.field(name)
+            .filter(|_| !self.is_repeated(name))
+            .ok_or(fault)
+    }
+
+    fn name_addr(&self, name: HeaderName, fault: Fault) -> Result<NameAddr<'a>, Fault> {
+        let field = self.only(name, fault)?;
+        let bytes = &self.bytes[..usize::from(field.end)];
+        match NameAddr::read(bytes, usize::from(field.value)) {
+            Ok((value, stop)) if stop == bytes.len() => Ok(value),
+            _ => Err(fault),
+        }
+    }
+
+    fn seconds(&self, name: HeaderName) -> Option<u32> {
+        let (number, rest) = digits(self.header(name)?);
+        number.filter(|_| matches!(rest.get(skip_lws(rest, 0)), None | Some(b';' | b'(')))
+    }
+}
+
+/// The length of the empty line that the bytes begin with, if they do.
+fn empty_line(bytes: &[u8]) -> Option<usize> {
+    match bytes {
+        [b'\n', ..] => Some(1),
+        [b'\r', b'\n', ..] => Some(2),
+        _ => None,
+    }
+}

@@ -1,0 +1,85 @@
+//! The first line of a message.
+
+use memchr::{memchr, memrchr};
+
+use crate::{Fault, Method, ParseError, text::number};
+
+/// A request line or a status line (RFC 3261 §7.1, §7.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartLine<'a> {
+    /// A request.
+    Request {
+        /// The method.
+        method: Method<'a>,
+        /// The Request-URI.
+        uri: &'a [u8],
+    },
+    /// A response.
+    Response {
+        /// The status code, 100 to 699.
+        status: u16,
+        /// The reason phrase; may be empty.
+        reason: &'a [u8],
+    },
+}
+
+impl<'a> StartLine<'a> {
+    /// Reads a line that has lost its line end, and says what is wrong with it though it can be answered.
+    pub(crate) fn parse(line: &'a [u8]) -> Result<(Self, Option<Fault>), ParseError> {
+        if is_version(line) {
+            Self::parse_status_line(line)
+        } else {
+            Self::parse_request_line(line)
+        }
+    }
+
+    fn parse_request_line(line: &'a [u8]) -> Result<(Self, Option<Fault>), ParseError> {
+        let trimmed = line.trim_ascii_end();
+        let first = memchr(b' ', trimmed).ok_or(ParseError::NotSip)?;
+        let last = memrchr(b' ', trimmed).ok_or(ParseError::NotSip)?;
+        let version = &trimmed[last + 1..];
+        if first == 0 || !is_version(version) {
+            return Err(ParseError::NotSip);
+        }
+        let method = Method::from_bytes(&trimmed[..first]);
+        let uri = trimmed.get(first + 1..last).unwrap_or_default();
+        let fault = if trimmed.len() != line.len() || uri.trim_ascii().len() != uri.len() {
+            Some(Fault::StartLine)
+        } else {
+            version_fault(version)
+        };
+        Ok((
+            Self::Request {
+                method,
+                uri: uri.trim_ascii(),
+            },
+            fault,
+        ))
+    }
+
+    fn parse_status_line(line: &'a [u8]) -> Result<(Self, Option<Fault>), ParseError> {
+        let mut parts = line.splitn(3, |&byte| byte == b' ');
+        let version = parts.next().unwrap_or_default();
+        let code = parts.next().unwrap_or_default();
+        let reason = parts.next().unwrap_or_default();
+        let status = number(code)
+            .filter(|status| code.len() == 3 && (100..700).contains(status))
+            .ok_or(ParseError::BadStatus)?;
+        Ok((
+            Self::Response {
+                status: status as u16,
+                reason,
+            },
+            version_fault(version),
+        ))
+    }
+}
+
+fn is_version(text: &[u8]) -> bool {
+    text.get(..4)
+        .is_some_and(|start| start.eq_ignore_ascii_case(b"SIP/"))
+}
+
+fn version_fault(version: &[u8]) -> Option<Fault> {
+    (&version[4..] != b"2.0").then_some(Fault::Version)
+}

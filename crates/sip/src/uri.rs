@@ -1,0 +1,322 @@
+//! URIs (RFC 3261 §19.1).
+
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+};
+
+use memchr::memchr;
+
+use crate::via::{ip, port_number};
+
+/// What a URI begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// `sip`
+    Sip,
+    /// `sips`
+    Sips,
+    /// `tel` (RFC 3966)
+    Tel,
+    /// Any other.
+    Other,
+}
+
+impl Scheme {
+    fn from_bytes(text: &[u8]) -> Self {
+        if text.eq_ignore_ascii_case(b"sip") {
+            Self::Sip
+        } else if text.eq_ignore_ascii_case(b"sips") {
+            Self::Sips
+        } else if text.eq_ignore_ascii_case(b"tel") {
+            Self::Tel
+        } else {
+            Self::Other
+        }
+    }
+}
+
+/// The host of a URI or a Via.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Host<'a> {
+    /// An address literal.
+    Ip(IpAddr),
+    /// A domain name.
+    Name(&'a [u8]),
+}
+
+impl<'a> Host<'a> {
+    /// Reads a host as it stands in a URI: an IPv6 address needs its brackets.
+    pub fn parse(text: &'a [u8]) -> Option<Self> {
+        if !Self::is_well_formed(text) {
+            return None;
+        }
+        let is_literal = text[0] == b'[' || text[text.len() - 1].is_ascii_digit();
+        Some(match ip(text) {
+            Some(ip) if is_literal => Self::Ip(ip),
+            _ => Self::Name(text),
+        })
+    }
+
+    /// Whether the text is an IPv6 reference or has only what names and IPv4 addresses are made of.
+    /// The underscore is no part of a host name, but is too common in names of hosts to refuse.
+    pub(crate) fn is_well_formed(text: &[u8]) -> bool {
+        match text {
+            [] => false,
+            [b'[', address @ .., b']'] => matches!(ip(address), Some(IpAddr::V6(_))),
+            name => name
+                .iter()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(byte)),
+        }
+    }
+
+    fn matches(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Ip(one), Self::Ip(other)) => one == other,
+            (Self::Name(one), Self::Name(other)) => one.eq_ignore_ascii_case(other),
+            (Self::Ip(_), Self::Name(_)) | (Self::Name(_), Self::Ip(_)) => false,
+        }
+    }
+}
+
+/// Why bytes are no URI.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum UriError {
+    /// No scheme with a colon after it.
+    Scheme,
+    /// A character that a URI can't have.
+    Character,
+    /// An at sign with nothing before it.
+    User,
+    /// No host, or a malformed one.
+    Host,
+    /// A port that is no number up to 65,535.
+    Port,
+}
+
+impl fmt::Display for UriError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Scheme => "no scheme",
+            Self::Character => "a character that a URI can't have",
+            Self::User => "an empty user",
+            Self::Host => "no host, or a malformed one",
+            Self::Port => "no port number",
+        })
+    }
+}
+
+impl std::error::Error for UriError {}
+
+/// A URI, taken apart. Nothing is unescaped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Uri<'a> {
+    /// The scheme.
+    pub scheme: Scheme,
+    /// The user part.
+    pub user: Option<&'a [u8]>,
+    /// The password.
+    pub password: Option<&'a [u8]>,
+    /// The host. All after the colon when the scheme is neither sip nor sips.
+    pub host: Host<'a>,
+    /// The port.
+    pub port: Option<u16>,
+    /// The parameters, without the semicolon before the first.
+    pub params: &'a [u8],
+    /// The headers, without the question mark.
+    pub headers: &'a [u8],
+}
+
+impl<'a> Uri<'a> {
+    /// Takes a URI apart.
+    ///
+    /// # Errors
+    /// What makes it none.
+    pub fn parse(text: &'a [u8]) -> Result<Self, UriError> {
+        let colon = memchr(b':', text)
+            .filter(|&colon| colon > 0)
+            .ok_or(UriError::Scheme)?;
+        if !text.iter().all(|&byte| is_uri_character(byte)) {
+            return Err(UriError::Character);
+        }
+        let scheme = Scheme::from_bytes(&text[..colon]);
+        let rest = &text[colon + 1..];
+        match scheme {
+            Scheme::Sip | Scheme::Sips => Self::parse_sip(scheme, rest),
+            Scheme::Tel | Scheme::Other => Ok(Self {
+                scheme,
+                user: None,
+                password: None,
+                host: Host::Name(rest),
+                port: None,
+                params: &[],
+                headers: &[],
+            }),
+        }
+    }
+
+    fn parse_sip(scheme: Scheme, text: &'a [u8]) -> Result<Self, UriError> {
+        let (user, password, rest) = split_user(text)?;
+        let (rest, headers) = split_at_byte(rest, b'?');
+        let (host_port, params) = split_at_byte(rest, b';');
+        let (host, port) = split_port(host_port)?;
+        let host = Host::parse(host).ok_or(UriError::Host)?;
+        Ok(Self {
+            scheme,
+            user,
+            password,
+            host,
+            port,
+            params,
+            headers,
+        })
+    }
+
+    /// The first parameter of that name, in any case: its value, when it has one.
+    pub fn param(&self, name: &[u8]) -> Option<Option<&'a [u8]>> {
+        pairs(self.params, b';')
+            .find(|(known, _)| known.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value)
+    }
+
+    /// The address that the URI names by itself: maddr or host when it is a literal, with the port or the scheme's default.
+    pub fn address(&self) -> Option<SocketAddr> {
+        let host = match self.param(b"maddr").flatten() {
+            Some(maddr) => Host::parse(maddr)?,
+            None => self.host,
+        };
+        let Host::Ip(ip) = host else { return None };
+        let default = if self.scheme == Scheme::Sips {
+            5061
+        } else {
+            5060
+        };
+        Some(SocketAddr::new(ip, self.port.unwrap_or(default)))
+    }
+
+    /// Whether both mean the same resource (RFC 3261 §19.1.4). Not transitive: a parameter that only one has may not count.
+    pub fn equivalent(&self, other: &Uri<'_>) -> bool {
+        self.scheme == other.scheme
+            && same_option(self.user, other.user, same_text)
+            && same_option(self.password, other.password, same_text)
+            && self.host.matches(&other.host)
+            && self.port == other.port
+            && params_agree(self.params, other.params)
+            && params_agree(other.params, self.params)
+            && headers_within(self.headers, other.headers)
+            && headers_within(other.headers, self.headers)
+    }
+}
+
+fn is_uri_character(byte: u8) -> bool {
+    byte > b' ' && byte < 0x7f && !matches!(byte, b'<' | b'>' | b'"')
+}
+
+type UserPassword<'a> = (Option<&'a [u8]>, Option<&'a [u8]>, &'a [u8]);
+
+fn split_user(text: &[u8]) -> Result<UserPassword<'_>, UriError> {
+    let Some(at) = memchr(b'@', text) else {
+        return Ok((None, None, text));
+    };
+    let rest = &text[at + 1..];
+    let (user, password) = match memchr(b':', &text[..at]) {
+        Some(colon) => (&text[..colon], Some(&text[colon + 1..at])),
+        None => (&text[..at], None),
+    };
+    if user.is_empty() {
+        Err(UriError::User)
+    } else {
+        Ok((Some(user), password, rest))
+    }
+}
+
+fn split_at_byte(text: &[u8], byte: u8) -> (&[u8], &[u8]) {
+    match memchr(byte, text) {
+        Some(at) => (&text[..at], &text[at + 1..]),
+        None => (text, &[]),
+    }
+}
+
+fn split_port(text: &[u8]) -> Result<(&[u8], Option<u16>), UriError> {
+    let host_end = match text.first() {
+        Some(b'[') => memchr(b']', text).ok_or(UriError::Host)? + 1,
+        _ => memchr(b':', text).unwrap_or(text.len()),
+    };
+    let (host, port) = text.split_at(host_end);
+    match port {
+        [] => Ok((host, None)),
+        [b':', digits @ ..] => Ok((host, Some(port_number(digits).ok_or(UriError::Port)?))),
+        _ => Err(UriError::Host),
+    }
+}
+
+/// The names and values of parameters or headers.
+fn pairs(text: &[u8], separator: u8) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+    text.split(move |&byte| byte == separator)
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| match memchr(b'=', pair) {
+            Some(at) => (&pair[..at], Some(&pair[at + 1..])),
+            None => (pair, None),
+        })
+}
+
+/// Whether each parameter of `one` that must be in both, or is, has the same value in `other`.
+fn params_agree(one: &[u8], other: &[u8]) -> bool {
+    const NEEDED: [&[u8]; 5] = [b"transport", b"user", b"ttl", b"method", b"maddr"];
+    pairs(one, b';').all(|(name, value)| {
+        match pairs(other, b';').find(|(known, _)| same_text_ignoring_case(known, name)) {
+            Some((_, known)) => same_option(value, known, same_text_ignoring_case),
+            None => !NEEDED
+                .iter()
+                .any(|needed| needed.eq_ignore_ascii_case(name)),
+        }
+    })
+}
+
+fn headers_within(one: &[u8], other: &[u8]) -> bool {
+    pairs(one, b'&').all(|(name, value)| {
+        pairs(other, b'&').any(|(known, found)| {
+            same_text_ignoring_case(known, name) && same_option(value, found, same_text)
+        })
+    })
+}
+
+fn same_option(one: Option<&[u8]>, other: Option<&[u8]>, same: fn(&[u8], &[u8]) -> bool) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => same(one, other),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
+    }
+}
+
+fn same_text(one: &[u8], other: &[u8]) -> bool {
+    characters(one).eq(characters(other))
+}
+
+fn same_text_ignoring_case(one: &[u8], other: &[u8]) -> bool {
+    let lower = |(byte, escaped): (u8, bool)| (byte.to_ascii_lowercase(), escaped);
+    characters(one).map(lower).eq(characters(other).map(lower))
+}
+
+/// The characters, unescaped, and whether the escape matters: it does for reserved ones (RFC 3261 §19.1.4, RFC 2396 §2.2).
+fn characters(text: &[u8]) -> impl Iterator<Item = (u8, bool)> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (&first, after) = rest.split_first()?;
+        if let (b'%', [high, low, after @ ..]) = (first, after)
+            && let (Some(high), Some(low)) = (hex(*high), hex(*low))
+        {
+            rest = after;
+            let byte = high << 4 | low;
+            return Some((byte, b";/?:@&=+$,%".contains(&byte)));
+        }
+        rest = after;
+        Some((first, false))
+    })
+}
+
+fn hex(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).map(|value| value as u8)
+}
