@@ -1,12 +1,71 @@
-//! balance
+//! Placing work on servers: which server gets the next arrival, and what each one has open.
+//!
+//! Three things are kept per server: a *ledger* of what is open on it (calls, transactions, and
+//! their cost, the work), the *response times* it has shown lately, and its *standing* (capacity,
+//! health, draining). A [`Pool`] applies a [`Policy`] to them and counts what it places in the
+//! same step. All methods take `&self`: servers and pools are shared by threads through atomics.
+//!
+//! Nothing here knows of SIP, reads a clock, owns a generator or starts a thread. Time is a
+//! [`Duration`](std::time::Duration) since a zero that the caller chose, randomness is the
+//! caller's [`fastrand::Rng`].
+//!
+//! Read [`Server`] and [`Pool`] first.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//! use balance::{Arrival, Cost, Policy, Pool, Server, ServerId};
+//!
+//! let servers = (0..4)
+//!     .map(|i| Arc::new(Server::new(ServerId(i), &format!("10.0.0.{i}:5060"), 1.0)))
+//!     .collect();
+//! let pool = Pool::new(Policy::Tlwl, servers, Duration::ZERO);
+//! let arrival = Arrival { key: b"call-1", cost: Cost::INVITE, call: true, avoid: &[] };
+//!
+//! let mut rng = fastrand::Rng::with_seed(7);
+//! let server = pool.place(Duration::ZERO, &arrival, &mut rng).expect("all are up");
+//! assert_eq!(server.work(), 1.75);
+//! server.close_transaction(Cost::INVITE);
+//! server.close_call();
+//! assert_eq!(server.work(), 0.0);
+//! ```
+
+mod cost;
+mod hash;
+mod ledger;
+mod lottery;
+mod policy;
+mod pool;
+mod response_times;
+mod round_robin;
+mod server;
+mod standing;
+
+pub use cost::Cost;
+pub use policy::{Policy, UnknownPolicy};
+pub use pool::{Arrival, Pool};
+pub use server::Server;
+pub use standing::{Health, Ineligible, RETRY_AFTER};
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
 
 /// A server's number within one process: stable while the server has entries anywhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServerId(pub u16);
 
-/// How a server is chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Policy {
-    /// Transaction-least-work-left.
-    Tlwl,
+/// The capacities a server may have. They are relative: twice the capacity, twice the work.
+pub const CAPACITY: RangeInclusive<f64> = 0.001..=1_000_000.0;
+
+/// Keeps what it holds off its neighbours' cache lines: 128 bytes, as processors fetch in pairs.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Padded<T>(T);
+
+/// Nanoseconds since the driver's zero; enough for 584 years.
+fn nanos(since_zero: Duration) -> u64 {
+    since_zero
+        .as_secs()
+        .saturating_mul(1_000_000_000)
+        .saturating_add(u64::from(since_zero.subsec_nanos()))
 }

@@ -1,0 +1,5 @@
+//! What a placement costs.
+
+fn main() {
+    divan::main();
+}
