@@ -1,0 +1,336 @@
+//! UDP in batches, where every datagram of a batch may have another peer.
+
+mod address;
+mod batch;
+mod queue;
+
+use std::{
+    io,
+    net::SocketAddr,
+    os::fd::{AsRawFd, RawFd},
+    ptr,
+    time::Duration,
+};
+
+use socket2::{Domain, Protocol, Type};
+
+pub use batch::{Datagram, RecvBatch, SendBatch};
+
+/// Datagrams that one system call moves.
+pub const BATCH: usize = 64;
+
+/// How long a sender waits for room in a full send buffer, in milliseconds.
+const ROOM_WAIT_MS: libc::c_int = 5;
+
+/// How often a datagram is tried: an error may be the echo of an earlier one, and more than one
+/// echo may come in.
+const ATTEMPTS: u32 = 3;
+
+/// How a socket is set up.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options {
+    /// Others may bind the same address with this option; the kernel spreads the peers over them.
+    pub reuse_port: bool,
+    /// Bytes the kernel keeps for us to receive, as far as it grants them; none: its default.
+    pub recv_buffer: Option<usize>,
+    /// Bytes the kernel keeps for us to send, as far as it grants them; none: its default.
+    pub send_buffer: Option<usize>,
+}
+
+/// Whether to wait for a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Until one comes in or the receive timeout is over.
+    Block,
+    /// Not at all.
+    Poll,
+}
+
+/// What became of the datagrams given to [`Socket::send`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sent {
+    /// Taken by the kernel.
+    pub sent: u64,
+    /// Lost: longer than the path or the protocol carries.
+    pub too_long: u64,
+    /// Lost: no route.
+    pub unreachable: u64,
+    /// Lost: the kernel had no room, and made none while we waited.
+    pub no_room: u64,
+    /// Lost: refused for another reason, such as a filter or an address of the other family.
+    pub refused: u64,
+    /// An error came up, so [`Socket::unreachable`] may have something to tell.
+    pub error: bool,
+}
+
+/// A bound UDP socket. An IPv6 socket carries IPv6 alone.
+#[derive(Debug)]
+pub struct Socket {
+    inner: socket2::Socket,
+    local: SocketAddr,
+}
+
+impl Socket {
+    /// Binds `address`; port 0 takes a free one.
+    ///
+    /// # Errors
+    /// The system's: the address is in use or not ours, or there are no descriptors left.
+    pub fn bind(address: SocketAddr, options: Options) -> io::Result<Self> {
+        let inner = open(address, options)?;
+        if options.reuse_port {
+            inner.set_reuse_port(true)?;
+        }
+        Self::bound(inner, address)
+    }
+
+    /// Binds `count` sockets to one address for as many threads. Unlike [`Options::reuse_port`]
+    /// alone, this fails when another process has the address, whatever its options are.
+    ///
+    /// # Errors
+    /// As [`Self::bind`].
+    pub fn bind_group(
+        address: SocketAddr,
+        count: usize,
+        options: Options,
+    ) -> io::Result<Vec<Self>> {
+        let first = Self::bound(open(address, options)?, address)?;
+        let shared = Options {
+            reuse_port: true,
+            ..options
+        };
+        if count > 1 {
+            // Set after the bind: the address had to be free, yet the others may join.
+            first.inner.set_reuse_port(true)?;
+        }
+        let local = first.local;
+        let others = (1..count).map(|_| Self::bind(local, shared));
+        std::iter::once(Ok(first)).chain(others).collect()
+    }
+
+    fn bound(inner: socket2::Socket, address: SocketAddr) -> io::Result<Self> {
+        inner.bind(&address.into())?;
+        let local = inner
+            .local_addr()?
+            .as_socket()
+            .expect("bound to an internet address");
+        Ok(Self { inner, local })
+    }
+
+    /// The address it is bound to.
+    #[must_use]
+    pub fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Bounds how long [`Wait::Block`] waits; none: for ever. The kernel rounds up to its tick.
+    ///
+    /// # Errors
+    /// The system's; none is known for a valid descriptor.
+    pub fn set_recv_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        self.inner.set_read_timeout(timeout)
+    }
+
+    /// Receives what is there, at most a batch, and returns how many. Zero: the wait is over.
+    ///
+    /// # Errors
+    /// ICMP's answer to an earlier datagram, which [`Self::unreachable`] explains; nothing is lost
+    /// by calling again.
+    pub fn recv(&self, batch: &mut RecvBatch, wait: Wait) -> io::Result<usize> {
+        let flags = match wait {
+            Wait::Block => libc::MSG_WAITFORONE,
+            Wait::Poll => libc::MSG_DONTWAIT,
+        };
+        let headers = batch.prepare();
+        // SAFETY: `prepare` returns headers whose every pointer is valid while `batch` is borrowed.
+        let received = unsafe {
+            libc::recvmmsg(
+                self.as_raw_fd(),
+                headers.as_mut_ptr(),
+                headers.len() as libc::c_uint,
+                flags as _,
+                ptr::null_mut(),
+            )
+        };
+        if let Ok(received) = usize::try_from(received) {
+            batch.received(received);
+            return Ok(received);
+        }
+        let error = io::Error::last_os_error();
+        match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Ok(0),
+            _ => Err(error),
+        }
+    }
+
+    /// Sends all `items` in order. One that fails is counted and skipped; it takes no other with it.
+    pub fn send<'a>(
+        &self,
+        batch: &mut SendBatch,
+        items: impl IntoIterator<Item = (SocketAddr, &'a [u8])>,
+    ) -> Sent {
+        let mut sent = Sent::default();
+        let mut items = items.into_iter();
+        loop {
+            let headers = batch.fill(&mut items);
+            if headers.is_empty() {
+                return sent;
+            }
+            self.send_batch(headers, &mut sent);
+        }
+    }
+
+    /// The addresses that ICMP reported unreachable since the last call are appended to `addresses`.
+    /// Worth a call after an error of [`Self::recv`] or [`Sent::error`], not otherwise.
+    pub fn unreachable(&self, addresses: &mut Vec<SocketAddr>) {
+        queue::drain(self.as_raw_fd(), addresses);
+    }
+
+    /// Datagrams that the kernel dropped since the bind as its receive buffer was full. Wraps.
+    ///
+    /// # Errors
+    /// The system's; Linux before 4.12 doesn't know.
+    pub fn kernel_drops(&self) -> io::Result<u32> {
+        let mut info = [0u32; libc::SK_MEMINFO_DROPS as usize + 1];
+        let mut length = size_of_val(&info) as libc::socklen_t;
+        // SAFETY: `info` has room for `length` bytes.
+        let status = unsafe {
+            libc::getsockopt(
+                self.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_MEMINFO,
+                info.as_mut_ptr().cast(),
+                &mut length,
+            )
+        };
+        match status {
+            0 => Ok(info[libc::SK_MEMINFO_DROPS as usize]),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// `headers` are filled: every pointer in them is valid.
+    fn send_batch(&self, mut headers: &mut [libc::mmsghdr], sent: &mut Sent) {
+        let mut attempts = 0;
+        let mut waited = false;
+        while !headers.is_empty() {
+            // SAFETY: the caller filled the headers, and their length is passed along.
+            let done = unsafe {
+                let length = headers.len() as libc::c_uint;
+                libc::sendmmsg(self.as_raw_fd(), headers.as_mut_ptr(), length, 0)
+            };
+            if let Ok(done) = usize::try_from(done) {
+                sent.sent += done as u64;
+                headers = &mut headers[done..];
+                (attempts, waited) = (0, false);
+                continue;
+            }
+            let error = io::Error::last_os_error();
+            match error.raw_os_error() {
+                Some(libc::EINTR) => continue,
+                Some(libc::EAGAIN) if !waited => {
+                    waited = true;
+                    self.wait_for_room();
+                    continue;
+                }
+                Some(libc::EAGAIN) => {}
+                _ => {
+                    sent.error = true;
+                    attempts += 1;
+                    if attempts < ATTEMPTS {
+                        continue;
+                    }
+                }
+            }
+            sent.count(&error);
+            headers = &mut headers[1..];
+            attempts = 0;
+        }
+    }
+
+    fn wait_for_room(&self) {
+        let mut fd = libc::pollfd {
+            fd: self.as_raw_fd(),
+            events: libc::POLLOUT,
+            revents: 0,
+        };
+        // SAFETY: one valid pollfd. The next attempt to send tells how the wait ended.
+        unsafe { libc::poll(&mut fd, 1, ROOM_WAIT_MS) };
+    }
+}
+
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.inner.as_raw_fd()
+    }
+}
+
+impl Sent {
+    /// Datagrams that were lost.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.too_long + self.unreachable + self.no_room + self.refused
+    }
+
+    fn count(&mut self, error: &io::Error) {
+        let kind = match error.raw_os_error() {
+            Some(libc::EMSGSIZE) => &mut self.too_long,
+            Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN) => &mut self.unreachable,
+            Some(libc::EAGAIN | libc::ENOBUFS | libc::ENOMEM) => &mut self.no_room,
+            _ => &mut self.refused,
+        };
+        *kind += 1;
+    }
+}
+
+fn open(address: SocketAddr, options: Options) -> io::Result<socket2::Socket> {
+    let socket = socket2::Socket::new(
+        Domain::for_address(address),
+        Type::DGRAM,
+        Some(Protocol::UDP),
+    )?;
+    let (level, option) = match address {
+        SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_RECVERR),
+        SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_RECVERR),
+    };
+    if address.is_ipv6() {
+        socket.set_only_v6(true)?;
+    }
+    set_option(&socket, level, option, 1)?;
+    // A size beyond the system's limit takes a privilege; without it the kernel caps the size.
+    if let Some(bytes) = options.recv_buffer {
+        let forced = set_size(&socket, libc::SO_RCVBUFFORCE, bytes);
+        forced.or_else(|_| set_size(&socket, libc::SO_RCVBUF, bytes))?;
+    }
+    if let Some(bytes) = options.send_buffer {
+        let forced = set_size(&socket, libc::SO_SNDBUFFORCE, bytes);
+        forced.or_else(|_| set_size(&socket, libc::SO_SNDBUF, bytes))?;
+    }
+    Ok(socket)
+}
+
+fn set_size(socket: &socket2::Socket, option: libc::c_int, bytes: usize) -> io::Result<()> {
+    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    set_option(socket, libc::SOL_SOCKET, option, bytes)
+}
+
+fn set_option(
+    socket: &socket2::Socket,
+    level: libc::c_int,
+    option: libc::c_int,
+    value: libc::c_int,
+) -> io::Result<()> {
+    // SAFETY: the value is an integer of the length that is passed along.
+    let status = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            level,
+            option,
+            ptr::from_ref(&value).cast(),
+            size_of_val(&value) as libc::socklen_t,
+        )
+    };
+    match status {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}

@@ -1,0 +1,180 @@
+//! The memory of a batch: buffers, addresses and headers, set up once and used again and again.
+
+use std::{fmt, net::SocketAddr, ptr};
+
+use super::{BATCH, address::Name};
+
+/// Slots start at differing offsets of a page, lest their first lines contend for the same sets of
+/// the cache.
+const STAGGER: usize = 17 * 64;
+
+/// Room for received datagrams.
+pub struct RecvBatch {
+    // Vectors and not boxes: the headers point into the other three, and a vector may be moved
+    // while raw pointers to its elements live.
+    headers: Vec<libc::mmsghdr>,
+    names: Vec<Name>,
+    _slices: Vec<libc::iovec>,
+    bytes: Vec<u8>,
+    stride: usize,
+    received: usize,
+}
+
+// SAFETY: the raw pointers lead into memory that the batch itself owns.
+unsafe impl Send for RecvBatch {}
+
+/// A received datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Datagram<'a> {
+    /// The sender.
+    pub from: SocketAddr,
+    /// Its bytes.
+    pub bytes: &'a [u8],
+    /// It was longer than its slot; `bytes` holds its beginning.
+    pub truncated: bool,
+}
+
+impl RecvBatch {
+    /// A batch of `slots` datagrams (at most 1024, the kernel's bound) of up to `bytes` bytes each.
+    #[must_use]
+    pub fn new(slots: usize, bytes: usize) -> Self {
+        assert!((1..=1024).contains(&slots), "a batch has 1 to 1024 slots");
+        let stride = bytes.next_multiple_of(64) + STAGGER;
+        let mut memory = vec![0; stride * slots];
+        let mut names = vec![Name::empty(); slots];
+        let base = memory.as_mut_ptr();
+        let mut slices: Vec<_> = (0..slots)
+            .map(|slot| libc::iovec {
+                iov_base: base.wrapping_add(slot * stride).cast(),
+                iov_len: bytes,
+            })
+            .collect();
+        let headers = headers(&mut names, &mut slices);
+        Self {
+            headers,
+            names,
+            _slices: slices,
+            bytes: memory,
+            stride,
+            received: 0,
+        }
+    }
+
+    /// The datagrams of the last [`super::Socket::recv`].
+    pub fn datagrams(&self) -> impl Iterator<Item = Datagram<'_>> {
+        let slots = self
+            .headers
+            .iter()
+            .zip(&self.names)
+            .zip(self.bytes.chunks_exact(self.stride));
+        slots
+            .take(self.received)
+            .filter_map(|((header, name), bytes)| {
+                Some(Datagram {
+                    from: name.get()?,
+                    bytes: &bytes[..header.msg_len as usize],
+                    truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
+                })
+            })
+    }
+
+    /// Forgets what was received; every pointer in the headers is valid while `self` is borrowed.
+    pub(super) fn prepare(&mut self) -> &mut [libc::mmsghdr] {
+        for header in &mut self.headers[..self.received] {
+            header.msg_hdr.msg_namelen = Name::LENGTH;
+        }
+        self.received = 0;
+        &mut self.headers
+    }
+
+    pub(super) fn received(&mut self, received: usize) {
+        self.received = received;
+    }
+}
+
+impl fmt::Debug for RecvBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.datagrams()).finish()
+    }
+}
+
+/// Room for the headers of datagrams to send; their bytes stay where they are.
+pub struct SendBatch {
+    headers: Vec<libc::mmsghdr>,
+    names: Vec<Name>,
+    slices: Vec<libc::iovec>,
+}
+
+// SAFETY: the raw pointers lead into memory that the batch itself owns, but for those to the bytes,
+// which are used within one call alone.
+unsafe impl Send for SendBatch {}
+
+impl SendBatch {
+    /// Room for [`BATCH`] datagrams.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut names = vec![Name::empty(); BATCH];
+        let mut slices = vec![
+            libc::iovec {
+                iov_base: ptr::null_mut(),
+                iov_len: 0
+            };
+            BATCH
+        ];
+        let headers = headers(&mut names, &mut slices);
+        Self {
+            headers,
+            names,
+            slices,
+        }
+    }
+
+    /// Takes up to a batch from `items`; the headers are valid as long as the items are.
+    pub(super) fn fill<'a>(
+        &mut self,
+        items: &mut impl Iterator<Item = (SocketAddr, &'a [u8])>,
+    ) -> &mut [libc::mmsghdr] {
+        let slots = self
+            .headers
+            .iter_mut()
+            .zip(&mut self.names)
+            .zip(&mut self.slices);
+        let mut filled = 0;
+        for (((header, name), slice), (to, bytes)) in slots.zip(items) {
+            header.msg_hdr.msg_namelen = name.set(to);
+            slice.iov_base = bytes.as_ptr().cast_mut().cast();
+            slice.iov_len = bytes.len();
+            filled += 1;
+        }
+        &mut self.headers[..filled]
+    }
+}
+
+impl Default for SendBatch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for SendBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SendBatch").finish_non_exhaustive()
+    }
+}
+
+/// A header for each name and slice. The pointers come from the vectors' own, which no later use of
+/// an element invalidates.
+fn headers(names: &mut Vec<Name>, slices: &mut Vec<libc::iovec>) -> Vec<libc::mmsghdr> {
+    let (name, slice) = (names.as_mut_ptr(), slices.as_mut_ptr());
+    (0..names.len())
+        .map(|slot| {
+            // SAFETY: all-zero bytes are a header without name, bytes and control data.
+            let mut header: libc::mmsghdr = unsafe { std::mem::zeroed() };
+            header.msg_hdr.msg_name = name.wrapping_add(slot).cast();
+            header.msg_hdr.msg_namelen = Name::LENGTH;
+            header.msg_hdr.msg_iov = slice.wrapping_add(slot);
+            header.msg_hdr.msg_iovlen = 1;
+            header
+        })
+        .collect()
+}

@@ -1,0 +1,64 @@
+//! The socket's error queue: what ICMP said about datagrams we sent.
+
+use std::{mem, net::SocketAddr, os::fd::RawFd, ptr};
+
+use super::address::Name;
+
+/// Room for the kernel's report and the address of the router that complained.
+const CONTROL_BYTES: usize = 256;
+
+#[repr(C, align(8))]
+struct Control([u8; CONTROL_BYTES]);
+
+/// Empties the queue; the addresses that were called unreachable go to `addresses`.
+pub(super) fn drain(fd: RawFd, addresses: &mut Vec<SocketAddr>) {
+    let mut name = Name::empty();
+    let mut control = Control([0; CONTROL_BYTES]);
+    loop {
+        // SAFETY: all-zero bytes are a header without name, bytes and control data.
+        let mut header: libc::msghdr = unsafe { mem::zeroed() };
+        header.msg_name = ptr::from_mut(&mut name).cast();
+        header.msg_namelen = Name::LENGTH;
+        header.msg_control = control.0.as_mut_ptr().cast();
+        header.msg_controllen = CONTROL_BYTES as _;
+        let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
+        // SAFETY: name and control data are valid for their lengths; the bytes aren't asked for.
+        if unsafe { libc::recvmsg(fd, &mut header, flags) } < 0 {
+            return;
+        }
+        // SAFETY: the kernel has just written the header's control data.
+        if unsafe { says_unreachable(&header) } {
+            addresses.extend(name.get());
+        }
+    }
+}
+
+/// # Safety
+/// The header's control data must be as the kernel writes it.
+unsafe fn says_unreachable(header: &libc::msghdr) -> bool {
+    // SAFETY: the caller vouches for the control data that these walk.
+    let mut next = unsafe { libc::CMSG_FIRSTHDR(header) };
+    // SAFETY: a control header that isn't null lies within the control data.
+    while let Some(control) = unsafe { next.as_ref() } {
+        if matches!(
+            (control.cmsg_level, control.cmsg_type),
+            (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR)
+        ) {
+            // SAFETY: a message of this type carries this struct, perhaps unaligned.
+            let report = unsafe {
+                libc::CMSG_DATA(control)
+                    .cast::<libc::sock_extended_err>()
+                    .read_unaligned()
+            };
+            // A message too long for the path isn't a peer that is away.
+            let errno = report.ee_errno as libc::c_int;
+            return matches!(
+                errno,
+                libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH
+            );
+        }
+        // SAFETY: as above.
+        next = unsafe { libc::CMSG_NXTHDR(header, control) };
+    }
+    false
+}
