@@ -59,7 +59,7 @@ pub struct Sent {
     pub no_room: u64,
     /// Lost: refused for another reason, such as a filter or an address of the other family.
     pub refused: u64,
-    /// An error came up, so [`Socket::unreachable`] may have something to tell.
+    /// An error may have come up, so [`Socket::unreachable`] may have something to tell.
     pub error: bool,
 }
 
@@ -220,6 +220,8 @@ impl Socket {
             };
             if let Ok(done) = usize::try_from(done) {
                 sent.sent += done as u64;
+                // An error that ends a batch early shows in nothing but the count.
+                sent.error |= done < headers.len();
                 headers = &mut headers[done..];
                 (attempts, waited) = (0, false);
                 continue;
