@@ -1,0 +1,47 @@
+//! `sipyard check`: tells every mistake in configuration files.
+
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use clap::Args;
+
+use crate::{config, refused};
+
+/// Check configuration files: tell every mistake, with line and column
+#[derive(Args)]
+#[command(after_help = "Examples:
+  sipyard check /etc/sipyard/sipyard.toml
+  sipyard check a.toml b.toml && echo both are good
+
+Exit code: 0 if all are good, 2 if one is not.")]
+pub(crate) struct Check {
+    /// The files
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+impl Check {
+    /// Checks each file; what is good goes to standard output, problems to standard error.
+    pub(crate) fn run(&self) -> ExitCode {
+        let mut outcome = ExitCode::SUCCESS;
+        for file in &self.files {
+            match config::load(file) {
+                // A reader that has gone away wants no more lines.
+                Ok(configuration) => {
+                    let line = format!("{}: ok ({})", file.display(), configuration.summary());
+                    let _ = writeln!(io::stdout(), "{line}");
+                }
+                Err(problems) => {
+                    for problem in problems {
+                        let _ = writeln!(io::stderr(), "{problem}");
+                    }
+                    outcome = refused();
+                }
+            }
+        }
+        outcome
+    }
+}

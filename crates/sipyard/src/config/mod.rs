@@ -1,0 +1,120 @@
+//! The configuration file: read whole, checked whole, every problem told with its place.
+//!
+//! [`load`] is the only way in. It yields what a node takes ([`node::Config`]) and what only the
+//! binary needs, or every problem of the file; never a part of either.
+
+mod pool;
+mod report;
+mod route;
+mod section;
+mod settings;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::{fs, net::SocketAddr, path::Path};
+
+use toml::de::DeTable;
+
+pub(crate) use report::{Place, Problem};
+pub(crate) use value::show;
+
+use report::Report;
+use section::Section;
+
+/// A file that holds no problem.
+#[derive(Debug)]
+pub(crate) struct Configuration {
+    /// What the node takes.
+    pub(crate) node: node::Config,
+    /// Worker threads; 0: one per core.
+    pub(crate) workers: usize,
+    /// Where the admin API listens.
+    pub(crate) admin: SocketAddr,
+    /// Where each listener's address stands in the file, in the listeners' order.
+    pub(crate) listener_places: Vec<Place>,
+    /// Where the admin API's address stands.
+    pub(crate) admin_place: Place,
+}
+
+impl Configuration {
+    /// What it sets up, in one line.
+    pub(crate) fn summary(&self) -> String {
+        let listeners: Vec<String> = self
+            .node
+            .listeners
+            .iter()
+            .map(|listener| format!("udp {}", listener.address))
+            .collect();
+        let pools: Vec<String> = self
+            .node
+            .pools
+            .iter()
+            .map(|pool| format!("{} ({} x {})", pool.name, pool.servers.len(), pool.policy))
+            .collect();
+        format!(
+            "listens on {}; pools: {}; admin on http://{}",
+            listeners.join(", "),
+            pools.join(", "),
+            self.admin
+        )
+    }
+}
+
+/// Reads and checks the file at `path`.
+///
+/// # Errors
+/// Every problem, in the order of the file. A file that is no TOML yields its syntax errors alone,
+/// since what it means can't be told.
+pub(crate) fn load(path: &Path) -> Result<Configuration, Vec<Problem>> {
+    let text = fs::read_to_string(path).map_err(|error| {
+        let message = format!("cannot be read: {error}");
+        vec![Place::file(path).problem(message)]
+    })?;
+    parse(path, &text)
+}
+
+fn parse(path: &Path, text: &str) -> Result<Configuration, Vec<Problem>> {
+    let report = Report::new(path, text);
+    let (table, errors) = DeTable::parse_recoverable(text);
+    for error in &errors {
+        let at = error.span().map_or(0, |span| span.start);
+        report.syntax(at, error.message());
+    }
+    let read = report
+        .is_clean()
+        .then(|| read(Section::root(&report, table.get_ref())))
+        .flatten();
+    match read {
+        Some(configuration) if report.is_clean() => Ok(configuration),
+        _ => Err(report.into_problems()),
+    }
+}
+
+/// The whole file; none if what is required is absent.
+fn read(mut root: Section<'_>) -> Option<Configuration> {
+    let identity = settings::identity(root.table("node"));
+    let (listeners, listener_places) = settings::listeners(&mut root);
+    let timers = settings::timers(root.table("timers"));
+    let limits = settings::limits(root.table("limits"));
+    let (admin, admin_place) = settings::admin(root.table("admin"));
+    let (pools, names) = pool::pools(&mut root, &timers, &listeners);
+    let routes = route::routes(&mut root, &names);
+    root.finish();
+    let identity = identity?;
+    Some(Configuration {
+        node: node::Config {
+            name: identity.name,
+            secret: identity.secret,
+            listeners,
+            pools,
+            routes,
+            limits,
+            timers,
+        },
+        workers: identity.workers,
+        admin,
+        listener_places,
+        admin_place,
+    })
+}

@@ -1,0 +1,199 @@
+//! Pools of servers.
+
+use std::{collections::HashMap, net::SocketAddr, time::Duration};
+
+use balance::Policy;
+use node::config::{Listener, Pool, PoolServer, Probe, Timers};
+use toml::de::DeValue;
+
+use super::{
+    report::Place,
+    section::{At, Section, hint},
+    settings::{minutes, ms},
+    value::{
+        METHODS, Read, address, check_method, duration, expected, integer, number, show, text,
+    },
+};
+
+/// Servers have numbers of 16 bits.
+const SERVERS_MAX: usize = 65_535;
+
+/// The transactions that cost something else than 1, unless the file says otherwise: an INVITE
+/// and a BYE as the least-work policy's authors measured them.
+const COSTS: [(&str, f64); 2] = [("BYE", 1.0), ("INVITE", 1.75)];
+
+/// Reads all `[pool.NAME]`; with the names of all, also of those that hold problems.
+pub(crate) fn pools(
+    root: &mut Section<'_>,
+    timers: &Timers,
+    listeners: &[Listener],
+) -> (Vec<Pool>, Vec<String>) {
+    let sections = root.named_tables("pool");
+    if sections.is_empty() {
+        root.problem("no pool: add [pool.NAME] with the servers that take the calls");
+    }
+    let mut names = Vec::new();
+    let mut pools = Vec::new();
+    for (name, section) in sections {
+        if name.is_empty() {
+            section.problem("the name must not be empty");
+        }
+        names.push(name.clone());
+        pools.push(pool(name, section, timers, listeners));
+    }
+    if pools.iter().map(|pool| pool.servers.len()).sum::<usize>() > SERVERS_MAX {
+        root.problem(&format!("more than {SERVERS_MAX} servers"));
+    }
+    (pools, names)
+}
+
+fn pool(name: String, mut section: Section<'_>, timers: &Timers, listeners: &[Listener]) -> Pool {
+    let pool = Pool {
+        name,
+        policy: section.get_or("policy", Policy::Tlwl, policy),
+        costs: costs(&mut section),
+        servers: servers(&mut section, listeners),
+        probe: probe(&mut section),
+        slow_start: section.get_or("slow_start", ms(10_000), duration(ms(0)..=minutes(60))),
+        answer_timeout: answer_timeout(&mut section, timers.t1),
+    };
+    section.finish();
+    pool
+}
+
+fn policy(value: &DeValue<'_>) -> Read<Policy> {
+    let name = value
+        .as_str()
+        .ok_or_else(|| expected("a policy in quotes, such as \"tlwl\"", value))?;
+    name.parse().map_err(|_| {
+        let names: Vec<String> = Policy::ALL.iter().map(ToString::to_string).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        format!("unknown policy \"{name}\"; {}", hint(name, &names))
+    })
+}
+
+fn costs(section: &mut Section<'_>) -> Vec<(String, f64)> {
+    let mut costs: Vec<(String, f64)> = COSTS
+        .iter()
+        .map(|(method, cost)| ((*method).to_owned(), *cost))
+        .collect();
+    let Some(given) = section.given_table("costs") else {
+        return costs;
+    };
+    for (method, value) in given.entries() {
+        if let Err(message) = check_costed(method.get_ref()) {
+            given.problem_of(method.get_ref(), method.span().start, &message);
+            continue;
+        }
+        match number(0.0..=1_000.0)(value.get_ref()) {
+            Ok(cost) => {
+                costs.retain(|(known, _)| known != method.get_ref());
+                costs.push((method.get_ref().to_string(), cost));
+            }
+            Err(message) => given.problem_of(method.get_ref(), value.span().start, &message),
+        }
+    }
+    costs.sort_by(|(left, _), (right, _)| left.cmp(right));
+    costs
+}
+
+/// Whether requests of this method open a transaction that can have a cost of its own.
+fn check_costed(method: &str) -> Read<()> {
+    check_method(method)?;
+    match method {
+        "ACK" | "CANCEL" => Err("belongs to its INVITE and costs nothing: leave it out".into()),
+        _ => Ok(()),
+    }
+}
+
+fn servers(section: &mut Section<'_>, listeners: &[Listener]) -> Vec<PoolServer> {
+    let tables = section.tables("servers");
+    if tables.is_empty() {
+        section.problem("no servers: write servers = [ { address = \"IP:PORT\" }, ... ]");
+    }
+    let mut seen: HashMap<SocketAddr, Place> = HashMap::new();
+    let mut servers = Vec::new();
+    for mut table in tables {
+        let address = table.require("address", "write address = \"IP:PORT\"", address);
+        let capacity = table.get_or("capacity", 1.0, number(balance::CAPACITY));
+        if let Some(At { value: address, at }) = address {
+            if let Some(message) = misplaced(address, listeners) {
+                table.problem_of("address", at, &message);
+            }
+            let place = table.place(at);
+            match seen.get(&address) {
+                Some(first) => {
+                    let message = format!("{address} is already in this pool, at {first}");
+                    table.problem_of("address", at, &message);
+                }
+                None => {
+                    seen.insert(address, place);
+                }
+            }
+            servers.push(PoolServer { address, capacity });
+        }
+        table.finish();
+    }
+    servers
+}
+
+/// Why no request can be sent to `address` from these listeners, or none should be.
+fn misplaced(address: SocketAddr, listeners: &[Listener]) -> Option<String> {
+    let same_family = |listener: &Listener| listener.address.is_ipv4() == address.is_ipv4();
+    if address.ip().is_unspecified() {
+        Some(format!("{address} is no server's address: write its own"))
+    } else if listeners.iter().any(|listener| listener.address == address) {
+        Some(format!(
+            "{address} is this node's own listener: calls would go in circles"
+        ))
+    } else if !listeners.is_empty() && !listeners.iter().any(same_family) {
+        let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
+        Some(format!(
+            "no listener can send to {address}: add one with an {family} address"
+        ))
+    } else {
+        None
+    }
+}
+
+/// Probing is on unless `probe = false`.
+fn probe(section: &mut Section<'_>) -> Option<Probe> {
+    if section.is_false("probe") {
+        return None;
+    }
+    let mut table = section.table("probe");
+    table.get("method", probe_method);
+    let interval = table.get_or("interval", ms(2_000), duration(ms(100)..=minutes(60)));
+    let timeout = table.get("timeout", duration(ms(10)..=interval));
+    let fall = table.get_or("fall", 2, integer(1..=100));
+    let rise = table.get_or("rise", 2, integer(1..=100));
+    table.finish();
+    Some(Probe {
+        interval,
+        timeout: timeout.map_or(ms(1_000).min(interval), |found| found.value),
+        fall: fall as u32,
+        rise: rise as u32,
+    })
+}
+
+fn probe_method(value: &DeValue<'_>) -> Read<()> {
+    match text(value)? {
+        "OPTIONS" => Ok(()),
+        other if METHODS.contains(&other) => Err(format!(
+            "\"{other}\" is not yet supported: only \"OPTIONS\" is"
+        )),
+        other => Err(format!(
+            "unknown method \"{other}\"; did you mean `OPTIONS`?"
+        )),
+    }
+}
+
+/// Between T1, before which silence means nothing, and 64*T1, after which the caller has given up.
+fn answer_timeout(section: &mut Section<'_>, t1: Duration) -> Duration {
+    let range = t1..=64 * t1;
+    let found = section.get("answer_timeout", |value| {
+        duration(range)(value)
+            .map_err(|message| format!("{message} (T1 to 64*T1; timers.t1 is {})", show(t1)))
+    });
+    found.map_or(2 * t1, |found| found.value)
+}

@@ -1,0 +1,131 @@
+//! Problems of a configuration file, each with its place.
+
+use std::{
+    cell::RefCell,
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use toml::de::DeTable;
+
+/// A place in a configuration file, as editors and compilers write it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    file: PathBuf,
+    /// Line and column, both from 1, the column in characters. None: the file as a whole.
+    position: Option<(usize, usize)>,
+}
+
+impl Place {
+    /// The file as a whole.
+    pub(crate) fn file(path: &Path) -> Self {
+        Self {
+            file: path.to_owned(),
+            position: None,
+        }
+    }
+
+    fn line(&self) -> Option<usize> {
+        self.position.map(|(line, _)| line)
+    }
+
+    /// The same place, with a problem.
+    pub(crate) fn problem(&self, message: impl Into<String>) -> Problem {
+        Problem {
+            place: self.clone(),
+            message: message.into(),
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.file.display())?;
+        match self.position {
+            Some((line, column)) => write!(f, ":{line}:{column}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What is wrong at a place, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Problem {
+    place: Place,
+    message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.message)
+    }
+}
+
+/// Gathers the problems of one file while it is read.
+pub(crate) struct Report<'a> {
+    path: &'a Path,
+    text: &'a str,
+    problems: RefCell<Vec<Problem>>,
+    /// What an absent section is read from: defaults, or complaints about what is required.
+    pub(crate) empty: DeTable<'a>,
+}
+
+impl<'a> Report<'a> {
+    /// A report on the file at `path`, which holds `text`.
+    pub(crate) fn new(path: &'a Path, text: &'a str) -> Self {
+        Self {
+            path,
+            text,
+            problems: RefCell::default(),
+            empty: DeTable::new(),
+        }
+    }
+
+    /// The file's path; paths in the file are relative to its folder.
+    pub(crate) fn path(&self) -> &Path {
+        self.path
+    }
+
+    /// Notes a problem at byte `at` of the file.
+    pub(crate) fn problem(&self, at: usize, message: impl Into<String>) {
+        let problem = self.place(at).problem(message);
+        self.problems.borrow_mut().push(problem);
+    }
+
+    /// Notes that the text is no TOML at byte `at`; further such problems of the same line are
+    /// mere consequences.
+    pub(crate) fn syntax(&self, at: usize, message: &str) {
+        let place = self.place(at);
+        let mut problems = self.problems.borrow_mut();
+        if !problems
+            .iter()
+            .any(|known| known.place.line() == place.line())
+        {
+            problems.push(place.problem(format!("not TOML: {message}")));
+        }
+    }
+
+    /// The place of byte `at` of the file.
+    pub(crate) fn place(&self, at: usize) -> Place {
+        let before = self.text.get(..at).unwrap_or(self.text);
+        let line = before.matches('\n').count() + 1;
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let column = before[line_start..].chars().count() + 1;
+        Place {
+            file: self.path.to_owned(),
+            position: Some((line, column)),
+        }
+    }
+
+    /// Whether nothing was found.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.problems.borrow().is_empty()
+    }
+
+    /// All problems, in the order of the file.
+    pub(crate) fn into_problems(self) -> Vec<Problem> {
+        let mut problems = self.problems.into_inner();
+        problems.sort_by_key(|problem| problem.place.position);
+        problems
+    }
+}

@@ -1,0 +1,66 @@
+//! Where requests go.
+
+use node::config::Route;
+
+use super::{
+    report::Place,
+    section::{Section, hint},
+    value::{host, list, method, name},
+};
+
+/// Reads all `[[route]]`; `pools` are the names that they may lead to.
+pub(crate) fn routes(root: &mut Section<'_>, pools: &[String]) -> Vec<Route> {
+    let sections = root.tables("route");
+    if sections.is_empty() {
+        root.problem("no route: add [[route]] with to = \"NAME\", the pool that takes the calls");
+    }
+    let mut catch_all: Option<Place> = None;
+    let mut routes = Vec::new();
+    for mut section in sections {
+        if let Some(first) = &catch_all {
+            let message = format!("never reached: the route at {first} takes every request");
+            section.problem(&message);
+        }
+        if let Some(route) = route(&mut section, pools) {
+            if !section.has("methods") && !section.has("hosts") {
+                catch_all.get_or_insert_with(|| section.place(section.at()));
+            }
+            routes.push(route);
+        }
+        section.finish();
+    }
+    routes
+}
+
+fn route(section: &mut Section<'_>, pools: &[String]) -> Option<Route> {
+    let methods = section.get("methods", list(method));
+    let hosts = section.get("hosts", list(host));
+    for (key, list) in [("methods", &methods), ("hosts", &hosts)] {
+        if let Some(found) = list.as_ref().filter(|found| found.value.is_empty()) {
+            let message = "an empty list matches nothing: leave it out to match all";
+            section.problem_of(key, found.at, message);
+        }
+    }
+    let to = section.require("to", "write to = \"NAME\", the pool's name", name)?;
+    check_target(section, to.value, to.at, pools);
+    Some(Route {
+        methods: methods.map_or_else(Vec::new, |found| found.value),
+        hosts: hosts.map_or_else(Vec::new, |found| found.value),
+        to: to.value.to_owned(),
+    })
+}
+
+fn check_target(section: &Section<'_>, to: &str, at: usize, pools: &[String]) {
+    if pools.iter().any(|pool| pool == to) {
+        return;
+    }
+    let message = if to == "registrar" {
+        "the built-in registrar is not yet supported: name a pool".to_owned()
+    } else if pools.is_empty() {
+        format!("there is no pool \"{to}\": add [pool.{to}]")
+    } else {
+        let names: Vec<&str> = pools.iter().map(String::as_str).collect();
+        format!("there is no pool \"{to}\"; {}", hint(to, &names))
+    };
+    section.problem_of("to", at, &message);
+}

@@ -1,0 +1,250 @@
+//! A table of the file, read key by key; what nobody asked for is an unknown key.
+
+use toml::{
+    Spanned,
+    de::{DeString, DeTable, DeValue},
+};
+
+use super::{
+    report::{Place, Report},
+    value::{Read, expected},
+};
+
+/// A value and the byte of the file where it starts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At<T> {
+    /// The value.
+    pub(crate) value: T,
+    /// Its offset in the file.
+    pub(crate) at: usize,
+}
+
+/// One table of the file.
+pub(crate) struct Section<'a> {
+    report: &'a Report<'a>,
+    table: &'a DeTable<'a>,
+    /// How messages call it; empty for the file itself.
+    name: String,
+    at: usize,
+    known: Vec<&'static str>,
+}
+
+impl<'a> Section<'a> {
+    /// The file itself.
+    pub(crate) fn root(report: &'a Report<'a>, table: &'a DeTable<'a>) -> Self {
+        Self::new(report, table, String::new(), 0)
+    }
+
+    fn new(report: &'a Report<'a>, table: &'a DeTable<'a>, name: String, at: usize) -> Self {
+        Self {
+            report,
+            table,
+            name,
+            at,
+            known: Vec::new(),
+        }
+    }
+
+    /// Where the section begins.
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// The report that this section's problems go to.
+    pub(crate) fn report(&self) -> &'a Report<'a> {
+        self.report
+    }
+
+    /// The place of byte `at`.
+    pub(crate) fn place(&self, at: usize) -> Place {
+        self.report.place(at)
+    }
+
+    /// Notes a problem of the section as a whole.
+    pub(crate) fn problem(&self, message: &str) {
+        let separator = if self.name.is_empty() { "" } else { ": " };
+        let message = format!("{}{separator}{message}", self.name);
+        self.report.problem(self.at, message);
+    }
+
+    /// Notes a problem of the value of `key`, which starts at byte `at`.
+    pub(crate) fn problem_of(&self, key: &str, at: usize, message: &str) {
+        let path = self.path(key);
+        self.report.problem(at, format!("{path}: {message}"));
+    }
+
+    /// The value of `key` if it is given and `read` takes it.
+    pub(crate) fn get<T>(
+        &mut self,
+        key: &'static str,
+        read: impl FnOnce(&'a DeValue<'a>) -> Read<T>,
+    ) -> Option<At<T>> {
+        let found = self.find(key)?;
+        let at = found.span().start;
+        match read(found.get_ref()) {
+            Ok(value) => Some(At { value, at }),
+            Err(message) => {
+                self.problem_of(key, at, &message);
+                None
+            }
+        }
+    }
+
+    /// The value of `key`, or `default`.
+    pub(crate) fn get_or<T>(
+        &mut self,
+        key: &'static str,
+        default: T,
+        read: impl FnOnce(&'a DeValue<'a>) -> Read<T>,
+    ) -> T {
+        self.get(key, read).map_or(default, |found| found.value)
+    }
+
+    /// The value of `key`, which must be given; `advice` says what to write.
+    pub(crate) fn require<T>(
+        &mut self,
+        key: &'static str,
+        advice: &str,
+        read: impl FnOnce(&'a DeValue<'a>) -> Read<T>,
+    ) -> Option<At<T>> {
+        if !self.has(key) {
+            self.problem(&format!("`{key}` is missing: {advice}"));
+        }
+        self.get(key, read)
+    }
+
+    /// Whether `key` is given, with whatever value.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.table.contains_key(key)
+    }
+
+    /// Whether `key` is given as `false`, which turns a feature off.
+    pub(crate) fn is_false(&mut self, key: &'static str) -> bool {
+        let found = self.find(key).map(Spanned::get_ref);
+        matches!(found, Some(DeValue::Boolean(false)))
+    }
+
+    /// The table `key`; an empty one if it is absent.
+    pub(crate) fn table(&mut self, key: &'static str) -> Self {
+        let (report, name, at) = (self.report, self.path(key), self.at);
+        self.given_table(key)
+            .unwrap_or_else(|| Self::new(report, &report.empty, name, at))
+    }
+
+    /// The table `key` if it is given.
+    pub(crate) fn given_table(&mut self, key: &'static str) -> Option<Self> {
+        let found = self.get(key, as_table)?;
+        Some(Self::new(
+            self.report,
+            found.value,
+            self.path(key),
+            found.at,
+        ))
+    }
+
+    /// The tables in the table `key`, with their names, in the order of the file.
+    pub(crate) fn named_tables(&mut self, key: &'static str) -> Vec<(String, Self)> {
+        let outer = self.table(key);
+        let mut entries: Vec<_> = outer.table.iter().collect();
+        entries.sort_by_key(|(name, _)| name.span().start);
+        let mut sections = Vec::new();
+        for (name, value) in entries {
+            let at = name.span().start;
+            match as_table(value.get_ref()) {
+                Ok(table) => {
+                    let section = Self::new(self.report, table, outer.path(name.get_ref()), at);
+                    sections.push((name.get_ref().to_string(), section));
+                }
+                Err(message) => outer.problem_of(name.get_ref(), value.span().start, &message),
+            }
+        }
+        sections
+    }
+
+    /// The tables in the array `key`.
+    pub(crate) fn tables(&mut self, key: &'static str) -> Vec<Self> {
+        let Some(list) = self.get(key, |value| {
+            value
+                .as_array()
+                .ok_or_else(|| expected("a list of tables", value))
+        }) else {
+            return Vec::new();
+        };
+        let path = self.path(key);
+        let mut sections = Vec::new();
+        for item in list.value.iter() {
+            let at = item.span().start;
+            match as_table(item.get_ref()) {
+                Ok(table) => sections.push(Self::new(self.report, table, path.clone(), at)),
+                Err(message) => self.problem_of(key, at, &message),
+            }
+        }
+        sections
+    }
+
+    /// All keys and values, for tables whose keys the operator chooses.
+    pub(crate) fn entries(
+        &self,
+    ) -> impl Iterator<Item = (&'a Spanned<DeString<'a>>, &'a Spanned<DeValue<'a>>)> + use<'a> {
+        self.table.iter()
+    }
+
+    /// Complains about every key that nobody asked for.
+    pub(crate) fn finish(self) {
+        for key in self.table.keys() {
+            if self.known.contains(&key.get_ref().as_ref()) {
+                continue;
+            }
+            let hint = hint(key.get_ref(), &self.known);
+            let path = self.path(key.get_ref());
+            let message = format!("unknown key `{path}`; {hint}");
+            self.report.problem(key.span().start, message);
+        }
+    }
+
+    fn find(&mut self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
+        self.known.push(key);
+        self.table.get(key)
+    }
+
+    fn path(&self, key: &str) -> String {
+        if self.name.is_empty() {
+            key.to_owned()
+        } else {
+            format!("{}.{key}", self.name)
+        }
+    }
+}
+
+/// What to write instead of `word`: the nearest of `choices`, or all of them.
+pub(crate) fn hint(word: &str, choices: &[&str]) -> String {
+    let near = choices
+        .iter()
+        .map(|choice| (distance(word, choice), choice))
+        .min()
+        .filter(|(distance, _)| *distance <= 1 + word.len() / 3);
+    match near {
+        Some((_, choice)) => format!("did you mean `{choice}`?"),
+        None => format!("one of {}", choices.join(", ")),
+    }
+}
+
+/// Levenshtein's distance of two words, upper and lower case alike.
+fn distance(left: &str, right: &str) -> usize {
+    let right: Vec<u8> = right.to_ascii_lowercase().into_bytes();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (i, byte) in left.to_ascii_lowercase().into_bytes().iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, other) in right.iter().enumerate() {
+            let replaced = diagonal + usize::from(byte != other);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[right.len()]
+}
+
+fn as_table<'a>(value: &'a DeValue<'a>) -> Read<&'a DeTable<'a>> {
+    value.as_table().ok_or_else(|| expected("a table", value))
+}

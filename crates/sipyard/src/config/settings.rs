@@ -1,0 +1,186 @@
+//! Who the node is, where it listens, and what bounds it.
+
+use std::{
+    fs,
+    net::{Ipv4Addr, SocketAddr},
+    path::Path,
+    time::Duration,
+};
+
+use node::config::{Limits, Listener, Timers};
+
+use super::{
+    report::Place,
+    section::{At, Section, hint},
+    value::{Read, address, duration, integer, name, sent_by, text},
+};
+
+const SECRET_BYTES_MIN: usize = 32;
+const TRANSPORTS: [&str; 5] = ["udp", "tcp", "tls", "ws", "wss"];
+
+pub(crate) const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+pub(crate) const fn minutes(minutes: u64) -> Duration {
+    Duration::from_secs(60 * minutes)
+}
+
+/// The section `[node]`.
+pub(crate) struct Identity {
+    pub(crate) name: String,
+    pub(crate) secret: Vec<u8>,
+    pub(crate) workers: usize,
+}
+
+/// Reads `[node]`; none without a secret.
+pub(crate) fn identity(mut section: Section<'_>) -> Option<Identity> {
+    let name = section.get_or("name", "sipyard", name).to_owned();
+    let folder = section.report().path().parent().unwrap_or(Path::new(""));
+    let secret = section.require(
+        "secret",
+        "write secret = \"file:PATH\"; `openssl rand -hex 32 > PATH` makes one",
+        |value| secret(folder, text(value)?),
+    );
+    // A listener's sockets and the session table are split by worker; more threads than this
+    // share no machine that exists.
+    let workers = section.get_or("workers", 0, integer(0..=256));
+    section.finish();
+    Some(Identity {
+        name,
+        secret: secret?.value,
+        workers,
+    })
+}
+
+fn secret(folder: &Path, text: &str) -> Read<Vec<u8>> {
+    let secret = match text.strip_prefix("file:") {
+        Some(path) => read_secret(&folder.join(path))?,
+        None => text.as_bytes().to_vec(),
+    };
+    if secret.len() >= SECRET_BYTES_MIN {
+        return Ok(secret);
+    }
+    Err(format!(
+        "{} bytes are too short: at least {SECRET_BYTES_MIN}; `openssl rand -hex 32` prints a good one",
+        secret.len()
+    ))
+}
+
+fn read_secret(path: &Path) -> Read<Vec<u8>> {
+    let bytes = fs::read(path).map_err(|error| {
+        format!(
+            "cannot read {}: {error}; it must be a file that this user may read",
+            path.display()
+        )
+    })?;
+    Ok(bytes.trim_ascii_end().to_vec())
+}
+
+/// Reads all `[[listen]]`, and where each one's address stands.
+pub(crate) fn listeners(root: &mut Section<'_>) -> (Vec<Listener>, Vec<Place>) {
+    let sections = root.tables("listen");
+    if sections.is_empty() {
+        root.problem("no listener: add [[listen]] with transport, address and advertise");
+    }
+    let mut found: Vec<(Listener, Place)> = Vec::new();
+    for mut section in sections {
+        if let Some((listener, at)) = listener(&mut section) {
+            let place = section.place(at);
+            match found
+                .iter()
+                .find(|(other, _)| other.address == listener.address)
+            {
+                Some((_, first)) => {
+                    let message =
+                        format!("{} is taken by the listener at {first}", listener.address);
+                    section.problem_of("address", at, &message);
+                }
+                None => found.push((listener, place)),
+            }
+        }
+        section.finish();
+    }
+    if found.len() > usize::from(u8::MAX) {
+        root.problem("more than 255 listeners");
+    }
+    found.into_iter().unzip()
+}
+
+fn listener(section: &mut Section<'_>) -> Option<(Listener, usize)> {
+    section.require("transport", "write transport = \"udp\"", |value| {
+        transport(text(value)?)
+    });
+    let At { value: address, at } =
+        section.require("address", "write address = \"IP:PORT\"", address)?;
+    let advertise = section.get("advertise", sent_by);
+    if !section.has("advertise") && address.ip().is_unspecified() {
+        section.problem_of(
+            "address",
+            at,
+            &format!(
+                "{address} is every address of this machine: add advertise = \"HOST:PORT\", \
+                 by which others reach this one"
+            ),
+        );
+    }
+    let advertise = advertise.map_or_else(|| address.to_string(), |found| found.value.to_owned());
+    Some((Listener { address, advertise }, at))
+}
+
+fn transport(name: &str) -> Read<()> {
+    match name {
+        "udp" => Ok(()),
+        _ if TRANSPORTS.contains(&name) => {
+            Err(format!("\"{name}\" is not yet supported: only \"udp\" is"))
+        }
+        _ => Err(format!(
+            "unknown transport \"{name}\"; {}",
+            hint(name, &TRANSPORTS)
+        )),
+    }
+}
+
+/// Reads `[limits]`.
+pub(crate) fn limits(mut section: Section<'_>) -> Limits {
+    let limits = Limits {
+        sessions: section.get_or("sessions", 1_000_000, integer(1..=100_000_000)),
+        transactions: section.get_or("transactions", 262_144, integer(1..=16_777_216)),
+        retained_requests: section.get_or("retained_requests", 4_096, integer(0..=1_048_576)),
+        // RFC 3261 §18.1.1: an implementation must take 65,535 bytes; an operator may take fewer,
+        // but not fewer than fit a path's MTU.
+        message_bytes: section.get_or("message_bytes", 16_384, integer(1_500..=65_535)),
+        headers: section.get_or("headers", 128, integer(16..=4_096)),
+        handover_queue: section.get_or("handover_queue", 4_096, integer(16..=1_048_576)),
+    };
+    section.finish();
+    limits
+}
+
+/// Reads `[timers]`.
+pub(crate) fn timers(mut section: Section<'_>) -> Timers {
+    let timers = Timers {
+        t1: section.get_or("t1", ms(500), duration(ms(10)..=ms(5_000))),
+        // RFC 3261 §16.6 step 11: larger than 3 minutes.
+        timer_c: section.get_or("timer_c", ms(181_000), duration(ms(181_000)..=minutes(60))),
+        call_max: section.get_or(
+            "call_max",
+            minutes(720),
+            duration(minutes(1)..=minutes(10_080)),
+        ),
+        drain: section.get_or("drain", ms(10_000), duration(ms(0)..=minutes(60))),
+    };
+    section.finish();
+    timers
+}
+
+/// Reads `[admin]`: the address, and where it stands.
+pub(crate) fn admin(mut section: Section<'_>) -> (SocketAddr, Place) {
+    let found = section.get("address", address).unwrap_or(At {
+        value: SocketAddr::from((Ipv4Addr::LOCALHOST, 8060)),
+        at: section.at(),
+    });
+    let place = section.place(found.at);
+    section.finish();
+    (found.value, place)
+}

@@ -1,0 +1,76 @@
+//! The sample file documents the defaults, and single values read as written.
+
+use std::{fs, time::Duration};
+
+use super::{load, show};
+
+const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../etc/sipyard.toml");
+
+/// What the sample must say because it has no default.
+const REQUIRED: &str = r#"
+[node]
+secret = "file:secret"
+
+[[listen]]
+transport = "udp"
+address = "0.0.0.0:5060"
+advertise = "203.0.113.10:5060"
+
+[pool.app]
+servers = [ { address = "10.0.0.11:5060" }, { address = "10.0.0.12:5060", capacity = 2.0 } ]
+
+[[route]]
+to = "app"
+"#;
+
+fn loaded(text: &str) -> super::Configuration {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("secret"), "0123456789abcdef".repeat(4)).unwrap();
+    let path = folder.path().join("sipyard.toml");
+    fs::write(&path, text).unwrap();
+    load(&path).unwrap()
+}
+
+#[test]
+fn the_sample_shows_every_default() {
+    let sample = fs::read_to_string(SAMPLE).unwrap();
+    let shown = loaded(&sample);
+    let default = loaded(REQUIRED);
+    assert_eq!(format!("{:#?}", shown.node), format!("{:#?}", default.node));
+    assert_eq!(shown.workers, default.workers);
+    assert_eq!(shown.admin, default.admin);
+}
+
+#[test]
+fn every_line_of_the_sample_can_go_but_what_is_required() {
+    let sample = fs::read_to_string(SAMPLE).unwrap();
+    let default = format!("{:?}", loaded(REQUIRED).node);
+    let is_required = |key: &str| REQUIRED.lines().any(|line| line.starts_with(key));
+    for line in sample.lines() {
+        let key = line.split('=').next().unwrap();
+        if !key.starts_with(|c: char| c.is_ascii_lowercase()) || is_required(key) {
+            continue;
+        }
+        let without = sample.replacen(line, "", 1);
+        assert_eq!(
+            format!("{:?}", loaded(&without).node),
+            default,
+            "without {line}"
+        );
+    }
+}
+
+#[test]
+fn durations_show_in_their_largest_unit() {
+    let cases = [
+        (0, "0ms"),
+        (250, "250ms"),
+        (1_000, "1s"),
+        (90_000, "90s"),
+        (120_000, "2m"),
+        (43_200_000, "12h"),
+    ];
+    for (ms, shown) in cases {
+        assert_eq!(show(Duration::from_millis(ms)), shown);
+    }
+}

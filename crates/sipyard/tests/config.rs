@@ -1,0 +1,319 @@
+//! Bad configuration files: all of their problems at once, each with its place, and exit code 2.
+
+use std::{fs, process::Command};
+
+/// Runs `sipyard check` on a file that holds `text`, beside a good secret and a short one.
+fn run(text: &str) -> (Option<i32>, Vec<String>) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(
+        folder.path().join("secret"),
+        "0123456789abcdef".repeat(4) + "\n",
+    )
+    .unwrap();
+    fs::write(folder.path().join("short"), "secret\n").unwrap();
+    fs::write(folder.path().join("f"), text).unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_sipyard"))
+        .args(["check", "f"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    let printed = [output.stdout, output.stderr].concat();
+    let printed = String::from_utf8(printed).unwrap();
+    let lines = printed.lines().map(str::to_owned).collect();
+    (output.status.code(), lines)
+}
+
+/// A file that holds a good node, listener, pool and route, with `more` after them.
+fn good(more: &str) -> String {
+    format!(
+        r#"node = {{ secret = "file:secret" }}
+listen = [ {{ transport = "udp", address = "127.0.0.1:5060" }} ]
+pool.app.servers = [ {{ address = "10.0.0.1:5060" }} ]
+route = [ {{ to = "app" }} ]
+{more}"#
+    )
+}
+
+fn check(text: &str, problems: &[&str]) {
+    let (code, lines) = run(text);
+    assert_eq!(lines, problems, "of\n{text}");
+    assert_eq!(code, Some(2), "of\n{text}");
+}
+
+fn check_good(text: &str, summary: &str) {
+    assert_eq!(run(text), (Some(0), vec![summary.to_owned()]), "of\n{text}");
+}
+
+#[test]
+fn good_files_are_summed_up() {
+    check_good(
+        &good(""),
+        "f: ok (listens on udp 127.0.0.1:5060; pools: app (1 x tlwl); \
+         admin on http://127.0.0.1:8060)",
+    );
+    check_good(
+        r#"
+        [node]
+        secret = "an operator's own text of more than 32 bytes"
+        [[listen]]
+        transport = "udp"
+        address = "[::]:5060"
+        advertise = "[2001:db8::1]"
+        [pool.b]
+        policy = "user-hash"
+        costs = { REGISTER = 2 }
+        servers = [ { address = "[2001:db8::2]:5060", capacity = 2 } ]
+        probe = false
+        [pool.a]
+        servers = [ { address = "[2001:db8::2]:5060" } ]
+        [[route]]
+        methods = ["REGISTER"]
+        hosts = ["example.com", "192.0.2.1", "[2001:db8::1]"]
+        to = "b"
+        [[route]]
+        to = "a"
+        [admin]
+        address = "127.0.0.1:9000"
+        "#,
+        "f: ok (listens on udp [::]:5060; pools: b (1 x user-hash), a (1 x tlwl); \
+         admin on http://127.0.0.1:9000)",
+    );
+}
+
+#[test]
+fn the_file_must_be_readable_toml() {
+    let output = Command::new(env!("CARGO_BIN_EXE_sipyard"))
+        .args(["check", "/nonexistent/f"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(
+        String::from_utf8(output.stderr).unwrap(),
+        "/nonexistent/f: cannot be read: No such file or directory (os error 2)\n"
+    );
+    check(
+        "a = \n[node]\nname = \"x\n",
+        &[
+            "f:1:5: not TOML: string values must be quoted, expected literal string",
+            "f:3:10: not TOML: invalid basic string, expected `\"`",
+        ],
+    );
+    check(
+        "[node]\nname = \"a\"\nname = \"b\"\n",
+        &["f:3:1: not TOML: duplicate key"],
+    );
+}
+
+#[test]
+fn an_empty_file_lacks_what_is_required() {
+    check(
+        "",
+        &[
+            "f:1:1: node: `secret` is missing: write secret = \"file:PATH\"; \
+             `openssl rand -hex 32 > PATH` makes one",
+            "f:1:1: no listener: add [[listen]] with transport, address and advertise",
+            "f:1:1: no pool: add [pool.NAME] with the servers that take the calls",
+            "f:1:1: no route: add [[route]] with to = \"NAME\", the pool that takes the calls",
+        ],
+    );
+}
+
+#[test]
+fn unknown_keys_are_refused_everywhere() {
+    check(
+        &good("[limit]\n[timers]\ntimer_d = \"1s\"\nzeal = 1\n"),
+        &[
+            "f:5:2: unknown key `limit`; did you mean `limits`?",
+            "f:7:1: unknown key `timers.timer_d`; did you mean `timer_c`?",
+            "f:8:1: unknown key `timers.zeal`; one of t1, timer_c, call_max, drain",
+        ],
+    );
+}
+
+#[test]
+fn secrets_are_readable_and_long() {
+    let node = |secret: &str| good("").replace("file:secret", secret);
+    check(
+        &node("file:nowhere"),
+        &[
+            "f:1:19: node.secret: cannot read nowhere: No such file or directory (os error 2); \
+           it must be a file that this user may read",
+        ],
+    );
+    let short = "6 bytes are too short: at least 32; `openssl rand -hex 32` prints a good one";
+    for secret in ["file:short", "SECRET"] {
+        check(&node(secret), &[&format!("f:1:19: node.secret: {short}")]);
+    }
+    let number = good("").replace("\"file:secret\"", "5");
+    check(
+        &number,
+        &["f:1:19: node.secret: expected a string, found an integer"],
+    );
+}
+
+#[test]
+fn listeners_are_distinct_and_reachable() {
+    check(
+        r#"
+[node]
+secret = "file:secret"
+[[listen]]
+transport = "tcp"
+address = "127.0.0.1:5060"
+[[listen]]
+transport = "upd"
+address = "127.0.0.1:5060"
+[[listen]]
+address = "0.0.0.0:5062"
+[[listen]]
+transport = "udp"
+address = "0.0.0.0:5063"
+advertise = "0.0.0.0:5063"
+[[listen]]
+transport = "udp"
+address = "127.0.0.1"
+[[listen]]
+transport = "udp"
+address = "localhost:5060"
+[pool.app]
+servers = [
+  { address = "127.0.0.1:5060" },
+  { address = "[::1]:5060" },
+  { address = "0.0.0.0:5070" },
+]
+[[route]]
+to = "app"
+"#,
+        &[
+            "f:5:13: listen.transport: \"tcp\" is not yet supported: only \"udp\" is",
+            "f:8:13: listen.transport: unknown transport \"upd\"; did you mean `udp`?",
+            "f:9:11: listen.address: 127.0.0.1:5060 is taken by the listener at f:6:11",
+            "f:10:1: listen: `transport` is missing: write transport = \"udp\"",
+            "f:11:11: listen.address: 0.0.0.0:5062 is every address of this machine: \
+             add advertise = \"HOST:PORT\", by which others reach this one",
+            "f:15:13: listen.advertise: \"0.0.0.0:5063\" is not a host or host:port that others \
+             can reach, such as \"203.0.113.10:5060\", \"sip.example.com\" or \"[2001:db8::1]:5060\"",
+            "f:18:11: listen.address: \"127.0.0.1\" has no port: write \"127.0.0.1:5060\" for \
+             SIP's own",
+            "f:21:11: listen.address: \"localhost:5060\" is not IP:PORT, such as \
+             \"10.0.0.11:5060\" or \"[2001:db8::1]:5060\"; names are not looked up",
+            "f:24:15: pool.app.servers.address: 127.0.0.1:5060 is this node's own listener: \
+             calls would go in circles",
+            "f:25:15: pool.app.servers.address: no listener can send to [::1]:5060: \
+             add one with an IPv6 address",
+            "f:26:15: pool.app.servers.address: 0.0.0.0:5070 is no server's address: \
+             write its own",
+        ],
+    );
+}
+
+#[test]
+fn pools_hold_distinct_servers_and_known_settings() {
+    let units = "a duration in quotes, such as \"250ms\", \"2s\", \"5m\" or \"12h\"";
+    check(
+        &good(
+            r#"[pool.web]
+policy = "tlw"
+costs = { INVTE = 1.0, ACK = 2, BYE = "x", INFO = -1 }
+servers = [
+  { address = "10.0.0.2:5060", capacity = 0 },
+  { adress = "10.0.0.3:5060" },
+  { address = "10.0.0.2:5060" },
+  5,
+]
+probe = { method = "INFO", interval = "2 s", timeout = "5s", fall = 0, riise = 3 }
+slow_start = 10
+answer_timeout = "100ms"
+[pool.empty]
+probe = 1
+"#,
+        ),
+        &[
+            "f:6:10: pool.web.policy: unknown policy \"tlw\"; did you mean `tlwl`?",
+            "f:7:11: pool.web.costs.INVTE: unknown method \"INVTE\"; did you mean `INVITE`?",
+            "f:7:24: pool.web.costs.ACK: belongs to its INVITE and costs nothing: leave it out",
+            "f:7:39: pool.web.costs.BYE: expected a number, found a string",
+            "f:7:51: pool.web.costs.INFO: -1 is out of range: 0 to 1000",
+            "f:9:43: pool.web.servers.capacity: 0 is out of range: 0.001 to 1000000",
+            "f:10:3: pool.web.servers: `address` is missing: write address = \"IP:PORT\"",
+            "f:10:5: unknown key `pool.web.servers.adress`; did you mean `address`?",
+            "f:11:15: pool.web.servers.address: 10.0.0.2:5060 is already in this pool, at f:9:15",
+            "f:12:3: pool.web.servers: expected a table, found an integer",
+            "f:14:20: pool.web.probe.method: \"INFO\" is not yet supported: only \"OPTIONS\" is",
+            &format!("f:14:39: pool.web.probe.interval: expected {units}, found \"2 s\""),
+            "f:14:56: pool.web.probe.timeout: 5s is out of range: 10ms to 2s",
+            "f:14:69: pool.web.probe.fall: 0 is out of range: 1 to 100",
+            "f:14:72: unknown key `pool.web.probe.riise`; did you mean `rise`?",
+            &format!("f:15:14: pool.web.slow_start: expected {units}, found an integer"),
+            "f:16:18: pool.web.answer_timeout: 100ms is out of range: 500ms to 32s \
+             (T1 to 64*T1; timers.t1 is 500ms)",
+            "f:17:7: pool.empty: no servers: write servers = [ { address = \"IP:PORT\" }, ... ]",
+            "f:18:9: pool.empty.probe: expected a table, found an integer",
+        ],
+    );
+}
+
+#[test]
+fn routes_lead_to_pools_and_can_be_reached() {
+    check(
+        &good("").replace(
+            r#"route = [ { to = "app" } ]"#,
+            r#"[[route]]
+methods = ["REGISTER", "invite"]
+to = "registrar"
+[[route]]
+methods = []
+hosts = ["example.com:5060", "10.0.0.300"]
+to = "ap"
+[[route]]
+methods = "INVITE"
+[[route]]
+to = "app"
+[[route]]
+to = "elsewhere"
+"#,
+        ),
+        &[
+            "f:5:11: route.methods: unknown method \"invite\"; did you mean `INVITE`?",
+            "f:6:6: route.to: the built-in registrar is not yet supported: name a pool",
+            "f:8:11: route.methods: an empty list matches nothing: leave it out to match all",
+            "f:9:9: route.hosts: \"example.com:5060\" is not a host, such as \"example.com\" or \
+             \"203.0.113.10\"; it takes no port",
+            "f:10:6: route.to: there is no pool \"ap\"; did you mean `app`?",
+            "f:11:1: route: `to` is missing: write to = \"NAME\", the pool's name",
+            "f:12:11: route.methods: expected a list such as [\"A\", \"B\"], found a string",
+            "f:15:1: route: never reached: the route at f:13:1 takes every request",
+            "f:16:6: route.to: there is no pool \"elsewhere\"; one of app",
+        ],
+    );
+}
+
+#[test]
+fn bounds_and_timers_are_within_range() {
+    check(
+        &good(
+            r#"[limits]
+sessions = 0
+headers = 3.5
+message_bytes = 0x1_0000
+[timers]
+t1 = "0ms"
+timer_c = "3m"
+drain = "1d"
+[admin]
+address = "8060"
+"#,
+        ),
+        &[
+            "f:6:12: limits.sessions: 0 is out of range: 1 to 100000000",
+            "f:7:11: limits.headers: expected an integer, found a number with a fraction",
+            "f:8:17: limits.message_bytes: 0x10000 is out of range: 1500 to 65535",
+            "f:10:6: timers.t1: 0ms is out of range: 10ms to 5s",
+            "f:11:11: timers.timer_c: 3m is out of range: 181s to 1h",
+            "f:12:9: timers.drain: expected a duration in quotes, such as \"250ms\", \"2s\", \
+             \"5m\" or \"12h\", found \"1d\"",
+            "f:14:11: admin.address: \"8060\" is not IP:PORT, such as \"10.0.0.11:5060\" or \
+             \"[2001:db8::1]:5060\"; names are not looked up",
+        ],
+    );
+}
