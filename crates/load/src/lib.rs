@@ -1,1 +1,54 @@
-//! load
+//! Load: callers that make calls and emulated servers that take them, without I/O.
+//!
+//! A [`Caller`] offers calls open loop or closed loop and measures what becomes of them; a
+//! [`Server`] answers them as a user agent server with a service time, ringing and stalls would.
+//! Both take datagrams and time and put datagrams into an [`Outbox`]; neither touches a socket,
+//! a clock or an entropy source. Time is a [`Duration`](std::time::Duration) since a zero that
+//! the driver chose.
+//!
+//! ```
+//! use load::{Arrivals, Caller, CallerConfig, Law, Outbox, Server, ServerConfig};
+//! use std::time::Duration;
+//!
+//! let (alice, bob) = ("127.0.0.1:5070".parse().unwrap(), "127.0.0.1:7001".parse().unwrap());
+//! let config = CallerConfig {
+//!     sockets: vec![alice],
+//!     proxy: bob,
+//!     arrivals: Arrivals::Window(1),
+//!     holding: Law::ZERO,
+//!     calls_max: 10,
+//! };
+//! let mut caller = Caller::new(config, fastrand::Rng::with_seed(1), Duration::ZERO);
+//! let mut server = Server::new(ServerConfig::prompt(bob), fastrand::Rng::with_seed(2));
+//! let (mut requests, mut responses) = (Outbox::default(), Outbox::default());
+//! caller.handle_timeout(Duration::ZERO, &mut requests);
+//! while !caller.is_done() {
+//!     for (_, _, bytes) in requests.datagrams() {
+//!         server.handle_input(Duration::ZERO, alice, bytes, &mut responses);
+//!     }
+//!     requests.clear();
+//!     for (socket, _, bytes) in responses.datagrams() {
+//!         caller.handle_input(Duration::ZERO, socket, bob, bytes, &mut requests);
+//!     }
+//!     responses.clear();
+//! }
+//! assert_eq!(caller.stats().carried, 10);
+//! assert_eq!(server.stats().byes, 10);
+//! ```
+
+mod caller;
+mod law;
+mod outbox;
+mod server;
+mod stats;
+mod template;
+mod timers;
+
+pub use caller::{Arrivals, Caller, CallerConfig};
+pub use law::Law;
+pub use outbox::Outbox;
+pub use server::{Server, ServerConfig, ServerStats, Service, Stall};
+pub use stats::{Failure, Stats};
+
+/// More header fields than any message of a call through a few proxies has.
+const HEADERS_MAX: usize = 128;

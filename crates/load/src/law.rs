@@ -1,0 +1,94 @@
+use std::{f64::consts::TAU, time::Duration};
+
+use fastrand::Rng;
+
+/// The law that a random time follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Law {
+    /// Always the same.
+    Constant(Duration),
+    /// Memoryless, with this mean.
+    Exponential(Duration),
+    /// Normal, cut off at zero.
+    Normal {
+        /// The mean before the cut.
+        mean: Duration,
+        /// The standard deviation before the cut.
+        deviation: Duration,
+    },
+}
+
+impl Law {
+    /// No time at all.
+    pub const ZERO: Self = Self::Constant(Duration::ZERO);
+
+    /// Never: a time that no clock reaches.
+    pub const NEVER: Self = Self::Constant(Duration::MAX);
+
+    /// The law of the time between two calls when `per_s` of them come per second at a constant
+    /// pace.
+    #[must_use]
+    pub fn paced(per_s: f64) -> Self {
+        Self::Constant(Duration::from_secs_f64(1.0 / per_s))
+    }
+
+    /// The law of the time between two calls when `per_s` of them come per second as a Poisson
+    /// stream.
+    #[must_use]
+    pub fn poisson(per_s: f64) -> Self {
+        Self::Exponential(Duration::from_secs_f64(1.0 / per_s))
+    }
+
+    /// Draws one time.
+    pub fn sample(&self, rng: &mut Rng) -> Duration {
+        match *self {
+            Self::Constant(time) => time,
+            Self::Exponential(mean) => mean.mul_f64(-positive(rng).ln()),
+            Self::Normal { mean, deviation } => {
+                let normal = (-2.0 * positive(rng).ln()).sqrt() * (TAU * rng.f64()).cos();
+                let seconds = mean.as_secs_f64() + normal * deviation.as_secs_f64();
+                Duration::from_secs_f64(seconds.max(0.0))
+            }
+        }
+    }
+}
+
+/// Uniform on (0, 1], so that its logarithm is finite.
+fn positive(rng: &mut Rng) -> f64 {
+    1.0 - rng.f64()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn laws_have_their_mean_and_deviation() {
+        let ms = Duration::from_millis;
+        check(Law::Constant(ms(20)), 20.0, 0.0);
+        check(Law::Exponential(ms(20)), 20.0, 20.0);
+        check(Law::poisson(50.0), 20.0, 20.0);
+        check(Law::paced(50.0), 20.0, 0.0);
+        let normal = Law::Normal {
+            mean: ms(20),
+            deviation: ms(3),
+        };
+        check(normal, 20.0, 3.0);
+    }
+
+    fn check(law: Law, mean_ms: f64, deviation_ms: f64) {
+        let mut rng = Rng::with_seed(7);
+        let samples: Vec<f64> = (0..200_000)
+            .map(|_| law.sample(&mut rng).as_secs_f64() * 1e3)
+            .collect();
+        let mean = samples.iter().sum::<f64>() / samples.len() as f64;
+        let variance =
+            samples.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / samples.len() as f64;
+        assert!((mean - mean_ms).abs() < 0.2, "{law:?}: mean {mean}");
+        assert!(
+            (variance.sqrt() - deviation_ms).abs() < 0.2,
+            "{law:?}: deviation {}",
+            variance.sqrt()
+        );
+    }
+}

@@ -1,0 +1,45 @@
+use std::net::SocketAddr;
+
+/// The datagrams that a caller or a server wants sent, in order.
+#[derive(Debug, Default)]
+pub struct Outbox {
+    bytes: Vec<u8>,
+    transmits: Vec<Transmit>,
+}
+
+#[derive(Debug)]
+struct Transmit {
+    socket: usize,
+    to: SocketAddr,
+    end: usize,
+}
+
+impl Outbox {
+    /// What is to be sent: the index of the socket to send from, the destination, the bytes.
+    pub fn datagrams(&self) -> impl Iterator<Item = (usize, SocketAddr, &[u8])> {
+        let mut start = 0;
+        self.transmits.iter().map(move |transmit| {
+            let bytes = &self.bytes[start..transmit.end];
+            start = transmit.end;
+            (transmit.socket, transmit.to, bytes)
+        })
+    }
+
+    /// Whether there is nothing to send.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.transmits.is_empty()
+    }
+
+    /// Forgets all, keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.transmits.clear();
+    }
+
+    pub(crate) fn send(&mut self, socket: usize, to: SocketAddr, write: impl FnOnce(&mut Vec<u8>)) {
+        write(&mut self.bytes);
+        let end = self.bytes.len();
+        self.transmits.push(Transmit { socket, to, end });
+    }
+}

@@ -1,0 +1,115 @@
+use std::net::SocketAddr;
+
+/// A message with holes: `{slot}`, `{nonce}`, `{user}`, `{target}` and `{dialog}`.
+#[derive(Debug)]
+pub(crate) struct Template {
+    text: String,
+    /// Each with the end of the text before it.
+    holes: Vec<(usize, Hole)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Hole {
+    Slot,
+    Nonce,
+    User,
+    Target,
+    Dialog,
+}
+
+/// What goes into the holes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fill<'a> {
+    /// The slot of the call, in hexadecimal.
+    pub slot: [u8; 8],
+    /// What sets the call apart from all others, in hexadecimal; its beginning names the users.
+    pub nonce: [u8; 16],
+    /// The request URI.
+    pub target: &'a [u8],
+    /// Header lines of the dialog.
+    pub dialog: &'a [u8],
+}
+
+impl Template {
+    pub(crate) fn new(source: &str) -> Self {
+        let mut text = String::new();
+        let mut holes = Vec::new();
+        let mut rest = source;
+        while let Some((before, after)) = rest.split_once('{') {
+            let (name, after) = after.split_once('}').expect("each brace is closed");
+            text.push_str(before);
+            holes.push((text.len(), Hole::named(name)));
+            rest = after;
+        }
+        text.push_str(rest);
+        Self { text, holes }
+    }
+
+    pub(crate) fn write(&self, fill: &Fill<'_>, out: &mut Vec<u8>) {
+        let text = self.text.as_bytes();
+        let mut start = 0;
+        for &(end, hole) in &self.holes {
+            out.extend_from_slice(&text[start..end]);
+            match hole {
+                Hole::Slot => out.extend_from_slice(&fill.slot),
+                Hole::Nonce => out.extend_from_slice(&fill.nonce),
+                Hole::User => out.extend_from_slice(&fill.nonce[..4]),
+                Hole::Target => out.extend_from_slice(fill.target),
+                Hole::Dialog => out.extend_from_slice(fill.dialog),
+            }
+            start = end;
+        }
+        out.extend_from_slice(&text[start..]);
+    }
+}
+
+impl Hole {
+    fn named(name: &str) -> Self {
+        match name {
+            "slot" => Self::Slot,
+            "nonce" => Self::Nonce,
+            "user" => Self::User,
+            "target" => Self::Target,
+            "dialog" => Self::Dialog,
+            _ => unreachable!("no hole is called {name}"),
+        }
+    }
+}
+
+/// The session description that an end at `address` offers or answers with.
+pub(crate) fn session_description(address: SocketAddr) -> String {
+    let family = if address.is_ipv4() { "IP4" } else { "IP6" };
+    let host = address.ip();
+    format!(
+        "v=0\r\n\
+         o=- 3004600 1 IN {family} {host}\r\n\
+         s=call\r\n\
+         c=IN {family} {host}\r\n\
+         t=0 0\r\n\
+         m=audio 49170 RTP/AVP 0 8 101\r\n\
+         a=rtpmap:0 PCMU/8000\r\n\
+         a=rtpmap:8 PCMA/8000\r\n\
+         a=rtpmap:101 telephone-event/8000\r\n\
+         a=fmtp:101 0-15\r\n\
+         a=ptime:20\r\n\
+         a=sendrecv\r\n"
+    )
+}
+
+/// The low `4 * N` bits in hexadecimal.
+pub(crate) fn hex<const N: usize>(mut value: u64) -> [u8; N] {
+    let mut digits = [0; N];
+    for digit in digits.iter_mut().rev() {
+        *digit = b"0123456789abcdef"[(value & 0xf) as usize];
+        value >>= 4;
+    }
+    digits
+}
+
+/// Reads at most 16 hexadecimal digits.
+pub(crate) fn from_hex(digits: &[u8]) -> Option<u64> {
+    digits.iter().try_fold(0, |value, &digit| {
+        let digit = char::from(digit).to_digit(16)?;
+        Some(value << 4 | u64::from(digit))
+    })
+}
