@@ -10,6 +10,9 @@ impl Cost {
     /// An INVITE: the ratio that served best in the published measurements.
     pub const INVITE: Self = Self(1_750);
 
+    /// The highest there is.
+    pub const MAX: Self = Self(1_000_000);
+
     /// A cost relative to a BYE, rounded to thousandths; `None` unless it is within 0..=1000.
     pub fn new(relative: f64) -> Option<Self> {
         (0.0..=1_000.0)
@@ -22,8 +25,8 @@ impl Cost {
         f64::from(self.0) / 1_000.0
     }
 
-    pub(crate) fn thousandths(self) -> u64 {
-        u64::from(self.0)
+    pub(crate) const fn thousandths(self) -> u64 {
+        self.0 as u64
     }
 }
 
@@ -42,6 +45,7 @@ mod tests {
         check(0.0004, Some(0));
         check(0.0006, Some(1));
         check(1_000.0, Some(1_000_000));
+        assert_eq!(Cost::new(1_000.0), Some(Cost::MAX));
         check(1_000.1, None);
         check(-0.1, None);
         check(f64::NAN, None);

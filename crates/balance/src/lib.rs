@@ -42,6 +42,7 @@ mod server;
 mod standing;
 
 pub use cost::Cost;
+pub use ledger::TRANSACTIONS_MAX;
 pub use policy::{Policy, UnknownPolicy};
 pub use pool::{Arrival, Pool};
 pub use server::Server;

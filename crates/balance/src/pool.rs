@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use crate::cost::Cost;
 use crate::hash;
-use crate::ledger::{Metric, Opening};
-use crate::lottery::Lottery;
+use crate::lottery::{Candidate, Lottery};
 use crate::policy::Policy;
 use crate::round_robin::Turns;
 use crate::server::Server;
@@ -86,19 +85,16 @@ impl Pool {
         rng: &mut fastrand::Rng,
     ) -> Option<&Arc<Server>> {
         let moment = self.moment(nanos(now), arrival.key);
-        let opening = Opening {
-            call: arrival.call,
-            cost: arrival.cost,
-        };
         for _ in 0..ATTEMPTS {
             let chosen = self.choose(&moment, arrival.avoid, rng)?;
-            if self.claim(&chosen, opening) {
-                return Some(chosen.server);
+            if self.claim(&moment, chosen, arrival) {
+                return Some(&self.servers[chosen.index]);
             }
         }
         let chosen = self.choose(&moment, arrival.avoid, rng)?;
-        chosen.server.ledger().place(opening);
-        Some(chosen.server)
+        let server = &self.servers[chosen.index];
+        server.ledger().place(arrival.call, arrival.cost);
+        Some(server)
     }
 
     /// What `place` would compare for this key: each server's score, of which the lowest wins, or
@@ -110,7 +106,7 @@ impl Pool {
     /// (`user-hash`).
     pub fn scores(&self, now: Duration, key: &[u8]) -> Vec<(ServerId, Result<f64, Ineligible>)> {
         let moment = self.moment(nanos(now), key);
-        let score = |index| Ok(self.assess(&moment, index)?.score);
+        let score = |index| Ok(self.assess(self.policy, &moment, index)?.score);
         (0..self.servers.len())
             .map(|index| (self.servers[index].id(), score(index)))
             .collect()
@@ -127,14 +123,11 @@ struct Moment {
 }
 
 /// An eligible server as it was seen.
-struct Candidate<'a> {
-    index: usize,
-    server: &'a Arc<Server>,
-    capacity: f64,
+struct Assessment {
+    candidate: Candidate,
     /// The lowest wins.
     score: f64,
-    /// What the score was made of, for [`Pool::claim`] to find unchanged.
-    observed: u64,
+    capacity: f64,
 }
 
 impl Pool {
@@ -170,23 +163,43 @@ impl Pool {
         moment: &Moment,
         avoid: &[ServerId],
         rng: &mut fastrand::Rng,
-    ) -> Option<Candidate<'_>> {
-        if self.policy == Policy::P2c {
-            return self.better_of_two(moment, avoid, rng);
+    ) -> Option<Candidate> {
+        // A policy handed on as a constant needs no match for each server.
+        match self.policy {
+            Policy::Tlwl => self.lowest(Policy::Tlwl, moment, avoid, rng),
+            Policy::Tjsq => self.lowest(Policy::Tjsq, moment, avoid, rng),
+            Policy::Cjsq => self.lowest(Policy::Cjsq, moment, avoid, rng),
+            Policy::RoundRobin => self.first_due(moment, avoid),
+            Policy::P2c => self.better_of_two(moment, avoid, rng),
+            other => self.lowest(other, moment, avoid, rng),
         }
-        let in_order = self.policy == Policy::RoundRobin;
-        let mut best = f64::INFINITY;
+    }
+
+    #[inline(always)]
+    fn lowest(
+        &self,
+        policy: Policy,
+        moment: &Moment,
+        avoid: &[ServerId],
+        rng: &mut fastrand::Rng,
+    ) -> Option<Candidate> {
         let mut lottery = Lottery::new();
-        for candidate in self.candidates(moment, avoid) {
-            let capacity = candidate.capacity;
-            if candidate.score < best {
-                best = candidate.score;
-                lottery = Lottery::of(candidate, capacity);
-            } else if candidate.score == best && !in_order {
-                lottery.offer(candidate, capacity, rng);
-            }
+        for seen in self.assessments(policy, moment, avoid) {
+            lottery.offer(seen.candidate, seen.score, seen.capacity, rng);
         }
-        lottery.winner
+        lottery.winner()
+    }
+
+    fn first_due(&self, moment: &Moment, avoid: &[ServerId]) -> Option<Candidate> {
+        self.assessments(Policy::RoundRobin, moment, avoid)
+            .reduce(|first, next| {
+                if next.score < first.score {
+                    next
+                } else {
+                    first
+                }
+            })
+            .map(|first| first.candidate)
     }
 
     fn better_of_two(
@@ -194,96 +207,114 @@ impl Pool {
         moment: &Moment,
         avoid: &[ServerId],
         rng: &mut fastrand::Rng,
-    ) -> Option<Candidate<'_>> {
-        let mut draw = |except: Option<usize>| {
+    ) -> Option<Candidate> {
+        let mut draw = |except: usize| {
             let mut lottery = Lottery::new();
-            for candidate in self.candidates(moment, avoid) {
-                if Some(candidate.index) != except {
-                    let capacity = candidate.capacity;
-                    lottery.offer(candidate, capacity, rng);
+            for seen in self.assessments(Policy::P2c, moment, avoid) {
+                if seen.candidate.index != except {
+                    lottery.offer(seen.candidate, 0.0, seen.capacity, rng);
                 }
             }
-            lottery.winner
+            lottery.winner()
         };
-        let first = draw(None)?;
-        match draw(Some(first.index)) {
-            Some(second) if second.score < first.score => Some(second),
-            _ => Some(first),
-        }
+        let first = draw(usize::MAX)?;
+        let Some(second) = draw(first.index) else {
+            return Some(first);
+        };
+        let score = |drawn: Candidate| {
+            let seen = self.assess(Policy::P2c, moment, drawn.index);
+            seen.map_or(f64::INFINITY, |seen| seen.score)
+        };
+        Some(if score(second) < score(first) {
+            second
+        } else {
+            first
+        })
     }
 
-    fn candidates(
+    #[inline(always)]
+    fn assessments(
         &self,
+        policy: Policy,
         moment: &Moment,
         avoid: &[ServerId],
-    ) -> impl Iterator<Item = Candidate<'_>> {
+    ) -> impl Iterator<Item = Assessment> {
         (0..self.servers.len())
             .filter(|index| !avoid.contains(&self.servers[*index].id()))
-            .filter_map(|index| self.assess(moment, index).ok())
+            .filter_map(move |index| self.assess(policy, moment, index).ok())
     }
 
-    fn assess(&self, moment: &Moment, index: usize) -> Result<Candidate<'_>, Ineligible> {
+    #[inline(always)]
+    fn assess(
+        &self,
+        policy: Policy,
+        moment: &Moment,
+        index: usize,
+    ) -> Result<Assessment, Ineligible> {
         let server = &self.servers[index];
         let standing = server.standing();
         standing.eligibility(moment.now)?;
         let share = standing.share(moment.now, self.slow_start);
         let capacity = standing.capacity() * share;
-        let mut observed = 0;
-        let score = match self.policy {
+        let ledger = server.ledger();
+        let (observed, score) = match policy {
             Policy::Tlwl | Policy::P2c => {
-                observed = server.ledger().metric(Metric::Work);
-                observed as f64 / (capacity * 1_000.0)
+                let open = ledger.open();
+                (open.bits(), open.work() / capacity)
             }
             Policy::Tjsq => {
-                observed = server.ledger().metric(Metric::Transactions);
-                observed as f64 / capacity
+                let open = ledger.open();
+                (open.bits(), open.transactions() as f64 / capacity)
             }
             Policy::Cjsq => {
-                observed = server.ledger().metric(Metric::Calls);
-                observed as f64 / capacity
+                let calls = ledger.calls();
+                (calls, calls as f64 / capacity)
             }
-            Policy::Rwma => seconds(server.first_response_time()) / share,
-            Policy::Rwma200 => seconds(server.final_response_time()) / share,
-            Policy::Hash | Policy::FnvHash => {
-                let places = self.servers.len();
-                ((index + places - moment.hash as usize) % places) as f64
-            }
+            Policy::Rwma => (0, seconds(server.first_response_time()) / share),
+            Policy::Rwma200 => (0, seconds(server.final_response_time()) / share),
+            Policy::Hash | Policy::FnvHash => (0, self.places_after(moment.hash, index)),
             Policy::RoundRobin => {
-                let (bits, due) = self.turns.due(index);
-                observed = bits;
-                due
+                let observed = self.turns.observe(index);
+                (observed, self.turns.due(observed))
             }
-            Policy::UserHash => moment.rank(server)?,
+            Policy::UserHash => (0, moment.rank(server)?),
         };
-        Ok(Candidate {
-            index,
-            server,
-            capacity,
+        Ok(Assessment {
+            candidate: Candidate { index, observed },
             score,
-            observed,
+            capacity,
         })
     }
 
+    fn places_after(&self, hashed: u64, index: usize) -> f64 {
+        let hashed = hashed as usize;
+        let wrapped = if index < hashed {
+            self.servers.len()
+        } else {
+            0
+        };
+        (index + wrapped - hashed) as f64
+    }
+
     /// Counts the arrival on the chosen server unless what made it the choice has changed.
-    fn claim(&self, chosen: &Candidate<'_>, opening: Opening) -> bool {
-        let ledger = chosen.server.ledger();
-        let counted = |metric| ledger.place_if(metric, chosen.observed, opening);
+    fn claim(&self, moment: &Moment, chosen: Candidate, arrival: &Arrival<'_>) -> bool {
+        let Candidate { index, observed } = chosen;
+        let Arrival { call, cost, .. } = *arrival;
+        let ledger = self.servers[index].ledger();
         match self.policy {
-            Policy::Tlwl => counted(Metric::Work),
-            Policy::Tjsq => counted(Metric::Transactions),
-            Policy::Cjsq => counted(Metric::Calls),
+            Policy::Tlwl | Policy::Tjsq => ledger.place_if_open_is(observed, call, cost),
+            Policy::Cjsq => ledger.place_if_calls_are(observed, call, cost),
             Policy::RoundRobin => {
-                let (index, capacity) = (chosen.index, chosen.capacity);
-                let taken = self
-                    .turns
-                    .take(index, chosen.observed, chosen.score, capacity);
+                let standing = self.servers[index].standing();
+                let capacity = standing.capacity() * standing.share(moment.now, self.slow_start);
+                let taken = self.turns.take(index, observed, capacity);
                 if taken {
-                    ledger.place(opening);
+                    ledger.place(call, cost);
                 }
                 taken
             }
             _ => {
-                ledger.place(opening);
+                ledger.place(call, cost);
                 true
             }
         }

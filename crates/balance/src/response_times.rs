@@ -1,6 +1,6 @@
 //! Weighted means of recent response times.
 
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 const SAMPLES: usize = 20;
@@ -11,40 +11,32 @@ const SAMPLES: usize = 20;
 /// writer may see one sample more or less, which a mean forgives.
 #[derive(Debug, Default)]
 pub(crate) struct ResponseTimes {
-    /// Microseconds plus one; zero means no sample yet.
+    /// How many samples there have been.
+    recorded: AtomicU64,
+    /// Microseconds, written in a circle.
     samples: [AtomicU32; SAMPLES],
-    /// The slot that is written next; it holds the oldest sample.
-    next: AtomicU32,
 }
 
 impl ResponseTimes {
     pub(crate) fn record(&self, sample: Duration) {
         let micros = u32::try_from(sample.as_micros()).unwrap_or(u32::MAX);
-        let slot = self.next_slot();
-        self.samples[slot].store(micros.saturating_add(1), Relaxed);
-    }
-
-    /// The slot to write, which is also the oldest sample; moves on by one.
-    fn next_slot(&self) -> usize {
-        let next = |slot: u32| (slot + 1) % SAMPLES as u32;
-        self.next
-            .fetch_update(Relaxed, Relaxed, |slot| Some(next(slot)))
-            .map_or(0, |slot| slot as usize)
+        let slot = self.recorded.fetch_add(1, Relaxed) as usize % SAMPLES;
+        self.samples[slot].store(micros, Relaxed);
     }
 
     /// The weighted mean, `None` before the first sample. Fewer than 20 samples take the highest
     /// weights.
     pub(crate) fn mean(&self) -> Option<Duration> {
-        let oldest = self.next.load(Relaxed) as usize;
+        let recorded = self.recorded.load(Relaxed);
+        let oldest = recorded as usize % SAMPLES;
         let (newer, older) = (&self.samples[..oldest], &self.samples[oldest..]);
-        let (mut sum, mut weights) = (0_u64, 0_u64);
-        for (weight, sample) in (1_u64..).zip(older.iter().chain(newer)) {
-            if let Some(micros) = sample.load(Relaxed).checked_sub(1) {
-                sum += weight * u64::from(micros);
-                weights += weight;
-            }
-        }
-        (weights > 0).then(|| Duration::from_nanos(sum * 1_000 / weights))
+        let sum: u64 = (1..)
+            .zip(older.iter().chain(newer))
+            .map(|(weight, sample)| weight * u64::from(sample.load(Relaxed)))
+            .sum();
+        let known = recorded.min(SAMPLES as u64);
+        let weights = known * (2 * SAMPLES as u64 + 1 - known) / 2;
+        (sum * 1_000).checked_div(weights).map(Duration::from_nanos)
     }
 }
 

@@ -26,16 +26,20 @@ impl Turns {
         }
     }
 
-    /// When the server is due, as bits. Turns missed while it could not take them are lost, or it
-    /// would get all of them at once on its return.
-    pub(crate) fn due(&self, index: usize) -> (u64, f64) {
-        let observed = self.due[index].0.load(Relaxed);
-        let due = observed.max(self.reached.0.load(Relaxed));
-        (observed, f64::from_bits(due))
+    /// When the server is due next, as stored.
+    pub(crate) fn observe(&self, index: usize) -> u64 {
+        self.due[index].0.load(Relaxed)
+    }
+
+    /// When a server is due for which `observed` is stored. Turns missed while it could not take
+    /// them are lost, or it would get all of them at once on its return.
+    pub(crate) fn due(&self, observed: u64) -> f64 {
+        f64::from_bits(observed.max(self.reached.0.load(Relaxed)))
     }
 
     /// Takes the turn that was `observed`; false when another thread has taken it.
-    pub(crate) fn take(&self, index: usize, observed: u64, due: f64, capacity: f64) -> bool {
+    pub(crate) fn take(&self, index: usize, observed: u64, capacity: f64) -> bool {
+        let due = self.due(observed);
         let next = (due + 1.0 / capacity).to_bits();
         let taken = self.due[index]
             .0

@@ -92,12 +92,12 @@ impl Server {
 
     /// Open transactions.
     pub fn transactions(&self) -> u64 {
-        self.ledger().transactions()
+        self.ledger().open().transactions()
     }
 
     /// The cost of the open transactions; 1.0 is a BYE.
     pub fn work(&self) -> f64 {
-        self.ledger().work() as f64 / 1_000.0
+        self.ledger().open().work()
     }
 
     /// Arrivals that pools have placed here since the start.
