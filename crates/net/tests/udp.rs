@@ -1,5 +1,7 @@
 //! What the kernel adds to a UDP socket: batches, addresses, errors. On loopback.
 
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
 use net::udp::{Options, RecvBatch, SendBatch, Sent, Socket, Wait};
