@@ -88,7 +88,8 @@ impl Pairs {
             return self.callers[place];
         }
         let known = self.callers.iter().position(|&caller| caller == Some(from));
-        Some(self.servers[known.unwrap_or_else(|| self.meet(from))])
+        let place = known.unwrap_or_else(|| self.meet(from));
+        Some(self.servers[place])
     }
 
     fn meet(&mut self, caller: SocketAddr) -> usize {
