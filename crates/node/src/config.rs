@@ -97,7 +97,7 @@ pub struct Limits {
     pub retained_requests: usize,
     /// Bytes of a message. Longer: 513.
     pub message_bytes: usize,
-    /// Header fields of a message. More: 400.
+    /// Header fields of a message. More: dropped.
     pub headers: usize,
     /// Messages that wait for another worker. Full: dropped.
     pub handover_queue: usize,

@@ -85,7 +85,11 @@ impl Outbox {
         write(&mut self.bytes);
         let range = start..self.bytes.len();
         if !range.is_empty() {
-            self.transmits.push(Transmit { listener, to, range });
+            self.transmits.push(Transmit {
+                listener,
+                to,
+                range,
+            });
         }
     }
 }

@@ -1,0 +1,310 @@
+//! The dialogs of a session: when they begin and end, and what becomes of those that are silent.
+
+use std::time::Duration;
+
+use sip::Method;
+
+use crate::{
+    branch::{Branch, Purpose},
+    io::{Datagram, Outbox},
+    node::{Context, State},
+    response::Response,
+    session::{DialogId, State as Life, tag_pair},
+    stats::{Dropped, Event},
+};
+
+/// A call is asked after when it is older than this quantile of the calls seen.
+const QUANTILE: f64 = 0.99;
+/// Until so many calls were seen, nothing is known of their lengths.
+const CALLS_KNOWN: u64 = 100;
+const BOUND_UNKNOWN: Duration = Duration::from_secs(30 * 60);
+const BOUND_MIN: Duration = Duration::from_secs(60);
+/// Re-checks without an answer after which a dialog is taken for gone.
+const CHECKS_MAX: u8 = 4;
+/// RFC 6665 §4.2.1 leaves a missing Expires to the event; an hour is the usual value.
+const SUBSCRIPTION_S: u32 = 3600;
+
+/// Lengths of the calls that ended, in classes that grow by a quarter.
+#[derive(Debug)]
+pub(crate) struct CallLengths {
+    classes: [u64; 64],
+    count: u64,
+}
+
+impl Default for CallLengths {
+    fn default() -> Self {
+        Self {
+            classes: [0; 64],
+            count: 0,
+        }
+    }
+}
+
+impl CallLengths {
+    fn record(&mut self, length: Duration) {
+        let class = (length.as_secs_f64().max(1.0).ln() / 1.25_f64.ln()).ceil() as usize;
+        self.classes[class.min(63)] += 1;
+        self.count += 1;
+    }
+
+    /// The age from which on a call may have leaked.
+    fn bound(&self) -> Duration {
+        if self.count < CALLS_KNOWN {
+            return BOUND_UNKNOWN;
+        }
+        let mut left = (self.count as f64 * (1.0 - QUANTILE)) as u64;
+        let mut class = 63;
+        while self.classes[class] <= left && class > 0 {
+            left -= self.classes[class];
+            class -= 1;
+        }
+        Duration::from_secs_f64(1.25_f64.powi(class as i32)).max(BOUND_MIN)
+    }
+}
+
+/// What a final response answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    ToInitial,
+    WithinDialog,
+}
+
+impl State {
+    /// What a response says of its dialog.
+    pub(crate) fn follow_dialog(
+        &mut self,
+        cx: Context<'_>,
+        entry: u32,
+        answer: Answer,
+        response: &Response<'_>,
+    ) {
+        if self.sessions.get(entry).state == Life::Expired {
+            return;
+        }
+        let forms = matches!(
+            response.cseq.method,
+            Method::Invite | Method::Subscribe | Method::Refer
+        );
+        if response.is_success() && forms {
+            self.refresh(entry, response);
+            if answer == Answer::ToInitial {
+                self.begin_dialog(cx, entry, response);
+            }
+        }
+        // RFC 3261 §12.2.1.2: these end the dialog for whoever gets them.
+        if answer == Answer::WithinDialog && matches!(response.status, 408 | 481) {
+            self.end_dialog(cx, entry, tag_pair(response.from_tag, response.to_tag));
+        }
+    }
+
+    fn begin_dialog(&mut self, cx: Context<'_>, entry: u32, response: &Response<'_>) {
+        let Response {
+            call_id,
+            from_tag,
+            to_tag,
+            ..
+        } = *response;
+        let (client_tag, server_tag) = if self.sessions.get(entry).from_server {
+            (to_tag, from_tag)
+        } else {
+            (from_tag, to_tag)
+        };
+        if self.sessions.add_dialog(
+            entry,
+            DialogId {
+                call_id,
+                client_tag,
+                server_tag,
+            },
+        ) {
+            self.sessions.get_mut(entry).seen(cx.now);
+            self.watch(cx, entry);
+        }
+    }
+
+    /// Session-Expires (RFC 4028) and Expires (RFC 6665) say how long silence may last.
+    fn refresh(&mut self, entry: u32, response: &Response<'_>) {
+        let interval = match response.cseq.method {
+            Method::Invite | Method::Update => response.message.session_expires().unwrap_or(0),
+            _ => response.message.expires().unwrap_or(SUBSCRIPTION_S).max(1),
+        };
+        self.sessions.get_mut(entry).interval_s = interval;
+    }
+
+    pub(crate) fn end_dialog(&mut self, cx: Context<'_>, entry: u32, tags: u32) {
+        if self.sessions.remove_dialog(entry, tags) && self.sessions.get(entry).is_call {
+            self.lengths.record(self.sessions.get(entry).age(cx.now));
+        }
+    }
+
+    /// Arms the timer of a session with a dialog.
+    pub(crate) fn watch(&mut self, cx: Context<'_>, entry: u32) {
+        let wait = self.silence_max(cx, entry);
+        self.session_timers.arm(entry, cx.now + wait);
+    }
+
+    /// How long a session's dialogs may be silent.
+    fn silence_max(&self, cx: Context<'_>, entry: u32) -> Duration {
+        match self.sessions.get(entry).interval_s {
+            0 if self.sessions.dialog(entry).is_none() => cx.snapshot.config().timers.call_max,
+            0 => self
+                .lengths
+                .bound()
+                .min(cx.snapshot.config().timers.call_max),
+            seconds => Duration::from_secs(seconds.into()) + cx.snapshot.transaction_max(),
+        }
+    }
+
+    /// Sessions that were silent long enough to be doubted, and expired ones to be forgotten.
+    pub(crate) fn on_session_timers(&mut self, cx: Context<'_>, out: &mut Outbox) {
+        while let Some(entry) = self.session_timers.pop(cx.now) {
+            self.doubt(cx, entry, out);
+        }
+        let before = cx.now.saturating_sub(cx.snapshot.transaction_max());
+        while self.sessions.forget_expired(before) {}
+    }
+
+    fn doubt(&mut self, cx: Context<'_>, entry: u32, out: &mut Outbox) {
+        let session = self.sessions.get(entry);
+        let (checks, silence) = (session.checks, session.silence(cx.now));
+        let silence_max = self.silence_max(cx, entry);
+        if silence < silence_max {
+            self.session_timers
+                .arm(entry, cx.now + (silence_max - silence));
+            return;
+        }
+        let can_ask =
+            self.sessions.get(entry).interval_s == 0 && self.sessions.dialog(entry).is_some();
+        if can_ask && checks < CHECKS_MAX {
+            self.ask(cx, entry, out);
+            self.session_timers
+                .arm(entry, cx.now + cx.snapshot.transaction_max() / 4);
+        } else {
+            self.leak(cx, entry);
+        }
+    }
+
+    /// A dialog that nobody ended is over.
+    fn leak(&mut self, cx: Context<'_>, entry: u32) {
+        cx.stats.count(Event::Leaked, 1);
+        self.sessions.drop_dialogs(entry);
+        self.settle(cx, entry);
+    }
+
+    /// Asks the server whether a dialog lives: an OPTIONS within it, with a CSeq that is out of
+    /// date. A server that knows the dialog refuses it without touching the dialog (RFC 3261
+    /// §12.2.2), one that doesn't answers 481.
+    fn ask(&mut self, cx: Context<'_>, entry: u32, out: &mut Outbox) {
+        let session = self.sessions.get_mut(entry);
+        session.checks += 1;
+        let (server, id) = (session.server, u64::from(session.checks));
+        cx.stats.count(Event::Rechecked, 1);
+        let Some(member) = cx.snapshot.member(server) else {
+            return;
+        };
+        let Some(listener) = cx.snapshot.listener_towards(member.address, 0) else {
+            return;
+        };
+        let Some(dialog) = self.sessions.dialog(entry) else {
+            return;
+        };
+        let branch = Branch {
+            purpose: Purpose::Recheck,
+            listener,
+            id,
+        };
+        out.send(listener, member.address, |out| {
+            let request = format!("OPTIONS sip:{} SIP/2.0\r\nVia: ", member.address);
+            out.extend_from_slice(request.as_bytes());
+            crate::relay::write_via(cx.snapshot, listener, branch, out);
+            out.extend_from_slice(b"\r\nMax-Forwards: 1\r\nFrom: <sip:sipyard.invalid>;tag=");
+            out.extend_from_slice(dialog.client_tag);
+            out.extend_from_slice(b"\r\nTo: <sip:sipyard.invalid>;tag=");
+            out.extend_from_slice(dialog.server_tag);
+            out.extend_from_slice(b"\r\nCall-ID: ");
+            out.extend_from_slice(dialog.call_id);
+            out.extend_from_slice(b"\r\nCSeq: 0 OPTIONS\r\nContent-Length: 0\r\n\r\n");
+        });
+    }
+
+    pub(crate) fn on_recheck_answer(
+        &mut self,
+        cx: Context<'_>,
+        session: Option<u32>,
+        response: &Response<'_>,
+    ) {
+        let waiting = |entry: &u32| {
+            let session = self.sessions.get(*entry);
+            session.state == Life::Active && session.checks > 0
+        };
+        let Some(entry) = session.filter(waiting) else {
+            return cx.stats.drop_one(Dropped::StaleProbe);
+        };
+        if response.status == 481 {
+            self.leak(cx, entry);
+        } else if response.is_final() {
+            self.sessions.get_mut(entry).seen(cx.now);
+            self.watch(cx, entry);
+        }
+    }
+
+    /// Ends an INVITE on a server that it was taken away from: the ACK that RFC 3261 §17.1.1.3
+    /// has the client transaction send.
+    pub(crate) fn acknowledge(
+        &mut self,
+        cx: Context<'_>,
+        datagram: &Datagram<'_>,
+        response: &Response<'_>,
+        out: &mut Outbox,
+    ) {
+        let Ok(via) = response.message.top_via() else {
+            return;
+        };
+        let Some(listener) = cx
+            .snapshot
+            .listener_towards(datagram.from, datagram.listener)
+        else {
+            return;
+        };
+        let bytes = response.message.bytes();
+        let header = |name| response.message.header(name).unwrap_or_default();
+        out.send(listener, datagram.from, |out| {
+            out.extend_from_slice(format!("ACK sip:{} SIP/2.0\r\nVia: ", datagram.from).as_bytes());
+            out.extend_from_slice(&bytes[via.span.start..via.span.end]);
+            for (name, header) in [
+                ("From", header(sip::HeaderName::From)),
+                ("To", header(sip::HeaderName::To)),
+            ] {
+                out.extend_from_slice(format!("\r\n{name}: ").as_bytes());
+                out.extend_from_slice(header);
+            }
+            out.extend_from_slice(b"\r\nMax-Forwards: 70\r\nCall-ID: ");
+            out.extend_from_slice(response.call_id);
+            let end = format!(
+                "\r\nCSeq: {} ACK\r\nContent-Length: 0\r\n\r\n",
+                response.cseq.number
+            );
+            out.extend_from_slice(end.as_bytes());
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bound_follows_the_lengths_seen() {
+        let mut lengths = CallLengths::default();
+        assert_eq!(lengths.bound(), BOUND_UNKNOWN);
+        for second in 1..=1_000 {
+            lengths.record(Duration::from_secs(second));
+        }
+        let bound = lengths.bound().as_secs();
+        assert!((990..=1_240).contains(&bound), "{bound}");
+        for _ in 0..1_000_000 {
+            lengths.record(Duration::from_secs(5));
+        }
+        assert_eq!(lengths.bound(), BOUND_MIN);
+    }
+}

@@ -1,0 +1,89 @@
+//! The keyed hashes of a cluster: all come from its secret, so that every node that has it, and
+//! the same node after a restart, computes the same.
+
+use std::hash::Hasher;
+
+use sha2::{Digest, Sha256};
+use siphasher::sip::SipHasher24;
+use siphasher::sip128::{Hasher128, SipHasher13};
+
+/// Identifies a session: a keyed 128-bit hash of its Call-ID.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SessionKey(u64, u64);
+
+impl SessionKey {
+    /// The worker that owns the session.
+    pub(crate) fn worker(self, workers: usize) -> usize {
+        (self.1 % workers as u64) as usize
+    }
+
+    /// Bits for a hash table's slot.
+    pub(crate) fn bits(self) -> u64 {
+        self.0
+    }
+}
+
+/// Hash keys derived from the cluster's secret.
+#[derive(Clone, Debug)]
+pub(crate) struct Keys {
+    session: SipHasher13,
+    branch: SipHasher24,
+    token: SipHasher24,
+}
+
+impl Keys {
+    pub(crate) fn new(secret: &[u8]) -> Self {
+        Self {
+            session: SipHasher13::new_with_key(&derive("sipyard session", secret)),
+            branch: SipHasher24::new_with_key(&derive("sipyard branch", secret)),
+            token: SipHasher24::new_with_key(&derive("sipyard token", secret)),
+        }
+    }
+
+    pub(crate) fn session(&self, call_id: &[u8]) -> SessionKey {
+        let mut hasher = self.session;
+        hasher.write(call_id);
+        let hash = hasher.finish128();
+        SessionKey(hash.h1, hash.h2)
+    }
+
+    /// The identity of a transaction, for our branch: the same for an INVITE, its CANCEL and the
+    /// ACK of its failure, and for every retransmission. RFC 3261 §16.11
+    pub(crate) fn transaction(&self, session: SessionKey, parts: &[&[u8]]) -> u64 {
+        let mut hasher = self.branch;
+        hasher.write_u64(session.0);
+        write_parts(&mut hasher, parts);
+        hasher.finish()
+    }
+
+    /// The MAC of an affinity token.
+    pub(crate) fn token(&self, parts: &[&[u8]]) -> u64 {
+        let mut hasher = self.token;
+        write_parts(&mut hasher, parts);
+        hasher.finish()
+    }
+}
+
+/// Lengths go in too, so that no two lists of parts read the same.
+fn write_parts(hasher: &mut SipHasher24, parts: &[&[u8]]) {
+    for part in parts {
+        hasher.write_u32(part.len() as u32);
+        hasher.write(part);
+    }
+}
+
+fn derive(purpose: &str, secret: &[u8]) -> [u8; 16] {
+    let digest = Sha256::new()
+        .chain_update(purpose)
+        .chain_update([0])
+        .chain_update(secret)
+        .finalize();
+    *digest.first_chunk().expect("SHA-256 yields 32 bytes")
+}
+
+/// A short, unkeyed hash that tells tags of one dialog apart.
+pub(crate) fn tag_hash(tag: &[u8]) -> u32 {
+    tag.iter().fold(0x811c_9dc5, |hash, &byte| {
+        (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
+    })
+}

@@ -1,0 +1,143 @@
+//! Messages as they leave: what RFC 3261 has a proxy add and take away, and nothing else.
+
+use std::net::SocketAddr;
+
+use sip::{Edits, Message, Uri};
+
+use crate::{
+    branch::{Branch, Purpose},
+    io::{Datagram, Outbox},
+    request::{Refusal, Request},
+    snapshot::Snapshot,
+    token::{self, Starter},
+};
+
+/// Where a request goes and what it carries there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hop {
+    pub(crate) to: SocketAddr,
+    pub(crate) attempt: u8,
+    /// For a dialog that may begin: its server, and who starts it.
+    pub(crate) affinity: Option<(SocketAddr, Starter)>,
+}
+
+/// Queues a request for its next hop. RFC 3261 §16.6. Nothing, when no listener reaches it.
+pub(crate) fn request(
+    snapshot: &Snapshot,
+    edits: &mut Edits,
+    request: &Request<'_>,
+    hop: &Hop,
+    out: &mut Outbox,
+) {
+    let hit = request.datagram.listener;
+    let Some(listener) = snapshot.listener_towards(hop.to, hit) else {
+        return;
+    };
+    let message = request.message;
+    edits.clear();
+    edits.set_max_forwards(message, request.hops.saturating_sub(1));
+    edits.pop_routes(message, request.path.own_routes);
+    if request.path.was_strict {
+        edits.undo_strict_route(message);
+    }
+    if let Some(next) = request.path.next.filter(|next| is_strict(next.uri)) {
+        edits.redo_strict_route(message, &next);
+    }
+    edits.set_received(message, request.datagram.from);
+    if let Some((server, starter)) = hop.affinity {
+        // The hop nearest to the next one comes on top: two on a change of listener, RFC 5658.
+        for index in [Some(hit).filter(|_| hit != listener), Some(listener)]
+            .into_iter()
+            .flatten()
+        {
+            edits.push_record_route(message, |out| {
+                out.extend_from_slice(b"<sip:");
+                token::write(
+                    snapshot.keys(),
+                    server,
+                    starter,
+                    request.call_id,
+                    request.from_tag,
+                    out,
+                );
+                out.push(b'@');
+                out.extend_from_slice(snapshot.listener(index).advertise.as_bytes());
+                out.extend_from_slice(b";lr>");
+            });
+        }
+    }
+    let branch = Branch {
+        purpose: Purpose::Relay(hop.attempt),
+        listener: hit,
+        id: request.id,
+    };
+    edits.push_via(message, |out| write_via(snapshot, listener, branch, out));
+    out.send(listener, hop.to, |bytes| {
+        edits.apply(message.bytes(), bytes)
+    });
+}
+
+/// Queues a response for whoever sent the request, our Via taken off. RFC 3261 §16.7, §16.11
+pub(crate) fn response(
+    edits: &mut Edits,
+    message: &Message<'_>,
+    listener: u8,
+    to: SocketAddr,
+    out: &mut Outbox,
+) {
+    edits.clear();
+    edits.pop_via(message);
+    out.send(listener, to, |bytes| edits.apply(message.bytes(), bytes));
+}
+
+/// Queues an answer of our own. Its To tag is the same for each retransmission. RFC 3261 §8.2.6, §8.2.7
+pub(crate) fn reply(
+    snapshot: &Snapshot,
+    datagram: &Datagram<'_>,
+    request: &Message<'_>,
+    refusal: &Refusal,
+    out: &mut Outbox,
+) {
+    let via = request.top_via().ok();
+    let to = match via {
+        Some(via) if via.rport.is_none() => {
+            SocketAddr::new(datagram.from.ip(), via.port.unwrap_or(5060))
+        }
+        _ => datagram.from,
+    };
+    let call_id = request.call_id().unwrap_or_default();
+    let branch = via.and_then(|via| via.branch).unwrap_or_default();
+    let key = snapshot.keys().session(call_id);
+    let tag = format!(
+        "{:016x}",
+        snapshot.keys().transaction(key, &[b"reply", branch])
+    );
+    let header = refusal
+        .header
+        .as_ref()
+        .map(|(name, value)| (*name, value.as_str()));
+    out.send(datagram.listener, to, |bytes| {
+        let headers = header.as_slice();
+        sip::write_reply(
+            request,
+            refusal.status,
+            refusal.reason,
+            Some(&tag),
+            datagram.from,
+            headers,
+            bytes,
+        );
+    });
+}
+
+pub(crate) fn write_via(snapshot: &Snapshot, listener: u8, branch: Branch, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"SIP/2.0/UDP ");
+    out.extend_from_slice(snapshot.listener(listener).advertise.as_bytes());
+    out.extend_from_slice(b";branch=");
+    branch.write(out);
+}
+
+/// Whether a Route value is of a router that knows only RFC 2543.
+fn is_strict(uri: &[u8]) -> bool {
+    Uri::parse(uri).is_ok_and(|uri| uri.param(b"lr").is_none())
+}

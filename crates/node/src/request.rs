@@ -1,0 +1,295 @@
+//! A request as the node sees it: what it needs to know to route it, or why it won't.
+
+use std::net::SocketAddr;
+
+use sip::{CSeq, Fault, HeaderName, Message, Method, NameAddr, Scheme, Uri};
+
+use crate::{
+    io::Datagram,
+    keys::SessionKey,
+    snapshot::Snapshot,
+    token::{self, Affinity},
+};
+
+/// Allow in answers of the node's own. RFC 3261 §11.2
+const ALLOW: &str = "OPTIONS";
+
+/// Why a request goes no further.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) status: u16,
+    pub(crate) reason: &'static str,
+    pub(crate) header: Option<(&'static str, String)>,
+}
+
+impl Refusal {
+    pub(crate) fn new(status: u16) -> Self {
+        Self {
+            status,
+            reason: sip::reason_phrase(status),
+            header: None,
+        }
+    }
+
+    fn with(status: u16, name: &'static str, value: String) -> Self {
+        Self {
+            header: Some((name, value)),
+            ..Self::new(status)
+        }
+    }
+
+    /// Not now: RFC 3261 §21.5.4. The caller may try elsewhere at once, here after a moment.
+    pub(crate) fn unavailable(retry_after_s: u64) -> Self {
+        Self::with(503, "Retry-After", retry_after_s.to_string())
+    }
+
+    pub(crate) fn method_not_allowed(allow: String) -> Self {
+        Self::with(405, "Allow", allow)
+    }
+}
+
+impl From<Fault> for Refusal {
+    fn from(fault: Fault) -> Self {
+        Self {
+            status: fault.status(),
+            reason: fault.reason(),
+            header: None,
+        }
+    }
+}
+
+/// A request that may be routed.
+#[derive(Debug)]
+pub(crate) struct Request<'a> {
+    pub(crate) message: &'a Message<'a>,
+    pub(crate) datagram: Datagram<'a>,
+    pub(crate) method: Method<'a>,
+    pub(crate) cseq: CSeq<'a>,
+    pub(crate) call_id: &'a [u8],
+    pub(crate) from_tag: &'a [u8],
+    pub(crate) to_tag: Option<&'a [u8]>,
+    pub(crate) hops: u32,
+    pub(crate) key: SessionKey,
+    /// Identifies its transaction.
+    pub(crate) id: u64,
+    pub(crate) path: Path<'a>,
+}
+
+/// What Request-URI and Route say once our own values are off.
+#[derive(Debug)]
+pub(crate) struct Path<'a> {
+    /// The target, after the strict-route fix-up.
+    pub(crate) uri: &'a [u8],
+    pub(crate) target: Uri<'a>,
+    /// A strict router sent it: the last Route is the target. RFC 3261 §16.4
+    pub(crate) was_strict: bool,
+    /// Topmost Route values that are ours.
+    pub(crate) own_routes: usize,
+    /// The Route value after ours.
+    pub(crate) next: Option<NameAddr<'a>>,
+    /// The user part of our Route value.
+    token: Option<&'a [u8]>,
+}
+
+impl<'a> Request<'a> {
+    /// RFC 3261 §16.3 and §16.4: reasonable syntax, Max-Forwards, Proxy-Require, Route.
+    pub(crate) fn read(
+        snapshot: &Snapshot,
+        datagram: Datagram<'a>,
+        message: &'a Message<'a>,
+    ) -> Result<Self, Refusal> {
+        if datagram.truncated {
+            return Err(Refusal::new(513));
+        }
+        message.validate()?;
+        let method = message.method().ok_or(Fault::StartLine)?;
+        let call_id = message.call_id()?;
+        let key = snapshot.keys().session(call_id);
+        let via = message.top_via()?;
+        let branch = via.branch.filter(|branch| branch.starts_with(b"z9hG4bK"));
+        let from_tag = message.from_tag()?.unwrap_or_default();
+        let cseq = message.cseq()?;
+        let id = match branch {
+            Some(branch) => {
+                let port = via.port.unwrap_or(5060).to_be_bytes();
+                snapshot.keys().transaction(key, &[branch, via.host, &port])
+            }
+            // An RFC 2543 peer: RFC 3261 §16.11 says what else tells transactions apart.
+            None => {
+                let via = &message.bytes()[via.span.start..via.span.end];
+                snapshot
+                    .keys()
+                    .transaction(key, &[via, from_tag, &cseq.number.to_be_bytes()])
+            }
+        };
+        let path = Path::read(snapshot, message)?;
+        let hops = message.max_forwards()?;
+        let to_tag = message.to_tag()?;
+        let request = Self {
+            method,
+            cseq,
+            call_id,
+            from_tag,
+            to_tag,
+            hops: hops.unwrap_or(70),
+            key,
+            id,
+            path,
+            message,
+            datagram,
+        };
+        request.check(snapshot, hops)?;
+        Ok(request)
+    }
+
+    fn check(&self, snapshot: &Snapshot, hops: Option<u32>) -> Result<(), Refusal> {
+        let is_for_us = self.path.next.is_none()
+            && self.path.target.user.is_none()
+            && self.method == Method::Options
+            && snapshot.is_our_uri(&self.path.target);
+        if is_for_us {
+            return Err(Refusal::with(200, "Allow", ALLOW.to_owned()));
+        }
+        if hops == Some(0) {
+            return Err(Refusal::new(483));
+        }
+        if self.path.target.scheme == Scheme::Sips {
+            return Err(Refusal {
+                reason: "SIPS Not Supported",
+                ..Refusal::new(416)
+            });
+        }
+        // RFC 3261 §16.3 step 5; ACK and CANCEL must not carry it, §8.2.2.3.
+        if let Some(required) = self.message.header(HeaderName::ProxyRequire)
+            && !matches!(self.method, Method::Ack | Method::Cancel)
+        {
+            return Err(Refusal::with(
+                420,
+                "Unsupported",
+                String::from_utf8_lossy(required).into_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// It starts no dialog and belongs to none, or starts one.
+    pub(crate) fn is_initial(&self) -> bool {
+        self.to_tag.is_none()
+    }
+
+    /// It starts a dialog if it is accepted. RFC 3261 §12, RFC 6665 §4.1
+    pub(crate) fn forms_dialog(&self) -> bool {
+        self.is_initial()
+            && matches!(
+                self.method,
+                Method::Invite | Method::Subscribe | Method::Refer | Method::Notify
+            )
+    }
+
+    /// Its dialog is over when it is answered.
+    pub(crate) fn ends_dialog(&self) -> bool {
+        match self.method {
+            Method::Bye => true,
+            Method::Notify => self
+                .message
+                .header(HeaderName::SubscriptionState)
+                .is_some_and(|state| {
+                    state.len() >= 10 && state[..10].eq_ignore_ascii_case(b"terminated")
+                }),
+            _ => false,
+        }
+    }
+
+    /// The affinity that our Route value carries. Err: it carries one that isn't ours.
+    pub(crate) fn affinity(&self, snapshot: &Snapshot) -> Result<Option<Affinity>, ()> {
+        let Some(text) = self.path.token else {
+            return Ok(None);
+        };
+        let to_tag = self.to_tag.unwrap_or_default();
+        match token::read(snapshot.keys(), text, self.call_id, self.from_tag, to_tag) {
+            Some(affinity) => Ok(Some(affinity)),
+            None => Err(()),
+        }
+    }
+
+    /// What hashing policies hash: the user for `user-hash`, else the Call-ID. A REGISTER is of
+    /// the address-of-record in its To. RFC 3261 §10.2
+    pub(crate) fn placement_key(&self, by_user: bool) -> &'a [u8] {
+        if !by_user {
+            return self.call_id;
+        }
+        let user = match self.method {
+            Method::Register => self
+                .message
+                .to()
+                .ok()
+                .and_then(|to| Uri::parse(to.uri).ok()?.user),
+            _ => self.path.target.user,
+        };
+        user.unwrap_or(self.path.uri)
+    }
+
+    /// Where Route and Request-URI send it, if no name has to be resolved for that.
+    pub(crate) fn next_hop(&self) -> Option<SocketAddr> {
+        match &self.path.next {
+            Some(route) => Uri::parse(route.uri).ok()?.address(),
+            None => self.path.target.address(),
+        }
+    }
+}
+
+impl<'a> Path<'a> {
+    fn read(snapshot: &Snapshot, message: &'a Message<'a>) -> Result<Self, Refusal> {
+        let uri = match message.start_line() {
+            sip::StartLine::Request { uri, .. } => uri,
+            sip::StartLine::Response { .. } => return Err(Fault::StartLine.into()),
+        };
+        let target = Uri::parse(uri).map_err(|_| Fault::RequestUri)?;
+        let mut path = Self {
+            uri,
+            target,
+            was_strict: false,
+            own_routes: 0,
+            next: None,
+            token: None,
+        };
+        if let Some(user) = target.user.filter(|user| token::looks_like(user))
+            && snapshot.is_our_uri(&target)
+        {
+            path.token = Some(user);
+            path.undo_strict_route(message)?;
+        }
+        path.skip_own_routes(snapshot, message)?;
+        Ok(path)
+    }
+
+    fn undo_strict_route(&mut self, message: &Message<'a>) -> Result<(), Fault> {
+        let Some(last) = message.routes().last() else {
+            return Ok(());
+        };
+        self.uri = last?.uri;
+        self.target = Uri::parse(self.uri).map_err(|_| Fault::Route)?;
+        self.was_strict = true;
+        Ok(())
+    }
+
+    /// A node that bridges two listeners is in the route set twice. RFC 5658
+    fn skip_own_routes(&mut self, snapshot: &Snapshot, message: &Message<'a>) -> Result<(), Fault> {
+        let mut routes = message.routes().peekable();
+        while let Some(route) = routes.next() {
+            let route = route?;
+            let is_target = self.was_strict && routes.peek().is_none();
+            if is_target {
+                break;
+            }
+            let uri = Uri::parse(route.uri).map_err(|_| Fault::Route)?;
+            if self.own_routes == 2 || !snapshot.is_our_uri(&uri) {
+                self.next = Some(route);
+                break;
+            }
+            self.own_routes += 1;
+            self.token = self.token.or(uri.user);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,274 @@
+//! Responses: back along the Via stack, and off the ledger.
+
+use sip::{CSeq, Fault, Message, Method};
+
+use crate::{
+    branch::{Branch, Purpose},
+    dialogs::Answer,
+    io::{Datagram, Outbox},
+    node::{Context, State},
+    session::NONE,
+    stats::{Dropped, Event},
+    transaction::{Kind, Progress},
+};
+
+/// A response whose topmost Via is ours.
+#[derive(Debug)]
+pub(crate) struct Response<'a> {
+    pub(crate) message: &'a Message<'a>,
+    pub(crate) status: u16,
+    pub(crate) cseq: CSeq<'a>,
+    pub(crate) call_id: &'a [u8],
+    pub(crate) from_tag: &'a [u8],
+    pub(crate) to_tag: &'a [u8],
+    branch: Branch,
+}
+
+impl<'a> Response<'a> {
+    /// None: the topmost Via isn't ours. RFC 3261 §18.1.2
+    fn read(cx: Context<'_>, message: &'a Message<'a>) -> Result<Option<Self>, Fault> {
+        message.validate()?;
+        let via = message.top_via()?;
+        let branch = via
+            .branch
+            .and_then(Branch::read)
+            .filter(|branch| cx.snapshot.has_listener(branch.listener));
+        let Some(branch) = branch.filter(|_| cx.snapshot.is_us(via.host, via.port)) else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            status: message.status().ok_or(Fault::StartLine)?,
+            cseq: message.cseq()?,
+            call_id: message.call_id()?,
+            from_tag: message.from_tag()?.unwrap_or_default(),
+            to_tag: message.to_tag()?.unwrap_or_default(),
+            branch,
+            message,
+        }))
+    }
+
+    pub(crate) fn is_final(&self) -> bool {
+        self.status >= 200
+    }
+
+    pub(crate) fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+}
+
+/// What becomes of a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Pass,
+    /// Its request has gone elsewhere: the caller gets that answer.
+    Supersede,
+}
+
+impl State {
+    pub(crate) fn on_response(
+        &mut self,
+        cx: Context<'_>,
+        datagram: Datagram<'_>,
+        message: &Message<'_>,
+        out: &mut Outbox,
+    ) {
+        let response = match Response::read(cx, message) {
+            Ok(Some(response)) => response,
+            Ok(None) => return cx.stats.drop_one(Dropped::ForeignResponse),
+            Err(_) => return cx.stats.drop_one(Dropped::MalformedResponse),
+        };
+        let key = cx.snapshot.keys().session(response.call_id);
+        let is_probe = response.branch.purpose == Purpose::Probe;
+        let owner = if is_probe {
+            0
+        } else {
+            key.worker(cx.shared.workers().len())
+        };
+        if owner != self.worker {
+            return self.hand_over(cx, &datagram, owner, None, out);
+        }
+        if is_probe {
+            return self.on_probe_answer(cx, &datagram, response.branch.id, &response);
+        }
+        let session = self.sessions.find(key);
+        let attempt = match response.branch.purpose {
+            Purpose::Relay(attempt) => attempt,
+            _ => return self.on_recheck_answer(cx, session, &response),
+        };
+        let fate = session.map_or(Fate::Pass, |entry| {
+            self.on_session_response(cx, entry, attempt, &response, out)
+        });
+        match fate {
+            Fate::Pass => self.pass_back(cx, &response, out),
+            Fate::Supersede => {
+                cx.stats.drop_one(Dropped::Superseded);
+                if response.is_final() && response.cseq.method == Method::Invite {
+                    self.acknowledge(cx, &datagram, &response, out);
+                }
+            }
+        }
+    }
+
+    /// Sends a response on to the Via below ours.
+    fn pass_back(&mut self, cx: Context<'_>, response: &Response<'_>, out: &mut Outbox) {
+        let via = response.message.vias().nth(1).and_then(Result::ok);
+        match via.and_then(|via| via.response_address()) {
+            Some(to) => crate::relay::response(
+                &mut self.edits,
+                response.message,
+                response.branch.listener,
+                to,
+                out,
+            ),
+            None => cx.stats.drop_one(Dropped::NoReturnPath),
+        }
+    }
+
+    fn on_session_response(
+        &mut self,
+        cx: Context<'_>,
+        entry: u32,
+        attempt: u8,
+        response: &Response<'_>,
+        out: &mut Outbox,
+    ) -> Fate {
+        let first = self.sessions.get(entry).transactions;
+        let is_cancel = response.cseq.method == Method::Cancel;
+        let Some(open) = self.transactions.find(first, response.branch.id, is_cancel) else {
+            self.on_stray(cx, entry, response);
+            return Fate::Pass;
+        };
+        if !is_cancel && attempt != self.transactions.get(open).attempt {
+            return self.on_late_answer(cx, open, attempt, response);
+        }
+        self.note_first_response(cx, open, response);
+        if !response.is_final() {
+            self.on_provisional(cx, open, response);
+            return Fate::Pass;
+        }
+        if response.status == 503 && self.on_unavailable(cx, open, response, out) {
+            return Fate::Supersede;
+        }
+        self.on_final(cx, open, response);
+        Fate::Pass
+    }
+
+    /// RWMA and the histograms see the time to the first response: what comes later is the user's
+    /// time, not the server's.
+    fn note_first_response(&mut self, cx: Context<'_>, open: u32, response: &Response<'_>) {
+        let transaction = self.transactions.get_mut(open);
+        let Some(member) = cx
+            .snapshot
+            .member(transaction.server())
+            .filter(|_| transaction.is_charged)
+        else {
+            return;
+        };
+        let after = cx.now.saturating_sub(transaction.sent_at);
+        if !transaction.is_answered() {
+            member.server.first_response(after);
+            member.responses[transaction.label as usize].record(after);
+            if response.status != 503 {
+                member.server.answered();
+            }
+        }
+        if response.is_success() {
+            member.server.final_response(after);
+        }
+    }
+
+    fn on_provisional(&mut self, cx: Context<'_>, open: u32, response: &Response<'_>) {
+        let transaction = self.transactions.get_mut(open);
+        transaction.progress = Progress::Provisional;
+        if transaction.kind == Kind::Invite && !transaction.is_cancelled {
+            // RFC 3261 §16.7 step 2: a provisional response starts Timer C again; 100 does not.
+            self.transaction_timers
+                .arm(open, cx.now + cx.snapshot.config().timers.timer_c);
+        }
+        if response.status > 100 {
+            let retained = std::mem::replace(&mut transaction.retained, NONE);
+            self.retained.release(retained);
+        }
+    }
+
+    /// A server that can't take a call now: it is left alone as long as it asks, and the request
+    /// goes elsewhere. False: there is no elsewhere.
+    fn on_unavailable(
+        &mut self,
+        cx: Context<'_>,
+        open: u32,
+        response: &Response<'_>,
+        out: &mut Outbox,
+    ) -> bool {
+        let transaction = self.transactions.get_mut(open);
+        if !transaction.is_charged || !transaction.is_initial {
+            return false;
+        }
+        if let Some(member) = cx.snapshot.member(transaction.server())
+            && let Some(seconds) = response.message.retry_after()
+        {
+            member
+                .server
+                .back_off(cx.now + std::time::Duration::from_secs(seconds.into()));
+        }
+        transaction.progress = Progress::Unanswered;
+        self.fail_over(cx, open, out)
+    }
+
+    /// A server answers a request that was taken away from it. A 2xx still makes a call there.
+    fn on_late_answer(
+        &mut self,
+        cx: Context<'_>,
+        open: u32,
+        attempt: u8,
+        response: &Response<'_>,
+    ) -> Fate {
+        if !response.is_success() {
+            return Fate::Supersede;
+        }
+        let transaction = self.transactions.get(open);
+        let tried = transaction.tried.get(usize::from(attempt)).copied();
+        let (entry, present) = (transaction.session, transaction.server());
+        if let Some(answering) = tried.and_then(|server| cx.snapshot.member(server)) {
+            let session = self.sessions.get_mut(entry);
+            session.server = answering.server.id();
+            session.attempt = attempt;
+            if session.is_call
+                && let Some(present) = cx.snapshot.member(present)
+            {
+                present.server.close_call();
+                answering.server.open_call();
+            }
+        }
+        self.on_final(cx, open, response);
+        Fate::Pass
+    }
+
+    fn on_final(&mut self, cx: Context<'_>, open: u32, response: &Response<'_>) {
+        let closed = self.close(cx, open);
+        if closed.is_charged
+            && response.status == 503
+            && let Some(member) = cx.snapshot.member(closed.server())
+        {
+            member.server.count_failed();
+        }
+        let answer = if closed.is_initial || (!closed.is_charged && closed.ends_dialog.is_none()) {
+            Answer::ToInitial
+        } else {
+            Answer::WithinDialog
+        };
+        self.follow_dialog(cx, closed.session, answer, response);
+        if let Some(tags) = closed.ends_dialog {
+            self.end_dialog(cx, closed.session, tags);
+        }
+        self.settle(cx, closed.session);
+    }
+
+    /// A response without an open transaction: a fork's, or a retransmission.
+    fn on_stray(&mut self, cx: Context<'_>, entry: u32, response: &Response<'_>) {
+        if response.cseq.method == Method::Invite && response.is_success() {
+            self.follow_dialog(cx, entry, Answer::ToInitial, response);
+        }
+        cx.stats.count(Event::Stray, 1);
+    }
+}

@@ -1,0 +1,242 @@
+//! What the workers of a node share.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use balance::{Server, ServerId};
+
+use crate::{
+    config::Config,
+    snapshot::Snapshot,
+    stats::{Dropped, Histogram, MethodLabel, WorkerStats},
+};
+
+/// Servers that one process can know at a time: tables hold their numbers in 16 bits.
+const SERVERS_MAX: usize = u16::MAX as usize;
+
+/// Configuration, servers and counters of a node. The workers read an immutable [`Snapshot`]; a
+/// reload builds the next and swaps it whole.
+#[derive(Debug)]
+pub struct Shared {
+    snapshot: RwLock<Arc<Snapshot>>,
+    generation: AtomicU64,
+    falls: AtomicU64,
+    draining: AtomicBool,
+    workers: Vec<WorkerStats>,
+}
+
+/// Why a configuration can't be taken while the node runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReloadError {
+    /// This part is fixed at start.
+    Fixed(&'static str),
+    /// More servers than a process can know.
+    TooManyServers,
+}
+
+impl std::fmt::Display for ReloadError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Fixed(what) => write!(f, "{what} can't change while the node runs: restart it"),
+            Self::TooManyServers => write!(f, "more than {SERVERS_MAX} servers"),
+        }
+    }
+}
+
+impl std::error::Error for ReloadError {}
+
+/// A server of a pool, as long as the process runs or its last call lasts.
+#[derive(Debug)]
+pub struct Member {
+    /// The pool's name.
+    pub pool: String,
+    /// Where the server listens.
+    pub address: SocketAddr,
+    /// Its ledger, weight and health.
+    pub server: Arc<Server>,
+    pub(crate) responses: [Histogram; MethodLabel::ALL.len()],
+}
+
+impl Member {
+    /// Times to the first response, by method.
+    pub fn responses(&self, method: MethodLabel) -> &Histogram {
+        &self.responses[method as usize]
+    }
+}
+
+impl Shared {
+    /// A node with this configuration and so many workers. All its servers are taken for up.
+    ///
+    /// # Errors
+    /// When the configuration names more servers than a process can know.
+    pub fn new(config: Config, workers: usize) -> Result<Self, ReloadError> {
+        let members = next_members(&[], &config, None)?;
+        Ok(Self {
+            snapshot: RwLock::new(Arc::new(Snapshot::new(config, members))),
+            generation: AtomicU64::new(0),
+            falls: AtomicU64::new(0),
+            draining: AtomicBool::new(false),
+            workers: (0..workers.max(1))
+                .map(|_| WorkerStats::default())
+                .collect(),
+        })
+    }
+
+    /// Swaps the configuration whole. Servers that stay keep their ledgers; those that go get no
+    /// new calls and drain; those that come start slowly. Calls are not touched.
+    ///
+    /// # Errors
+    /// When something changed that is fixed at start; nothing has changed then.
+    pub fn reload(&self, config: Config, now: Duration) -> Result<(), ReloadError> {
+        let mut snapshot = self
+            .snapshot
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        check_fixed(snapshot.config(), &config)?;
+        let members = next_members(snapshot.members(), &config, Some(now))?;
+        *snapshot = Arc::new(Snapshot::new(config, members));
+        self.generation.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// The configuration and servers of this moment.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The workers' counters.
+    pub fn workers(&self) -> &[WorkerStats] {
+        &self.workers
+    }
+
+    /// New calls are refused from here on; open ones go on.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether new calls are refused.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Open transactions of all workers.
+    pub fn transactions(&self) -> u64 {
+        self.workers.iter().map(WorkerStats::transactions).sum()
+    }
+
+    /// Counts a message that the queue to another worker had no room for.
+    pub fn count_handover_dropped(&self, worker: usize) {
+        self.workers[worker].drop_one(Dropped::HandoverFull);
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// A server went down: every worker closes what it has open there.
+    pub(crate) fn server_fell(&self) {
+        self.falls.fetch_add(1, Ordering::Release);
+    }
+
+    pub(crate) fn falls(&self) -> u64 {
+        self.falls.load(Ordering::Acquire)
+    }
+}
+
+fn check_fixed(old: &Config, new: &Config) -> Result<(), ReloadError> {
+    let fixed = [
+        (old.secret == new.secret, "node.secret"),
+        (old.listeners == new.listeners, "listen"),
+        (old.limits == new.limits, "limits"),
+    ];
+    match fixed.into_iter().find(|(same, _)| !same) {
+        Some((_, what)) => Err(ReloadError::Fixed(what)),
+        None => Ok(()),
+    }
+}
+
+/// Members by number: those of `old` keep theirs, free numbers are used again.
+fn next_members(
+    old: &[Option<Arc<Member>>],
+    config: &Config,
+    now: Option<Duration>,
+) -> Result<Vec<Option<Arc<Member>>>, ReloadError> {
+    let mut members: Vec<_> = old
+        .iter()
+        .map(|member| member.clone().filter(|member| is_needed(member)))
+        .collect();
+    let wanted = |pool: &str, address| {
+        let mut servers = config
+            .pools
+            .iter()
+            .filter(|p| p.name == pool)
+            .flat_map(|p| &p.servers);
+        servers.any(|server| server.address == address)
+    };
+    for member in members.iter().flatten() {
+        if !wanted(&member.pool, member.address) {
+            member.server.remove();
+        }
+    }
+    for pool in &config.pools {
+        for wanted in &pool.servers {
+            let known = members
+                .iter()
+                .flatten()
+                .find(|m| m.pool == pool.name && m.address == wanted.address);
+            if let Some(member) = known {
+                member.server.set_capacity(wanted.capacity);
+                if let Some(now) = now.filter(|_| member.server.is_removed()) {
+                    member.server.add(now);
+                }
+                continue;
+            }
+            let place = members
+                .iter()
+                .position(Option::is_none)
+                .unwrap_or(members.len());
+            if place >= SERVERS_MAX {
+                return Err(ReloadError::TooManyServers);
+            }
+            let member = Arc::new(Member::new(ServerId(place as u16), &pool.name, wanted, now));
+            if place == members.len() {
+                members.push(None);
+            }
+            members[place] = Some(member);
+        }
+    }
+    Ok(members)
+}
+
+/// Whether a member must keep its number: it is configured, or was until this reload, or has
+/// entries in the ledger. What is left of its calls by then is sessions long expired.
+fn is_needed(member: &Member) -> bool {
+    !member.server.is_removed() || member.server.calls() + member.server.transactions() > 0
+}
+
+impl Member {
+    fn new(
+        id: ServerId,
+        pool: &str,
+        server: &crate::config::PoolServer,
+        added_at: Option<Duration>,
+    ) -> Self {
+        let address = server.address;
+        let server = Arc::new(Server::new(id, &address.to_string(), server.capacity));
+        if let Some(now) = added_at {
+            server.add(now);
+        }
+        Self {
+            pool: pool.to_owned(),
+            address,
+            server,
+            responses: Default::default(),
+        }
+    }
+}

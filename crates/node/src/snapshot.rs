@@ -1,0 +1,311 @@
+//! What the workers read: one configuration, made ready for look-ups.
+
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+
+use balance::{Cost, Pool, ServerId};
+use sip::{Host, Method, Uri};
+
+use crate::{
+    config::{self, Config},
+    keys::Keys,
+    shared::Member,
+};
+
+/// An immutable view of a node's configuration and servers.
+#[derive(Debug)]
+pub struct Snapshot {
+    config: Config,
+    keys: Keys,
+    listeners: Vec<Listener>,
+    members: Vec<Option<Arc<Member>>>,
+    by_address: BTreeMap<SocketAddr, ServerId>,
+    pools: Vec<PoolView>,
+}
+
+/// A pool, ready to place on.
+#[derive(Debug)]
+pub struct PoolView {
+    pool: Pool,
+    config: config::Pool,
+    invite: Cost,
+    costs: Vec<(String, Cost)>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Listener {
+    /// As in Via's sent-by and Record-Route.
+    pub(crate) advertise: String,
+    host: String,
+    port: u16,
+    address: SocketAddr,
+}
+
+impl Snapshot {
+    pub(crate) fn new(config: Config, members: Vec<Option<Arc<Member>>>) -> Self {
+        let pools = config
+            .pools
+            .iter()
+            .map(|pool| PoolView::new(pool, &members))
+            .collect();
+        let listeners = config.listeners.iter().map(Listener::new).collect();
+        let mut by_address = BTreeMap::new();
+        for member in members.iter().flatten() {
+            let id = by_address
+                .entry(member.address)
+                .or_insert_with(|| member.server.id());
+            if !member.server.is_removed()
+                && members[usize::from(id.0)]
+                    .as_ref()
+                    .is_some_and(|m| m.server.is_removed())
+            {
+                *id = member.server.id();
+            }
+        }
+        Self {
+            keys: Keys::new(&config.secret),
+            config,
+            listeners,
+            members,
+            by_address,
+            pools,
+        }
+    }
+
+    /// The configuration it was made from.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Servers by number; removed ones too, while they have calls.
+    pub fn members(&self) -> &[Option<Arc<Member>>] {
+        &self.members
+    }
+
+    /// The pools, in the order of the configuration.
+    pub fn pools(&self) -> &[PoolView] {
+        &self.pools
+    }
+
+    pub(crate) fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    pub(crate) fn member(&self, id: ServerId) -> Option<&Arc<Member>> {
+        self.members.get(usize::from(id.0))?.as_ref()
+    }
+
+    /// The server that listens at an address; of several pools' the first.
+    pub(crate) fn member_at(&self, address: SocketAddr) -> Option<&Arc<Member>> {
+        self.member(*self.by_address.get(&address)?)
+    }
+
+    pub(crate) fn members_at(&self, address: SocketAddr) -> impl Iterator<Item = &Arc<Member>> {
+        self.members
+            .iter()
+            .flatten()
+            .filter(move |member| member.address == address)
+    }
+
+    pub(crate) fn pool_of(&self, member: &Member) -> Option<&PoolView> {
+        self.pools
+            .iter()
+            .find(|pool| pool.config.name == member.pool)
+    }
+
+    pub(crate) fn listener(&self, index: u8) -> &Listener {
+        &self.listeners[usize::from(index)]
+    }
+
+    pub(crate) fn has_listener(&self, index: u8) -> bool {
+        usize::from(index) < self.listeners.len()
+    }
+
+    /// The listener to reach `to` from, the one that was hit if it can.
+    pub(crate) fn listener_towards(&self, to: SocketAddr, hit: u8) -> Option<u8> {
+        let reaches = |listener: &Listener| listener.address.is_ipv4() == to.is_ipv4();
+        if reaches(self.listener(hit)) {
+            return Some(hit);
+        }
+        self.listeners
+            .iter()
+            .position(reaches)
+            .map(|index| index as u8)
+    }
+
+    /// Whether a host and port are ours, as bound or as advertised.
+    pub(crate) fn is_us(&self, host: &[u8], port: Option<u16>) -> bool {
+        self.listeners
+            .iter()
+            .any(|listener| listener.is_at(host, port))
+    }
+
+    /// Whether a URI names this node.
+    pub(crate) fn is_our_uri(&self, uri: &Uri<'_>) -> bool {
+        let port = uri.port.unwrap_or(5060);
+        match uri.host {
+            Host::Ip(ip) => {
+                let mut buffer = [0_u8; 64];
+                let at = SocketAddr::new(ip, port);
+                self.listeners.iter().any(|listener| listener.address == at)
+                    || self.is_us(write_ip(ip, &mut buffer), Some(port))
+            }
+            Host::Name(name) => self.is_us(name, Some(port)),
+        }
+    }
+
+    pub(crate) fn is_our_address(&self, address: SocketAddr) -> bool {
+        self.listeners
+            .iter()
+            .any(|listener| listener.address == address)
+    }
+
+    /// The first route for a request, or what speaks against all.
+    pub(crate) fn route(&self, method: Method<'_>, host: &Host<'_>) -> Result<&PoolView, NoRoute> {
+        let allows = |route: &&config::Route| {
+            route.methods.is_empty()
+                || route
+                    .methods
+                    .iter()
+                    .any(|m| m.as_bytes() == method.as_bytes())
+        };
+        let mut routes = self.routes_for(host).peekable();
+        let none = if routes.peek().is_some() {
+            NoRoute::Method
+        } else {
+            NoRoute::Host
+        };
+        let route = routes.find(allows).ok_or(none)?;
+        self.pools
+            .iter()
+            .find(|pool| pool.config.name == route.to)
+            .ok_or(NoRoute::Host)
+    }
+
+    /// The methods of the routes for a host, for Allow.
+    pub(crate) fn methods(&self, host: &Host<'_>) -> String {
+        let routes = self.routes_for(host);
+        let mut methods: Vec<&str> = routes
+            .flat_map(|route| &route.methods)
+            .map(String::as_str)
+            .collect();
+        methods.sort_unstable();
+        methods.dedup();
+        methods.join(", ")
+    }
+
+    fn routes_for(&self, host: &Host<'_>) -> impl Iterator<Item = &config::Route> {
+        let is = |listed: &String| match host {
+            Host::Name(name) => listed.as_bytes().eq_ignore_ascii_case(name),
+            Host::Ip(ip) => listed.trim_matches(['[', ']']).parse() == Ok(*ip),
+        };
+        self.config
+            .routes
+            .iter()
+            .filter(move |route| route.hosts.is_empty() || route.hosts.iter().any(is))
+    }
+
+    /// RFC 3261 §17.1.1.1: 64*T1.
+    pub(crate) fn transaction_max(&self) -> Duration {
+        self.config.timers.t1 * 64
+    }
+}
+
+/// Why no route takes a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoRoute {
+    /// None is for its host: 404.
+    Host,
+    /// None of those for its host is for its method: 405.
+    Method,
+}
+
+impl PoolView {
+    fn new(config: &config::Pool, members: &[Option<Arc<Member>>]) -> Self {
+        let listed =
+            |member: &&Arc<Member>| member.pool == config.name && !member.server.is_removed();
+        let servers = members
+            .iter()
+            .flatten()
+            .filter(listed)
+            .map(|member| Arc::clone(&member.server))
+            .collect();
+        let cost = |(method, cost): &(String, f64)| Some((method.clone(), Cost::new(*cost)?));
+        let costs: Vec<_> = config.costs.iter().filter_map(cost).collect();
+        let invite = costs
+            .iter()
+            .find(|(method, _)| method == "INVITE")
+            .map_or(Cost::ONE, |(_, cost)| *cost);
+        Self {
+            pool: Pool::new(config.policy, servers, config.slow_start),
+            config: config.clone(),
+            invite,
+            costs,
+        }
+    }
+
+    /// Its policy and servers.
+    pub fn pool(&self) -> &Pool {
+        &self.pool
+    }
+
+    /// Its configuration.
+    pub fn config(&self) -> &config::Pool {
+        &self.config
+    }
+
+    pub(crate) fn cost(&self, method: Method<'_>) -> Cost {
+        if method == Method::Invite {
+            return self.invite;
+        }
+        let listed = self
+            .costs
+            .iter()
+            .find(|(listed, _)| listed.as_bytes() == method.as_bytes());
+        listed.map_or(Cost::ONE, |(_, cost)| *cost)
+    }
+
+    /// Failures in a row that take a server down.
+    pub(crate) fn fall(&self) -> u32 {
+        self.config.probe.as_ref().map_or(3, |probe| probe.fall)
+    }
+}
+
+impl Listener {
+    fn new(config: &config::Listener) -> Self {
+        let advertise = config.advertise.clone();
+        let colon = advertise
+            .rfind(':')
+            .filter(|&colon| !advertise[colon..].contains(']'));
+        let (host, port) = match colon {
+            Some(colon) => (
+                &advertise[..colon],
+                advertise[colon + 1..].parse().unwrap_or(5060),
+            ),
+            None => (advertise.as_str(), 5060),
+        };
+        Self {
+            host: host.to_owned(),
+            port,
+            address: config.address,
+            advertise,
+        }
+    }
+
+    /// Whether this is its name in Via or in a URI.
+    pub(crate) fn is_at(&self, host: &[u8], port: Option<u16>) -> bool {
+        self.port == port.unwrap_or(5060) && self.host.as_bytes().eq_ignore_ascii_case(host)
+    }
+}
+
+/// An address as it stands in a URI: IPv6 in brackets.
+fn write_ip(ip: std::net::IpAddr, buffer: &mut [u8; 64]) -> &[u8] {
+    use std::io::Write;
+    let mut rest = &mut buffer[..];
+    let written = match ip {
+        std::net::IpAddr::V4(ip) => write!(rest, "{ip}"),
+        std::net::IpAddr::V6(ip) => write!(rest, "[{ip}]"),
+    };
+    debug_assert!(written.is_ok(), "the longest address has 41 characters");
+    let left = rest.len();
+    &buffer[..64 - left]
+}

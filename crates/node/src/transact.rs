@@ -1,0 +1,471 @@
+//! Opening and closing transactions, and taking a request to another server.
+
+use std::time::Duration;
+
+use balance::{Health, ServerId};
+use sip::{Message, Method};
+
+use crate::{
+    io::{Datagram, Outbox},
+    node::{Context, State},
+    request::{Refusal, Request},
+    routing::Course,
+    session::{NONE, Reason, State as Life, tag_pair},
+    stats::{Event, MethodLabel},
+    token::Direction,
+    transaction::{ATTEMPTS_MAX, Kind, Progress, Transaction},
+};
+
+impl State {
+    /// Forwards a request other than ACK and CANCEL, and opens its transaction unless it is a
+    /// retransmission.
+    pub(crate) fn transact(
+        &mut self,
+        cx: Context<'_>,
+        request: &Request<'_>,
+        mut course: Course,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        let Some(entry) = course.session else {
+            self.forward(cx, request, &course, 0, out);
+            return Ok(());
+        };
+        let first = self.sessions.get(entry).transactions;
+        if let Some(open) = self.transactions.find(first, request.id, false) {
+            cx.stats.count(Event::Retransmission, 1);
+            self.send_again(cx, request, course, open, out);
+            return Ok(());
+        }
+        if !self.is_new(request, &course, entry) {
+            cx.stats.count(Event::Retransmission, 1);
+            let attempt = self.attempt(course.session, request.id);
+            self.forward(cx, request, &course, attempt, out);
+            return Ok(());
+        }
+        if self.transactions.is_full() {
+            cx.stats.count(Event::TransactionsFull, 1);
+            return Err(Refusal::unavailable(1));
+        }
+        self.revive(cx, request, entry);
+        self.leave_fallen_server(cx, request, &mut course, entry);
+        self.open(cx, request, &course, entry);
+        self.forward(cx, request, &course, 0, out);
+        Ok(())
+    }
+
+    /// Forwards a CANCEL with the branch of its INVITE.
+    pub(crate) fn transact_cancel(
+        &mut self,
+        cx: Context<'_>,
+        request: &Request<'_>,
+        mut course: Course,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        let entry = course.session.expect("the caller saw to it");
+        let mut attempt = self.attempt(course.session, request.id);
+        let first = self.sessions.get(entry).transactions;
+        if let Some(invite) = self.transactions.find(first, request.id, false) {
+            attempt = self.transactions.get(invite).attempt;
+            if !self.transactions.get(invite).is_cancelled && !self.transactions.is_full() {
+                self.cancel(cx, invite);
+                self.open(cx, request, &course, entry);
+            }
+            course.server = Some(self.transactions.get(invite).server());
+        }
+        self.forward(cx, request, &course, attempt, out);
+        Ok(())
+    }
+
+    /// An INVITE that is cancelled goes nowhere else, and has 64*T1 to end. RFC 3261 §9.1
+    fn cancel(&mut self, cx: Context<'_>, invite: u32) {
+        let transaction = self.transactions.get_mut(invite);
+        transaction.is_cancelled = true;
+        let retained = std::mem::replace(&mut transaction.retained, NONE);
+        self.retained.release(retained);
+        self.transaction_timers
+            .arm(invite, cx.now + cx.snapshot.transaction_max());
+    }
+
+    /// Whether a request without an open transaction is new; else it is a late retransmission.
+    fn is_new(&mut self, request: &Request<'_>, course: &Course, entry: u32) -> bool {
+        let next = &mut self.sessions.get_mut(entry).cseq_next[course.direction as usize];
+        let is_new = request.cseq.number >= *next;
+        if is_new {
+            *next = request.cseq.number.saturating_add(1);
+        }
+        is_new
+    }
+
+    /// An expired session whose peer goes on, such as with credentials after a challenge, counts
+    /// again.
+    fn revive(&mut self, cx: Context<'_>, request: &Request<'_>, entry: u32) {
+        if self.sessions.get(entry).state == Life::Expired {
+            self.sessions.revive(cx.now, entry);
+            let session = self.sessions.get_mut(entry);
+            session.is_call |= request.method == Method::Invite;
+            if session.is_call
+                && let Some(member) = cx.snapshot.member(session.server)
+            {
+                member.server.open_call();
+            }
+        }
+        let session = self.sessions.get_mut(entry);
+        session.seen(cx.now);
+        if request.is_initial() {
+            session.initial = request.id as u32;
+            session.attempt = 0;
+        }
+    }
+
+    /// A request that starts over, after a challenge, need not go to a server that is down.
+    fn leave_fallen_server(
+        &mut self,
+        cx: Context<'_>,
+        request: &Request<'_>,
+        course: &mut Course,
+        entry: u32,
+    ) {
+        if course.is_placed || !request.is_initial() || course.direction == Direction::FromServer {
+            return;
+        }
+        let Some(old) = course.server.and_then(|server| cx.snapshot.member(server)) else {
+            return;
+        };
+        if old.server.health(cx.now) == Health::Up {
+            return;
+        }
+        let is_call = self.sessions.get(entry).is_call;
+        let Some(pool) = cx.snapshot.pool_of(old) else {
+            return;
+        };
+        let Some(new) = self.place(cx, request, pool, is_call, &[old.server.id()]) else {
+            return;
+        };
+        if is_call {
+            old.server.close_call();
+        }
+        let session = self.sessions.get_mut(entry);
+        (session.server, session.reason) = (new.server.id(), Reason::FailedOver);
+        (course.server, course.next_hop, course.is_placed) =
+            (Some(new.server.id()), new.address, true);
+    }
+
+    /// Opens a transaction. The ledger has it already if its request was placed just now.
+    fn open(&mut self, cx: Context<'_>, request: &Request<'_>, course: &Course, entry: u32) {
+        let member = course.server.and_then(|server| cx.snapshot.member(server));
+        let pool = member.and_then(|member| cx.snapshot.pool_of(member));
+        let cost = pool.map_or(balance::Cost::ONE, |pool| pool.cost(request.method));
+        let is_charged = course.direction == Direction::ToServer && member.is_some();
+        if let Some(member) = member.filter(|_| is_charged && !course.is_placed) {
+            member.server.open_transaction(cost);
+        }
+        let mut tried = [ServerId(u16::MAX); ATTEMPTS_MAX];
+        tried[0] = course.server.unwrap_or(tried[0]);
+        let kind = match request.method {
+            Method::Invite => Kind::Invite,
+            Method::Cancel => Kind::Cancel,
+            _ => Kind::Other,
+        };
+        let is_initial = request.is_initial() && kind != Kind::Cancel && is_charged;
+        let retained = if is_initial && kind == Kind::Invite {
+            self.retain(cx, request)
+        } else {
+            NONE
+        };
+        let tags = tag_pair(request.from_tag, request.to_tag.unwrap_or_default());
+        let session = self.sessions.get_mut(entry);
+        let transaction = self.transactions.insert(Transaction {
+            id: request.id,
+            sent_at: cx.now,
+            began_at: cx.now,
+            session: entry,
+            next: session.transactions,
+            retained,
+            cost,
+            tried,
+            attempt: 0,
+            kind,
+            label: MethodLabel::from(request.method),
+            progress: Progress::Unanswered,
+            ends_dialog: request.ends_dialog().then_some(tags),
+            is_charged,
+            is_initial,
+            is_cancelled: false,
+        });
+        session.transactions = transaction;
+        let wait = pool
+            .filter(|_| is_initial && kind == Kind::Invite)
+            .map(|pool| pool.config().answer_timeout);
+        self.transaction_timers.arm(
+            transaction,
+            cx.now + wait.unwrap_or_else(|| cx.snapshot.transaction_max()),
+        );
+    }
+
+    /// Keeps a copy of a request until it is answered.
+    fn retain(&mut self, cx: Context<'_>, request: &Request<'_>) -> u32 {
+        let Datagram { listener, from, .. } = request.datagram;
+        let retained = self.retained.keep(listener, from, request.message.bytes());
+        if retained == NONE {
+            cx.stats.count(Event::RetainedFull, 1);
+        }
+        retained
+    }
+
+    /// A retransmission goes where the request went, or elsewhere when that server is silent.
+    fn send_again(
+        &mut self,
+        cx: Context<'_>,
+        request: &Request<'_>,
+        mut course: Course,
+        open: u32,
+        out: &mut Outbox,
+    ) {
+        if course.direction == Direction::ToServer {
+            if self.is_stuck(cx, open) {
+                self.place_again(cx, request, open);
+            }
+            let server = self.transactions.get(open).server();
+            if let Some(member) = cx.snapshot.member(server) {
+                (course.server, course.next_hop) = (Some(server), member.address);
+            }
+        }
+        let attempt = self.transactions.get(open).attempt;
+        self.forward(cx, request, &course, attempt, out);
+    }
+
+    /// Whether a request may and should go to another server.
+    fn is_stuck(&self, cx: Context<'_>, open: u32) -> bool {
+        let transaction = self.transactions.get(open);
+        let down = || {
+            cx.snapshot
+                .member(transaction.server())
+                .is_none_or(|m| m.server.health(cx.now) == Health::Down)
+        };
+        transaction.may_move() && (transaction.progress == Progress::Overdue || down())
+    }
+
+    /// Places an unanswered request on another server; what was counted moves with it. False:
+    /// there is none.
+    fn place_again(&mut self, cx: Context<'_>, request: &Request<'_>, open: u32) -> bool {
+        let transaction = self.transactions.get(open).clone();
+        let entry = transaction.session;
+        let old = cx.snapshot.member(transaction.server());
+        let Some(pool) = old.and_then(|old| cx.snapshot.pool_of(old)) else {
+            return false;
+        };
+        let is_call = self.sessions.get(entry).is_call;
+        let tried = &transaction.tried[..=usize::from(transaction.attempt)];
+        let Some(new) = self.place(cx, request, pool, is_call, tried) else {
+            return false;
+        };
+        cx.stats.count(Event::FailedOver, 1);
+        self.discharge(cx, open);
+        if let Some(old) = old {
+            old.server.count_failed();
+            if is_call {
+                old.server.close_call();
+            }
+        }
+        let attempt = transaction.attempt + 1;
+        let moved = self.transactions.get_mut(open);
+        moved.tried[usize::from(attempt)] = new.server.id();
+        moved.attempt = attempt;
+        moved.progress = Progress::Unanswered;
+        moved.is_charged = true;
+        moved.sent_at = cx.now;
+        let wait = if moved.kind == Kind::Invite {
+            pool.config().answer_timeout
+        } else {
+            cx.snapshot.transaction_max()
+        };
+        self.transaction_timers.arm(open, cx.now + wait);
+        let session = self.sessions.get_mut(entry);
+        (session.server, session.attempt, session.reason) =
+            (new.server.id(), attempt, Reason::FailedOver);
+        true
+    }
+
+    /// Sends a retained request to another server with a new branch. False: it can't be.
+    pub(crate) fn fail_over(&mut self, cx: Context<'_>, open: u32, out: &mut Outbox) -> bool {
+        let transaction = self.transactions.get(open);
+        if !transaction.may_move() || transaction.retained == NONE {
+            return false;
+        }
+        let place = transaction.retained;
+        let retained = self.retained.take(place);
+        let moved = self.send_elsewhere(cx, open, &retained.datagram(), out);
+        self.retained.put_back(place, retained);
+        moved
+    }
+
+    fn send_elsewhere(
+        &mut self,
+        cx: Context<'_>,
+        open: u32,
+        datagram: &Datagram<'_>,
+        out: &mut Outbox,
+    ) -> bool {
+        let message = Message::parse(datagram.bytes, cx.snapshot.config().limits.headers).ok();
+        let request = message
+            .as_ref()
+            .and_then(|message| Request::read(cx.snapshot, *datagram, message).ok());
+        let Some(request) = request else { return false };
+        if !self.place_again(cx, &request, open) {
+            return false;
+        }
+        let transaction = self.transactions.get(open);
+        let (server, attempt) = (transaction.server(), transaction.attempt);
+        let Some(member) = cx.snapshot.member(server) else {
+            return false;
+        };
+        let course = Course {
+            direction: Direction::ToServer,
+            server: Some(server),
+            next_hop: member.address,
+            session: Some(transaction.session),
+            is_placed: true,
+        };
+        self.forward(cx, &request, &course, attempt, out);
+        true
+    }
+
+    /// Takes a transaction off the ledger. It stays open for its responses.
+    pub(crate) fn discharge(&mut self, cx: Context<'_>, open: u32) {
+        let transaction = self.transactions.get_mut(open);
+        if std::mem::take(&mut transaction.is_charged)
+            && let Some(member) = cx.snapshot.member(transaction.server())
+        {
+            member.server.close_transaction(transaction.cost);
+        }
+    }
+
+    /// Closes a transaction: off the ledger, off its session, forgotten.
+    pub(crate) fn close(&mut self, cx: Context<'_>, open: u32) -> Transaction {
+        self.discharge(cx, open);
+        self.transaction_timers.disarm(open);
+        let closed = self.transactions.remove(open);
+        self.retained.release(closed.retained);
+        let session = self.sessions.get_mut(closed.session);
+        if session.transactions == open {
+            session.transactions = closed.next;
+        } else {
+            let mut before = session.transactions;
+            while self.transactions.get(before).next != open {
+                before = self.transactions.get(before).next;
+            }
+            self.transactions.get_mut(before).next = closed.next;
+        }
+        closed
+    }
+
+    /// After the last transaction and the last dialog of a session, it is over.
+    pub(crate) fn settle(&mut self, cx: Context<'_>, entry: u32) {
+        let session = self.sessions.get(entry);
+        if session.state == Life::Expired
+            || session.transactions != NONE
+            || self.sessions.has_dialog(entry)
+        {
+            return;
+        }
+        if session.is_call
+            && let Some(member) = cx.snapshot.member(session.server)
+        {
+            member.server.close_call();
+        }
+        self.session_timers.disarm(entry);
+        self.sessions.expire(cx.now, entry);
+    }
+
+    /// Transactions whose time is over.
+    pub(crate) fn on_transaction_timers(&mut self, cx: Context<'_>, out: &mut Outbox) {
+        while let Some(open) = self.transaction_timers.pop(cx.now) {
+            let began_at = self.transactions.get(open).began_at;
+            let ends_at = began_at + cx.snapshot.transaction_max();
+            let transaction = self.transactions.get(open);
+            if transaction.kind == Kind::Invite
+                && !transaction.is_cancelled
+                && !transaction.is_answered()
+                && cx.now < ends_at
+            {
+                self.on_silence(cx, open, ends_at, out);
+            } else {
+                self.on_timeout(cx, open, out);
+            }
+        }
+    }
+
+    /// A server let an INVITE wait too long: it goes elsewhere, if there is an elsewhere.
+    fn on_silence(&mut self, cx: Context<'_>, open: u32, ends_at: Duration, out: &mut Outbox) {
+        self.blame(cx, open);
+        if !self.fail_over(cx, open, out) {
+            self.transactions.get_mut(open).progress = Progress::Overdue;
+            self.transaction_timers.arm(open, ends_at);
+        }
+    }
+
+    /// No final response came in time.
+    fn on_timeout(&mut self, cx: Context<'_>, open: u32, out: &mut Outbox) {
+        cx.stats.count(Event::TimedOut, 1);
+        if !self.transactions.get(open).is_answered() {
+            self.blame(cx, open);
+        }
+        self.answer_timed_out(cx, open, out);
+        let closed = self.close(cx, open);
+        if let Some(tags) = closed.ends_dialog {
+            self.sessions.remove_dialog(closed.session, tags);
+        }
+        self.settle(cx, closed.session);
+    }
+
+    /// Whoever still waits for an answer to a request that we hold gets one. RFC 3261 §16.8
+    fn answer_timed_out(&mut self, cx: Context<'_>, open: u32, out: &mut Outbox) {
+        let place = self.transactions.get(open).retained;
+        if place == NONE {
+            return;
+        }
+        let retained = self.retained.take(place);
+        let datagram = retained.datagram();
+        if let Ok(message) = Message::parse(datagram.bytes, cx.snapshot.config().limits.headers) {
+            cx.stats.reply(408);
+            crate::relay::reply(cx.snapshot, &datagram, &message, &Refusal::new(408), out);
+        }
+        self.retained.put_back(place, retained);
+    }
+
+    /// Counts a silence against the server.
+    fn blame(&self, cx: Context<'_>, open: u32) {
+        let transaction = self.transactions.get(open);
+        let Some(member) = cx
+            .snapshot
+            .member(transaction.server())
+            .filter(|_| transaction.is_charged)
+        else {
+            return;
+        };
+        member.server.count_failed();
+        let fall = cx.snapshot.pool_of(member).map_or(1, |pool| pool.fall());
+        if member.server.timed_out(cx.now, fall) {
+            cx.shared.server_fell();
+        }
+    }
+
+    /// What is open on servers that are down is closed in the ledger, and goes elsewhere if it can.
+    pub(crate) fn leave_fallen_servers(&mut self, cx: Context<'_>, out: &mut Outbox) {
+        let fallen = |id: ServerId| {
+            cx.snapshot
+                .member(id)
+                .is_some_and(|m| m.server.health(cx.now) == Health::Down)
+        };
+        let transactions = self.transactions.iter();
+        let lost: Vec<u32> = transactions
+            .filter(|(_, t)| t.is_charged && fallen(t.server()))
+            .map(|(open, _)| open)
+            .collect();
+        for open in lost {
+            if !self.fail_over(cx, open, out) {
+                self.discharge(cx, open);
+            }
+        }
+    }
+}
