@@ -4,10 +4,6 @@ use std::{fmt, net::SocketAddr, ptr};
 
 use super::{BATCH, address::Name};
 
-/// Slots start at differing offsets of a page, lest their first lines contend for the same sets of
-/// the cache.
-const STAGGER: usize = 17 * 64;
-
 /// Room for received datagrams.
 pub struct RecvBatch {
     // Vectors and not boxes: the headers point into the other three, and a vector may be moved
@@ -39,7 +35,7 @@ impl RecvBatch {
     #[must_use]
     pub fn new(slots: usize, bytes: usize) -> Self {
         assert!((1..=1024).contains(&slots), "a batch has 1 to 1024 slots");
-        let stride = bytes.next_multiple_of(64) + STAGGER;
+        let stride = bytes.next_multiple_of(64).max(64);
         let mut memory = vec![0; stride * slots];
         let mut names = vec![Name::empty(); slots];
         let base = memory.as_mut_ptr();
