@@ -38,7 +38,7 @@ fn arrival(key: &[u8]) -> Arrival<'_> {
 }
 
 /// Placing alone: the ledger grows, as when no server answers.
-#[divan::bench(args = Policy::ALL)]
+#[divan::bench(args = Policy::ALL, sample_size = 1_000)]
 fn place(bencher: Bencher<'_, '_>, policy: Policy) {
     let pool = pool(policy);
     let mut rng = fastrand::Rng::with_seed(1);
@@ -50,7 +50,7 @@ fn place(bencher: Bencher<'_, '_>, policy: Policy) {
 }
 
 /// A call's whole ledger on idle servers, where all are equal: both transactions and the call.
-#[divan::bench(args = Policy::ALL)]
+#[divan::bench(args = Policy::ALL, sample_size = 1_000)]
 fn call(bencher: Bencher<'_, '_>, policy: Policy) {
     let pool = pool(policy);
     let mut rng = fastrand::Rng::with_seed(1);
@@ -59,7 +59,7 @@ fn call(bencher: Bencher<'_, '_>, policy: Policy) {
 }
 
 /// The same by two threads at once.
-#[divan::bench(args = [Policy::Tlwl, Policy::RoundRobin], threads = 2)]
+#[divan::bench(args = [Policy::Tlwl, Policy::RoundRobin], threads = 2, sample_size = 1_000)]
 fn call_contended(bencher: Bencher<'_, '_>, policy: Policy) {
     let pool = pool(policy);
     let arrival = arrival(b"1-4711@198.51.100.7");

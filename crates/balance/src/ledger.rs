@@ -36,11 +36,12 @@ impl Open {
         self.0 >> WORK_BITS
     }
 
-    fn thousandths(self) -> u64 {
+    /// The work, in thousandths of the cost of a BYE.
+    pub(crate) fn thousandths(self) -> u64 {
         self.0 & ((1 << WORK_BITS) - 1)
     }
 
-    /// In units of the cost of a BYE.
+    /// The work, in units of the cost of a BYE.
     pub(crate) fn work(self) -> f64 {
         self.thousandths() as f64 / 1_000.0
     }

@@ -47,7 +47,7 @@ impl Lottery {
         let total = weight + if better { 0.0 } else { self.total };
         let wins = better | (tied & (rng.f64() * total < weight));
         self.total = if better | tied { total } else { self.total };
-        self.best = self.best.min(score);
+        self.best = if better { score } else { self.best };
         let Candidate { index, observed } = self.winner;
         self.winner = Candidate {
             index: select_unpredictable(wins, candidate.index, index),

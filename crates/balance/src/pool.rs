@@ -184,22 +184,20 @@ impl Pool {
         rng: &mut fastrand::Rng,
     ) -> Option<Candidate> {
         let mut lottery = Lottery::new();
-        for seen in self.assessments(policy, moment, avoid) {
+        self.assess_all(policy, moment, avoid, |seen| {
             lottery.offer(seen.candidate, seen.score, seen.capacity, rng);
-        }
+        });
         lottery.winner()
     }
 
     fn first_due(&self, moment: &Moment, avoid: &[ServerId]) -> Option<Candidate> {
-        self.assessments(Policy::RoundRobin, moment, avoid)
-            .reduce(|first, next| {
-                if next.score < first.score {
-                    next
-                } else {
-                    first
-                }
-            })
-            .map(|first| first.candidate)
+        let mut first: Option<Assessment> = None;
+        self.assess_all(Policy::RoundRobin, moment, avoid, |seen| {
+            if first.as_ref().is_none_or(|first| seen.score < first.score) {
+                first = Some(seen);
+            }
+        });
+        Some(first?.candidate)
     }
 
     fn better_of_two(
@@ -210,11 +208,11 @@ impl Pool {
     ) -> Option<Candidate> {
         let mut draw = |except: usize| {
             let mut lottery = Lottery::new();
-            for seen in self.assessments(Policy::P2c, moment, avoid) {
+            self.assess_all(Policy::P2c, moment, avoid, |seen| {
                 if seen.candidate.index != except {
                     lottery.offer(seen.candidate, 0.0, seen.capacity, rng);
                 }
-            }
+            });
             lottery.winner()
         };
         let first = draw(usize::MAX)?;
@@ -233,15 +231,21 @@ impl Pool {
     }
 
     #[inline(always)]
-    fn assessments(
+    fn assess_all(
         &self,
         policy: Policy,
         moment: &Moment,
         avoid: &[ServerId],
-    ) -> impl Iterator<Item = Assessment> {
-        (0..self.servers.len())
-            .filter(|index| !avoid.contains(&self.servers[*index].id()))
-            .filter_map(move |index| self.assess(policy, moment, index).ok())
+        mut each: impl FnMut(Assessment),
+    ) {
+        for (index, server) in self.servers.iter().enumerate() {
+            if avoid.contains(&server.id()) {
+                continue;
+            }
+            if let Ok(seen) = self.assess(policy, moment, index) {
+                each(seen);
+            }
+        }
     }
 
     #[inline(always)]
@@ -260,7 +264,8 @@ impl Pool {
         let (observed, score) = match policy {
             Policy::Tlwl | Policy::P2c => {
                 let open = ledger.open();
-                (open.bits(), open.work() / capacity)
+                let score = open.thousandths() as f64 / (capacity * 1_000.0);
+                (open.bits(), score)
             }
             Policy::Tjsq => {
                 let open = ledger.open();
