@@ -1,0 +1,79 @@
+//! What other threads leave for a worker.
+
+use std::{fmt, io, time::Duration};
+
+use crossbeam_queue::ArrayQueue;
+use node::{Handover, Node, Outbox};
+
+use crate::waker::Waker;
+
+/// Commands that wait for a worker.
+const COMMANDS_MAX: usize = 64;
+
+/// A question or an order that a worker's own thread carries out between two batches.
+pub type Command = Box<dyn FnOnce(&mut Node, Duration, &mut Outbox) + Send>;
+
+/// Too many commands wait for the worker already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy;
+
+impl fmt::Display for Busy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{COMMANDS_MAX} commands wait for the worker already")
+    }
+}
+
+impl std::error::Error for Busy {}
+
+/// Two bounded queues: a flood of messages must not keep the operator out.
+pub(crate) struct Mailbox {
+    handovers: ArrayQueue<Handover>,
+    commands: ArrayQueue<Command>,
+    /// None: the owner looks in at every tick and can't be woken.
+    waker: Option<Waker>,
+}
+
+impl Mailbox {
+    pub(crate) fn new(handovers_max: usize, wakes: bool) -> io::Result<Self> {
+        Ok(Self {
+            handovers: ArrayQueue::new(handovers_max.max(1)),
+            commands: ArrayQueue::new(COMMANDS_MAX),
+            waker: if wakes { Some(Waker::new()?) } else { None },
+        })
+    }
+
+    /// Leaves a message, unless the queue is full.
+    pub(crate) fn hand_over(&self, handover: Handover) -> bool {
+        let fits = self.handovers.push(handover).is_ok();
+        self.wake();
+        fits
+    }
+
+    pub(crate) fn command(&self, command: Command) -> Result<(), Busy> {
+        self.commands.push(command).map_err(|_| Busy)?;
+        self.wake();
+        Ok(())
+    }
+
+    pub(crate) fn wake(&self) {
+        if let Some(waker) = &self.waker {
+            waker.wake();
+        }
+    }
+
+    pub(crate) fn waker(&self) -> Option<&Waker> {
+        self.waker.as_ref()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.handovers.is_empty() && self.commands.is_empty()
+    }
+
+    pub(crate) fn next_handover(&self) -> Option<Handover> {
+        self.handovers.pop()
+    }
+
+    pub(crate) fn next_command(&self) -> Option<Command> {
+        self.commands.pop()
+    }
+}

@@ -1,0 +1,98 @@
+//! What others see of a worker.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use crate::{
+    mailbox::Mailbox,
+    udp::{Sent, Socket},
+};
+
+/// All workers of a node.
+pub(crate) struct Team {
+    pub(crate) seats: Vec<Seat>,
+    pub(crate) stopping: AtomicBool,
+}
+
+/// A worker as the others know it. Its counters keep their cache line to themselves.
+#[repr(align(128))]
+pub(crate) struct Seat {
+    pub(crate) counters: Counters,
+    /// Its sockets, by listener.
+    pub(crate) sockets: Vec<Socket>,
+    pub(crate) mailbox: Mailbox,
+}
+
+/// Written by the worker alone.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    received: AtomicU64,
+    receive_errors: AtomicU64,
+    sent: AtomicU64,
+    too_long: AtomicU64,
+    unreachable: AtomicU64,
+    no_room: AtomicU64,
+    refused: AtomicU64,
+}
+
+/// What a worker's sockets counted since the start, in datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Received.
+    pub received: u64,
+    /// Dropped by the kernel as a receive buffer was full.
+    pub receive_dropped: u64,
+    /// Receive calls that brought an error, mostly ICMP's.
+    pub receive_errors: u64,
+    /// Sent.
+    pub sent: u64,
+    /// Not sent: longer than the path or the protocol carries.
+    pub send_too_long: u64,
+    /// Not sent: no route.
+    pub send_unreachable: u64,
+    /// Not sent: the kernel had no room.
+    pub send_no_room: u64,
+    /// Not sent: refused for another reason, such as a filter or an address of the other family.
+    pub send_refused: u64,
+}
+
+impl Seat {
+    pub(crate) fn stats(&self) -> Stats {
+        let drops = |socket: &Socket| socket.kernel_drops().map_or(0, u64::from);
+        let counters = &self.counters;
+        Stats {
+            received: counters.received.load(Relaxed),
+            receive_dropped: self.sockets.iter().map(drops).sum(),
+            receive_errors: counters.receive_errors.load(Relaxed),
+            sent: counters.sent.load(Relaxed),
+            send_too_long: counters.too_long.load(Relaxed),
+            send_unreachable: counters.unreachable.load(Relaxed),
+            send_no_room: counters.no_room.load(Relaxed),
+            send_refused: counters.refused.load(Relaxed),
+        }
+    }
+}
+
+impl Counters {
+    pub(crate) fn count_received(&self, datagrams: usize) {
+        add(&self.received, datagrams as u64);
+    }
+
+    pub(crate) fn count_receive_error(&self) {
+        add(&self.receive_errors, 1);
+    }
+
+    pub(crate) fn count_sent(&self, sent: &Sent) {
+        add(&self.sent, sent.sent);
+        if sent.lost() > 0 {
+            add(&self.too_long, sent.too_long);
+            add(&self.unreachable, sent.unreachable);
+            add(&self.no_room, sent.no_room);
+            add(&self.refused, sent.refused);
+        }
+    }
+}
+
+/// With a single writer a locked instruction is not needed.
+fn add(counter: &AtomicU64, count: u64) {
+    counter.store(counter.load(Relaxed) + count, Relaxed);
+}

@@ -1,0 +1,249 @@
+//! A worker's loop: receive a batch, feed the node, send a batch, wait.
+
+use std::{
+    io,
+    net::SocketAddr,
+    os::fd::AsRawFd,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use node::{Datagram, Input, Node, Outbox, Shared};
+
+use crate::{
+    clock::Clock,
+    seat::{Seat, Team},
+    udp::{BATCH, RecvBatch, SendBatch, Wait},
+};
+
+/// The grain of a node's timers: they run this often while there is traffic.
+pub(crate) const TICK: Duration = Duration::from_millis(10);
+
+/// The longest sleep, so that a node learns in time what other threads changed.
+const SLEEP_MAX: Duration = Duration::from_millis(100);
+
+/// Rounds of sending and hearing at once from ICMP that it was in vain.
+const FLUSHES: usize = 4;
+
+/// One thread's node, sockets and memory.
+pub(crate) struct Worker {
+    number: usize,
+    team: Arc<Team>,
+    shared: Arc<Shared>,
+    clock: Clock,
+    node: Node,
+    received: RecvBatch,
+    to_send: SendBatch,
+    out: Outbox,
+    /// The waker, then the sockets. Empty: the only socket of the only worker, which blocks in its
+    /// receive call and so saves a system call per wake-up.
+    polled: Vec<libc::pollfd>,
+    /// When the node's timers run next.
+    tick: Duration,
+    unreachable: Vec<SocketAddr>,
+}
+
+impl Worker {
+    pub(crate) fn new(
+        number: usize,
+        team: Arc<Team>,
+        shared: Arc<Shared>,
+        clock: Clock,
+        seed: u64,
+    ) -> Self {
+        let now = clock.now();
+        let message_bytes = shared.snapshot().config().limits.message_bytes;
+        Self {
+            number,
+            node: Node::new(Arc::clone(&shared), number, seed, now),
+            received: RecvBatch::new(BATCH, message_bytes),
+            to_send: SendBatch::new(),
+            out: Outbox::default(),
+            polled: polled(&team.seats[number]),
+            tick: now,
+            unreachable: Vec::new(),
+            team,
+            shared,
+            clock,
+        }
+    }
+
+    /// Works until the team stops.
+    pub(crate) fn run(mut self) {
+        while !self.team.stopping.load(Ordering::Relaxed) {
+            let now = if self.polled.is_empty() {
+                self.block()
+            } else {
+                self.poll()
+            };
+            self.read_mail(now);
+            if self.tick <= now {
+                self.node.handle_timeout(now, &mut self.out);
+                self.tick = now + TICK;
+            }
+            self.flush(now);
+        }
+    }
+
+    /// Waits in the receive call, at most a tick.
+    fn block(&mut self) -> Duration {
+        let result = self.team.seats[self.number].sockets[0].recv(&mut self.received, Wait::Block);
+        let now = self.clock.now();
+        self.feed(0, now, result);
+        now
+    }
+
+    /// Waits for a socket, a sibling or a timer; then takes one batch from each socket that has one.
+    fn poll(&mut self) -> Duration {
+        self.sleep();
+        let now = self.clock.now();
+        for listener in 0..self.polled.len() - 1 {
+            let ready = self.polled[listener + 1].revents;
+            if ready != 0 {
+                let socket = &self.team.seats[self.number].sockets[listener];
+                let result = socket.recv(&mut self.received, Wait::Poll);
+                self.feed(listener, now, result);
+            }
+            if ready & libc::POLLERR != 0 {
+                self.report_unreachable(listener, now);
+            }
+        }
+        now
+    }
+
+    fn sleep(&mut self) {
+        let mailbox = &self.team.seats[self.number].mailbox;
+        let waker = mailbox.waker().expect("a worker that polls has a waker");
+        let now = self.clock.now();
+        let due = self
+            .node
+            .deadline(now)
+            .map_or(SLEEP_MAX, |due| due.saturating_sub(now));
+        let mut timeout = due.max(self.tick.saturating_sub(now)).min(SLEEP_MAX);
+        waker.arm();
+        if !mailbox.is_empty() || self.team.stopping.load(Ordering::Relaxed) {
+            timeout = Duration::ZERO;
+        }
+        let (fds, count) = (self.polled.as_mut_ptr(), self.polled.len() as libc::nfds_t);
+        // SAFETY: the vector holds `count` entries.
+        if unsafe {
+            libc::poll(
+                fds,
+                count,
+                timeout.as_micros().div_ceil(1000) as libc::c_int,
+            )
+        } < 0
+        {
+            // A signal came in, and what the entries say is of the last time.
+            self.polled.iter_mut().for_each(|entry| entry.revents = 0);
+        }
+        waker.disarm();
+    }
+
+    /// Gives the node what a receive call brought.
+    fn feed(&mut self, listener: usize, now: Duration, result: io::Result<usize>) {
+        let counters = &self.team.seats[self.number].counters;
+        match result {
+            Ok(count) => counters.count_received(count),
+            Err(_) => {
+                counters.count_receive_error();
+                return self.report_unreachable(listener, now);
+            }
+        }
+        for datagram in self.received.datagrams() {
+            let datagram = Datagram {
+                listener: listener as u8,
+                from: datagram.from,
+                bytes: datagram.bytes,
+                truncated: datagram.truncated,
+            };
+            self.node
+                .handle_input(now, Input::Datagram(datagram), &mut self.out);
+        }
+    }
+
+    fn report_unreachable(&mut self, listener: usize, now: Duration) {
+        self.team.seats[self.number].sockets[listener].unreachable(&mut self.unreachable);
+        for address in self.unreachable.drain(..) {
+            self.node
+                .handle_input(now, Input::Unreachable(address), &mut self.out);
+        }
+    }
+
+    /// Does what other threads ask for, a batch of it at most.
+    fn read_mail(&mut self, now: Duration) {
+        let mailbox = &self.team.seats[self.number].mailbox;
+        for _ in 0..BATCH {
+            let Some(handover) = mailbox.next_handover() else {
+                break;
+            };
+            self.node
+                .handle_input(now, Input::Handover(handover), &mut self.out);
+        }
+        for _ in 0..BATCH {
+            let Some(command) = mailbox.next_command() else {
+                break;
+            };
+            command(&mut self.node, now, &mut self.out);
+        }
+    }
+
+    /// Sends what the node wants sent, and tells it at once what was in vain. What that leads to
+    /// in the last round goes out with the next batch.
+    fn flush(&mut self, now: Duration) {
+        for _ in 0..FLUSHES {
+            if self.out.transmits.is_empty() && self.out.handovers.is_empty() {
+                break;
+            }
+            let failed = self.send();
+            self.hand_over();
+            self.out.clear();
+            for listener in failed {
+                self.report_unreachable(listener, now);
+            }
+        }
+    }
+
+    /// Sends all datagrams; returns the listeners whose sockets met an error.
+    fn send(&mut self) -> Vec<usize> {
+        let Seat {
+            sockets, counters, ..
+        } = &self.team.seats[self.number];
+        let out = &self.out;
+        let mut failed = Vec::new();
+        for (listener, socket) in sockets.iter().enumerate() {
+            let mine = out
+                .transmits
+                .iter()
+                .filter(|t| usize::from(t.listener) == listener);
+            let sent = socket.send(&mut self.to_send, mine.map(|t| (t.to, out.payload(t))));
+            counters.count_sent(&sent);
+            if sent.error {
+                failed.push(listener);
+            }
+        }
+        failed
+    }
+
+    fn hand_over(&mut self) {
+        for handover in self.out.handovers.drain(..) {
+            if !self.team.seats[handover.worker].mailbox.hand_over(handover) {
+                self.shared.count_handover_dropped(self.number);
+            }
+        }
+    }
+}
+
+fn polled(seat: &Seat) -> Vec<libc::pollfd> {
+    let Some(waker) = seat.mailbox.waker() else {
+        return Vec::new();
+    };
+    let sockets = seat.sockets.iter().map(AsRawFd::as_raw_fd);
+    let fds = std::iter::once(waker.as_raw_fd()).chain(sockets);
+    fds.map(|fd| libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    })
+    .collect()
+}

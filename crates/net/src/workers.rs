@@ -1,0 +1,196 @@
+//! Starting and stopping the workers, and asking them.
+
+use std::{
+    fmt, io,
+    net::SocketAddr,
+    process,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread::{self, JoinHandle},
+};
+
+use node::{Shared, config::Listener};
+
+use crate::{
+    clock::{Clock, seed},
+    mailbox::{Busy, Command, Mailbox},
+    seat::{Counters, Seat, Stats, Team},
+    udp::{Options, Socket},
+    worker::{TICK, Worker},
+};
+
+/// Bytes of each socket's receive buffer, as far as the system grants them: some 3,500 messages
+/// as the kernel counts them, or the 30 ms for which a busy worker may be kept from its core.
+const RECV_BUFFER_BYTES: usize = 4 << 20;
+
+/// Bytes of each socket's send buffer, as far as the system grants them.
+const SEND_BUFFER_BYTES: usize = 1 << 20;
+
+/// The threads of a node. Dropped, they stop.
+pub struct Workers {
+    team: Arc<Team>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Why no worker was started.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StartError {
+    /// These listeners, by index, can't be bound.
+    Listeners(Vec<(usize, io::Error)>),
+    /// The system has no thread or descriptor left.
+    System(io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Listeners(errors) => write!(f, "{} listeners can't be bound", errors.len()),
+            Self::System(error) => write!(f, "no worker can be started: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl Workers {
+    /// Binds every listener of the node's configuration for each of its workers, then starts them.
+    /// Each worker's randomness is seeded by the OS.
+    ///
+    /// # Errors
+    /// All listeners that can't be bound, or that the system lacks a resource. Nothing runs then.
+    pub fn start(shared: &Arc<Shared>, clock: Clock) -> Result<Self, StartError> {
+        let team = Arc::new(team(shared)?);
+        let mut workers = Self {
+            team,
+            threads: Vec::new(),
+        };
+        for number in 0..workers.team.seats.len() {
+            let (team, shared) = (Arc::clone(&workers.team), Arc::clone(shared));
+            let body = move || {
+                let _guard = AbortOnPanic;
+                Worker::new(number, team, shared, clock, seed()).run();
+            };
+            let thread = thread::Builder::new()
+                .name(format!("worker-{number}"))
+                .spawn(body);
+            workers.threads.push(thread.map_err(StartError::System)?);
+        }
+        Ok(workers)
+    }
+
+    /// The addresses that the listeners are bound to, in their order.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.team.seats[0]
+            .sockets
+            .iter()
+            .map(Socket::local_addr)
+            .collect()
+    }
+
+    /// What a worker's sockets counted.
+    #[must_use]
+    pub fn stats(&self, worker: usize) -> Stats {
+        self.team.seats[worker].stats()
+    }
+
+    /// Has a worker's own thread carry out a command, a tick (10 ms) later at most unless it is
+    /// overloaded.
+    ///
+    /// # Errors
+    /// When too many commands wait already; this one is dropped.
+    pub fn command(&self, worker: usize, command: Command) -> Result<(), Busy> {
+        self.team.seats[worker].mailbox.command(command)
+    }
+
+    /// Stops all workers, after the batch that each is at.
+    pub fn stop(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Workers {
+    fn drop(&mut self) {
+        self.team.stopping.store(true, Ordering::Relaxed);
+        self.team.seats.iter().for_each(|seat| seat.mailbox.wake());
+        for thread in self.threads.drain(..) {
+            thread
+                .join()
+                .expect("a worker that panics takes the process with it");
+        }
+    }
+}
+
+impl fmt::Debug for Workers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Workers")
+            .field("threads", &self.threads)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A node that has lost a worker would leave its share of the calls in the dark, and no one would
+/// notice. A process that ends is restarted, and its calls go on by their tokens.
+struct AbortOnPanic;
+
+impl Drop for AbortOnPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            process::abort();
+        }
+    }
+}
+
+fn team(shared: &Shared) -> Result<Team, StartError> {
+    let snapshot = shared.snapshot();
+    let config = snapshot.config();
+    let count = shared.workers().len();
+    let by_worker = bind(&config.listeners, count)?;
+    let polls = count > 1 || config.listeners.len() > 1;
+    let seat = |sockets: Vec<Socket>| {
+        if !polls {
+            sockets
+                .iter()
+                .try_for_each(|socket| socket.set_recv_timeout(Some(TICK)))?;
+        }
+        let mailbox = Mailbox::new(config.limits.handover_queue, polls)?;
+        Ok(Seat {
+            counters: Counters::default(),
+            sockets,
+            mailbox,
+        })
+    };
+    let seats: io::Result<_> = by_worker.into_iter().map(seat).collect();
+    Ok(Team {
+        seats: seats.map_err(StartError::System)?,
+        stopping: AtomicBool::new(false),
+    })
+}
+
+/// The sockets of each worker, by listener.
+fn bind(listeners: &[Listener], workers: usize) -> Result<Vec<Vec<Socket>>, StartError> {
+    let options = Options {
+        recv_buffer: Some(RECV_BUFFER_BYTES),
+        send_buffer: Some(SEND_BUFFER_BYTES),
+        ..Options::default()
+    };
+    let mut by_worker: Vec<Vec<Socket>> = (0..workers).map(|_| Vec::new()).collect();
+    let mut errors = Vec::new();
+    for (index, listener) in listeners.iter().enumerate() {
+        match Socket::bind_group(listener.address, workers, options) {
+            Ok(group) => by_worker
+                .iter_mut()
+                .zip(group)
+                .for_each(|(own, socket)| own.push(socket)),
+            Err(error) => errors.push((index, error)),
+        }
+    }
+    if errors.is_empty() {
+        Ok(by_worker)
+    } else {
+        Err(StartError::Listeners(errors))
+    }
+}
