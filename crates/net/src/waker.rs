@@ -37,10 +37,11 @@ impl Waker {
         fence(Ordering::SeqCst);
     }
 
-    /// To be called when the owner is awake again.
-    pub(crate) fn disarm(&self) {
-        if !self.armed.swap(false, Ordering::Relaxed) {
-            // Written, or about to be: then the next sleep is cut short, which does no harm.
+    /// To be called when the owner is awake again; `signalled`: `poll` saw the event. One that is
+    /// written only now cuts the next sleep short, which does no harm.
+    pub(crate) fn disarm(&self, signalled: bool) {
+        self.armed.store(false, Ordering::Relaxed);
+        if signalled {
             let _ = (&self.event).read(&mut [0; 8]);
         }
     }
@@ -58,5 +59,68 @@ impl Waker {
 impl AsRawFd for Waker {
     fn as_raw_fd(&self) -> RawFd {
         self.event.as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::atomic::AtomicU64, thread};
+
+    use super::*;
+
+    const ROUNDS: u64 = 50_000;
+    const PATIENCE_MS: libc::c_int = 5_000;
+
+    /// Two threads take turns, each asleep until the other has counted on.
+    #[test]
+    fn no_wake_up_is_lost() {
+        let wakers = [Waker::new().unwrap(), Waker::new().unwrap()];
+        let count = AtomicU64::new(0);
+        let play = |side: usize| {
+            for round in (side as u64..2 * ROUNDS).step_by(2) {
+                while count.load(Ordering::Relaxed) < round {
+                    sleep(&wakers[side], || count.load(Ordering::Relaxed) < round);
+                }
+                count.store(round + 1, Ordering::Relaxed);
+                wakers[1 - side].wake();
+            }
+        };
+        thread::scope(|scope| {
+            scope.spawn(|| play(0));
+            scope.spawn(|| play(1));
+        });
+        assert_eq!(count.into_inner(), 2 * ROUNDS);
+    }
+
+    #[test]
+    fn a_late_signal_ends_one_sleep() {
+        let waker = Waker::new().unwrap();
+        waker.arm();
+        waker.wake();
+        waker.disarm(false);
+        assert!(poll(&waker, 0));
+        waker.disarm(true);
+        assert!(!poll(&waker, 0));
+        waker.wake();
+        assert!(!poll(&waker, 0), "the awake are not woken");
+    }
+
+    fn sleep(waker: &Waker, is_idle: impl Fn() -> bool) {
+        waker.arm();
+        let signalled = is_idle() && {
+            assert!(poll(waker, PATIENCE_MS), "nobody woke the sleeper");
+            true
+        };
+        waker.disarm(signalled);
+    }
+
+    fn poll(waker: &Waker, timeout_ms: libc::c_int) -> bool {
+        let mut fd = libc::pollfd {
+            fd: waker.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one valid pollfd.
+        unsafe { libc::poll(&mut fd, 1, timeout_ms) == 1 }
     }
 }

@@ -119,25 +119,19 @@ impl Worker {
             .node
             .deadline(now)
             .map_or(SLEEP_MAX, |due| due.saturating_sub(now));
-        let mut timeout = due.max(self.tick.saturating_sub(now)).min(SLEEP_MAX);
+        let timeout = due.max(self.tick.saturating_sub(now)).min(SLEEP_MAX);
+        let mut timeout_ms = timeout.as_micros().div_ceil(1000) as libc::c_int;
         waker.arm();
         if !mailbox.is_empty() || self.team.stopping.load(Ordering::Relaxed) {
-            timeout = Duration::ZERO;
+            timeout_ms = 0;
         }
         let (fds, count) = (self.polled.as_mut_ptr(), self.polled.len() as libc::nfds_t);
         // SAFETY: the vector holds `count` entries.
-        if unsafe {
-            libc::poll(
-                fds,
-                count,
-                timeout.as_micros().div_ceil(1000) as libc::c_int,
-            )
-        } < 0
-        {
+        if unsafe { libc::poll(fds, count, timeout_ms) } < 0 {
             // A signal came in, and what the entries say is of the last time.
             self.polled.iter_mut().for_each(|entry| entry.revents = 0);
         }
-        waker.disarm();
+        waker.disarm(self.polled[0].revents != 0);
     }
 
     /// Gives the node what a receive call brought.

@@ -149,7 +149,7 @@ fn team(shared: &Shared) -> Result<Team, StartError> {
     let config = snapshot.config();
     let count = shared.workers().len();
     let by_worker = bind(&config.listeners, count)?;
-    let polls = count > 1 || config.listeners.len() > 1;
+    let polls = count > 1 || config.listeners.len() != 1;
     let seat = |sockets: Vec<Socket>| {
         if !polls {
             sockets
