@@ -10,6 +10,7 @@
 mod branch;
 pub mod config;
 mod dialogs;
+mod explain;
 mod io;
 mod keys;
 mod node;
@@ -29,6 +30,7 @@ mod wheel;
 
 pub use branch::LISTENERS_MAX;
 pub use config::Config;
+pub use explain::{CallView, DecisionView, Forecast};
 pub use io::{Datagram, Handover, Input, Outbox, Transmit};
 pub use node::Node;
 pub use shared::{Member, ReloadError, Shared};

@@ -7,6 +7,7 @@ use sip::{Edits, Message, ParseError};
 
 use crate::{
     dialogs::CallLengths,
+    explain::Decisions,
     io::{Datagram, Handover, Input, Outbox},
     probe::Probes,
     session::Sessions,
@@ -38,6 +39,7 @@ pub(crate) struct State {
     pub(crate) transaction_timers: Wheel,
     pub(crate) retained: RetainedRequests,
     pub(crate) lengths: CallLengths,
+    pub(crate) decisions: Decisions,
     pub(crate) probes: Probes,
     pub(crate) edits: Edits,
 }
@@ -69,6 +71,7 @@ impl Node {
             transaction_timers: Wheel::new(share(limits.transactions), now),
             retained: RetainedRequests::new(share(limits.retained_requests)),
             lengths: CallLengths::default(),
+            decisions: Decisions::default(),
             probes: Probes::new(worker == 0, rng.u64(..)),
             edits: Edits::default(),
             rng,

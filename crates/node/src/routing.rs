@@ -6,6 +6,7 @@ use balance::{Arrival, ServerId};
 use sip::{Message, Method};
 
 use crate::{
+    explain::Ledgers,
     io::{Datagram, Outbox},
     node::{Context, Origin, State},
     relay::Hop,
@@ -330,8 +331,9 @@ impl State {
         is_call: bool,
         avoid: &[ServerId],
     ) -> Option<&'s Member> {
-        let by_user = pool.pool().policy() == balance::Policy::UserHash;
-        let key = request.placement_key(by_user);
+        let policy = pool.pool().policy();
+        let key = request.placement_key(policy == balance::Policy::UserHash);
+        let ledgers = Ledgers::of(pool);
         let arrival = Arrival {
             key,
             cost: pool.cost(request.method),
@@ -339,6 +341,7 @@ impl State {
             avoid,
         };
         let server = pool.pool().place(cx.now, &arrival, &mut self.rng)?.id();
+        self.decisions.record(request.key, cx.now, policy, ledgers);
         cx.snapshot.member(server).map(|member| &**member)
     }
 

@@ -74,7 +74,7 @@ struct Dialog {
     call_id_len: u8,
     client_tag_len: u8,
     server_tag_len: u8,
-    text: [u8; Dialog::TEXT_BYTES],
+    text: [u8; Self::TEXT_BYTES],
 }
 
 impl Dialog {
