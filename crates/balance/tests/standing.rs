@@ -1,0 +1,216 @@
+//! Health, draining, backing off and slow starts, on virtual time.
+
+use std::time::Duration;
+
+use balance::{Health, Ineligible, RETRY_AFTER, Server, ServerId};
+
+const FALL: u32 = 2;
+const RISE: u32 = 3;
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    ProbePassed,
+    ProbeFailed,
+    TimedOut,
+    Unreachable,
+    Answered,
+    BackOff(u64),
+    Drain,
+    Undrain,
+    Remove,
+    Add,
+}
+use Step::*;
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn server() -> Server {
+    Server::new(ServerId(1), "a", 4.0)
+}
+
+/// Applies a step and says whether the server reported a change of health.
+fn apply(server: &Server, now: Duration, step: Step) -> bool {
+    match step {
+        ProbePassed => return server.probe_passed(now, RISE),
+        ProbeFailed => return server.probe_failed(now, FALL),
+        TimedOut => return server.timed_out(now, FALL),
+        Unreachable => return server.unreachable(now),
+        Answered => server.answered(),
+        BackOff(until) => server.back_off(seconds(until)),
+        Drain => server.drain(),
+        Undrain => server.undrain(now),
+        Remove => server.remove(),
+        Add => server.add(now),
+    }
+    false
+}
+
+#[test]
+fn health_changes_after_counted_results_and_says_so_once() {
+    use Health::{Down, Up};
+
+    /// One step a second; after each, the health and whether it was reported to change.
+    fn check(steps: &[(Step, Health, bool)]) {
+        let server = server();
+        for (i, (step, health, changed)) in steps.iter().enumerate() {
+            let now = seconds(i as u64 + 1);
+            assert_eq!(apply(&server, now, *step), *changed, "{i}: {steps:?}");
+            assert_eq!(server.health(now), *health, "{i}: {steps:?}");
+        }
+    }
+    check(&[(ProbePassed, Up, false)]);
+    check(&[
+        (ProbeFailed, Up, false),
+        (ProbeFailed, Down, true),
+        (ProbeFailed, Down, false),
+        (ProbePassed, Down, false),
+        (ProbePassed, Down, false),
+        (ProbePassed, Up, true),
+        (ProbePassed, Up, false),
+    ]);
+    // Neither failures nor passes count across a result of the other kind.
+    check(&[
+        (ProbeFailed, Up, false),
+        (ProbePassed, Up, false),
+        (ProbeFailed, Up, false),
+        (Answered, Up, false),
+        (TimedOut, Up, false),
+        (ProbeFailed, Down, true),
+        (ProbePassed, Down, false),
+        (ProbePassed, Down, false),
+        (ProbeFailed, Down, false),
+        (ProbePassed, Down, false),
+        (ProbePassed, Down, false),
+        (ProbePassed, Up, true),
+    ]);
+    check(&[
+        (TimedOut, Up, false),
+        (TimedOut, Down, true),
+        (TimedOut, Down, false),
+        (Answered, Down, false),
+    ]);
+    check(&[(Unreachable, Down, true), (Unreachable, Down, false)]);
+    check(&[
+        (Unreachable, Down, true),
+        (ProbePassed, Down, false),
+        (ProbePassed, Down, false),
+        (ProbePassed, Up, true),
+        (Unreachable, Down, true),
+    ]);
+}
+
+#[test]
+fn without_probes_a_server_is_tried_again() {
+    let at = seconds(5);
+    let back = at + RETRY_AFTER;
+    let server = server();
+    assert!(!server.timed_out(at, FALL));
+    assert!(server.timed_out(at, FALL));
+    assert_eq!(server.health(back - seconds(1)), Health::Down);
+    assert_eq!(server.health(back), Health::Up);
+    assert_eq!(server.effective_capacity(back, seconds(10)), 0.4);
+    assert!(server.timed_out(back, FALL), "one failure is enough");
+    assert_eq!(server.health(back), Health::Down);
+    server.answered();
+    assert!(!server.timed_out(back + RETRY_AFTER, FALL));
+}
+
+#[test]
+fn failed_probes_keep_a_server_down() {
+    let server = server();
+    assert!(server.unreachable(seconds(1)));
+    for second in 2..2 + u64::from(FALL) {
+        assert!(!server.probe_failed(seconds(second), FALL));
+    }
+    assert_eq!(server.health(seconds(100_000)), Health::Down);
+}
+
+#[test]
+fn who_is_eligible() {
+    /// Applies the steps at second 1; what holds then, and what at second 2.
+    fn check(steps: &[Step], expected: [Result<(), Ineligible>; 2]) {
+        let server = server();
+        for step in steps {
+            apply(&server, seconds(1), *step);
+        }
+        let found = [1, 2].map(|second| server.eligibility(seconds(second)));
+        assert_eq!(found, expected, "{steps:?}");
+        assert_eq!(server.is_eligible(seconds(1)), expected[0].is_ok());
+    }
+    check(&[], [Ok(()), Ok(())]);
+    check(&[Drain], [Err(Ineligible::Draining); 2]);
+    check(&[Drain, Undrain], [Ok(()), Ok(())]);
+    check(&[Remove, Drain], [Err(Ineligible::Removed); 2]);
+    check(&[Remove, Add], [Ok(()), Ok(())]);
+    check(&[Unreachable], [Err(Ineligible::Down); 2]);
+    check(&[Drain, Unreachable], [Err(Ineligible::Draining); 2]);
+    check(&[BackOff(2)], [Err(Ineligible::BackingOff), Ok(())]);
+    // The latest wish holds, and an answer doesn't end it.
+    check(&[BackOff(3), BackOff(2)], [Err(Ineligible::BackingOff); 2]);
+    check(
+        &[BackOff(2), Answered],
+        [Err(Ineligible::BackingOff), Ok(())],
+    );
+    assert_eq!(
+        {
+            let server = server();
+            server.back_off(seconds(9));
+            server.health(seconds(1))
+        },
+        Health::Up
+    );
+}
+
+#[test]
+fn slow_start_rises_evenly_from_a_tenth() {
+    /// Steps at second 100; the effective capacity of 4.0 at these seconds.
+    fn check(steps: &[Step], slow_start: u64, expected: &[(u64, f64)]) {
+        let server = server();
+        for step in steps {
+            apply(&server, seconds(100), *step);
+        }
+        for (second, capacity) in expected {
+            let found = server.effective_capacity(seconds(*second), seconds(slow_start));
+            assert!(
+                (found - capacity).abs() < 1e-9,
+                "{steps:?} {second}: {found}"
+            );
+        }
+    }
+    let ramp = [(100, 0.4), (105, 2.2), (109, 3.64), (110, 4.0), (999, 4.0)];
+    let whole = [(100, 4.0), (101, 4.0)];
+    check(&[], 10, &whole);
+    check(&[Drain, Undrain], 10, &ramp);
+    check(&[Add], 10, &ramp);
+    check(
+        &[
+            ProbeFailed,
+            ProbeFailed,
+            ProbePassed,
+            ProbePassed,
+            ProbePassed,
+        ],
+        10,
+        &ramp,
+    );
+    check(&[Add], 0, &whole);
+    // What was not draining doesn't start anew.
+    check(&[Undrain], 10, &whole);
+    check(&[BackOff(100)], 10, &whole);
+}
+
+#[test]
+fn capacity_changes_at_once() {
+    let server = server();
+    server.set_capacity(0.5);
+    assert_eq!(server.capacity(), 0.5);
+    assert_eq!(server.effective_capacity(seconds(1), seconds(9)), 0.5);
+}
+
+#[test]
+#[should_panic(expected = "a capacity of 0")]
+fn no_capacity_is_no_capacity() {
+    server().set_capacity(0.0);
+}
