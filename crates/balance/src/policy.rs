@@ -5,8 +5,9 @@ use std::str::FromStr;
 
 /// How a server is chosen for an arrival.
 ///
-/// Capacity divides what `tlwl`, `tjsq`, `cjsq` and `p2c` compare, sets the shares of
-/// `round-robin` and `user-hash`, and is ignored by `rwma`, `rwma-200`, `hash` and `fnv-hash`.
+/// Capacity divides what `tlwl`, `tjsq`, `cjsq` and `p2c` compare and sets the shares of
+/// `round-robin` and `user-hash`; `hash` and `fnv-hash` ignore it, and `rwma` and `rwma-200` but
+/// for a slow start. A server without response times counts as the fastest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Policy {
     /// Transaction-least-work-left: the least cost of open transactions.
@@ -19,15 +20,17 @@ pub enum Policy {
     Rwma,
     /// The lowest weighted mean of the times to the final response.
     Rwma200,
-    /// OpenSER's string hash of the key, modulo the number of servers.
+    /// OpenSER's string hash of the key, modulo the number of servers; the next in order takes the
+    /// place of one that is not eligible.
     Hash,
-    /// 64-bit FNV-1a of the key, modulo the number of servers.
+    /// 64-bit FNV-1a of the key, modulo the number of servers, and on like `hash`.
     FnvHash,
     /// Each in turn; smoothly interleaved where capacities differ.
     RoundRobin,
     /// Of two drawn at random, the one with less work.
     P2c,
-    /// Rendezvous hash of the key, passing over servers that hold too many calls.
+    /// Rendezvous hash of the key, passing over servers that hold over 1.25 times their fair share
+    /// of the calls and one more.
     UserHash,
 }
 

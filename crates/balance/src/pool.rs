@@ -171,6 +171,7 @@ impl Pool {
             Policy::Cjsq => self.lowest(Policy::Cjsq, moment, avoid, rng),
             Policy::RoundRobin => self.first_due(moment, avoid),
             Policy::P2c => self.better_of_two(moment, avoid, rng),
+            Policy::UserHash => self.ranked_first(moment, avoid, rng),
             other => self.lowest(other, moment, avoid, rng),
         }
     }
@@ -198,6 +199,21 @@ impl Pool {
             }
         });
         Some(first?.candidate)
+    }
+
+    /// A server above the bound is better than none, when the others are to be avoided.
+    fn ranked_first(
+        &self,
+        moment: &Moment,
+        avoid: &[ServerId],
+        rng: &mut fastrand::Rng,
+    ) -> Option<Candidate> {
+        let unbounded = Moment {
+            calls_bound: f64::INFINITY,
+            ..*moment
+        };
+        self.lowest(Policy::UserHash, moment, avoid, rng)
+            .or_else(|| self.lowest(Policy::UserHash, &unbounded, avoid, rng))
     }
 
     fn better_of_two(

@@ -284,6 +284,22 @@ fn only_the_eligible_are_placed_on_and_the_tried_are_avoided() {
 }
 
 #[test]
+fn above_the_bound_is_better_than_nowhere() {
+    let pool = pool(Policy::UserHash, &[1.0; 2]);
+    (0..10).for_each(|_| pool.servers()[0].open_call());
+    assert_eq!(
+        pool.scores(NOW, b"key")[0].1,
+        Err(Ineligible::AboveBound),
+        "all calls are on one of two"
+    );
+    for key in 0..20 {
+        let mut rng = fastrand::Rng::with_seed(key);
+        let avoid = [ServerId(1)];
+        assert_eq!(place_avoiding(&pool, key, &avoid, &mut rng), Some(0));
+    }
+}
+
+#[test]
 fn a_transaction_outside_a_call_counts_no_call() {
     for policy in Policy::ALL {
         let pool = pool(policy, &[1.0]);
