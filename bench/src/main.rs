@@ -1,3 +1,94 @@
-//! Benchmarks of whole programs.
+//! Benchmarks of whole programs, side by side: the program on one core, the load on another.
+#![allow(clippy::print_stdout, reason = "progress and results are printed")]
+#![allow(clippy::disallowed_methods, reason = "it measures time")]
 
-fn main() {}
+mod balance;
+mod generator;
+mod machine;
+mod memory;
+mod process;
+mod report;
+mod spread;
+mod subject;
+
+use std::{io, path::PathBuf, process::ExitCode, time::Duration};
+
+use clap::{Parser, Subcommand};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use self::report::Report;
+
+/// The core of the load.
+const CORE: usize = 1;
+
+/// Measures Sipyard beside its peers and writes docs/results/balance.{md,json,html}.
+#[derive(Debug, Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    what: Option<What>,
+    /// Where the report goes.
+    #[arg(long, global = true, default_value = "docs/results")]
+    results: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+enum What {
+    /// Everything (the default).
+    All,
+    /// CPU, latency and spread in half a minute, too short for the record: goes to target/bench.
+    Quick,
+    /// CPU per call and latency of each program.
+    Balance,
+    /// How evenly 100,000 calls are placed.
+    Spread,
+    /// Memory of a million open calls, and what finding one of them costs.
+    Memory,
+}
+
+fn main() -> ExitCode {
+    match run(Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> io::Result<()> {
+    subject::build()?;
+    let mut core = CpuSet::new();
+    core.set(CORE);
+    sched_setaffinity(None, &core)?;
+    let what = arguments.what.unwrap_or(What::All);
+    let (results, effort, calls) = match what {
+        What::Quick => (
+            PathBuf::from("target/bench"),
+            balance::Effort::QUICK,
+            20_000,
+        ),
+        _ => (arguments.results, balance::Effort::FULL, 100_000),
+    };
+    let mut report = Report::open(&results)?;
+    if matches!(what, What::All | What::Quick | What::Balance) {
+        report.balance = Some(report::stamped(balance::measure(effort)?)?);
+        report.write(&results)?;
+    }
+    if matches!(what, What::All | What::Quick | What::Spread) {
+        report.spread = Some(report::stamped(spread::measure(calls)?)?);
+        report.write(&results)?;
+    }
+    if matches!(what, What::All | What::Memory)
+        && let Some(memory) = memory::measure()?
+    {
+        report.memory = Some(report::stamped(memory)?);
+        report.write(&results)?;
+    }
+    println!("\n{}\nwritten to {}", report.markdown(), results.display());
+    Ok(())
+}
+
+/// Microseconds, with their fraction.
+fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}

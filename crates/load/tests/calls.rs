@@ -1,5 +1,7 @@
 //! Calls in virtual time: whatever the network loses, each call ends and is counted once.
 
+#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
+
 mod common;
 
 use std::time::Duration;

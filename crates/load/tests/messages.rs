@@ -1,5 +1,7 @@
 //! Single messages: what a server or a caller answers to them.
 
+#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
+
 use std::{net::SocketAddr, time::Duration};
 
 use fastrand::Rng;

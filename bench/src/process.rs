@@ -1,0 +1,141 @@
+//! The programs that are measured: started on their core, watched, ended.
+
+use std::{
+    fs,
+    io::{self, Read as _, Seek as _},
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long a program may take to end when it is asked to.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// A running program and the processes that it started. It is ended on drop.
+pub(crate) struct Process {
+    child: Child,
+    log: fs::File,
+}
+
+impl Process {
+    /// Starts a program on one core. It is told to end if this process dies.
+    pub(crate) fn start(core: usize, program: &Path, args: &[&str]) -> io::Result<Self> {
+        let log = tempfile::tempfile()?;
+        let child = Command::new("setpriv")
+            .args([
+                "--pdeathsig",
+                "TERM",
+                "taskset",
+                "--cpu-list",
+                &core.to_string(),
+            ])
+            .arg(program)
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log.try_clone()?)
+            .spawn()?;
+        Ok(Self { child, log })
+    }
+
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// The end of what it wrote.
+    pub(crate) fn log(&mut self) -> String {
+        let mut text = Vec::new();
+        let read = self
+            .log
+            .rewind()
+            .and_then(|()| self.log.read_to_end(&mut text));
+        match read {
+            Ok(_) => String::from_utf8_lossy(&text[text.len().saturating_sub(2000)..]).into_owned(),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    /// The CPU time of all its processes and threads, as the scheduler accounts it.
+    pub(crate) fn cpu(&self) -> Duration {
+        let tasks = self.processes().into_iter().flat_map(tasks);
+        let on_cpu = |(process, task)| {
+            let line = fs::read_to_string(format!("/proc/{process}/task/{task}/schedstat")).ok()?;
+            line.split(' ').next()?.parse::<u64>().ok()
+        };
+        Duration::from_nanos(tasks.filter_map(on_cpu).sum())
+    }
+
+    /// The resident memory of all its processes.
+    pub(crate) fn resident_bytes(&self) -> u64 {
+        let resident = |process| {
+            let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+            let line = status
+                .lines()
+                .find_map(|line| line.strip_prefix("VmRSS:"))?;
+            line.trim().trim_end_matches(" kB").parse::<u64>().ok()
+        };
+        self.processes()
+            .into_iter()
+            .filter_map(resident)
+            .sum::<u64>()
+            * 1024
+    }
+
+    /// The program and its descendants.
+    fn processes(&self) -> Vec<u32> {
+        let mut processes = vec![self.child.id()];
+        let mut next = 0;
+        while let Some(&process) = processes.get(next) {
+            for task in tasks(process) {
+                let children = format!("/proc/{process}/task/{}/children", task.1);
+                let children = fs::read_to_string(children).unwrap_or_default();
+                processes.extend(
+                    children
+                        .split_whitespace()
+                        .filter_map(|id| id.parse::<u32>().ok()),
+                );
+            }
+            next += 1;
+        }
+        processes
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let processes = self.processes();
+        signal(self.child.id(), Signal::TERM);
+        let asked = Instant::now();
+        while !self.has_ended() && asked.elapsed() < GRACE {
+            thread::sleep(Duration::from_millis(2));
+        }
+        if !self.has_ended() {
+            processes
+                .into_iter()
+                .for_each(|process| signal(process, Signal::KILL));
+        }
+        // It has ended already, or cannot refuse.
+        let _ = self.child.wait();
+    }
+}
+
+fn signal(process: u32, signal: Signal) {
+    if let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) {
+        // A process that is gone needs no signal.
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// The threads of a process.
+fn tasks(process: u32) -> Vec<(u32, u32)> {
+    let Ok(entries) = fs::read_dir(format!("/proc/{process}/task")) else {
+        return Vec::new();
+    };
+    let ids = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    ids.map(|task| (process, task)).collect()
+}

@@ -1,0 +1,143 @@
+//! The report: what was measured last of each kind, as JSON, as a page to read, as a page to see.
+
+mod chart;
+mod summary;
+mod table;
+
+use std::{fmt::Write as _, fs, io, path::Path};
+
+use serde::{Deserialize, Serialize};
+
+use self::table::Table;
+use crate::{
+    balance::{Load, Run},
+    machine::Stamp,
+    memory::Memory,
+    spread::Spread,
+};
+
+const TITLE: &str = "Balancing: figures";
+
+/// Everything that was measured, each with where and when.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Report {
+    pub balance: Option<Stamped<Vec<Run>>>,
+    pub spread: Option<Stamped<Vec<Spread>>>,
+    pub memory: Option<Stamped<Memory>>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Stamped<T> {
+    #[serde(flatten)]
+    stamp: Stamp,
+    results: T,
+}
+
+/// A table with where and when it was measured, and its pictures.
+struct Section {
+    title: &'static str,
+    note: String,
+    tables: Vec<Table>,
+    charts: Vec<String>,
+}
+
+pub(crate) fn stamped<T>(results: T) -> io::Result<Stamped<T>> {
+    Ok(Stamped {
+        stamp: Stamp::take()?,
+        results,
+    })
+}
+
+impl Report {
+    /// The report in a folder; a new one if there is none.
+    pub(crate) fn open(folder: &Path) -> io::Result<Self> {
+        match fs::read(folder.join("balance.json")) {
+            Ok(json) => Ok(serde_json::from_slice(&json)?),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) fn write(&self, folder: &Path) -> io::Result<()> {
+        fs::create_dir_all(folder)?;
+        fs::write(
+            folder.join("balance.json"),
+            serde_json::to_vec_pretty(self)?,
+        )?;
+        fs::write(folder.join("balance.md"), self.markdown())?;
+        fs::write(folder.join("balance.html"), self.html())
+    }
+
+    pub(crate) fn markdown(&self) -> String {
+        let mut page = format!("# {TITLE}\n");
+        for section in self.sections() {
+            let tables: Vec<_> = section.tables.iter().map(Table::markdown).collect();
+            let tables = tables.join("\n");
+            _ = write!(page, "\n## {}\n{}\n\n{tables}", section.title, section.note);
+        }
+        page
+    }
+
+    fn html(&self) -> String {
+        let mut page = format!(
+            "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{TITLE}</title>\n\
+             <style>{STYLE}</style>\n<h1>{TITLE}</h1>\n"
+        );
+        for section in self.sections() {
+            let tables: String = section.tables.iter().map(Table::html).collect();
+            let charts = section.charts.concat();
+            let note = table::escaped(&section.note);
+            _ = write!(
+                page,
+                "<h2>{}</h2>\n<p>{note}</p>\n{tables}{charts}\n",
+                section.title
+            );
+        }
+        page
+    }
+
+    fn sections(&self) -> Vec<Section> {
+        let mut sections = Vec::new();
+        if let Some(Stamped { stamp, results }) = &self.balance {
+            sections.push(Section {
+                title: "CPU per call and latency",
+                note: format!(
+                    "A call is INVITE, 180, 200, ACK, BYE, 200 over UDP on loopback, with four callees; \
+                     the program runs on one core, the load on another. Figures are medians over \
+                     rounds in which all programs took turns, with the least and the greatest. {}",
+                    note(stamp)
+                ),
+                tables: vec![summary::balance(results), summary::bars(results)],
+                charts: Load::ALL.map(|load| chart::cpu(results, load)).to_vec(),
+            });
+        }
+        if let Some(Stamped { stamp, results }) = &self.spread {
+            sections.push(Section {
+                title: "Spread over four equal servers",
+                note: note(stamp),
+                tables: vec![summary::spread(results)],
+                charts: Vec::new(),
+            });
+        }
+        if let Some(Stamped { stamp, results }) = &self.memory {
+            sections.push(Section {
+                title: "A million open calls",
+                note: note(stamp),
+                tables: vec![summary::memory(results)],
+                charts: Vec::new(),
+            });
+        }
+        sections
+    }
+}
+
+fn note(stamp: &Stamp) -> String {
+    format!(
+        "{}, commit {}, {}, {} cores, {}. `{}`",
+        stamp.date, stamp.commit, stamp.cpu, stamp.cores, stamp.kernel, stamp.command
+    )
+}
+
+const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:70em;margin:2em auto;padding:0 1em}\
+    table{border-collapse:collapse;margin:1em 0}th,td{padding:.3em .8em;border-bottom:1px solid #ccc;\
+    text-align:right}th:first-child,td:first-child{text-align:left}svg{max-width:100%;height:auto}";

@@ -1,0 +1,193 @@
+//! What is measured: the floor, Kamailio, Sipyard; how each is set up.
+
+use std::{
+    env, fs, io,
+    net::{Ipv4Addr, SocketAddr, UdpSocket},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::process::Process;
+
+/// The core of the program that is measured.
+pub(crate) const CORE: usize = 0;
+
+const KAMAILIO: &str = "/usr/sbin/kamailio";
+
+/// A program, in one of its ways of working.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Subject {
+    Floor,
+    KamailioStateless,
+    KamailioCallLoad,
+    Sipyard,
+}
+
+/// A subject that runs.
+pub(crate) struct Running {
+    pub process: Process,
+    /// Where it listens.
+    pub address: SocketAddr,
+    _files: tempfile::TempDir,
+}
+
+impl Subject {
+    pub(crate) const ALL: [Self; 4] = [
+        Self::Floor,
+        Self::KamailioStateless,
+        Self::KamailioCallLoad,
+        Self::Sipyard,
+    ];
+
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Floor => "floor",
+            Self::KamailioStateless => "Kamailio, stateless, Call-ID hash",
+            Self::KamailioCallLoad => "Kamailio, stateful, call load",
+            Self::Sipyard => "Sipyard, tlwl",
+        }
+    }
+
+    /// Why it cannot be measured here, if so.
+    pub(crate) fn missing(self) -> Option<String> {
+        let program = self.program();
+        if !program.exists() {
+            return Some(format!("{} is not there", program.display()));
+        }
+        let serves = || {
+            let mut command = Command::new(&program);
+            command
+                .args(["serve", "--help"])
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
+            command.status().is_ok_and(|status| status.success())
+        };
+        (self == Self::Sipyard && !serves()).then(|| format!("{} cannot serve", program.display()))
+    }
+
+    /// Starts it before these servers. It may take a moment until it takes calls.
+    pub(crate) fn start(self, servers: &[SocketAddr]) -> io::Result<Running> {
+        let files = tempfile::tempdir()?;
+        let address = free_address()?;
+        let program = self.program();
+        let listen = address.to_string();
+        let process = match self {
+            Self::Floor => {
+                let servers = servers
+                    .iter()
+                    .map(SocketAddr::to_string)
+                    .collect::<Vec<_>>()
+                    .join(",");
+                Process::start(
+                    CORE,
+                    &program,
+                    &["--listen", &listen, "--servers", &servers],
+                )
+            }
+            Self::KamailioStateless => {
+                let config = include_str!("../peers/kamailio-stateless.cfg");
+                kamailio(files.path(), config, &listen, &dispatcher_list(servers, ""))
+            }
+            Self::KamailioCallLoad => {
+                let config = include_str!("../peers/kamailio-call-load.cfg");
+                kamailio(
+                    files.path(),
+                    config,
+                    &listen,
+                    &dispatcher_list(servers, ";maxload=1000000"),
+                )
+            }
+            Self::Sipyard => {
+                let config = sipyard_config(&listen, servers)?;
+                let path = written(files.path(), "sipyard.toml", &config)?;
+                Process::start(CORE, &program, &["serve", "--config", &path])
+            }
+        };
+        Ok(Running {
+            process: process?,
+            address,
+            _files: files,
+        })
+    }
+
+    fn program(self) -> PathBuf {
+        match self {
+            Self::Floor => beside_us("floor"),
+            Self::KamailioStateless | Self::KamailioCallLoad => PathBuf::from(KAMAILIO),
+            Self::Sipyard => beside_us("sipyard"),
+        }
+    }
+}
+
+/// Builds what of ours is measured, where this program itself was built.
+pub(crate) fn build() -> io::Result<()> {
+    let here = beside_us("");
+    let target = here.parent().map(Path::to_path_buf).unwrap_or_default();
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args([
+            "build",
+            "--release",
+            "--package",
+            "bench",
+            "--package",
+            "sipyard",
+            "--bins",
+        ])
+        .arg("--target-dir")
+        .arg(target)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .status()?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(io::Error::other("the programs do not build"))
+    }
+}
+
+fn kamailio(files: &Path, config: &str, listen: &str, list: &str) -> io::Result<Process> {
+    let list = written(files, "dispatcher.list", list)?;
+    let config = config.replace("@LISTEN@", listen).replace("@LIST@", &list);
+    let config = written(files, "kamailio.cfg", &config)?;
+    let pid = files.join("pid").display().to_string();
+    // The buffer limit is that of the other programs; its own default may lose datagrams.
+    let args = [
+        "-f", &config, "-m", "1024", "-M", "32", "-b", "4194304", "-DD", "-E", "-P", &pid,
+    ];
+    Process::start(CORE, Path::new(KAMAILIO), &args)
+}
+
+fn dispatcher_list(servers: &[SocketAddr], attributes: &str) -> String {
+    let line = |(number, server)| format!("1 sip:{server} 0 0 duid=s{number}{attributes}\n");
+    (1..).zip(servers).map(line).collect()
+}
+
+fn sipyard_config(listen: &str, servers: &[SocketAddr]) -> io::Result<String> {
+    let servers: Vec<_> = servers
+        .iter()
+        .map(|server| format!("{{ address = \"{server}\" }}"))
+        .collect();
+    Ok(include_str!("../peers/sipyard.toml")
+        .replace("@LISTEN@", listen)
+        .replace("@ADMIN@", &free_address()?.to_string())
+        .replace("@SERVERS@", &servers.join(", ")))
+}
+
+fn written(files: &Path, name: &str, text: &str) -> io::Result<String> {
+    let path = files.join(name);
+    fs::write(&path, text)?;
+    Ok(path.display().to_string())
+}
+
+/// An address that nobody used a moment ago.
+fn free_address() -> io::Result<SocketAddr> {
+    UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
+}
+
+/// A program in the folder of this one.
+fn beside_us(name: &str) -> PathBuf {
+    env::current_exe().unwrap_or_default().with_file_name(name)
+}
