@@ -263,7 +263,7 @@ impl Edits {
 fn above(message: &Message<'_>, name: HeaderName) -> usize {
     message
         .field(name)
-        .map_or(message.headers_start(), |field| usize::from(field.line))
+        .map_or_else(|| message.headers_start(), |field| usize::from(field.line))
 }
 
 /// A parameter of the topmost Via that is to be written, and what it takes the place of.

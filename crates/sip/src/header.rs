@@ -1,8 +1,8 @@
 //! The headers the crate knows, and finding one by its name.
 
-use memchr::{memchr, memchr2};
+use memchr::memchr2;
 
-use crate::text::{is_token_text, skip_lws, trimmed_end};
+use crate::text::{first_mark, is_token_text, line_feed, marks_of, skip_lws, trimmed_end};
 
 macro_rules! header_names {
     ($($variant:ident $text:literal $($compact:literal)?,)*) => {
@@ -23,28 +23,11 @@ macro_rules! header_names {
                     $(Self::$variant => $text,)*
                 }
             }
-
-            /// The header of this name, whatever its case, or of this compact form.
-            pub fn from_bytes(name: &[u8]) -> Option<Self> {
-                if name.len() < KEY_BYTES {
-                    let mut padded = [0; KEY_BYTES];
-                    padded[..name.len()].copy_from_slice(name);
-                    return Self::from_key(lower_case(u128::from_le_bytes(padded)));
-                }
-                Self::ALL.iter().copied().find(|known| {
-                    known.as_str().as_bytes().eq_ignore_ascii_case(name)
-                })
-            }
-
-            /// The header whose name, in lower case and padded with zeros, makes this number.
-            fn from_key(name: u128) -> Option<Self> {
-                match name {
-                    $(value if value == const { key($text) } => Some(Self::$variant),
-                      $(value if value == const { key($compact) } => Some(Self::$variant),)?)*
-                    _ => None,
-                }
-            }
         }
+
+        /// All names and compact forms.
+        const SPELLINGS: &[(&str, HeaderName)] =
+            &[$(($text, HeaderName::$variant), $(($compact, HeaderName::$variant),)?)*];
     };
 }
 
@@ -86,28 +69,89 @@ const _: () = assert!(
     "a set of headers is a u32"
 );
 
-/// Names shorter than this are compared as one number.
-const KEY_BYTES: usize = 16;
-
-/// The number that [`HeaderName::from_key`] knows a name by; never met for names that are too long.
-const fn key(name: &str) -> u128 {
-    let mut padded = [0; KEY_BYTES];
-    let mut at = 0;
-    while at < name.len() && name.len() < KEY_BYTES {
-        padded[at] = name.as_bytes()[at].to_ascii_lowercase();
-        at += 1;
+impl HeaderName {
+    /// The header of this name, whatever its case, or of this compact form.
+    pub fn from_bytes(name: &[u8]) -> Option<Self> {
+        if name.len() < KEY_BYTES {
+            let mut padded = [0; KEY_BYTES];
+            padded[..name.len()].copy_from_slice(name);
+            return Self::from_key(lower_case(words(&padded)));
+        }
+        let is_spelling = |text: &str| text.as_bytes().eq_ignore_ascii_case(name);
+        SPELLINGS
+            .iter()
+            .find(|(text, _)| is_spelling(text))
+            .map(|&(_, known)| known)
     }
-    if at == 0 {
-        u128::MAX
-    } else {
-        u128::from_le_bytes(padded)
+
+    /// The header whose name in lower case makes this key.
+    fn from_key(key: Key) -> Option<Self> {
+        let index = usize::from(SLOTS[slot(key)]);
+        (KEYS[index] == key).then(|| SPELLINGS[index].1)
     }
 }
 
+/// A name shorter than [`KEY_BYTES`] and zeros behind it, as two numbers: quick to compare and to hash.
+type Key = [u64; 2];
+
+const KEY_BYTES: usize = 16;
+
+/// The key of a spelling that is too long for one; no name makes it.
+const NO_KEY: Key = [u64::MAX; 2];
+
+const KEYS: [Key; SPELLINGS.len()] = {
+    let mut keys = [NO_KEY; SPELLINGS.len()];
+    let mut index = 0;
+    while index < keys.len() {
+        let name = SPELLINGS[index].0.as_bytes();
+        if name.len() < KEY_BYTES {
+            let mut padded = [0; KEY_BYTES];
+            padded.split_at_mut(name.len()).0.copy_from_slice(name);
+            keys[index] = lower_case(words(&padded));
+        }
+        index += 1;
+    }
+    keys
+};
+
+/// The index of the spelling that hashes to each slot; any index where none does.
+const SLOTS: [u8; 1 << SLOT_BITS] = {
+    let mut slots = [0; 1 << SLOT_BITS];
+    let mut taken = [false; 1 << SLOT_BITS];
+    let mut index = 0;
+    while index < KEYS.len() {
+        let slot = slot(KEYS[index]);
+        if KEYS[index][0] != NO_KEY[0] {
+            assert!(!taken[slot], "look for another SLOT_MULTIPLIER");
+            taken[slot] = true;
+            slots[slot] = index as u8;
+        }
+        index += 1;
+    }
+    slots
+};
+
+const SLOT_BITS: u32 = 7;
+
+/// Any number that gives each spelling a slot of its own, found by trying.
+const SLOT_MULTIPLIER: u64 = 0x4be0_3db0_dc25_74bd;
+
+const fn slot(key: Key) -> usize {
+    ((key[0] ^ key[1]).wrapping_mul(SLOT_MULTIPLIER) >> (u64::BITS - SLOT_BITS)) as usize
+}
+
+const fn words(bytes: &[u8; KEY_BYTES]) -> Key {
+    let both = u128::from_le_bytes(*bytes);
+    [both as u64, (both >> u64::BITS) as u64]
+}
+
 /// Sets bit 5 of the bytes that have bit 6: letters lose their case, digits and hyphens stay.
-const fn lower_case(name: u128) -> u128 {
-    const BIT_6: u128 = u128::from_le_bytes([0x40; KEY_BYTES]);
-    name | ((name & BIT_6) >> 1)
+const fn lower_case(key: Key) -> Key {
+    const BIT_6: u64 = u64::from_le_bytes([0x40; 8]);
+    [
+        key[0] | ((key[0] & BIT_6) >> 1),
+        key[1] | ((key[1] & BIT_6) >> 1),
+    ]
 }
 
 /// One header field's place: its first byte, its value without white space around it.
@@ -129,18 +173,18 @@ pub(crate) struct Line {
 }
 
 /// Reads the header field at `at`; none when its line does not end. The bytes are at most 65,535.
+#[inline(always)]
 pub(crate) fn read_line(bytes: &[u8], at: usize) -> Option<Line> {
+    // The line's end is found before its name is looked at, so that one doesn't wait for the other.
+    let mut next = at + line_feed(&bytes[at..])? + 1;
+    while let Some(b' ' | b'\t') = bytes.get(next) {
+        next += line_feed(&bytes[next..])? + 1;
+    }
     let (known, colon) = match short_name(bytes, at) {
         Some((known, colon)) => (known, Some(colon)),
         None => any_name(bytes, at),
     };
-    let mut value = colon.map_or(at, |colon| colon + 1);
-    let mut next = value + memchr(b'\n', &bytes[value..])? + 1;
-    while let Some(b' ' | b'\t') = bytes.get(next) {
-        next += memchr(b'\n', &bytes[next..])? + 1;
-    }
-    value = skip_lws(&bytes[..next], value);
-    let end = trimmed_end(bytes, value, next);
+    let (value, end) = trimmed(bytes, colon.map_or(at, |colon| colon + 1), next);
     let field = Field {
         line: at as u16,
         value: value as u16,
@@ -154,21 +198,31 @@ pub(crate) fn read_line(bytes: &[u8], at: usize) -> Option<Line> {
     })
 }
 
-/// A name of less than 16 bytes with the colon right after it: the usual case, without a loop.
-fn short_name(bytes: &[u8], at: usize) -> Option<(Option<HeaderName>, usize)> {
-    const ONES: u128 = u128::from_le_bytes([0x01; KEY_BYTES]);
-    const HIGHS: u128 = u128::from_le_bytes([0x80; KEY_BYTES]);
-    const COLONS: u128 = u128::from_le_bytes([b':'; KEY_BYTES]);
-    let word = u128::from_le_bytes(*bytes.get(at..)?.first_chunk()?);
-    let zeros = word ^ COLONS;
-    // The lowest byte that this marks is a colon; those above it may be marked by the borrow.
-    let marks = zeros.wrapping_sub(ONES) & !zeros & HIGHS;
-    let colon = marks.trailing_zeros() / 8;
-    if marks == 0 || colon == 0 {
-        return None;
+/// The text in `start..next` without white space around it, which is mostly one space and one line end.
+#[inline(always)]
+fn trimmed(bytes: &[u8], start: usize, next: usize) -> (usize, usize) {
+    let value = start + usize::from(bytes[start] == b' ');
+    let end = next - 1 - usize::from(next - start > 1 && bytes[next - 2] == b'\r');
+    if value < end && bytes[value] > b' ' && bytes[end - 1] > b' ' {
+        return (value, end);
     }
-    let name = word & (u128::MAX >> (128 - colon * 8));
-    HeaderName::from_key(lower_case(name)).map(|known| (Some(known), at + colon as usize))
+    let value = skip_lws(&bytes[..next], value);
+    (value, trimmed_end(bytes, value, next))
+}
+
+/// A name of less than 16 bytes with the colon right after it: the usual case, without a loop.
+#[inline(always)]
+fn short_name(bytes: &[u8], at: usize) -> Option<(Option<HeaderName>, usize)> {
+    let [low, high] = words(bytes[at..].first_chunk()?);
+    let first_colon = |word: u64| first_mark(marks_of(word.to_le_bytes(), b':'));
+    let (low, high, colon) = match (first_colon(low), first_colon(high)) {
+        (0, _) | (8, 8) => return None,
+        (8, colon) => (low, high & ((1 << (8 * colon)) - 1), 8 + colon),
+        (colon, _) => (low & ((1 << (8 * colon)) - 1), 0, colon),
+    };
+    let known = HeaderName::from_key(lower_case([low, high]));
+    let colon = at + colon;
+    (known.is_some() || is_token_text(&bytes[at..colon])).then_some((known, colon))
 }
 
 /// A name of any length, with white space before the colon (RFC 3261 §25.1, HCOLON), or none.

@@ -79,21 +79,22 @@ impl<'a> Message<'a> {
 
     fn find_headers(&mut self, headers_max: usize) -> Result<(), ParseError> {
         let mut at = usize::from(self.headers_start);
+        let (mut present, mut repeated) = (0u32, 0u32);
         for _ in 0..=headers_max {
             if let Some(length) = empty_line(&self.bytes[at..]) {
                 self.body_start = (at + length) as u16;
+                (self.present, self.repeated) = (present, repeated);
                 return Ok(());
             }
             let line = read_line(self.bytes, at).ok_or(ParseError::Truncated)?;
             if let Some(name) = line.known {
                 let bit = 1 << name as u32;
-                self.repeated |= self.present & bit;
-                if self.present & bit == 0 {
+                if present & bit == 0 {
                     self.first[name as usize] = line.field;
                 }
-                self.present |= bit;
-            }
-            if !line.named {
+                repeated |= present & bit;
+                present |= bit;
+            } else if !line.named {
                 self.fault = self.fault.or(Some(Fault::HeaderField));
             }
             at = line.next;
@@ -389,6 +390,7 @@ impl<'a> Message<'a> {
 /// The length of the empty line that the bytes begin with, if they do.
 fn empty_line(bytes: &[u8]) -> Option<usize> {
     match bytes {
+        [first, ..] if *first > b'\r' => None,
         [b'\n', ..] => Some(1),
         [b'\r', b'\n', ..] => Some(2),
         _ => None,

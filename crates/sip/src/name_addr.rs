@@ -34,8 +34,8 @@ impl<'a> NameAddr<'a> {
         let mut params = Params::new(bytes, params_start);
         let mut tag = None;
         while let Some(param) = params.read()? {
-            if param.is(b"tag") {
-                tag = tag.or(param.value.filter(|value| !value.is_empty()));
+            if tag.is_none() && param.is(b"tag") {
+                tag = param.value.filter(|value| !value.is_empty());
             }
         }
         let end = params.end();

@@ -1,6 +1,6 @@
 //! Parameters of header fields: `*( SEMI name [ EQUAL value ] )` (RFC 3261 §25.1, generic-param).
 
-use crate::text::{is_lws, quoted_end, skip_lws};
+use crate::text::{is_in, quoted_end, set, skip_lws};
 
 /// A parameter; the value keeps its quotes.
 #[derive(Clone, Copy)]
@@ -49,7 +49,7 @@ impl<'a> Params<'a> {
             Some(b';') => self.at = skip_lws(self.bytes, self.at + 1),
             Some(_) => return Err(BadParams),
         }
-        let name = self.word(is_name_end);
+        let name = self.word(set::NAME_END);
         if name.is_empty() {
             return Err(BadParams);
         }
@@ -69,28 +69,20 @@ impl<'a> Params<'a> {
 
     fn value(&mut self) -> Result<&'a [u8], BadParams> {
         if self.bytes.get(self.at) != Some(&b'"') {
-            return Ok(self.word(is_value_end));
+            return Ok(self.word(set::VALUE_END));
         }
         let start = self.at;
         self.at = quoted_end(self.bytes, start).ok_or(BadParams)?;
         Ok(&self.bytes[start..self.at])
     }
 
-    fn word(&mut self, is_end: impl Fn(u8) -> bool) -> &'a [u8] {
+    fn word(&mut self, ends: u8) -> &'a [u8] {
         let start = self.at;
-        while self.at < self.bytes.len() && !is_end(self.bytes[self.at]) {
+        while self.at < self.bytes.len() && !is_in(self.bytes[self.at], ends) {
             self.at += 1;
         }
         &self.bytes[start..self.at]
     }
-}
-
-const fn is_value_end(byte: u8) -> bool {
-    matches!(byte, b';' | b',' | b'"') || is_lws(byte)
-}
-
-const fn is_name_end(byte: u8) -> bool {
-    byte == b'=' || is_value_end(byte)
 }
 
 /// The first parameter of that name: its value, when it has one.

@@ -14,8 +14,45 @@ pub(crate) const fn is_lws(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }
 
-/// A character of a token (RFC 3261 §25.1).
-pub(crate) const fn is_token(byte: u8) -> bool {
+/// Sets of characters, one bit each in [`SETS`].
+pub(crate) mod set {
+    /// Tokens (RFC 3261 §25.1).
+    pub(crate) const TOKEN: u8 = 1;
+    /// Host names and IPv4 addresses. The underscore isn't allowed in them, but too common to refuse.
+    pub(crate) const HOST: u8 = 2;
+    /// What can't stand in a URI.
+    pub(crate) const NO_URI: u8 = 4;
+    /// What ends a parameter's value.
+    pub(crate) const VALUE_END: u8 = 8;
+    /// What ends a parameter's name.
+    pub(crate) const NAME_END: u8 = 16;
+}
+
+/// The sets that each byte is in.
+static SETS: [u8; 256] = {
+    let mut sets = [0; 256];
+    let mut index = 0;
+    while index < sets.len() {
+        let byte = index as u8;
+        let value_end = matches!(byte, b';' | b',' | b'"') || is_lws(byte);
+        let is_host = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+        let is_uri = byte.is_ascii_graphic() && !matches!(byte, b'<' | b'>' | b'"');
+        sets[index] = (is_token(byte) as u8) * set::TOKEN
+            | (is_host as u8) * set::HOST
+            | (!is_uri as u8) * set::NO_URI
+            | (value_end as u8) * set::VALUE_END
+            | ((value_end || byte == b'=') as u8) * set::NAME_END;
+        index += 1;
+    }
+    sets
+};
+
+/// Whether a byte is in one of the sets.
+pub(crate) fn is_in(byte: u8, sets: u8) -> bool {
+    SETS[usize::from(byte)] & sets != 0
+}
+
+const fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
         || matches!(
             byte,
@@ -25,7 +62,47 @@ pub(crate) const fn is_token(byte: u8) -> bool {
 
 /// Whether the text is a token of at least one character.
 pub(crate) fn is_token_text(text: &[u8]) -> bool {
-    !text.is_empty() && text.iter().all(|&byte| is_token(byte))
+    !text.is_empty() && text.iter().all(|&byte| is_in(byte, set::TOKEN))
+}
+
+/// The position of the first line feed. Lines are so short that a call to a vector search costs more.
+#[inline(always)]
+pub(crate) fn line_feed(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    while let Some(&[one, other]) = bytes
+        .get(at..at + 16)
+        .and_then(|chunk| chunk.as_chunks().0.first_chunk())
+    {
+        let (one, other) = (marks_of(one, b'\n'), marks_of(other, b'\n'));
+        if one | other != 0 {
+            return Some(
+                at + if one != 0 {
+                    first_mark(one)
+                } else {
+                    8 + first_mark(other)
+                },
+            );
+        }
+        at += 16;
+    }
+    bytes[at..]
+        .iter()
+        .position(|&byte| byte == b'\n')
+        .map(|rest| at + rest)
+}
+
+/// Sets the high bit of each of the eight bytes that is `byte`; right up to the first of them, which is all it is used for.
+#[inline(always)]
+pub(crate) const fn marks_of(bytes: [u8; 8], byte: u8) -> u64 {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    let zeros = u64::from_le_bytes(bytes) ^ (ONES * byte as u64);
+    zeros.wrapping_sub(ONES) & !zeros & (ONES << 7)
+}
+
+/// The index of the first byte that is marked, 8 if none is.
+#[inline(always)]
+pub(crate) const fn first_mark(marks: u64) -> usize {
+    (marks.trailing_zeros() / 8) as usize
 }
 
 /// The first position from `at` on that is not white space.
@@ -65,7 +142,7 @@ pub(crate) fn quoted_end(bytes: &[u8], at: usize) -> Option<usize> {
 /// A number of digits only; none when it does not fit.
 pub(crate) fn number(text: &[u8]) -> Option<u32> {
     match digits(text) {
-        (Some(value), rest) if rest.is_empty() => Some(value),
+        (Some(value), []) => Some(value),
         _ => None,
     }
 }

@@ -7,7 +7,10 @@ use std::{
 
 use memchr::memchr;
 
-use crate::via::{ip, port_number};
+use crate::{
+    text::{is_in, set},
+    via::{ip, port_number},
+};
 
 /// What a URI begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +62,6 @@ impl<'a> Host<'a> {
     }
 
     /// Whether the text is an IPv6 reference or has only what names and IPv4 addresses are made of.
-    /// The underscore is no part of a host name, but is too common in names of hosts to refuse.
     pub(crate) fn is_well_formed(text: &[u8]) -> bool {
         match text {
             [] => false,
@@ -127,6 +129,7 @@ pub struct Uri<'a> {
     pub params: &'a [u8],
     /// The headers, without the question mark.
     pub headers: &'a [u8],
+    text: &'a [u8],
 }
 
 impl<'a> Uri<'a> {
@@ -138,13 +141,13 @@ impl<'a> Uri<'a> {
         let colon = memchr(b':', text)
             .filter(|&colon| colon > 0)
             .ok_or(UriError::Scheme)?;
-        if !text.iter().all(|&byte| is_uri_character(byte)) {
+        if text.iter().any(|&byte| is_in(byte, set::NO_URI)) {
             return Err(UriError::Character);
         }
         let scheme = Scheme::from_bytes(&text[..colon]);
         let rest = &text[colon + 1..];
         match scheme {
-            Scheme::Sip | Scheme::Sips => Self::parse_sip(scheme, rest),
+            Scheme::Sip | Scheme::Sips => Self::parse_sip(text, scheme, rest),
             Scheme::Tel | Scheme::Other => Ok(Self {
                 scheme,
                 user: None,
@@ -153,12 +156,13 @@ impl<'a> Uri<'a> {
                 port: None,
                 params: &[],
                 headers: &[],
+                text,
             }),
         }
     }
 
-    fn parse_sip(scheme: Scheme, text: &'a [u8]) -> Result<Self, UriError> {
-        let (user, password, rest) = split_user(text)?;
+    fn parse_sip(text: &'a [u8], scheme: Scheme, rest: &'a [u8]) -> Result<Self, UriError> {
+        let (user, password, rest) = split_user(rest)?;
         let (rest, headers) = split_at_byte(rest, b'?');
         let (host_port, params) = split_at_byte(rest, b';');
         let (host, port) = split_port(host_port)?;
@@ -171,6 +175,7 @@ impl<'a> Uri<'a> {
             port,
             params,
             headers,
+            text,
         })
     }
 
@@ -197,7 +202,11 @@ impl<'a> Uri<'a> {
     }
 
     /// Whether both mean the same resource (RFC 3261 §19.1.4). Not transitive: a parameter that only one has may not count.
+    /// Of schemes other than sip and sips all characters must be the same.
     pub fn equivalent(&self, other: &Uri<'_>) -> bool {
+        if !matches!(self.scheme, Scheme::Sip | Scheme::Sips) {
+            return self.text == other.text;
+        }
         self.scheme == other.scheme
             && same_option(self.user, other.user, same_text)
             && same_option(self.password, other.password, same_text)
@@ -208,10 +217,6 @@ impl<'a> Uri<'a> {
             && headers_within(self.headers, other.headers)
             && headers_within(other.headers, self.headers)
     }
-}
-
-fn is_uri_character(byte: u8) -> bool {
-    byte > b' ' && byte < 0x7f && !matches!(byte, b'<' | b'>' | b'"')
 }
 
 type UserPassword<'a> = (Option<&'a [u8]>, Option<&'a [u8]>, &'a [u8]);

@@ -14,8 +14,9 @@ impl Message<'_> {
         if let Some(fault) = self.fault {
             return Err(fault);
         }
-        self.vias().try_for_each(|via| via.map(drop))?;
-        self.top_via()?;
+        if self.top_via()?.branch == Some(b"z9hG4bK") {
+            return Err(Fault::Via);
+        }
         self.from_tag()?;
         self.to_tag()?;
         self.call_id()?;
@@ -34,6 +35,9 @@ impl Message<'_> {
             return Err(Fault::StartLine);
         }
         let uri = Uri::parse(uri).map_err(|_| Fault::RequestUri)?;
+        if !uri.headers.is_empty() {
+            return Err(Fault::RequestUri);
+        }
         if uri.scheme == Scheme::Other {
             return Err(Fault::UriScheme);
         }

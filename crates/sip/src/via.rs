@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use crate::{
     Host,
     params::{BadParams, Params},
-    text::{Span, is_lws, is_token, number, offset, skip_lws},
+    text::{Span, is_in, number, offset, set, skip_lws},
 };
 
 const PORT_DEFAULT: u16 = 5060;
@@ -123,7 +123,7 @@ fn skip_slash(bytes: &[u8], at: usize) -> Option<usize> {
 fn token_end(bytes: &[u8], start: usize) -> Option<usize> {
     let length = bytes[start..]
         .iter()
-        .take_while(|&&byte| is_token(byte))
+        .take_while(|&&byte| is_in(byte, set::TOKEN))
         .count();
     (length > 0).then_some(start + length)
 }
@@ -136,17 +136,17 @@ fn read_sent_by(bytes: &[u8], at: usize) -> Option<(&[u8], Option<u16>, usize)> 
     }
     let rest = &bytes[start..];
     let length = if rest.first() == Some(&b'[') {
-        memchr::memchr(b']', rest)? + 1
+        let length = memchr::memchr(b']', rest)? + 1;
+        Host::is_well_formed(&rest[..length]).then_some(length)?
     } else {
-        let is_end = |byte: u8| matches!(byte, b':' | b';' | b',') || is_lws(byte);
         rest.iter()
-            .position(|&byte| is_end(byte))
-            .unwrap_or(rest.len())
+            .take_while(|&&byte| is_in(byte, set::HOST))
+            .count()
     };
-    let host = &rest[..length];
-    if !Host::is_well_formed(host) {
+    if length == 0 {
         return None;
     }
+    let host = &rest[..length];
     let end = start + length;
     let colon = skip_lws(bytes, end);
     if bytes.get(colon) != Some(&b':') {
@@ -170,5 +170,20 @@ pub(crate) fn ip(text: &[u8]) -> Option<IpAddr> {
     let bare = text
         .strip_prefix(b"[")
         .and_then(|text| text.strip_suffix(b"]"));
-    str::from_utf8(bare.unwrap_or(text)).ok()?.parse().ok()
+    let text = str::from_utf8(bare.unwrap_or(text)).ok()?;
+    text.parse().ok().or_else(|| ip_with_three_colons(text))
+}
+
+/// RFC 3261's grammar wants one colon too many before an IPv4 tail (RFC 5118 §4.10).
+fn ip_with_three_colons(text: &str) -> Option<IpAddr> {
+    const LENGTH_MAX: usize = "ffff:ffff:ffff:ffff:ffff:ffff:::255.255.255.255".len();
+    let (before, after) = text.split_once(":::")?;
+    let mut fixed = [0; LENGTH_MAX];
+    let mut rest = fixed.get_mut(..text.len() - 1)?;
+    for part in [before, "::", after] {
+        let (here, behind) = rest.split_at_mut(part.len());
+        here.copy_from_slice(part.as_bytes());
+        rest = behind;
+    }
+    str::from_utf8(&fixed[..text.len() - 1]).ok()?.parse().ok()
 }
