@@ -6,7 +6,7 @@
 //! same step. All methods take `&self`: servers and pools are shared by threads through atomics.
 //!
 //! Nothing here knows of SIP, reads a clock, owns a generator or starts a thread. Time is a
-//! [`Duration`](std::time::Duration) since a zero that the caller chose, randomness is the
+//! [`Duration`] since a zero that the caller chose, randomness is the
 //! caller's [`fastrand::Rng`].
 //!
 //! Read [`Server`] and [`Pool`] first.
