@@ -9,21 +9,15 @@ fn main() {
     divan::main();
 }
 
-/// Finding the headers, and no more.
+/// All that routing reads: the Request-URI taken apart, the top Via, Call-ID, CSeq, tags, first Route, Max-Forwards.
 #[divan::bench(sample_size = 1000)]
-fn parse(bencher: Bencher<'_, '_>) {
-    bencher.bench(|| Message::parse(black_box(INVITE), 128));
-}
-
-/// Everything that routing reads.
-#[divan::bench(sample_size = 1000)]
-fn routing(bencher: Bencher<'_, '_>) {
+fn sipyard_routing(bencher: Bencher<'_, '_>) {
     bencher.bench(|| {
         let message = Message::parse(black_box(INVITE), 128).expect("it is well formed");
         let via = message.top_via().expect("it is well formed");
         (
             message.method(),
-            message.request_uri(),
+            message.request_uri().map(Uri::parse),
             (via.host, via.port, via.branch, via.rport),
             message.call_id(),
             message.cseq(),
@@ -35,35 +29,43 @@ fn routing(bencher: Bencher<'_, '_>) {
     });
 }
 
+/// Where the headers are, and nothing of what is in them.
 #[divan::bench(sample_size = 1000)]
-fn top_via(bencher: Bencher<'_, '_>) {
-    let message = Message::parse(INVITE, 128).expect("it is well formed");
-    bencher.bench(|| black_box(&message).top_via());
-}
-#[divan::bench(sample_size = 1000)]
-fn from_tag(bencher: Bencher<'_, '_>) {
-    let message = Message::parse(INVITE, 128).expect("it is well formed");
-    bencher.bench(|| black_box(&message).from_tag());
-}
-#[divan::bench(sample_size = 1000)]
-fn cseq(bencher: Bencher<'_, '_>) {
-    let message = Message::parse(INVITE, 128).expect("it is well formed");
-    bencher.bench(|| black_box(&message).cseq());
-}
-#[divan::bench(sample_size = 1000)]
-fn route(bencher: Bencher<'_, '_>) {
-    let message = Message::parse(INVITE, 128).expect("it is well formed");
-    bencher.bench(|| black_box(&message).routes().next());
-}
-#[divan::bench(sample_size = 1000)]
-fn uri(bencher: Bencher<'_, '_>) {
-    let message = Message::parse(INVITE, 128).expect("it is well formed");
-    bencher.bench(|| Uri::parse(black_box(&message).request_uri().unwrap()));
+fn sipyard_parse(bencher: Bencher<'_, '_>) {
+    bencher.bench(|| Message::parse(black_box(INVITE), 128));
 }
 
 /// The checks before a request is routed.
 #[divan::bench(sample_size = 1000)]
-fn validate(bencher: Bencher<'_, '_>) {
+fn sipyard_validate(bencher: Bencher<'_, '_>) {
     let message = Message::parse(INVITE, 128).expect("it is well formed");
     bencher.bench(|| black_box(&message).validate());
+}
+
+/// The least rsip can do: its headers hold text that isn't taken apart.
+#[divan::bench(sample_size = 100)]
+fn rsip_parse(bencher: Bencher<'_, '_>) {
+    bencher.bench(|| rsip::Request::try_from(black_box(INVITE)));
+}
+
+/// The same that routing reads, through rsip.
+#[divan::bench(sample_size = 100)]
+fn rsip_routing(bencher: Bencher<'_, '_>) {
+    use rsip::prelude::{HeadersExt, ToTypedHeader, UntypedHeader};
+    bencher.bench(|| {
+        let request = rsip::Request::try_from(black_box(INVITE)).expect("it is well formed");
+        let via = request.via_header().expect("it has one").typed();
+        (
+            via.map(|via| (via.branch().cloned(), via.uri)),
+            request
+                .call_id_header()
+                .map(|call_id| call_id.value().to_owned()),
+            request.cseq_header().map(|cseq| cseq.clone().typed()),
+            request.from_header().map(|from| from.tag()),
+            request.to_header().map(|to| to.tag()),
+            request.max_forwards_header().map(|hops| hops.num()),
+            request.method,
+            request.uri,
+        )
+    });
 }

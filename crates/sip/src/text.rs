@@ -37,11 +37,20 @@ static SETS: [u8; 256] = {
         let value_end = matches!(byte, b';' | b',' | b'"') || is_lws(byte);
         let is_host = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
         let is_uri = byte.is_ascii_graphic() && !matches!(byte, b'<' | b'>' | b'"');
-        sets[index] = (is_token(byte) as u8) * set::TOKEN
-            | (is_host as u8) * set::HOST
-            | (!is_uri as u8) * set::NO_URI
-            | (value_end as u8) * set::VALUE_END
-            | ((value_end || byte == b'=') as u8) * set::NAME_END;
+        let members = [
+            (set::TOKEN, is_token(byte)),
+            (set::HOST, is_host),
+            (set::NO_URI, !is_uri),
+            (set::VALUE_END, value_end),
+            (set::NAME_END, value_end || byte == b'='),
+        ];
+        let mut at = 0;
+        while at < members.len() {
+            if members[at].1 {
+                sets[index] |= members[at].0;
+            }
+            at += 1;
+        }
         index += 1;
     }
     sets
@@ -68,27 +77,15 @@ pub(crate) fn is_token_text(text: &[u8]) -> bool {
 /// The position of the first line feed. Lines are so short that a call to a vector search costs more.
 #[inline(always)]
 pub(crate) fn line_feed(bytes: &[u8]) -> Option<usize> {
-    let mut at = 0;
-    while let Some(&[one, other]) = bytes
-        .get(at..at + 16)
-        .and_then(|chunk| chunk.as_chunks().0.first_chunk())
-    {
-        let (one, other) = (marks_of(one, b'\n'), marks_of(other, b'\n'));
-        if one | other != 0 {
-            return Some(
-                at + if one != 0 {
-                    first_mark(one)
-                } else {
-                    8 + first_mark(other)
-                },
-            );
+    let (chunks, rest) = bytes.as_chunks::<8>();
+    for (index, &chunk) in chunks.iter().enumerate() {
+        let marks = marks_of(chunk, b'\n');
+        if marks != 0 {
+            return Some(index * 8 + first_mark(marks));
         }
-        at += 16;
     }
-    bytes[at..]
-        .iter()
-        .position(|&byte| byte == b'\n')
-        .map(|rest| at + rest)
+    let last = rest.iter().position(|&byte| byte == b'\n')?;
+    Some(bytes.len() - rest.len() + last)
 }
 
 /// Sets the high bit of each of the eight bytes that is `byte`; right up to the first of them, which is all it is used for.

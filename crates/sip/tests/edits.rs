@@ -1,5 +1,7 @@
 //! Rewriting: what goes in, what comes out.
 
+#![allow(clippy::unwrap_used)]
+
 use sip::{Edits, Message, write_reply};
 
 const INVITE: &str = "\

@@ -1,7 +1,9 @@
 //! All that the fuzzer has found, and the torture messages, replayed.
 
+#![allow(clippy::unwrap_used)]
+
 #[path = "../../../fuzz/fuzz_targets/exercise.rs"]
-#[allow(unreachable_pub)]
+#[allow(unreachable_pub, reason = "the fuzz target shares it")]
 mod exercise;
 
 use std::{fs, path::Path};
@@ -13,7 +15,6 @@ fn replay(directory: &str) {
     let paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
     assert!(!paths.is_empty());
     for path in paths {
-        println!("{}", path.display());
         exercise::parser(&fs::read(path).unwrap());
     }
 }

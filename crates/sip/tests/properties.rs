@@ -1,7 +1,9 @@
 //! What holds for any bytes and any message.
 
+#![allow(clippy::unwrap_used)]
+
 #[path = "../../../fuzz/fuzz_targets/exercise.rs"]
-#[allow(unreachable_pub)]
+#[allow(unreachable_pub, reason = "the fuzz target shares it")]
 mod exercise;
 
 use proptest::prelude::*;

@@ -2,6 +2,8 @@
 //!
 //! A proxy is lenient: it refuses a message for what it has to read, not for what only the endpoints read.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::{Case, Outcome, check, outcome};

@@ -3,6 +3,8 @@
 //! The RFC's archive has bare line feeds. What the messages mean is checked on copies with CR LF; the originals must
 //! be understood as well.
 
+#![allow(clippy::unwrap_used)]
+
 mod common;
 
 use common::{
