@@ -1,9 +1,16 @@
 //! The `sipyard` command: a SIP signalling cluster in one binary.
 //!
-//! `check` reads a configuration file and tells every mistake in it. See [`config`].
+//! The only place where all crates meet, and where the clock, signals and files are. [`config`]
+//! turns a file into what a node takes, [`serve`] runs it, [`admin`] answers questions about it,
+//! [`ctl`] asks them. No call passes through here: the workers' threads belong to `net`.
 
+mod admin;
 mod check;
 mod config;
+mod ctl;
+mod explain;
+mod serve;
+mod view;
 
 use std::process::ExitCode;
 
@@ -12,6 +19,10 @@ use clap::{Parser, Subcommand};
 /// A SIP signalling cluster in one binary
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true)]
+#[command(after_help = "Examples:
+  sipyard check edge.toml             find every mistake of a configuration
+  sipyard serve --config edge.toml    run a node
+  sipyard ctl status                  see what it does")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -19,12 +30,16 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    Serve(serve::Serve),
     Check(check::Check),
+    Ctl(ctl::Ctl),
 }
 
 fn main() -> ExitCode {
     match Cli::parse().command {
+        Command::Serve(command) => command.run(),
         Command::Check(command) => command.run(),
+        Command::Ctl(command) => command.run(),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Bad configuration files: all of their problems at once, each with its place, and exit code 2.
 
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
 use std::{fs, process::Command};
 
 /// Runs `sipyard check` on a file that holds `text`, beside a good secret and a short one.

@@ -170,7 +170,7 @@ fn probe(section: &mut Section<'_>) -> Option<Probe> {
     table.finish();
     Some(Probe {
         interval,
-        timeout: timeout.map_or(ms(1_000).min(interval), |found| found.value),
+        timeout: timeout.map_or_else(|| ms(1_000).min(interval), |found| found.value),
         fall: fall as u32,
         rise: rise as u32,
     })

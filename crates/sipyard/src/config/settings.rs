@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use node::config::{Limits, Listener, Timers};
+use node::{
+    LISTENERS_MAX,
+    config::{Limits, Listener, Timers},
+};
 
 use super::{
     report::Place,
@@ -36,7 +39,11 @@ pub(crate) struct Identity {
 /// Reads `[node]`; none without a secret.
 pub(crate) fn identity(mut section: Section<'_>) -> Option<Identity> {
     let name = section.get_or("name", "sipyard", name).to_owned();
-    let folder = section.report().path().parent().unwrap_or(Path::new(""));
+    let folder = section
+        .report()
+        .path()
+        .parent()
+        .unwrap_or_else(|| Path::new(""));
     let secret = section.require(
         "secret",
         "write secret = \"file:PATH\"; `openssl rand -hex 32 > PATH` makes one",
@@ -101,8 +108,8 @@ pub(crate) fn listeners(root: &mut Section<'_>) -> (Vec<Listener>, Vec<Place>) {
         }
         section.finish();
     }
-    if found.len() > usize::from(u8::MAX) {
-        root.problem("more than 255 listeners");
+    if found.len() > LISTENERS_MAX {
+        root.problem(&format!("more than {LISTENERS_MAX} listeners"));
     }
     found.into_iter().unzip()
 }
@@ -176,7 +183,7 @@ pub(crate) fn timers(mut section: Section<'_>) -> Timers {
 
 /// Reads `[admin]`: the address, and where it stands.
 pub(crate) fn admin(mut section: Section<'_>) -> (SocketAddr, Place) {
-    let found = section.get("address", address).unwrap_or(At {
+    let found = section.get("address", address).unwrap_or_else(|| At {
         value: SocketAddr::from((Ipv4Addr::LOCALHOST, 8060)),
         at: section.at(),
     });

@@ -1,0 +1,196 @@
+//! The admin API: health, metrics, status, and what an operator may change while calls go on.
+
+mod metrics;
+
+use std::{net::SocketAddr, sync::Arc};
+
+use axum::{
+    Json, Router,
+    body::Bytes,
+    extract::{DefaultBodyLimit, Path, Query, State},
+    http::{StatusCode, header::CONTENT_TYPE},
+    response::{IntoResponse, Response},
+    routing::{get, post},
+};
+use node::{Forecast, Member};
+use serde::Deserialize;
+
+use crate::{
+    explain::Explanation,
+    serve::Control,
+    view::{Done, Refused, members, status},
+};
+use metrics::{MEDIA_TYPE, Metrics};
+
+/// A message that fits no datagram can't have been sent.
+const BODY_BYTES_MAX: usize = 65_535;
+
+/// All routes of the API.
+pub(crate) fn router(control: Arc<Control>) -> Router {
+    let metrics = Arc::new(Metrics::new(Arc::clone(&control)));
+    Router::new()
+        .route("/healthz", get(|| async { "ok\n" }))
+        .route("/readyz", get(readyz))
+        .route(
+            "/metrics",
+            get(move || async move { metrics_text(&metrics) }),
+        )
+        .route("/api/v1/status", get(show_status))
+        .route("/api/v1/servers/{address}/drain", post(drain))
+        .route("/api/v1/servers/{address}/undrain", post(undrain))
+        .route("/api/v1/servers/{address}/weight", post(weight))
+        .route("/api/v1/reload", post(reload))
+        .route("/api/v1/explain", get(explain_call).post(explain_message))
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .with_state(control)
+}
+
+async fn readyz(State(control): State<Arc<Control>>) -> (StatusCode, &'static str) {
+    if control.shared().is_draining() {
+        (StatusCode::SERVICE_UNAVAILABLE, "draining\n")
+    } else {
+        (StatusCode::OK, "ready\n")
+    }
+}
+
+fn metrics_text(metrics: &Metrics) -> Response {
+    match metrics.text() {
+        Ok(text) => ([(CONTENT_TYPE, MEDIA_TYPE)], text).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+async fn show_status(State(control): State<Arc<Control>>) -> Response {
+    Json(status(control.shared(), control.workers(), control.now())).into_response()
+}
+
+async fn drain(State(control): State<Arc<Control>>, Path(address): Path<String>) -> Response {
+    change(&control, &address, "drains", |member| member.server.drain())
+}
+
+async fn undrain(State(control): State<Arc<Control>>, Path(address): Path<String>) -> Response {
+    let now = control.now();
+    change(&control, &address, "takes calls", |member| {
+        member.server.undrain(now);
+    })
+}
+
+#[derive(Deserialize)]
+struct Weight {
+    value: f64,
+}
+
+async fn weight(
+    State(control): State<Arc<Control>>,
+    Path(address): Path<String>,
+    Query(Weight { value }): Query<Weight>,
+) -> Response {
+    if !balance::CAPACITY.contains(&value) {
+        let (low, high) = (balance::CAPACITY.start(), balance::CAPACITY.end());
+        let message = format!("{value} is out of range: {low} to {high}");
+        return refused(StatusCode::UNPROCESSABLE_ENTITY, vec![message]);
+    }
+    let done = format!("has capacity {value} until the next reload");
+    change(&control, &address, &done, |member| {
+        member.server.set_capacity(value);
+    })
+}
+
+/// Changes a server in all pools that it is in.
+fn change(control: &Control, address: &str, done: &str, apply: impl Fn(&Member)) -> Response {
+    let snapshot = control.shared().snapshot();
+    let wanted = address.parse::<SocketAddr>().ok();
+    let mut pools = Vec::new();
+    for member in members(&snapshot).filter(|member| !member.server.is_removed()) {
+        if Some(member.address) == wanted {
+            apply(member);
+            pools.push(member.pool.as_str());
+        }
+    }
+    if pools.is_empty() {
+        let message = format!("no pool has a server {address}; `sipyard ctl status` lists them");
+        return refused(StatusCode::NOT_FOUND, vec![message]);
+    }
+    let done = format!("{address} ({}) {done}", pools.join(", "));
+    tracing::info!("{done}");
+    Json(Done { done }).into_response()
+}
+
+async fn reload(State(control): State<Arc<Control>>) -> Response {
+    match control.reload() {
+        Ok(done) => Json(Done { done }).into_response(),
+        Err(refusal) => {
+            let status = if refusal.needs_restart {
+                StatusCode::CONFLICT
+            } else {
+                StatusCode::UNPROCESSABLE_ENTITY
+            };
+            refused(status, refusal.problems)
+        }
+    }
+}
+
+#[derive(Deserialize)]
+struct Which {
+    call_id: String,
+}
+
+async fn explain_call(
+    State(control): State<Arc<Control>>,
+    Query(Which { call_id }): Query<Which>,
+) -> Response {
+    let key = call_id.clone();
+    let answers = control
+        .ask(move |node, now| node.explain_call(now, key.as_bytes()))
+        .await;
+    match answers.into_iter().flatten().next() {
+        Some(call) => Json(Explanation::Call(call.into())).into_response(),
+        None => {
+            let message = format!(
+                "no worker knows a call with Call-ID {call_id}: it never came here, or it has \
+                 been over for more than 64*T1"
+            );
+            refused(StatusCode::NOT_FOUND, vec![message])
+        }
+    }
+}
+
+async fn explain_message(State(control): State<Arc<Control>>, body: Bytes) -> Response {
+    let bytes = as_sent(&body);
+    let answers = control
+        .ask(move |node, now| node.explain_message(now, &bytes))
+        .await;
+    // The owner of its call knows that; what else there is to say, all workers say alike.
+    let known = |forecast: &Forecast| matches!(forecast, Forecast::Session(_));
+    let best = answers.iter().position(known).unwrap_or_default();
+    match answers.into_iter().nth(best) {
+        Some(forecast) => Json(Explanation::from(forecast)).into_response(),
+        None => {
+            let message = "the workers are too busy to answer".to_owned();
+            refused(StatusCode::SERVICE_UNAVAILABLE, vec![message])
+        }
+    }
+}
+
+/// A message as it was on the wire: who pasted it may have lost carriage returns and the empty
+/// line at its end.
+fn as_sent(pasted: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(pasted.len() + 64);
+    for &byte in pasted {
+        if byte == b'\n' && bytes.last() != Some(&b'\r') {
+            bytes.push(b'\r');
+        }
+        bytes.push(byte);
+    }
+    if !bytes.windows(4).any(|window| window == b"\r\n\r\n") {
+        while bytes.ends_with(b"\r\n") {
+            bytes.truncate(bytes.len() - 2);
+        }
+        bytes.extend_from_slice(b"\r\n\r\n");
+    }
+    bytes
+}
+
+fn refused(status: StatusCode, problems: Vec<String>) -> Response {
+    (status, Json(Refused { problems })).into_response()
+}

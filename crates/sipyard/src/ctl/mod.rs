@@ -1,0 +1,224 @@
+//! `sipyard ctl`: asks a running node, by its admin API.
+
+mod table;
+
+use std::{
+    fmt::Write as _,
+    fs::File,
+    io::{self, Read, Write as _},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+use clap::{Args, Subcommand};
+use serde::de::DeserializeOwned;
+use ureq::{Agent, AsSendBody, http::Request};
+
+use crate::{
+    explain::Explanation,
+    refused,
+    view::{Done, Refused, Status},
+};
+
+/// An admin API that has not answered for so long won't.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Ask a running node: status, drain, reload, explain
+#[derive(Args)]
+#[command(after_help = "Examples:
+  sipyard ctl status
+  sipyard ctl drain 10.0.0.11:5060
+  sipyard ctl weight 10.0.0.11:5060 0.5
+  sipyard ctl --admin http://127.0.0.1:9000 --json status
+
+Exit code: 0 if it was done, 2 if the node refused it, 1 if no node answered.")]
+pub(crate) struct Ctl {
+    /// The node's admin API
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "http://127.0.0.1:8060",
+        global = true
+    )]
+    admin: String,
+    /// Print the answer as JSON
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    ask: Ask,
+}
+
+#[derive(Subcommand)]
+enum Ask {
+    /// Show listeners, pools, servers and workers
+    #[command(after_help = "Example:\n  sipyard ctl status")]
+    Status,
+    /// Give a server no new calls; its open calls go on
+    #[command(after_help = "Example:\n  sipyard ctl drain 10.0.0.11:5060")]
+    Drain {
+        /// IP:PORT as in the configuration
+        server: String,
+    },
+    /// Give a drained server calls again, slowly at first
+    #[command(after_help = "Example:\n  sipyard ctl undrain 10.0.0.11:5060")]
+    Undrain {
+        /// IP:PORT as in the configuration
+        server: String,
+    },
+    /// Change a server's capacity until the next reload
+    #[command(after_help = "Example:\n  sipyard ctl weight 10.0.0.11:5060 0.5")]
+    Weight {
+        /// IP:PORT as in the configuration
+        server: String,
+        /// Its share of the calls relative to other servers
+        capacity: f64,
+    },
+    /// Take the configuration file up again, whole or not at all
+    #[command(after_help = "Example:\n  sipyard ctl reload")]
+    Reload,
+    /// Tell which server a call is on, or a message would go to, and why
+    #[command(after_help = "Examples:
+  sipyard ctl explain 3848276298220188511@client.example.com
+  sipyard ctl explain --message invite.txt
+  xclip -o | sipyard ctl explain --message -")]
+    Explain {
+        /// The call's Call-ID
+        #[arg(required_unless_present = "message")]
+        call_id: Option<String>,
+        /// A file that holds a request; - for standard input
+        #[arg(long, value_name = "FILE", conflicts_with = "call_id")]
+        message: Option<PathBuf>,
+    },
+}
+
+/// Why there is nothing to show.
+enum Failure {
+    /// The node refused, for these reasons.
+    Refused(Vec<String>),
+    /// There is no answer that could be read.
+    Unanswered(String),
+}
+
+impl Ctl {
+    /// Asks and prints the answer.
+    pub(crate) fn run(&self) -> ExitCode {
+        match self.answer() {
+            Ok(text) => {
+                // A reader that has gone away wants no more.
+                let _ = io::stdout().write_all(text.as_bytes());
+                ExitCode::SUCCESS
+            }
+            Err(Failure::Refused(problems)) => {
+                for problem in problems {
+                    let _ = writeln!(io::stderr(), "{problem}");
+                }
+                refused()
+            }
+            Err(Failure::Unanswered(reason)) => {
+                let _ = writeln!(io::stderr(), "{}: {reason}", self.admin);
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    fn answer(&self) -> Result<String, Failure> {
+        let answer = self.ask()?;
+        if self.json {
+            return Ok(answer + "\n");
+        }
+        match &self.ask {
+            Ask::Status => read::<Status>(&answer).map(|status| table::status(&status)),
+            Ask::Explain { .. } => read::<Explanation>(&answer).map(|told| told.to_string()),
+            _ => read::<Done>(&answer).map(|done| done.done + "\n"),
+        }
+    }
+
+    fn ask(&self) -> Result<String, Failure> {
+        match &self.ask {
+            Ask::Status => self.call("GET", "status", ""),
+            Ask::Drain { server } => self.change(server, "drain"),
+            Ask::Undrain { server } => self.change(server, "undrain"),
+            Ask::Weight { server, capacity } => {
+                self.change(server, &format!("weight?value={capacity}"))
+            }
+            Ask::Reload => self.call("POST", "reload", ""),
+            Ask::Explain { call_id, message } => match (call_id, message) {
+                (Some(call_id), _) => {
+                    self.call("GET", &format!("explain?call_id={}", escape(call_id)), "")
+                }
+                (None, Some(path)) => self.call("POST", "explain", read_message(path)?),
+                (None, None) => Err(Failure::Refused(vec!["nothing to explain".into()])),
+            },
+        }
+    }
+
+    fn change(&self, server: &str, how: &str) -> Result<String, Failure> {
+        self.call("POST", &format!("servers/{}/{how}", escape(server)), "")
+    }
+
+    /// The body of a good answer.
+    fn call(&self, method: &str, path: &str, body: impl AsSendBody) -> Result<String, Failure> {
+        let base = self.admin.trim_end_matches('/');
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("{base}/api/v1/{path}"))
+            .body(body)
+            .map_err(unanswered)?;
+        // The admin API is on this machine or near it: never behind a proxy.
+        let agent: Agent = Agent::config_builder()
+            .http_status_as_error(false)
+            .proxy(None)
+            .timeout_global(Some(PATIENCE))
+            .build()
+            .into();
+        let mut response = agent.run(request).map_err(unanswered)?;
+        let good = response.status().is_success();
+        let body = response.body_mut().read_to_string().map_err(unanswered)?;
+        if good {
+            Ok(body)
+        } else {
+            Err(Failure::Refused(read::<Refused>(&body)?.problems))
+        }
+    }
+}
+
+fn read_message(path: &Path) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    let read = match path.to_str() {
+        Some("-") => io::stdin().read_to_end(&mut bytes),
+        _ => File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)),
+    };
+    match read {
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(Failure::Refused(vec![format!(
+            "{}: {error}",
+            path.display()
+        )])),
+    }
+}
+
+fn unanswered(error: impl std::fmt::Display) -> Failure {
+    Failure::Unanswered(format!(
+        "{error}; is the node running, and is --admin its admin.address?"
+    ))
+}
+
+fn read<T: DeserializeOwned>(json: &str) -> Result<T, Failure> {
+    serde_json::from_str(json)
+        .map_err(|error| Failure::Unanswered(format!("not an answer of this version: {error}")))
+}
+
+/// A word as a part of a URL (RFC 3986 §2.1).
+fn escape(word: &str) -> String {
+    let mut escaped = String::new();
+    for byte in word.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            // Writing to a string can't fail.
+            let _ = write!(escaped, "%{byte:02X}");
+        }
+    }
+    escaped
+}

@@ -1,0 +1,153 @@
+//! Answers as tables for people.
+
+use crate::view::{Pool, Server, State, Status, Worker};
+
+/// Left-aligned or right-aligned cells.
+type Row = Vec<String>;
+
+/// A node's status: one table for the servers of all pools, one for the workers.
+pub(super) fn status(status: &Status) -> String {
+    let state = match status.state {
+        State::Serving => "serving",
+        State::Draining => "draining",
+    };
+    let mut text = format!(
+        "{} {}: {state}, up {}\n",
+        status.name,
+        status.version,
+        age(status.uptime_s)
+    );
+    for listener in &status.listeners {
+        let (transport, address, name) =
+            (&listener.transport, listener.address, &listener.advertise);
+        text += &format!("listens on {transport} {address} as {name}\n");
+    }
+    text.push('\n');
+    text += &servers(status);
+    text.push('\n');
+    text += &workers(status);
+    text
+}
+
+fn servers(status: &Status) -> String {
+    let header = [
+        "POOL",
+        "POLICY",
+        "SERVER",
+        "STATE",
+        "CAPACITY",
+        "CALLS",
+        "TRANSACTIONS",
+        "WORK",
+        "PLACED",
+        "FAILED",
+        "FIRST MS",
+        "FINAL MS",
+    ];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    for Pool {
+        policy, servers, ..
+    } in &status.pools
+    {
+        rows.extend(servers.iter().map(|server| server_row(policy, server)));
+    }
+    rows.extend(status.removed.iter().map(|server| server_row("-", server)));
+    align(&rows, 4)
+}
+
+fn server_row(policy: &str, server: &Server) -> Row {
+    let ms = |ms: Option<f64>| ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.2}"));
+    vec![
+        server.pool.clone(),
+        policy.to_owned(),
+        server.address.to_string(),
+        server.state.label().to_owned(),
+        server.capacity.to_string(),
+        server.calls.to_string(),
+        server.transactions.to_string(),
+        format!("{:.2}", server.work),
+        server.placed.to_string(),
+        server.failed.to_string(),
+        ms(server.first_response_ms),
+        ms(server.final_response_ms),
+    ]
+}
+
+fn workers(status: &Status) -> String {
+    let header = [
+        "WORKER",
+        "SESSIONS",
+        "EXPIRED",
+        "TRANSACTIONS",
+        "RECEIVED",
+        "SENT",
+        "HANDED OVER",
+        "DROPPED",
+        "WHY",
+    ];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    let workers = status.workers.iter().enumerate();
+    rows.extend(workers.map(|(number, worker)| worker_row(number, worker)));
+    align(&rows, 1)
+}
+
+fn worker_row(number: usize, worker: &Worker) -> Row {
+    let event = |name: &str| worker.events.get(name).copied().unwrap_or_default();
+    let missed = worker.dropped.iter().chain(&worker.lost);
+    let reasons: Vec<String> = missed
+        .clone()
+        .filter(|(_, count)| **count > 0)
+        .map(|(reason, count)| format!("{reason} {count}"))
+        .collect();
+    vec![
+        number.to_string(),
+        worker.sessions_active.to_string(),
+        worker.sessions_expired.to_string(),
+        worker.transactions.to_string(),
+        event("received").to_string(),
+        event("sent").to_string(),
+        event("handed_over").to_string(),
+        missed.map(|(_, count)| count).sum::<u64>().to_string(),
+        reasons.join(", "),
+    ]
+}
+
+fn age(seconds: f64) -> String {
+    let seconds = seconds as u64;
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds}s"),
+        (0, 0, _) => format!("{minutes}m {}s", seconds % 60),
+        (0, ..) => format!("{hours}h {minutes}m"),
+        _ => format!("{days}d {hours}h"),
+    }
+}
+
+/// Columns as wide as their widest cell: the first `words` to the left, numbers to the right, and
+/// what follows the last number as it is.
+fn align(rows: &[Row], words: usize) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
+    let width = |column: usize| {
+        rows.iter()
+            .map(|row| row[column].len())
+            .max()
+            .unwrap_or_default()
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(&widths).enumerate();
+        let cells: Vec<String> = cells
+            .map(|(column, (cell, &width))| {
+                if column < words || rows[0][column] == "WHY" {
+                    format!("{cell:width$}")
+                } else {
+                    format!("{cell:>width$}")
+                }
+            })
+            .collect();
+        text += cells.join("  ").trim_end();
+        text.push('\n');
+    }
+    text
+}

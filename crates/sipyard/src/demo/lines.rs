@@ -1,0 +1,68 @@
+//! The demo where standard output is no terminal: a line a second.
+
+use std::{
+    io::{self, Write},
+    time::Duration,
+};
+
+use super::{
+    scene::{Act, Scene},
+    schedule::POLICIES,
+    text::{count, ms_or_dash},
+};
+
+/// Lines between two repetitions of the columns' names.
+const HEADER_EVERY: u64 = 20;
+
+/// What has been printed so far.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    printed: u64,
+}
+
+impl Lines {
+    /// Prints the scene if the last print was a second ago.
+    pub(super) fn show(&mut self, scene: &Scene) -> io::Result<()> {
+        let seconds = scene.elapsed.as_secs();
+        if seconds <= self.printed {
+            return Ok(());
+        }
+        let mut out = io::stdout().lock();
+        if self.printed.is_multiple_of(HEADER_EVERY) {
+            writeln!(out, "{}", header(scene.servers.len()))?;
+        }
+        self.printed = seconds;
+        writeln!(out, "{}", line(scene))?;
+        out.flush()
+    }
+}
+
+fn header(servers: usize) -> String {
+    format!(
+        "\n   time  policy       calls/s    open  failed  response ms  work left at each server{:>1$}",
+        "stalled",
+        (7 * servers).saturating_sub(17)
+    )
+}
+
+fn line(scene: &Scene) -> String {
+    let policy = match scene.act {
+        Act::Calling { policy, .. } => POLICIES[policy].name(),
+        Act::Ending => "(ending)",
+    };
+    let response: Option<Duration> = scene.moments.last().and_then(|moment| moment.response);
+    let mut line = format!(
+        "{:>6}s  {policy:<12} {:>7.0} {:>7} {:>7} {:>12} ",
+        scene.elapsed.as_secs(),
+        scene.calls_per_s,
+        count(scene.open as u64),
+        count(scene.totals().2),
+        ms_or_dash(response),
+    );
+    for server in &scene.servers {
+        line += &format!(" {:>6.1}", server.work);
+    }
+    let stalled = scene.servers.iter().filter(|server| server.is_stalled);
+    let stalled: Vec<String> = stalled.map(|server| server.address.port().to_string()).collect();
+    format!("{line}  {}", stalled.join(" ")).trim_end().to_owned()
+}

@@ -1,0 +1,64 @@
+//! What is said when the demo ends.
+
+use super::{
+    scene::{PolicyScene, Scene, ServerScene},
+    text::{count, ms_or_dash, percent},
+};
+
+/// Calls carried and failed, by server and by policy.
+pub(super) fn summary(scene: &Scene) -> String {
+    let (offered, carried, failed) = scene.totals();
+    let mut text = format!(
+        "{} calls: {} carried, {} failed",
+        count(offered),
+        count(carried),
+        count(failed)
+    );
+    if scene.open > 0 {
+        text += &format!(", {} cut off by the end", count(scene.open as u64));
+    }
+    text += &format!(" in {:.1} s\n", scene.elapsed.as_secs_f64());
+    for (failure, &calls) in &scene.failures {
+        text += &format!("  {}: {failure}\n", count(calls));
+    }
+    text += "\nServer                calls    share   failed   stalls\n";
+    let taken = scene.servers.iter().map(|server| server.taken).sum();
+    for server in &scene.servers {
+        text += &server_line(server, taken);
+    }
+    text += "\nResponse time, from INVITE to first response in ms, of the calls begun under each \
+             policy\n";
+    text += "Policy                calls   failed   stalls     mean      p50      p99      max\n";
+    for policy in &scene.policies {
+        text += &policy_line(policy);
+    }
+    text
+}
+
+fn server_line(server: &ServerScene, taken: u64) -> String {
+    format!(
+        "{:<18} {:>8} {:>8} {:>8} {:>8}\n",
+        server.address.to_string(),
+        count(server.taken),
+        percent(server.taken, taken),
+        count(server.failed),
+        server.stalls
+    )
+}
+
+fn policy_line(policy: &PolicyScene) -> String {
+    let time = |pick: fn(&super::scene::ResponseTimes) -> _| {
+        ms_or_dash(policy.response.as_ref().map(pick))
+    };
+    format!(
+        "{:<18} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n",
+        policy.name,
+        count(policy.offered),
+        count(policy.failed),
+        policy.stalls,
+        time(|t| t.mean),
+        time(|t| t.p50),
+        time(|t| t.p99),
+        time(|t| t.max)
+    )
+}

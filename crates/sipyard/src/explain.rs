@@ -1,0 +1,233 @@
+//! Why a call is where it is, and where a message would go, in JSON and in words.
+
+use std::{fmt, net::SocketAddr};
+
+use balance::Ineligible;
+use node::{CallView, DecisionView, Forecast};
+use serde::{Deserialize, Serialize};
+
+use crate::view::ServerState;
+
+/// The answer to `explain`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub(crate) enum Explanation {
+    /// Its call is known.
+    Call(Call),
+    /// Its affinity token names the server.
+    Token {
+        server: SocketAddr,
+        /// Whether it goes to the server, or comes from it.
+        to_server: bool,
+    },
+    /// It would be placed by these scores, the lowest wins.
+    Placed {
+        pool: String,
+        policy: String,
+        servers: Vec<Scored>,
+    },
+    /// The node itself would answer.
+    Answered { status: u16, reason: String },
+    /// It isn't a request that could be read.
+    NoRequest { reason: String },
+}
+
+/// A call that a worker holds.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Call {
+    /// None when it has left the configuration.
+    server: Option<SocketAddr>,
+    pool: Option<String>,
+    reason: String,
+    /// Over, and kept only for strays.
+    is_expired: bool,
+    /// Counted as an open call.
+    is_call: bool,
+    age_s: f64,
+    /// How often its first request was placed again.
+    placed_again: u8,
+    /// Open now.
+    transactions: usize,
+    /// None when it is long ago.
+    decision: Option<Decision>,
+}
+
+/// A placement, and what the policy saw.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Decision {
+    ago_s: f64,
+    policy: String,
+    /// The pool's first servers.
+    seen: Vec<Seen>,
+}
+
+/// A server's ledger before a placement.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Seen {
+    server: SocketAddr,
+    calls: u32,
+    transactions: u32,
+    work: f32,
+}
+
+/// A server as a policy sees it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Scored {
+    server: SocketAddr,
+    /// None when it is passed over.
+    score: Option<f64>,
+    passed_over: Option<String>,
+}
+
+impl From<CallView> for Call {
+    fn from(view: CallView) -> Self {
+        Self {
+            server: view.server,
+            pool: view.pool,
+            reason: view.reason.to_owned(),
+            is_expired: view.is_expired,
+            is_call: view.is_call,
+            age_s: view.age.as_secs_f64(),
+            placed_again: view.placed_again,
+            transactions: view.transactions,
+            decision: view.decision.map(Decision::from),
+        }
+    }
+}
+
+impl From<DecisionView> for Decision {
+    fn from(view: DecisionView) -> Self {
+        let seen = |(server, calls, transactions, work)| Seen {
+            server,
+            calls,
+            transactions,
+            work,
+        };
+        Self {
+            ago_s: view.ago.as_secs_f64(),
+            policy: view.policy.to_string(),
+            seen: view.ledgers.into_iter().map(seen).collect(),
+        }
+    }
+}
+
+impl From<Forecast> for Explanation {
+    fn from(forecast: Forecast) -> Self {
+        match forecast {
+            Forecast::NoRequest(reason) => Self::NoRequest {
+                reason: reason.to_owned(),
+            },
+            Forecast::Answered { status, reason } => Self::Answered {
+                status,
+                reason: reason.to_owned(),
+            },
+            Forecast::Token { server, to_server } => Self::Token { server, to_server },
+            Forecast::Session(view) => Self::Call(view.into()),
+            Forecast::Placed {
+                pool,
+                policy,
+                scores,
+            } => Self::Placed {
+                pool,
+                policy: policy.to_string(),
+                servers: scores.into_iter().map(scored).collect(),
+            },
+        }
+    }
+}
+
+fn scored((server, score): (SocketAddr, Result<f64, Ineligible>)) -> Scored {
+    let passed_over = score.err().map(|why| match why {
+        Ineligible::Removed => ServerState::Removed.label(),
+        Ineligible::Draining => ServerState::Draining.label(),
+        Ineligible::Down => ServerState::Down.label(),
+        Ineligible::BackingOff => ServerState::BackingOff.label(),
+        Ineligible::AboveBound => "holds more calls than its bound",
+    });
+    Scored {
+        server,
+        score: score.ok(),
+        passed_over: passed_over.map(str::to_owned),
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Call(call) => call.fmt(f),
+            Self::Token { server, to_server } => {
+                let direction = if *to_server { "to" } else { "from" };
+                writeln!(
+                    f,
+                    "goes {direction} {server}: its affinity token names the server"
+                )
+            }
+            Self::Placed {
+                pool,
+                policy,
+                servers,
+            } => {
+                writeln!(
+                    f,
+                    "would be placed in pool {pool} by {policy}; the lowest score wins:"
+                )?;
+                servers.iter().try_for_each(|server| server.fmt(f))
+            }
+            Self::Answered { status, reason } => writeln!(f, "would be answered {status} {reason}"),
+            Self::NoRequest { reason } => writeln!(f, "is no request that can be read: {reason}"),
+        }
+    }
+}
+
+impl fmt::Display for Scored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { server, .. } = self;
+        match (self.score, &self.passed_over) {
+            (Some(score), _) => writeln!(f, "  {server}  {score:.3}"),
+            (None, Some(why)) => writeln!(f, "  {server}  passed over: {why}"),
+            (None, None) => writeln!(f, "  {server}  passed over"),
+        }
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.server, &self.pool) {
+            (Some(server), Some(pool)) => write!(f, "on {server} of pool {pool}")?,
+            _ => write!(f, "on a server that has left the configuration")?,
+        }
+        writeln!(f, ": {}", self.reason)?;
+        let life = match (self.is_expired, self.is_call) {
+            (true, _) => "over, kept for strays",
+            (false, true) => "an open call",
+            (false, false) => "no call, transactions only",
+        };
+        let (age, open) = (self.age_s, self.transactions);
+        writeln!(f, "{life}; {age:.1} s old, {open} transactions open")?;
+        if self.placed_again > 0 {
+            writeln!(f, "placed again {} times", self.placed_again)?;
+        }
+        match &self.decision {
+            Some(decision) => decision.fmt(f),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{} chose {:.1} s ago, seeing:", self.policy, self.ago_s)?;
+        self.seen.iter().try_for_each(|seen| {
+            let Seen {
+                server,
+                calls,
+                transactions,
+                work,
+            } = seen;
+            writeln!(
+                f,
+                "  {server}  {calls} calls, {transactions} transactions, work {work:.2}"
+            )
+        })
+    }
+}

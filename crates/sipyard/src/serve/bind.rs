@@ -1,0 +1,85 @@
+//! Sockets before anything runs: all of them, or every reason why not.
+
+use std::{
+    io,
+    net::{SocketAddr, TcpListener},
+    path::Path,
+    sync::Arc,
+    thread::available_parallelism,
+};
+
+use net::{
+    Clock, StartError, Workers,
+    udp::{Options, Socket},
+};
+use node::Shared;
+
+use crate::config::{Configuration, Place, Problem};
+
+/// Binds the admin API's socket, once every listener's address is known to be free: the workers
+/// bind and run in one step, and nothing shall run unless everything can.
+pub(super) fn admin(configuration: &Configuration) -> Result<TcpListener, Vec<Problem>> {
+    let listeners = configuration.node.listeners.iter();
+    let mut problems: Vec<Problem> = listeners
+        .zip(&configuration.listener_places)
+        .filter_map(|(listener, place)| {
+            let bound = Socket::bind(listener.address, Options::default());
+            Some(problem(place, "UDP", listener.address, &bound.err()?))
+        })
+        .collect();
+    let admin = TcpListener::bind(configuration.admin).and_then(|listener| {
+        listener.set_nonblocking(true)?;
+        Ok(listener)
+    });
+    match admin {
+        Ok(listener) if problems.is_empty() => Ok(listener),
+        Ok(_) => Err(problems),
+        Err(error) => {
+            let place = &configuration.admin_place;
+            problems.push(problem(place, "TCP", configuration.admin, &error));
+            Err(problems)
+        }
+    }
+}
+
+/// Starts the workers.
+pub(super) fn workers(
+    path: &Path,
+    configuration: &Configuration,
+    clock: Clock,
+) -> Result<(Arc<Shared>, Workers), Vec<Problem>> {
+    let count = match configuration.workers {
+        0 => available_parallelism().map_or(1, usize::from),
+        count => count,
+    };
+    let whole_file = |message: String| vec![Place::file(path).problem(message)];
+    let shared = Shared::new(configuration.node.clone(), count)
+        .map_err(|error| whole_file(error.to_string()))?;
+    let shared = Arc::new(shared);
+    let workers = Workers::start(&shared, clock).map_err(|error| match error {
+        StartError::Listeners(errors) => {
+            let tell = |(index, error): &(usize, io::Error)| {
+                let address = configuration.node.listeners[*index].address;
+                problem(
+                    &configuration.listener_places[*index],
+                    "UDP",
+                    address,
+                    error,
+                )
+            };
+            errors.iter().map(tell).collect()
+        }
+        error => whole_file(error.to_string()),
+    })?;
+    Ok((shared, workers))
+}
+
+fn problem(place: &Place, protocol: &str, address: SocketAddr, error: &io::Error) -> Problem {
+    let advice = match error.kind() {
+        io::ErrorKind::AddrInUse => "; another program has it: stop that, or choose another port",
+        io::ErrorKind::AddrNotAvailable => "; this machine has no such address",
+        io::ErrorKind::PermissionDenied => "; ports below 1024 need CAP_NET_BIND_SERVICE",
+        _ => "",
+    };
+    place.problem(format!("cannot bind {protocol} {address}: {error}{advice}"))
+}

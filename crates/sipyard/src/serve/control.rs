@@ -1,0 +1,150 @@
+//! What an operator may ask of a running node.
+
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+
+use net::{Clock, Workers};
+use node::{Node, Outbox, Shared, config::Config};
+use tokio::{sync::oneshot, time::timeout};
+
+use crate::config::{self, Configuration};
+
+/// How long a worker may take to answer: it looks in every 10 ms unless it is overloaded.
+const ANSWER_MAX: Duration = Duration::from_secs(1);
+
+/// The running node, as signals and the admin API hold it.
+pub(crate) struct Control {
+    path: PathBuf,
+    clock: Clock,
+    workers: Workers,
+    shared: Arc<Shared>,
+    /// As configured at the start; a reload can't change them.
+    worker_threads: usize,
+    admin: SocketAddr,
+}
+
+/// Why a configuration was not taken up.
+pub(crate) struct Refusal {
+    /// The file is good, but differs in what is fixed at start.
+    pub(crate) needs_restart: bool,
+    /// All that is wrong.
+    pub(crate) problems: Vec<String>,
+}
+
+impl Control {
+    pub(super) fn new(
+        path: PathBuf,
+        configuration: &Configuration,
+        shared: Arc<Shared>,
+        workers: Workers,
+        clock: Clock,
+    ) -> Self {
+        Self {
+            path,
+            clock,
+            workers,
+            shared,
+            worker_threads: configuration.workers,
+            admin: configuration.admin,
+        }
+    }
+
+    /// Configuration, servers and counters.
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// The threads that carry calls.
+    pub(crate) fn workers(&self) -> &Workers {
+        &self.workers
+    }
+
+    /// The workers' time.
+    pub(crate) fn now(&self) -> Duration {
+        self.clock.now()
+    }
+
+    /// Every worker's answer to a question; fewer if one is too busy for it.
+    pub(crate) async fn ask<T: Send + 'static>(
+        &self,
+        question: impl Fn(&Node, Duration) -> T + Clone + Send + 'static,
+    ) -> Vec<T> {
+        let mut answers = Vec::new();
+        let asked: Vec<_> = (0..self.shared.workers().len())
+            .filter_map(|worker| {
+                let (sender, receiver) = oneshot::channel();
+                let question = question.clone();
+                let command = Box::new(move |node: &mut Node, now: Duration, _: &mut Outbox| {
+                    // Whoever asked may have gone away.
+                    let _ = sender.send(question(node, now));
+                });
+                self.workers.command(worker, command).ok()?;
+                Some(receiver)
+            })
+            .collect();
+        for receiver in asked {
+            if let Ok(Ok(answer)) = timeout(ANSWER_MAX, receiver).await {
+                answers.push(answer);
+            }
+        }
+        answers
+    }
+
+    /// Takes the file up whole, or refuses it whole. Either is logged.
+    pub(crate) fn reload(&self) -> Result<String, Refusal> {
+        let outcome = self.try_reload();
+        match &outcome {
+            Ok(done) => tracing::info!("{done}"),
+            Err(refusal) => {
+                for problem in &refusal.problems {
+                    tracing::error!("{problem}");
+                }
+                tracing::error!("reload refused: the configuration is unchanged");
+            }
+        }
+        outcome
+    }
+
+    fn try_reload(&self) -> Result<String, Refusal> {
+        let next = config::load(&self.path).map_err(|problems| Refusal {
+            needs_restart: false,
+            problems: problems.iter().map(ToString::to_string).collect(),
+        })?;
+        let changed = self.changed_for_good(&next);
+        if !changed.is_empty() {
+            return Err(self.needs_restart(&changed));
+        }
+        let done = format!("reloaded: {}", next.summary());
+        match self.shared.reload(next.node, self.now()) {
+            Ok(()) => Ok(done),
+            Err(error) => Err(Refusal {
+                needs_restart: true,
+                problems: vec![format!("{}: {error}", self.path.display())],
+            }),
+        }
+    }
+
+    /// What differs of that which is fixed at start.
+    fn changed_for_good(&self, next: &Configuration) -> Vec<&'static str> {
+        let snapshot = self.shared.snapshot();
+        let (old, new): (&Config, &Config) = (snapshot.config(), &next.node);
+        [
+            ("node.secret", old.secret != new.secret),
+            ("node.workers", self.worker_threads != next.workers),
+            ("listen", old.listeners != new.listeners),
+            ("limits", old.limits != new.limits),
+            ("admin.address", self.admin != next.admin),
+        ]
+        .into_iter()
+        .filter_map(|(key, changed)| changed.then_some(key))
+        .collect()
+    }
+
+    fn needs_restart(&self, keys: &[&str]) -> Refusal {
+        let path = self.path.display();
+        let problem = |key: &&str| format!("{path}: {key} has changed, which needs a restart");
+        Refusal {
+            needs_restart: true,
+            problems: keys.iter().map(problem).collect(),
+        }
+    }
+}

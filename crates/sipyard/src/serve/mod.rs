@@ -1,0 +1,201 @@
+//! `sipyard serve`: a node, from its configuration to its orderly end.
+
+mod bind;
+mod control;
+mod health;
+
+use std::{
+    future::IntoFuture,
+    io::{self, Write},
+    net::TcpListener,
+    path::PathBuf,
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
+
+use clap::Args;
+use net::Clock;
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    time::{interval, timeout},
+};
+use tracing::level_filters::LevelFilter;
+
+pub(crate) use control::Control;
+
+use crate::{
+    admin,
+    config::{self, Problem},
+    refused,
+};
+
+/// How often a draining node looks whether it may stop.
+const DRAIN_TICK: Duration = Duration::from_millis(50);
+
+/// Run a node
+#[derive(Args)]
+#[command(after_help = "Examples:
+  sipyard serve --config /etc/sipyard/sipyard.toml
+  SIPYARD_LOG=debug sipyard serve --config edge.toml
+
+Signals: SIGHUP reloads the configuration. SIGTERM and SIGINT let the node take no new calls, wait
+for its open transactions (timers.drain at most) and stop; a second one stops it at once.
+Exit code: 0 after an orderly stop, 2 if the configuration or a port is refused.")]
+pub(crate) struct Serve {
+    /// The configuration file
+    #[arg(long, short, value_name = "FILE")]
+    config: PathBuf,
+    /// What to log to standard error: off, error, warn, info, debug or trace
+    #[arg(
+        long,
+        value_name = "LEVEL",
+        env = "SIPYARD_LOG",
+        default_value = "info"
+    )]
+    log: LevelFilter,
+}
+
+impl Serve {
+    /// Runs the node until a signal ends it.
+    pub(crate) fn run(self) -> ExitCode {
+        tracing_subscriber::fmt()
+            .with_max_level(self.log)
+            .with_writer(io::stderr)
+            .with_target(false)
+            .init();
+        match self.start() {
+            Ok(started) => started.serve(),
+            Err(problems) => {
+                for problem in problems {
+                    // With nowhere to say why, the exit code still tells.
+                    let _ = writeln!(io::stderr(), "{problem}");
+                }
+                refused()
+            }
+        }
+    }
+
+    /// Loads, binds and starts everything, or nothing.
+    fn start(self) -> Result<Started, Vec<Problem>> {
+        let configuration = config::load(&self.config)?;
+        let admin = bind::admin(&configuration)?;
+        let clock = Clock::start();
+        let (shared, workers) = bind::workers(&self.config, &configuration, clock)?;
+        let news = format!(
+            "{} {} has started, {} workers: {}",
+            configuration.node.name,
+            env!("CARGO_PKG_VERSION"),
+            shared.workers().len(),
+            configuration.summary()
+        );
+        let control = Control::new(self.config, &configuration, shared, workers, clock);
+        Ok(Started {
+            control: Arc::new(control),
+            admin,
+            news,
+        })
+    }
+}
+
+/// A node whose workers run.
+struct Started {
+    control: Arc<Control>,
+    admin: TcpListener,
+    /// What the log says once signals are heard.
+    news: String,
+}
+
+impl Started {
+    /// Answers signals and the admin API until the end.
+    fn serve(self) -> ExitCode {
+        // The runtime holds the control, the control the workers: when the one is gone, so are all.
+        let outcome = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .and_then(|runtime| runtime.block_on(self.run()));
+        match outcome {
+            Ok(()) => {
+                tracing::info!("stopped");
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                tracing::error!("stopped: {error}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+
+    /// The control thread: the admin API, signals, and news of the servers' health.
+    async fn run(self) -> io::Result<()> {
+        let control = self.control;
+        let admin = tokio::net::TcpListener::from_std(self.admin)?;
+        let mut stop = Stop::new()?;
+        let mut reload = signal(SignalKind::hangup())?;
+        tracing::info!("{}", self.news);
+        let app = admin::router(Arc::clone(&control));
+        tokio::spawn(axum::serve(admin, app).into_future());
+        tokio::spawn(health::watch(Arc::clone(&control)));
+        loop {
+            tokio::select! {
+                () = stop.asked() => break,
+                // The control logs what came of it.
+                _ = reload.recv() => drop(control.reload()),
+            }
+        }
+        drain(&control, &mut stop).await;
+        Ok(())
+    }
+}
+
+/// Takes no new calls and waits for the open transactions, but not for ever.
+async fn drain(control: &Control, stop: &mut Stop) {
+    let shared = control.shared();
+    let patience = shared.snapshot().config().timers.drain;
+    shared.drain();
+    let open = shared.transactions();
+    tracing::info!(
+        "draining: {open} open transactions, {}",
+        config::show(patience)
+    );
+    tokio::select! {
+        () = stop.asked() => tracing::warn!("told again to stop"),
+        idle = timeout(patience, until_idle(control)) => if idle.is_err() {
+            tracing::warn!("{} transactions are still open", shared.transactions());
+        },
+    }
+}
+
+/// Twice nothing open: workers publish their counts between messages, so that a request that
+/// came in while the drain began shows a tick later.
+async fn until_idle(control: &Control) {
+    let mut tick = interval(DRAIN_TICK);
+    let mut idle_ticks = 0;
+    while idle_ticks < 2 {
+        tick.tick().await;
+        let idle = control.shared().transactions() == 0;
+        idle_ticks = if idle { idle_ticks + 1 } else { 0 };
+    }
+}
+
+/// The signals that ask the node to stop.
+struct Stop {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Stop {
+    fn new() -> io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn asked(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => (),
+            _ = self.interrupt.recv() => (),
+        }
+    }
+}

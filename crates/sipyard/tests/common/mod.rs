@@ -1,0 +1,267 @@
+//! A node under test: its own process, on free ports, with its own folder.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests of processes wait for them on the real clock"
+)]
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each test program uses its own part of this module"
+)]
+
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read},
+    net::{SocketAddr, TcpListener, UdpSocket},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::{Arc, Condvar, Mutex},
+    thread,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// What a node must have done within, on a busy machine.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The binary under test.
+pub fn sipyard() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_sipyard"))
+}
+
+/// A UDP address of this machine that nobody uses.
+pub fn free_udp() -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.local_addr().unwrap()
+}
+
+/// A TCP address of this machine that nobody uses.
+pub fn free_tcp() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap()
+}
+
+/// Waits until `holds`, and says `what` did not come if it never does.
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "never came: {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// A node's settings; [`Settings::start`] runs it.
+pub struct Settings {
+    folder: TempDir,
+    /// Where it takes SIP.
+    pub sip: SocketAddr,
+    /// Where its admin API is.
+    pub admin: SocketAddr,
+}
+
+impl Settings {
+    /// Free ports and an empty folder with a secret.
+    pub fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("secret"), "0123456789abcdef".repeat(4)).unwrap();
+        Self {
+            folder,
+            sip: free_udp(),
+            admin: free_tcp(),
+        }
+    }
+
+    /// The configuration file's path.
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join("edge.toml")
+    }
+
+    /// Writes a file that sends everything to a pool `app`, whose keys are `pool`, with `more`
+    /// sections after it.
+    pub fn write(&self, pool: &str, more: &str) {
+        let Self { sip, admin, .. } = self;
+        self.write_whole(&format!(
+            r#"node = {{ name = "edge", secret = "file:secret", workers = 1 }}
+listen = [ {{ transport = "udp", address = "{sip}" }} ]
+route = [ {{ to = "app" }} ]
+admin.address = "{admin}"
+{more}
+[pool.app]
+{pool}
+"#
+        ));
+    }
+
+    /// Writes the whole file.
+    pub fn write_whole(&self, text: &str) {
+        fs::write(self.path(), text).unwrap();
+    }
+
+    /// Starts `sipyard serve` on the file and waits until it is ready.
+    pub fn start(self) -> Edge {
+        let edge = self.spawn();
+        edge.wait_for_log("has started");
+        edge
+    }
+
+    /// Starts `sipyard serve` on the file.
+    pub fn spawn(self) -> Edge {
+        let mut child = sipyard()
+            .args(["serve", "--config"])
+            .arg(self.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let log = Log::of(child.stderr.take().unwrap());
+        Edge {
+            settings: self,
+            child,
+            log,
+        }
+    }
+}
+
+/// A running node; killed when it is dropped, and its log printed if the test fails.
+pub struct Edge {
+    pub settings: Settings,
+    child: Child,
+    log: Log,
+}
+
+impl Edge {
+    /// A node with one pool of these servers.
+    pub fn before(servers: &[SocketAddr]) -> Self {
+        let settings = Settings::new();
+        let servers: Vec<String> = servers
+            .iter()
+            .map(|server| format!("{{ address = \"{server}\" }}"))
+            .collect();
+        settings.write(&format!("servers = [{}]", servers.join(", ")), "");
+        settings.start()
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Where it takes SIP.
+    pub fn sip(&self) -> SocketAddr {
+        self.settings.sip
+    }
+
+    /// Its folder: the configuration file is `edge.toml`.
+    pub fn folder(&self) -> &Path {
+        self.settings.folder.path()
+    }
+
+    /// All that it logged so far.
+    pub fn log(&self) -> String {
+        self.log.text.0.lock().unwrap().clone()
+    }
+
+    /// Waits until the log holds `words`.
+    pub fn wait_for_log(&self, words: &str) {
+        let (text, grown) = &*self.log.text;
+        let lacks = |text: &mut String| !text.contains(words);
+        let text = text.lock().unwrap();
+        let (text, timeout) = grown.wait_timeout_while(text, PATIENCE, lacks).unwrap();
+        drop(text);
+        assert!(!timeout.timed_out(), "the log never said: {words}");
+    }
+
+    /// The status and body of a request to the admin API.
+    pub fn ask(&self, method: &str, path: &str) -> (u16, String) {
+        let request = ureq::http::Request::builder()
+            .method(method)
+            .uri(format!("http://{}{path}", self.settings.admin))
+            .body(())
+            .unwrap();
+        let agent: ureq::Agent = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .proxy(None)
+            .timeout_global(Some(PATIENCE))
+            .build()
+            .into();
+        let mut response = agent.run(request).unwrap();
+        let body = response.body_mut().read_to_string().unwrap();
+        (response.status().as_u16(), body)
+    }
+
+    /// /api/v1/status.
+    pub fn status(&self) -> Value {
+        serde_json::from_str(&self.ask("GET", "/api/v1/status").1).unwrap()
+    }
+
+    /// Runs `sipyard ctl` against it: exit code, standard output, standard error.
+    pub fn ctl(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+        let output = sipyard()
+            .args(["ctl", "--admin", &format!("http://{}", self.settings.admin)])
+            .args(arguments)
+            .output()
+            .unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (
+            output.status.code(),
+            text(output.stdout),
+            text(output.stderr),
+        )
+    }
+
+    /// Sends its process a signal, such as "TERM".
+    pub fn signal(&self, name: &str) {
+        let pid = self.pid().to_string();
+        let status = Command::new("kill").args(["-s", name, &pid]).status();
+        assert!(status.unwrap().success());
+    }
+
+    /// Waits for its process to end.
+    pub fn wait(&mut self) -> ExitStatus {
+        let mut status = None;
+        eventually("the node's end", || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap()
+    }
+}
+
+impl Drop for Edge {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if thread::panicking() {
+            eprintln!("--- the node's log ---\n{}---", self.log());
+        }
+    }
+}
+
+/// What a process writes, kept while it runs.
+struct Log {
+    text: Arc<(Mutex<String>, Condvar)>,
+}
+
+impl Log {
+    fn of(stream: impl Read + Send + 'static) -> Self {
+        let text = Arc::new((Mutex::default(), Condvar::new()));
+        let log = Self {
+            text: Arc::clone(&text),
+        };
+        thread::spawn(move || {
+            let (text, grown) = &*text;
+            for line in BufReader::new(stream).lines().map_while(Result::ok) {
+                let mut text: std::sync::MutexGuard<'_, String> = text.lock().unwrap();
+                text.push_str(&line);
+                text.push('\n');
+                grown.notify_all();
+            }
+        });
+        log
+    }
+}

@@ -1,0 +1,300 @@
+//! The node as a process: how it starts, is asked and changed, and ends.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+mod common;
+
+use std::{
+    fs,
+    net::{SocketAddr, TcpListener, UdpSocket},
+};
+
+use common::{Edge, Settings, eventually, free_udp};
+
+/// A pool of one server that nobody probes.
+const POOL: &str = r#"servers = [ { address = "127.0.0.1:9" } ]
+probe = false"#;
+
+fn edge() -> Edge {
+    let settings = Settings::new();
+    settings.write(POOL, "");
+    settings.start()
+}
+
+#[test]
+fn a_node_answers_from_its_start_to_its_end() {
+    let mut edge = edge();
+    assert_eq!(edge.ask("GET", "/healthz"), (200, "ok\n".to_owned()));
+    assert_eq!(edge.ask("GET", "/readyz"), (200, "ready\n".to_owned()));
+    assert_eq!(edge.ask("GET", "/nowhere").0, 404);
+    let log = edge.log();
+    let sip = edge.sip().to_string();
+    let told = [&*sip, "app (1 x tlwl)", &*edge.settings.admin.to_string()].map(str::to_owned);
+    for words in told {
+        assert!(log.contains(&words), "{words} is not in {log}");
+    }
+    edge.signal("TERM");
+    assert_eq!(edge.wait().code(), Some(0));
+}
+
+#[test]
+fn bad_configuration_starts_nothing() {
+    let settings = Settings::new();
+    settings.write("servers = []\npolicy = 1", "[limits]\nsessions = 0\n");
+    let mut edge = settings.spawn();
+    assert_eq!(edge.wait().code(), Some(2));
+    for words in [
+        "edge.toml:6:12: limits.sessions: 0 is out of range",
+        "edge.toml:8:7: pool.app: no servers",
+        "edge.toml:10:10: pool.app.policy: expected a policy in quotes",
+    ] {
+        edge.wait_for_log(words);
+    }
+}
+
+#[test]
+fn all_ports_in_use_are_told_with_their_places() {
+    let settings = Settings::new();
+    let _sip = UdpSocket::bind(settings.sip).unwrap();
+    let _admin = TcpListener::bind(settings.admin).unwrap();
+    settings.write(POOL, "");
+    let (sip, admin) = (settings.sip, settings.admin);
+    let mut edge = settings.spawn();
+    assert_eq!(edge.wait().code(), Some(2));
+    for words in [
+        format!("edge.toml:2:43: cannot bind UDP {sip}: Address already in use (os error 98)"),
+        format!("edge.toml:4:17: cannot bind TCP {admin}: Address already in use (os error 98)"),
+    ] {
+        edge.wait_for_log(&words);
+    }
+}
+
+#[test]
+fn a_second_node_does_not_share_the_first_ones_ports() {
+    let first = edge();
+    let settings = Settings::new();
+    let text = fs::read_to_string(first.settings.path()).unwrap();
+    let [old, new] = [&first.settings, &settings].map(|settings| settings.admin.to_string());
+    settings.write_whole(
+        &text
+            .replace(&old, &new)
+            .replace("workers = 1", "workers = 2"),
+    );
+    let mut second = settings.spawn();
+    assert_eq!(second.wait().code(), Some(2));
+    second.wait_for_log("Address already in use");
+}
+
+#[test]
+fn a_reload_is_whole_or_refused_whole() {
+    let edge = edge();
+    let policy = |edge: &Edge| edge.status()["pools"][0]["policy"].clone();
+
+    edge.settings
+        .write(&format!("{POOL}\npolicy = \"rr\""), "[timers]\nt1 = 5\n");
+    edge.signal("HUP");
+    edge.wait_for_log("reload refused");
+    let (status, body) = edge.ask("POST", "/api/v1/reload");
+    assert_eq!(status, 422);
+    assert!(body.contains("edge.toml:6:6: timers.t1"), "{body}");
+    assert!(body.contains("edge.toml:11:10: pool.app.policy"), "{body}");
+    assert_eq!(policy(&edge), "tlwl");
+
+    edge.settings
+        .write(&format!("{POOL}\npolicy = \"cjsq\""), "");
+    edge.signal("HUP");
+    edge.wait_for_log("reloaded");
+    assert_eq!(policy(&edge), "cjsq");
+}
+
+#[test]
+fn what_is_fixed_at_start_needs_a_restart() {
+    let edge = edge();
+    let text = fs::read_to_string(edge.settings.path()).unwrap();
+    let text = text
+        .replace("workers = 1", "workers = 2")
+        .replace(&edge.sip().to_string(), &free_udp().to_string());
+    edge.settings
+        .write_whole(&(text + "[limits]\nsessions = 10\n"));
+    let (status, body) = edge.ask("POST", "/api/v1/reload");
+    assert_eq!(status, 409, "{body}");
+    for key in ["node.workers", "listen", "limits"] {
+        let words = format!("{key} has changed, which needs a restart");
+        assert!(body.contains(&words), "{words} is not in {body}");
+    }
+    let (code, _, problems) = edge.ctl(&["reload"]);
+    assert_eq!(code, Some(2));
+    assert_eq!(problems.lines().count(), 3, "{problems}");
+}
+
+#[test]
+fn servers_come_and_go_by_reload() {
+    let edge = edge();
+    let servers = |edge: &Edge| {
+        edge.status()["pools"][0]["servers"]
+            .as_array()
+            .unwrap()
+            .len()
+    };
+    edge.settings.write(
+        r#"servers = [ { address = "127.0.0.1:9" }, { address = "127.0.0.1:10", capacity = 2 } ]
+probe = false"#,
+        "",
+    );
+    assert_eq!(edge.ctl(&["reload"]).0, Some(0));
+    assert_eq!(servers(&edge), 2);
+    assert_eq!(
+        edge.status()["pools"][0]["servers"][1]["state"],
+        "slow_start"
+    );
+    edge.settings.write(POOL, "");
+    assert_eq!(edge.ctl(&["reload"]).0, Some(0));
+    assert_eq!(servers(&edge), 1);
+}
+
+#[test]
+fn an_operator_drains_and_weighs_servers() {
+    let edge = edge();
+    let server = |edge: &Edge, key: &str| edge.status()["pools"][0]["servers"][0][key].clone();
+    let address = "127.0.0.1:9";
+    let done = |arguments: &[&str], says: &str| {
+        let (code, out, problems) = edge.ctl(arguments);
+        assert_eq!((code, out.as_str(), problems.as_str()), (Some(0), says, ""));
+    };
+    done(&["drain", address], "127.0.0.1:9 (app) drains\n");
+    assert_eq!(server(&edge, "state"), "draining");
+    done(&["undrain", address], "127.0.0.1:9 (app) takes calls\n");
+    assert_eq!(server(&edge, "state"), "slow_start");
+    done(
+        &["weight", address, "0.5"],
+        "127.0.0.1:9 (app) has capacity 0.5 until the next reload\n",
+    );
+    assert_eq!(server(&edge, "capacity"), 0.5);
+
+    let refused = |arguments: &[&str], says: &str| {
+        let (code, out, problems) = edge.ctl(arguments);
+        assert_eq!((code, out.as_str(), problems.as_str()), (Some(2), "", says));
+    };
+    refused(
+        &["drain", "[::1]:9"],
+        "no pool has a server [::1]:9; `sipyard ctl status` lists them\n",
+    );
+    refused(
+        &["weight", address, "0"],
+        "0 is out of range: 0.001 to 1000000\n",
+    );
+}
+
+#[test]
+fn status_and_metrics_name_every_server() {
+    let edge = edge();
+    let (code, table, _) = edge.ctl(&["status"]);
+    assert_eq!(code, Some(0));
+    let row = table.lines().find(|line| line.starts_with("app")).unwrap();
+    assert!(row.starts_with("app   tlwl    127.0.0.1:9  up"), "{table}");
+    let (_, json, _) = edge.ctl(&["status", "--json"]);
+    let status: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(status["name"], "edge");
+    let (_, metrics) = edge.ask("GET", "/metrics");
+    for line in [
+        "sipyard_server_up{pool=\"app\",server=\"127.0.0.1:9\"} 1",
+        "sipyard_server_calls{pool=\"app\",server=\"127.0.0.1:9\"} 0",
+        "sipyard_server_placed_total{pool=\"app\",server=\"127.0.0.1:9\"} 0",
+        "sipyard_response_seconds_bucket{le=\"+Inf\",pool=\"app\",server=\"127.0.0.1:9\",method=\"INVITE\"} 0",
+        "sipyard_messages_received_total{worker=\"0\"} 0",
+        "sipyard_dropped_total{worker=\"0\",reason=\"malformed\"} 0",
+        "sipyard_sessions_active{worker=\"0\"} 0",
+        "# EOF",
+    ] {
+        assert!(
+            metrics.lines().any(|found| found.starts_with(line)),
+            "{line}\n{metrics}"
+        );
+    }
+}
+
+#[test]
+fn nobody_at_home_is_told() {
+    let mut edge = edge();
+    edge.signal("INT");
+    assert_eq!(edge.wait().code(), Some(0));
+    let (code, _, problems) = edge.ctl(&["status"]);
+    assert_eq!(code, Some(1));
+    assert!(problems.contains("is the node running"), "{problems}");
+}
+
+/// An INVITE of this Call-ID.
+fn invite(call_id: &str, from: SocketAddr) -> String {
+    format!(
+        "INVITE sip:bob@example.com SIP/2.0\r\n\
+         Via: SIP/2.0/UDP {from};branch=z9hG4bK{call_id}\r\n\
+         Max-Forwards: 70\r\n\
+         From: <sip:alice@example.com>;tag=1\r\n\
+         To: <sip:bob@example.com>\r\n\
+         Call-ID: {call_id}@example.com\r\n\
+         CSeq: 1 INVITE\r\n\
+         Contact: <sip:{from}>\r\n\
+         Content-Length: 0\r\n\r\n"
+    )
+}
+
+/// A node whose only server takes an INVITE and never answers.
+fn edge_with_open_call(call_id: &str) -> (Edge, [UdpSocket; 2]) {
+    let [server, caller] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
+    let settings = Settings::new();
+    let address = server.local_addr().unwrap();
+    let pool = format!("servers = [ {{ address = \"{address}\" }} ]\nprobe = false");
+    settings.write(&pool, "[timers]\ndrain = \"30s\"\n");
+    let edge = settings.start();
+    let message = invite(call_id, caller.local_addr().unwrap());
+    caller.send_to(message.as_bytes(), edge.sip()).unwrap();
+    eventually("the open transaction", || {
+        edge.status()["workers"][0]["transactions"] == 1
+    });
+    (edge, [server, caller])
+}
+
+#[test]
+fn calls_and_messages_are_explained() {
+    let (edge, [server, caller]) = edge_with_open_call("one");
+    let address = server.local_addr().unwrap();
+    let (code, told, _) = edge.ctl(&["explain", "one@example.com"]);
+    assert_eq!(code, Some(0));
+    let words = format!("on {address} of pool app: the pool's policy chose its server\n");
+    assert!(told.starts_with(&words), "{told}");
+
+    let (code, _, problems) = edge.ctl(&["explain", "two@example.com"]);
+    assert_eq!(code, Some(2));
+    assert!(problems.contains("no worker knows a call"), "{problems}");
+
+    let explain = |pasted: &str| {
+        let path = edge.folder().join("message");
+        fs::write(&path, pasted).unwrap();
+        edge.ctl(&["explain", "--message", path.to_str().unwrap()])
+    };
+    let from = caller.local_addr().unwrap();
+    let (_, told, _) = explain(&invite("one", from));
+    assert!(told.starts_with(&words), "{told}");
+    // As it looks when pasted: bare line feeds, no empty line at the end.
+    let (code, told, _) = explain(invite("two", from).replace('\r', "").trim_end());
+    assert_eq!(code, Some(0));
+    assert_eq!(
+        told,
+        format!(
+            "would be placed in pool app by tlwl; the lowest score wins:\n  {address}  1.750\n"
+        )
+    );
+    let (_, told, _) = explain("hello");
+    assert!(told.starts_with("is no request that can be read"), "{told}");
+}
+
+#[test]
+fn a_draining_node_waits_for_its_transactions() {
+    let (mut edge, _sockets) = edge_with_open_call("drain");
+    edge.signal("TERM");
+    edge.wait_for_log("draining: 1 open transactions, 30s");
+    eventually("not ready", || edge.ask("GET", "/readyz").0 == 503);
+    assert_eq!(edge.ask("GET", "/healthz").0, 200);
+    edge.signal("TERM");
+    assert_eq!(edge.wait().code(), Some(0));
+}
