@@ -51,11 +51,18 @@ pub(crate) fn stamped<T>(results: T) -> io::Result<Stamped<T>> {
 impl Report {
     /// The report in a folder; a new one if there is none.
     pub(crate) fn open(folder: &Path) -> io::Result<Self> {
-        match fs::read(folder.join("balance.json")) {
-            Ok(json) => Ok(serde_json::from_slice(&json)?),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(error) => Err(error),
-        }
+        let path = folder.join("balance.json");
+        let json = match fs::read(&path) {
+            Ok(json) => json,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(error),
+        };
+        serde_json::from_slice(&json).map_err(|error| {
+            io::Error::other(format!(
+                "{}: {error}; without the file all begins anew",
+                path.display()
+            ))
+        })
     }
 
     pub(crate) fn write(&self, folder: &Path) -> io::Result<()> {
