@@ -144,6 +144,12 @@ impl Sessions {
         }
     }
 
+    /// Every session, active or expired.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Session> {
+        let taken = self.index.iter().filter_map(|slot| slot.checked_sub(1));
+        taken.map(|entry| self.get(entry))
+    }
+
     pub(crate) fn get(&self, entry: u32) -> &Session {
         &self.entries[entry as usize]
     }
