@@ -74,7 +74,11 @@ fn reply(message: &Message<'_>) {
 fn rewrite(message: &Message<'_>) {
     let (mut edits, mut out) = (Edits::default(), Vec::new());
     let routes = message.routes().count();
-    edits.set_received(message, ([192, 0, 2, 1], 5070).into());
+    edits.set_received(
+        message,
+        &message.top_via().unwrap(),
+        ([192, 0, 2, 1], 5070).into(),
+    );
     edits.push_via(message, |out| {
         out.extend_from_slice(b"SIP/2.0/UDP 192.0.2.9;branch=z9hG4bKx")
     });
@@ -104,7 +108,7 @@ fn rewrite(message: &Message<'_>) {
         (sent.call_id(), sent.body()),
         (message.call_id(), message.body())
     );
-    edits.pop_via(&sent);
+    edits.pop_via(&sent, &sent.top_via().expect("it has one"));
     let mut back = Vec::new();
     edits.apply(sent.bytes(), &mut back);
     let back = Message::parse(&back, 1000).expect("what is popped was pushed");

@@ -1,11 +1,11 @@
 //! Rewriting a message: what is taken out and what is put in, applied as copies of slices.
 
-use std::{io::Write, net::SocketAddr, ops::Range};
+use std::{net::SocketAddr, ops::Range};
 
 use crate::{
     HeaderName, Message, NameAddr, Span, Via,
     header::Field,
-    text::{offset, write_number},
+    text::{offset, write_ip, write_number},
     values::{FieldValues, Fields, Value},
     via::ip,
 };
@@ -81,21 +81,24 @@ impl Edits {
         self.push_line(above(message, HeaderName::Via), "Via", write);
     }
 
-    /// Takes the topmost Via value out, and its whole field when it has no other.
-    pub fn pop_via(&mut self, message: &Message<'_>) {
-        if let Some(field) = message.field(HeaderName::Via) {
+    /// Takes the topmost Via value out, which is `top`, and its whole field when it has no other.
+    pub fn pop_via(&mut self, message: &Message<'_>, top: &Via<'_>) {
+        let Some(field) = message.field(HeaderName::Via) else {
+            return;
+        };
+        if top.span.end == usize::from(field.end) {
+            self.remove(message.line_span(field));
+        } else {
             self.remove_first::<Via<'_>>(message, field, 1);
         }
     }
 
-    /// Notes on the topmost Via where the request came from: received when sent-by differs from it (RFC 3261 §18.2.1),
-    /// received and rport when rport is asked for (RFC 3581 §4). Values that the sender gave itself are overwritten.
-    pub fn set_received(&mut self, message: &Message<'_>, from: SocketAddr) {
-        if let Ok(via) = message.top_via() {
-            let edits = received(&via, message.bytes(), from);
-            for edit in edits.into_iter().flatten() {
-                self.replace(edit.span, |out| edit.write(out));
-            }
+    /// Notes on the topmost Via, which is `top`, where the request came from: received when sent-by differs from it
+    /// (RFC 3261 §18.2.1), received and rport when rport is asked for (RFC 3581 §4). Values that the sender gave itself
+    /// are overwritten.
+    pub fn set_received(&mut self, message: &Message<'_>, top: &Via<'_>, from: SocketAddr) {
+        for edit in received(top, message.bytes(), from).into_iter().flatten() {
+            self.replace(edit.span, |out| edit.write(out));
         }
     }
 
@@ -122,15 +125,7 @@ impl Edits {
 
     /// Adds a Route with this URI below all others.
     pub fn push_last_route(&mut self, message: &Message<'_>, uri: &[u8]) {
-        let at = match Fields::new(message, HeaderName::Route).last() {
-            Some(field) => message.line_span(field).end,
-            None => above(message, HeaderName::MaxForwards),
-        };
-        self.insert(at, |out| {
-            out.extend_from_slice(b"Route: <");
-            out.extend_from_slice(uri);
-            out.extend_from_slice(b">\r\n");
-        });
+        self.push_last_route_with(message, |out| out.extend_from_slice(uri));
     }
 
     /// Sets the Request-URI; the last one set counts.
@@ -177,11 +172,12 @@ impl Edits {
         let Some(target) = message.request_uri() else {
             return;
         };
-        let target = match self.request_uri.clone() {
-            Some(range) => self.text[range].to_vec(),
-            None => target.to_vec(),
-        };
-        self.push_last_route(message, &target);
+        match self.request_uri.clone() {
+            Some(target) => {
+                self.push_last_route_with(message, |out| out.extend_from_within(target))
+            }
+            None => self.push_last_route(message, target),
+        }
         self.set_request_uri(message, next_hop.uri);
         self.pop_routes(message, 1);
     }
@@ -208,18 +204,33 @@ impl Edits {
         });
     }
 
+    /// Adds a Route with the URI that `write` appends below all others.
+    fn push_last_route_with(&mut self, message: &Message<'_>, write: impl FnOnce(&mut Vec<u8>)) {
+        let at = match Fields::new(message, HeaderName::Route).last() {
+            Some(field) => message.line_span(field).end,
+            None => above(message, HeaderName::MaxForwards),
+        };
+        self.insert(at, |out| {
+            out.extend_from_slice(b"Route: <");
+            write(out);
+            out.extend_from_slice(b">\r\n");
+        });
+    }
+
     /// Takes out all Route values that are to go. What is out already may be taken out again.
     fn remove_routes(&mut self, message: &Message<'_>) {
-        let total = message.routes().take_while(Result::is_ok).count();
-        let keep_end = total - usize::from(self.last_route_removed && total > 0);
-        let mut seen = 0;
-        for field in Fields::new(message, HeaderName::Route) {
-            let count = FieldValues::<NameAddr<'_>>::new(message, field)
-                .take_while(Result::is_ok)
-                .count();
-            let first = self.routes_popped.saturating_sub(seen).min(count);
-            let end = keep_end.saturating_sub(seen).min(count);
-            seen += count;
+        let mut left = self.routes_popped;
+        let mut fields = Fields::new(message, HeaderName::Route).peekable();
+        while let Some(field) = fields.next() {
+            let gives_last = self.last_route_removed && fields.peek().is_none();
+            if left == 0 && !gives_last {
+                continue;
+            }
+            let values = FieldValues::<NameAddr<'_>>::new(message, field);
+            let count = values.take_while(Result::is_ok).count();
+            let first = left.min(count);
+            left -= first;
+            let end = count - usize::from(gives_last && count > 0);
             if first >= end {
                 self.remove(message.line_span(field));
                 continue;
@@ -238,6 +249,9 @@ impl Edits {
         field: Field,
         count: usize,
     ) {
+        if count == 0 {
+            return;
+        }
         let start = usize::from(field.value);
         match FieldValues::<V>::new(message, field).nth(count) {
             Some(Ok(value)) => self.remove(Span {
@@ -280,12 +294,17 @@ enum ViaParam {
 
 impl ViaEdit {
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        let result = match self.param {
-            ViaParam::Received(from) => write!(out, ";received={}", from.ip().to_canonical()),
-            ViaParam::ReceivedValue(from) => write!(out, "{}", from.ip().to_canonical()),
-            ViaParam::Rport(port) => write!(out, "rport={port}"),
-        };
-        result.expect("a Vec takes all");
+        match self.param {
+            ViaParam::Received(from) => {
+                out.extend_from_slice(b";received=");
+                write_ip(out, from.ip());
+            }
+            ViaParam::ReceivedValue(from) => write_ip(out, from.ip()),
+            ViaParam::Rport(port) => {
+                out.extend_from_slice(b"rport=");
+                write_number(out, port.into());
+            }
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use memchr::memchr2;
 
-use crate::text::{first_mark, is_token_text, line_feed, marks_of, skip_lws, trimmed_end};
+use crate::text::{is_token_text, line_feed, skip_lws, trimmed_end};
 
 macro_rules! header_names {
     ($($variant:ident $text:literal $($compact:literal)?,)*) => {
@@ -214,7 +214,6 @@ fn trimmed(bytes: &[u8], start: usize, next: usize) -> (usize, usize) {
 #[inline(always)]
 fn short_name(bytes: &[u8], at: usize) -> Option<(Option<HeaderName>, usize)> {
     let [low, high] = words(bytes[at..].first_chunk()?);
-    let first_colon = |word: u64| first_mark(marks_of(word.to_le_bytes(), b':'));
     let (low, high, colon) = match (first_colon(low), first_colon(high)) {
         (0, _) | (8, 8) => return None,
         (8, colon) => (low, high & ((1 << (8 * colon)) - 1), 8 + colon),
@@ -223,6 +222,15 @@ fn short_name(bytes: &[u8], at: usize) -> Option<(Option<HeaderName>, usize)> {
     let known = HeaderName::from_key(lower_case([low, high]));
     let colon = at + colon;
     (known.is_some() || is_token_text(&bytes[at..colon])).then_some((known, colon))
+}
+
+/// The index of the first colon among eight bytes, 8 if there is none.
+const fn first_colon(word: u64) -> usize {
+    const ONES: u64 = u64::from_le_bytes([1; 8]);
+    let zeros = word ^ (ONES * b':' as u64);
+    // The lowest byte that this marks is a colon; those above it may be marked by the borrow.
+    let marks = zeros.wrapping_sub(ONES) & !zeros & (ONES << 7);
+    (marks.trailing_zeros() / 8) as usize
 }
 
 /// A name of any length, with white space before the colon (RFC 3261 §25.1, HCOLON), or none.

@@ -47,4 +47,5 @@ pub use reply::{reason_phrase, write_reply};
 pub use start_line::StartLine;
 pub use text::Span;
 pub use uri::{Host, Scheme, Uri, UriError};
+pub use validate::Essentials;
 pub use via::Via;

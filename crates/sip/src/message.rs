@@ -221,6 +221,18 @@ impl<'a> Message<'a> {
             .map_err(|_| Fault::Via)
     }
 
+    /// The Via value below the topmost, which is `top`; none if there is none, or it is malformed.
+    pub fn via_below(&self, top: &Via<'_>) -> Option<Via<'a>> {
+        let field = self.field(HeaderName::Via)?;
+        let end = usize::from(field.end);
+        if top.span.end < end {
+            return self.vias().nth(1)?.ok();
+        }
+        let below = Fields::new(self, HeaderName::Via).nth(1)?;
+        let bytes = &self.bytes[..usize::from(below.end)];
+        Some(Via::read(bytes, usize::from(below.value)).ok()?.0)
+    }
+
     /// All Via values, topmost first, up to the first malformed one.
     pub fn vias(&self) -> impl Iterator<Item = Result<Via<'a>, Fault>> {
         Values::new(self, HeaderName::Via, Fault::Via)

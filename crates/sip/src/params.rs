@@ -1,6 +1,6 @@
 //! Parameters of header fields: `*( SEMI name [ EQUAL value ] )` (RFC 3261 §25.1, generic-param).
 
-use crate::text::{is_in, quoted_end, set, skip_lws};
+use crate::text::{count_until, quoted_end, set, skip_lws};
 
 /// A parameter; the value keeps its quotes.
 #[derive(Clone, Copy)]
@@ -10,8 +10,9 @@ pub(crate) struct Param<'a> {
 }
 
 impl Param<'_> {
+    #[inline]
     pub(crate) fn is(&self, name: &[u8]) -> bool {
-        self.name.eq_ignore_ascii_case(name)
+        self.name == name || self.name.eq_ignore_ascii_case(name)
     }
 }
 
@@ -77,11 +78,10 @@ impl<'a> Params<'a> {
     }
 
     fn word(&mut self, ends: u8) -> &'a [u8] {
-        let start = self.at;
-        while self.at < self.bytes.len() && !is_in(self.bytes[self.at], ends) {
-            self.at += 1;
-        }
-        &self.bytes[start..self.at]
+        let rest = &self.bytes[self.at..];
+        let word = &rest[..count_until(rest, ends)];
+        self.at += word.len();
+        word
     }
 }
 

@@ -1,5 +1,7 @@
 //! Bytes and places in them.
 
+use std::{io::Write, net::IpAddr};
+
 /// A range of [`Message::bytes`](crate::Message::bytes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
@@ -26,6 +28,8 @@ pub(crate) mod set {
     pub(crate) const VALUE_END: u8 = 8;
     /// What ends a parameter's name.
     pub(crate) const NAME_END: u8 = 16;
+    /// Decimal digits.
+    pub(crate) const DIGIT: u8 = 32;
 }
 
 /// The sets that each byte is in.
@@ -43,6 +47,7 @@ static SETS: [u8; 256] = {
             (set::NO_URI, !is_uri),
             (set::VALUE_END, value_end),
             (set::NAME_END, value_end || byte == b'='),
+            (set::DIGIT, byte.is_ascii_digit()),
         ];
         let mut at = 0;
         while at < members.len() {
@@ -71,38 +76,59 @@ const fn is_token(byte: u8) -> bool {
 
 /// Whether the text is a token of at least one character.
 pub(crate) fn is_token_text(text: &[u8]) -> bool {
-    !text.is_empty() && text.iter().all(|&byte| is_in(byte, set::TOKEN))
+    !text.is_empty() && count_while(text, set::TOKEN) == text.len()
 }
 
-/// The position of the first line feed. Lines are so short that a call to a vector search costs more.
-#[inline(always)]
-pub(crate) fn line_feed(bytes: &[u8]) -> Option<usize> {
-    let (chunks, rest) = bytes.as_chunks::<8>();
-    for (index, &chunk) in chunks.iter().enumerate() {
-        let marks = marks_of(chunk, b'\n');
-        if marks != 0 {
-            return Some(index * 8 + first_mark(marks));
+/// How many bytes come before the first that is in one of the sets.
+#[inline]
+pub(crate) fn count_until(bytes: &[u8], sets: u8) -> usize {
+    let (fours, _) = bytes.as_chunks::<4>();
+    let ends = |four: &[u8; 4]| {
+        four.iter()
+            .fold(0, |all, &byte| all | SETS[usize::from(byte)])
+            & sets
+            != 0
+    };
+    let mut at = 0;
+    for four in fours {
+        if ends(four) {
+            break;
         }
+        at += 4;
     }
-    let last = rest.iter().position(|&byte| byte == b'\n')?;
-    Some(bytes.len() - rest.len() + last)
+    while at < bytes.len() && !is_in(bytes[at], sets) {
+        at += 1;
+    }
+    at
 }
 
-/// Sets the high bit of each of the eight bytes that is `byte`; right up to the first of them, which is all it is used for.
-#[inline(always)]
-pub(crate) const fn marks_of(bytes: [u8; 8], byte: u8) -> u64 {
-    const ONES: u64 = u64::from_le_bytes([1; 8]);
-    let zeros = u64::from_le_bytes(bytes) ^ (ONES * byte as u64);
-    zeros.wrapping_sub(ONES) & !zeros & (ONES << 7)
+/// How many bytes come before the first that is not in the set.
+#[inline]
+pub(crate) fn count_while(bytes: &[u8], set: u8) -> usize {
+    let mut at = 0;
+    while at < bytes.len() && is_in(bytes[at], set) {
+        at += 1;
+    }
+    at
 }
 
-/// The index of the first byte that is marked, 8 if none is.
-#[inline(always)]
-pub(crate) const fn first_mark(marks: u64) -> usize {
-    (marks.trailing_zeros() / 8) as usize
+/// The position of the first line feed. Lines are so short that choosing the widest vectors, as `memchr::memchr` does
+/// at each call, costs more than it saves.
+#[inline]
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn line_feed(bytes: &[u8]) -> Option<usize> {
+    memchr::arch::x86_64::sse2::memchr::One::new(b'\n')?.find(bytes)
+}
+
+/// The position of the first line feed.
+#[inline]
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn line_feed(bytes: &[u8]) -> Option<usize> {
+    memchr::memchr(b'\n', bytes)
 }
 
 /// The first position from `at` on that is not white space.
+#[inline]
 pub(crate) fn skip_lws(bytes: &[u8], mut at: usize) -> usize {
     while at < bytes.len() && is_lws(bytes[at]) {
         at += 1;
@@ -146,7 +172,7 @@ pub(crate) fn number(text: &[u8]) -> Option<u32> {
 
 /// The number that the text begins with, and what follows it.
 pub(crate) fn digits(text: &[u8]) -> (Option<u32>, &[u8]) {
-    let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let count = count_while(text, set::DIGIT);
     let (digits, rest) = text.split_at(count);
     let value = digits.iter().try_fold(0u32, |value, &digit| {
         value.checked_mul(10)?.checked_add(u32::from(digit - b'0'))
@@ -159,6 +185,21 @@ pub(crate) fn offset(whole: &[u8], part: &[u8]) -> usize {
     let offset = part.as_ptr().addr().wrapping_sub(whole.as_ptr().addr());
     debug_assert!(offset + part.len() <= whole.len());
     offset
+}
+
+/// Appends an address as it stands in a received parameter: IPv6 without brackets.
+pub(crate) fn write_ip(out: &mut Vec<u8>, ip: IpAddr) {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => {
+            for (place, octet) in ip.octets().into_iter().enumerate() {
+                if place > 0 {
+                    out.push(b'.');
+                }
+                write_number(out, octet.into());
+            }
+        }
+        IpAddr::V6(ip) => write!(out, "{ip}").expect("a Vec takes all"),
+    }
 }
 
 /// Appends a number in decimal.

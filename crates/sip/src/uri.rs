@@ -8,8 +8,8 @@ use std::{
 use memchr::memchr;
 
 use crate::{
-    text::{is_in, set},
-    via::{ip, port_number},
+    text::{count_until, count_while, set},
+    via::{host_length, ip, port_number},
 };
 
 /// What a URI begins with.
@@ -51,14 +51,14 @@ pub enum Host<'a> {
 impl<'a> Host<'a> {
     /// Reads a host as it stands in a URI: an IPv6 address needs its brackets.
     pub fn parse(text: &'a [u8]) -> Option<Self> {
-        if !Self::is_well_formed(text) {
-            return None;
-        }
-        let is_literal = text[0] == b'[' || text[text.len() - 1].is_ascii_digit();
-        Some(match ip(text) {
-            Some(ip) if is_literal => Self::Ip(ip),
+        Self::is_well_formed(text).then(|| Self::of_well_formed(text))
+    }
+
+    fn of_well_formed(text: &'a [u8]) -> Self {
+        match text.last() {
+            Some(b']' | b'0'..=b'9') => ip(text).map_or(Self::Name(text), Self::Ip),
             _ => Self::Name(text),
-        })
+        }
     }
 
     /// Whether the text is an IPv6 reference or has only what names and IPv4 addresses are made of.
@@ -141,7 +141,7 @@ impl<'a> Uri<'a> {
         let colon = memchr(b':', text)
             .filter(|&colon| colon > 0)
             .ok_or(UriError::Scheme)?;
-        if text.iter().any(|&byte| is_in(byte, set::NO_URI)) {
+        if count_until(text, set::NO_URI) < text.len() {
             return Err(UriError::Character);
         }
         let scheme = Scheme::from_bytes(&text[..colon]);
@@ -163,10 +163,15 @@ impl<'a> Uri<'a> {
 
     fn parse_sip(text: &'a [u8], scheme: Scheme, rest: &'a [u8]) -> Result<Self, UriError> {
         let (user, password, rest) = split_user(rest)?;
-        let (rest, headers) = split_at_byte(rest, b'?');
-        let (host_port, params) = split_at_byte(rest, b';');
-        let (host, port) = split_port(host_port)?;
-        let host = Host::parse(host).ok_or(UriError::Host)?;
+        let (host, rest) = rest.split_at(host_length(rest).ok_or(UriError::Host)?);
+        let (port, rest) = split_port(rest)?;
+        let (params, headers) = match rest {
+            [b';', rest @ ..] => split_at_byte(rest, b'?'),
+            [b'?', headers @ ..] => (&[][..], headers),
+            [] => (rest, rest),
+            _ => return Err(UriError::Host),
+        };
+        let host = Host::of_well_formed(host);
         Ok(Self {
             scheme,
             user,
@@ -244,17 +249,14 @@ fn split_at_byte(text: &[u8], byte: u8) -> (&[u8], &[u8]) {
     }
 }
 
-fn split_port(text: &[u8]) -> Result<(&[u8], Option<u16>), UriError> {
-    let host_end = match text.first() {
-        Some(b'[') => memchr(b']', text).ok_or(UriError::Host)? + 1,
-        _ => memchr(b':', text).unwrap_or(text.len()),
+/// The port, if a colon comes first, and what follows.
+fn split_port(text: &[u8]) -> Result<(Option<u16>, &[u8]), UriError> {
+    let [b':', rest @ ..] = text else {
+        return Ok((None, text));
     };
-    let (host, port) = text.split_at(host_end);
-    match port {
-        [] => Ok((host, None)),
-        [b':', digits @ ..] => Ok((host, Some(port_number(digits).ok_or(UriError::Port)?))),
-        _ => Err(UriError::Host),
-    }
+    let (digits, rest) = rest.split_at(count_while(rest, set::DIGIT));
+    let port = port_number(digits).ok_or(UriError::Port)?;
+    Ok((Some(port), rest))
 }
 
 /// The names and values of parameters or headers.

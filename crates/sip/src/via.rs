@@ -1,11 +1,11 @@
 //! The Via header: where a request came from and its response goes.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use crate::{
     Host,
     params::{BadParams, Params},
-    text::{Span, is_in, number, offset, set, skip_lws},
+    text::{Span, count_while, number, offset, set, skip_lws},
 };
 
 const PORT_DEFAULT: u16 = 5060;
@@ -75,18 +75,18 @@ impl<'a> Via<'a> {
         };
         let mut params = Params::new(bytes, params_start);
         while let Some(param) = params.read()? {
-            if param.is(b"branch") {
-                via.branch = via.branch.or(param.value);
-            } else if param.is(b"received") {
-                via.received = via.received.or(param.value);
-            } else if param.is(b"maddr") {
-                via.maddr = via.maddr.or(param.value);
-            } else if param.is(b"rport") && via.rport.is_none() {
-                via.rport = Some(read_rport(param.value)?);
-                via.rport_span = Some(Span {
-                    start: offset(bytes, param.name),
-                    end: params.end(),
-                });
+            match param.name.len() {
+                6 if param.is(b"branch") => via.branch = via.branch.or(param.value),
+                8 if param.is(b"received") => via.received = via.received.or(param.value),
+                5 if param.is(b"maddr") => via.maddr = via.maddr.or(param.value),
+                5 if param.is(b"rport") && via.rport.is_none() => {
+                    via.rport = Some(read_rport(param.value)?);
+                    via.rport_span = Some(Span {
+                        start: offset(bytes, param.name),
+                        end: params.end(),
+                    });
+                }
+                _ => {}
             }
         }
         via.span.end = params.end();
@@ -121,10 +121,7 @@ fn skip_slash(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 fn token_end(bytes: &[u8], start: usize) -> Option<usize> {
-    let length = bytes[start..]
-        .iter()
-        .take_while(|&&byte| is_in(byte, set::TOKEN))
-        .count();
+    let length = count_while(&bytes[start..], set::TOKEN);
     (length > 0).then_some(start + length)
 }
 
@@ -134,31 +131,26 @@ fn read_sent_by(bytes: &[u8], at: usize) -> Option<(&[u8], Option<u16>, usize)> 
     if start == at {
         return None;
     }
-    let rest = &bytes[start..];
-    let length = if rest.first() == Some(&b'[') {
-        let length = memchr::memchr(b']', rest)? + 1;
-        Host::is_well_formed(&rest[..length]).then_some(length)?
-    } else {
-        rest.iter()
-            .take_while(|&&byte| is_in(byte, set::HOST))
-            .count()
-    };
-    if length == 0 {
-        return None;
-    }
-    let host = &rest[..length];
-    let end = start + length;
+    let end = start + host_length(&bytes[start..])?;
+    let host = &bytes[start..end];
     let colon = skip_lws(bytes, end);
     if bytes.get(colon) != Some(&b':') {
         return Some((host, None, end));
     }
     let digits = skip_lws(bytes, colon + 1);
-    let count = bytes[digits..]
-        .iter()
-        .take_while(|byte| byte.is_ascii_digit())
-        .count();
-    let port = port_number(&bytes[digits..digits + count])?;
-    Some((host, Some(port), digits + count))
+    let end = digits + count_while(&bytes[digits..], set::DIGIT);
+    Some((host, Some(port_number(&bytes[digits..end])?), end))
+}
+
+/// The length of the host that the bytes begin with.
+pub(crate) fn host_length(bytes: &[u8]) -> Option<usize> {
+    let length = if bytes.first() == Some(&b'[') {
+        let length = memchr::memchr(b']', bytes)? + 1;
+        Host::is_well_formed(&bytes[..length]).then_some(length)?
+    } else {
+        count_while(bytes, set::HOST)
+    };
+    (length > 0).then_some(length)
 }
 
 pub(crate) fn port_number(digits: &[u8]) -> Option<u16> {
@@ -167,11 +159,26 @@ pub(crate) fn port_number(digits: &[u8]) -> Option<u16> {
 
 /// An address literal; IPv6 with or without brackets (RFC 5118 §4.5).
 pub(crate) fn ip(text: &[u8]) -> Option<IpAddr> {
+    if !text.contains(&b':') {
+        return ipv4(text).map(IpAddr::V4);
+    }
     let bare = text
         .strip_prefix(b"[")
         .and_then(|text| text.strip_suffix(b"]"));
     let text = str::from_utf8(bare.unwrap_or(text)).ok()?;
     text.parse().ok().or_else(|| ip_with_three_colons(text))
+}
+
+fn ipv4(text: &[u8]) -> Option<Ipv4Addr> {
+    let mut octets = [0; 4];
+    let mut parts = text.split(|&byte| byte == b'.');
+    for octet in &mut octets {
+        let part = parts
+            .next()
+            .filter(|part| matches!(part, [_] | [b'1'..=b'9', ..]))?;
+        *octet = number(part).and_then(|value| u8::try_from(value).ok())?;
+    }
+    parts.next().is_none().then(|| octets.into())
 }
 
 /// RFC 3261's grammar wants one colon too many before an IPv4 tail (RFC 5118 §4.10).

@@ -64,14 +64,14 @@ fn vias() {
             "",
         )],
         |edits, message| {
-            edits.pop_via(message);
+            edits.pop_via(message, &message.top_via().unwrap());
         },
     );
     check_on(
         "OPTIONS sip:a SIP/2.0\nVia: SIP/2.0/UDP a\n \nVia: x\n\n",
         "OPTIONS sip:a SIP/2.0\nVia: x\n\n",
         |edits, message| {
-            edits.pop_via(message);
+            edits.pop_via(message, &message.top_via().unwrap());
         },
     );
 }
@@ -81,7 +81,7 @@ fn received() {
     let check = |via: &str, from: &str, expected: &str| {
         let text = |via: &str| format!("OPTIONS sip:a SIP/2.0\nVia: {via}\n\n");
         check_on(&text(via), &text(expected), |edits, message| {
-            edits.set_received(message, from.parse().unwrap())
+            edits.set_received(message, &message.top_via().unwrap(), from.parse().unwrap())
         });
     };
     let from = "192.0.2.1:5070";

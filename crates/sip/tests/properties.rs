@@ -172,7 +172,7 @@ proptest! {
         if cut {
             edits.undo_strict_route(&message);
         }
-        edits.pop_via(&message);
+        edits.pop_via(&message, &message.top_via().unwrap());
         edits.push_via(&message, |out| out.extend_from_slice(b"SIP/2.0/UDP new"));
         edits.push_record_route(&message, |out| out.extend_from_slice(b"<sip:new;lr>"));
         edits.set_max_forwards(&message, hops);
