@@ -257,9 +257,6 @@ impl State {
         response: &Response<'_>,
         out: &mut Outbox,
     ) {
-        let Ok(via) = response.message.top_via() else {
-            return;
-        };
         let Some(listener) = cx
             .snapshot
             .listener_towards(datagram.from, datagram.listener)
@@ -270,7 +267,7 @@ impl State {
         let header = |name| response.message.header(name).unwrap_or_default();
         out.send(listener, datagram.from, |out| {
             out.extend_from_slice(format!("ACK sip:{} SIP/2.0\r\nVia: ", datagram.from).as_bytes());
-            out.extend_from_slice(&bytes[via.span.start..via.span.end]);
+            out.extend_from_slice(&bytes[response.via.span.start..response.via.span.end]);
             for (name, header) in [
                 ("From", header(sip::HeaderName::From)),
                 ("To", header(sip::HeaderName::To)),

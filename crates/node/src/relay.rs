@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use sip::{Edits, Message, Uri};
+use sip::{Edits, Message, Uri, Via};
 
 use crate::{
     branch::{Branch, Purpose},
@@ -36,14 +36,16 @@ pub(crate) fn request(
     let message = request.message;
     edits.clear();
     edits.set_max_forwards(message, request.hops.saturating_sub(1));
-    edits.pop_routes(message, request.path.own_routes);
+    if request.path.own_routes > 0 {
+        edits.pop_routes(message, request.path.own_routes);
+    }
     if request.path.was_strict {
         edits.undo_strict_route(message);
     }
     if let Some(next) = request.path.next.filter(|next| is_strict(next.uri)) {
         edits.redo_strict_route(message, &next);
     }
-    edits.set_received(message, request.datagram.from);
+    edits.set_received(message, &request.via, request.datagram.from);
     if let Some((server, starter)) = hop.affinity {
         // The hop nearest to the next one comes on top: two on a change of listener, RFC 5658.
         for index in [Some(hit).filter(|_| hit != listener), Some(listener)]
@@ -81,12 +83,13 @@ pub(crate) fn request(
 pub(crate) fn response(
     edits: &mut Edits,
     message: &Message<'_>,
+    top: &Via<'_>,
     listener: u8,
     to: SocketAddr,
     out: &mut Outbox,
 ) {
     edits.clear();
-    edits.pop_via(message);
+    edits.pop_via(message, top);
     out.send(listener, to, |bytes| edits.apply(message.bytes(), bytes));
 }
 

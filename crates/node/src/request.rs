@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use sip::{CSeq, Fault, HeaderName, Message, Method, NameAddr, Scheme, Uri};
+use sip::{CSeq, Fault, HeaderName, Message, Method, NameAddr, Scheme, Uri, Via};
 
 use crate::{
     io::Datagram,
@@ -63,6 +63,7 @@ impl From<Fault> for Refusal {
 pub(crate) struct Request<'a> {
     pub(crate) message: &'a Message<'a>,
     pub(crate) datagram: Datagram<'a>,
+    pub(crate) via: Via<'a>,
     pub(crate) method: Method<'a>,
     pub(crate) cseq: CSeq<'a>,
     pub(crate) call_id: &'a [u8],
@@ -101,14 +102,17 @@ impl<'a> Request<'a> {
         if datagram.truncated {
             return Err(Refusal::new(513));
         }
-        message.validate()?;
-        let method = message.method().ok_or(Fault::StartLine)?;
-        let call_id = message.call_id()?;
+        let sip::Essentials {
+            via,
+            from_tag,
+            to_tag,
+            call_id,
+            cseq,
+            ..
+        } = message.essentials()?;
         let key = snapshot.keys().session(call_id);
-        let via = message.top_via()?;
+        let from_tag = from_tag.unwrap_or_default();
         let branch = via.branch.filter(|branch| branch.starts_with(b"z9hG4bK"));
-        let from_tag = message.from_tag()?.unwrap_or_default();
-        let cseq = message.cseq()?;
         let id = match branch {
             Some(branch) => {
                 let port = via.port.unwrap_or(5060).to_be_bytes();
@@ -124,9 +128,11 @@ impl<'a> Request<'a> {
         };
         let path = Path::read(snapshot, message)?;
         let hops = message.max_forwards()?;
-        let to_tag = message.to_tag()?;
         let request = Self {
-            method,
+            message,
+            datagram,
+            via,
+            method: cseq.method,
             cseq,
             call_id,
             from_tag,
@@ -135,8 +141,6 @@ impl<'a> Request<'a> {
             key,
             id,
             path,
-            message,
-            datagram,
         };
         request.check(snapshot, hops)?;
         Ok(request)
@@ -240,11 +244,8 @@ impl<'a> Request<'a> {
 
 impl<'a> Path<'a> {
     fn read(snapshot: &Snapshot, message: &'a Message<'a>) -> Result<Self, Refusal> {
-        let uri = match message.start_line() {
-            sip::StartLine::Request { uri, .. } => uri,
-            sip::StartLine::Response { .. } => return Err(Fault::StartLine.into()),
-        };
-        let target = Uri::parse(uri).map_err(|_| Fault::RequestUri)?;
+        let target = message.target()?;
+        let uri = message.request_uri().unwrap_or_default();
         let mut path = Self {
             uri,
             target,

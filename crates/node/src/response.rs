@@ -1,6 +1,6 @@
 //! Responses: back along the Via stack, and off the ledger.
 
-use sip::{CSeq, Fault, Message, Method};
+use sip::{CSeq, Fault, Message, Method, Via};
 
 use crate::{
     branch::{Branch, Purpose},
@@ -16,6 +16,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Response<'a> {
     pub(crate) message: &'a Message<'a>,
+    pub(crate) via: Via<'a>,
     pub(crate) status: u16,
     pub(crate) cseq: CSeq<'a>,
     pub(crate) call_id: &'a [u8],
@@ -27,21 +28,26 @@ pub(crate) struct Response<'a> {
 impl<'a> Response<'a> {
     /// None: the topmost Via isn't ours. RFC 3261 §18.1.2
     fn read(cx: Context<'_>, message: &'a Message<'a>) -> Result<Option<Self>, Fault> {
-        message.validate()?;
-        let via = message.top_via()?;
-        let branch = via
-            .branch
-            .and_then(Branch::read)
-            .filter(|branch| cx.snapshot.has_listener(branch.listener));
+        let sip::Essentials {
+            via,
+            from_tag,
+            to_tag,
+            call_id,
+            cseq,
+            ..
+        } = message.essentials()?;
+        let branch = via.branch.and_then(Branch::read);
+        let branch = branch.filter(|branch| cx.snapshot.has_listener(branch.listener));
         let Some(branch) = branch.filter(|_| cx.snapshot.is_us(via.host, via.port)) else {
             return Ok(None);
         };
         Ok(Some(Self {
+            via,
             status: message.status().ok_or(Fault::StartLine)?,
-            cseq: message.cseq()?,
-            call_id: message.call_id()?,
-            from_tag: message.from_tag()?.unwrap_or_default(),
-            to_tag: message.to_tag()?.unwrap_or_default(),
+            cseq,
+            call_id,
+            from_tag: from_tag.unwrap_or_default(),
+            to_tag: to_tag.unwrap_or_default(),
             branch,
             message,
         }))
@@ -111,11 +117,12 @@ impl State {
 
     /// Sends a response on to the Via below ours.
     fn pass_back(&mut self, cx: Context<'_>, response: &Response<'_>, out: &mut Outbox) {
-        let via = response.message.vias().nth(1).and_then(Result::ok);
+        let via = response.message.via_below(&response.via);
         match via.and_then(|via| via.response_address()) {
             Some(to) => crate::relay::response(
                 &mut self.edits,
                 response.message,
+                &response.via,
                 response.branch.listener,
                 to,
                 out,
