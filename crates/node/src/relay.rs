@@ -35,7 +35,7 @@ pub(crate) fn request(
     };
     let message = request.message;
     edits.clear();
-    edits.set_max_forwards(message, request.hops.saturating_sub(1));
+    edits.set_max_forwards(message, request.hops_left);
     if request.path.own_routes > 0 {
         edits.pop_routes(message, request.path.own_routes);
     }

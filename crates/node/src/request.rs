@@ -69,7 +69,8 @@ pub(crate) struct Request<'a> {
     pub(crate) call_id: &'a [u8],
     pub(crate) from_tag: &'a [u8],
     pub(crate) to_tag: Option<&'a [u8]>,
-    pub(crate) hops: u32,
+    /// Max-Forwards as it goes on: RFC 3261 §16.6 step 3.
+    pub(crate) hops_left: u32,
     pub(crate) key: SessionKey,
     /// Identifies its transaction.
     pub(crate) id: u64,
@@ -137,7 +138,7 @@ impl<'a> Request<'a> {
             call_id,
             from_tag,
             to_tag,
-            hops: hops.unwrap_or(70),
+            hops_left: hops.map_or(70, |hops| hops.saturating_sub(1)),
             key,
             id,
             path,
@@ -164,14 +165,12 @@ impl<'a> Request<'a> {
             });
         }
         // RFC 3261 §16.3 step 5; ACK and CANCEL must not carry it, §8.2.2.3.
-        if let Some(required) = self.message.header(HeaderName::ProxyRequire)
+        if self.message.header(HeaderName::ProxyRequire).is_some()
             && !matches!(self.method, Method::Ack | Method::Cancel)
         {
-            return Err(Refusal::with(
-                420,
-                "Unsupported",
-                String::from_utf8_lossy(required).into_owned(),
-            ));
+            let required = self.message.header_values(HeaderName::ProxyRequire);
+            let required: Vec<_> = required.map(String::from_utf8_lossy).collect();
+            return Err(Refusal::with(420, "Unsupported", required.join(", ")));
         }
         Ok(())
     }

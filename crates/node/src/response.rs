@@ -79,9 +79,9 @@ impl State {
         out: &mut Outbox,
     ) {
         let response = match Response::read(cx, message) {
-            Ok(Some(response)) => response,
+            Ok(Some(response)) if !datagram.truncated => response,
             Ok(None) => return cx.stats.drop_one(Dropped::ForeignResponse),
-            Err(_) => return cx.stats.drop_one(Dropped::MalformedResponse),
+            Ok(Some(_)) | Err(_) => return cx.stats.drop_one(Dropped::MalformedResponse),
         };
         let key = cx.snapshot.keys().session(response.call_id);
         let is_probe = response.branch.purpose == Purpose::Probe;
