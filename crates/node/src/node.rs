@@ -18,6 +18,9 @@ use crate::{
     wheel::Wheel,
 };
 
+/// Sessions note times in milliseconds.
+const EXPIRY_GRAIN: Duration = Duration::from_millis(1);
+
 /// One worker's part of a node: the sessions and transactions of its share of the calls.
 #[derive(Debug)]
 pub struct Node {
@@ -91,28 +94,34 @@ impl Node {
 
     /// Takes one input; what is to be done goes to `out`.
     pub fn handle_input(&mut self, now: Duration, input: Input<'_>, out: &mut Outbox) {
+        let sent = out.transmits.len();
         self.refresh(now, out);
         let (state, cx) = self.parts(now);
-        let sent = out.transmits.len();
         match input {
             Input::Datagram(datagram) => {
                 cx.stats.count(Event::Received, 1);
                 state.on_datagram(cx, datagram, Origin::Socket, out);
             }
             Input::Handover(handover) => state.on_handover(cx, &handover, out),
-            Input::Unreachable(address) => state.on_unreachable(cx, address),
+            Input::Unreachable(address) => {
+                state.on_unreachable(cx, address);
+                self.leave_fallen_servers(now, out);
+            }
         }
-        cx.stats.count(Event::Sent, out.transmits.len() - sent);
+        let stats = &self.shared.workers()[self.state.worker];
+        stats.count(Event::Sent, out.transmits.len() - sent);
     }
 
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Duration, out: &mut Outbox) {
+        let sent = out.transmits.len();
         self.refresh(now, out);
         let (state, cx) = self.parts(now);
-        let sent = out.transmits.len();
         state.on_transaction_timers(cx, out);
         state.on_session_timers(cx, out);
         state.probe(cx, out);
+        self.leave_fallen_servers(now, out);
+        let (state, cx) = self.parts(now);
         cx.stats.count(Event::Sent, out.transmits.len() - sent);
         cx.stats.set_sizes(
             state.sessions.active(),
@@ -127,7 +136,7 @@ impl Node {
         let expiry = state
             .sessions
             .oldest_expiry(now)
-            .map(|at| at + self.snapshot.transaction_max());
+            .map(|at| at + self.snapshot.transaction_max() + EXPIRY_GRAIN);
         [
             state.transaction_timers.deadline(),
             state.session_timers.deadline(),
@@ -159,6 +168,10 @@ impl Node {
             self.generation = generation;
             self.snapshot = self.shared.snapshot();
         }
+        self.leave_fallen_servers(now, out);
+    }
+
+    fn leave_fallen_servers(&mut self, now: Duration, out: &mut Outbox) {
         let falls = self.shared.falls();
         if falls != self.falls {
             self.falls = falls;
