@@ -140,8 +140,11 @@ impl State {
         let found = self.probes.probes.iter_mut().enumerate().find(is_waiting);
         let member = found.and_then(|(place, probe)| {
             let member = cx.snapshot.members().get(place)?.as_ref()?;
-            probe.outstanding = None;
-            (member.address == datagram.from).then_some(member)
+            let is_there = member.address == datagram.from;
+            is_there.then(|| {
+                probe.outstanding = None;
+                member
+            })
         });
         let Some(member) = member else {
             return cx.stats.drop_one(Dropped::StaleProbe);
