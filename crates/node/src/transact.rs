@@ -66,9 +66,11 @@ impl State {
         let first = self.sessions.get(entry).transactions;
         if let Some(invite) = self.transactions.find(first, request.id, false) {
             attempt = self.transactions.get(invite).attempt;
-            if !self.transactions.get(invite).is_cancelled && !self.transactions.is_full() {
+            if !self.transactions.get(invite).is_cancelled {
                 self.cancel(cx, invite);
-                self.open(cx, request, &course, entry);
+                if !self.transactions.is_full() {
+                    self.open(cx, request, &course, entry);
+                }
             }
             course.server = Some(self.transactions.get(invite).server());
         }
