@@ -15,7 +15,7 @@ use crate::{
 
 /// A call is asked after when it is older than this quantile of the calls seen.
 const QUANTILE: f64 = 0.99;
-/// Until so many calls were seen, nothing is known of their lengths.
+/// After so many calls each the quantile is taken anew.
 const CALLS_KNOWN: u64 = 100;
 const BOUND_UNKNOWN: Duration = Duration::from_secs(30 * 60);
 const BOUND_MIN: Duration = Duration::from_secs(60);
@@ -23,12 +23,15 @@ const BOUND_MIN: Duration = Duration::from_secs(60);
 const CHECKS_MAX: u8 = 4;
 /// RFC 6665 §4.2.1 leaves a missing Expires to the event; an hour is the usual value.
 const SUBSCRIPTION_S: u32 = 3600;
+/// Nobody may ask for more than a week.
+const INTERVAL_MAX_S: u32 = 7 * 24 * 3600;
 
 /// Lengths of the calls that ended, in classes that grow by a quarter.
 #[derive(Debug)]
 pub(crate) struct CallLengths {
     classes: [u64; 64],
     count: u64,
+    bound: Duration,
 }
 
 impl Default for CallLengths {
@@ -36,6 +39,7 @@ impl Default for CallLengths {
         Self {
             classes: [0; 64],
             count: 0,
+            bound: BOUND_UNKNOWN,
         }
     }
 }
@@ -45,59 +49,45 @@ impl CallLengths {
         let class = (length.as_secs_f64().max(1.0).ln() / 1.25_f64.ln()).ceil() as usize;
         self.classes[class.min(63)] += 1;
         self.count += 1;
+        if self.count.is_multiple_of(CALLS_KNOWN) {
+            self.bound = self.quantile().max(BOUND_MIN);
+        }
     }
 
-    /// The age from which on a call may have leaked.
-    fn bound(&self) -> Duration {
-        if self.count < CALLS_KNOWN {
-            return BOUND_UNKNOWN;
-        }
+    /// The length that few calls exceed.
+    fn quantile(&self) -> Duration {
         let mut left = (self.count as f64 * (1.0 - QUANTILE)) as u64;
         let mut class = 63;
         while self.classes[class] <= left && class > 0 {
             left -= self.classes[class];
             class -= 1;
         }
-        Duration::from_secs_f64(1.25_f64.powi(class as i32)).max(BOUND_MIN)
+        Duration::from_secs_f64(1.25_f64.powi(class as i32))
     }
 }
 
-/// What a final response answers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    ToInitial,
-    WithinDialog,
-}
-
 impl State {
-    /// What a response says of its dialog.
-    pub(crate) fn follow_dialog(
-        &mut self,
-        cx: Context<'_>,
-        entry: u32,
-        answer: Answer,
-        response: &Response<'_>,
-    ) {
-        if self.sessions.get(entry).state == Life::Expired {
+    /// What a final response says of its dialog.
+    pub(crate) fn follow_dialog(&mut self, cx: Context<'_>, entry: u32, response: &Response<'_>) {
+        let session = self.sessions.get(entry);
+        if session.state == Life::Expired || !concerns(session.is_call, response.cseq.method) {
             return;
         }
-        let forms = matches!(
-            response.cseq.method,
-            Method::Invite | Method::Subscribe | Method::Refer
-        );
-        if response.is_success() && forms {
-            self.refresh(entry, response);
-            if answer == Answer::ToInitial {
-                self.begin_dialog(cx, entry, response);
+        if response.is_success() {
+            if matches!(
+                response.cseq.method,
+                Method::Invite | Method::Subscribe | Method::Refer
+            ) {
+                self.begin_dialog(entry, response);
             }
-        }
-        // RFC 3261 §12.2.1.2: these end the dialog for whoever gets them.
-        if answer == Answer::WithinDialog && matches!(response.status, 408 | 481) {
+            self.refresh(cx, entry, response);
+        } else if matches!(response.status, 408 | 481) {
+            // RFC 3261 §12.2.1.2: these end the dialog for whoever gets them.
             self.end_dialog(cx, entry, tag_pair(response.from_tag, response.to_tag));
         }
     }
 
-    fn begin_dialog(&mut self, cx: Context<'_>, entry: u32, response: &Response<'_>) {
+    fn begin_dialog(&mut self, entry: u32, response: &Response<'_>) {
         let Response {
             call_id,
             from_tag,
@@ -109,26 +99,30 @@ impl State {
         } else {
             (from_tag, to_tag)
         };
-        if self.sessions.add_dialog(
+        self.sessions.add_dialog(
             entry,
             DialogId {
                 call_id,
                 client_tag,
                 server_tag,
             },
-        ) {
-            self.sessions.get_mut(entry).seen(cx.now);
-            self.watch(cx, entry);
-        }
+        );
     }
 
     /// Session-Expires (RFC 4028) and Expires (RFC 6665) say how long silence may last.
-    fn refresh(&mut self, entry: u32, response: &Response<'_>) {
+    fn refresh(&mut self, cx: Context<'_>, entry: u32, response: &Response<'_>) {
+        let message = response.message;
         let interval = match response.cseq.method {
-            Method::Invite | Method::Update => response.message.session_expires().unwrap_or(0),
-            _ => response.message.expires().unwrap_or(SUBSCRIPTION_S).max(1),
+            Method::Invite | Method::Update => message.session_expires().unwrap_or(0),
+            Method::Subscribe | Method::Refer => message.expires().unwrap_or(SUBSCRIPTION_S).max(1),
+            _ => return,
         };
-        self.sessions.get_mut(entry).interval_s = interval;
+        let session = self.sessions.get_mut(entry);
+        session.interval_s = interval.min(INTERVAL_MAX_S);
+        session.seen(cx.now);
+        if self.sessions.has_dialog(entry) {
+            self.watch(cx, entry);
+        }
     }
 
     pub(crate) fn end_dialog(&mut self, cx: Context<'_>, entry: u32, tags: u32) {
@@ -286,6 +280,16 @@ impl State {
     }
 }
 
+/// Whether a method is of a call, else of a subscription: a dialog may serve both, and one must
+/// not be taken for the other. RFC 5057 §4. What becomes of a CANCEL or PRACK says nothing of it.
+fn concerns(is_call: bool, method: Method<'_>) -> bool {
+    match method {
+        Method::Subscribe | Method::Notify | Method::Refer => !is_call,
+        Method::Cancel | Method::Prack => false,
+        _ => is_call,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -293,15 +297,15 @@ mod tests {
     #[test]
     fn the_bound_follows_the_lengths_seen() {
         let mut lengths = CallLengths::default();
-        assert_eq!(lengths.bound(), BOUND_UNKNOWN);
+        assert_eq!(lengths.bound, BOUND_UNKNOWN);
         for second in 1..=1_000 {
             lengths.record(Duration::from_secs(second));
         }
-        let bound = lengths.bound().as_secs();
+        let bound = lengths.bound.as_secs();
         assert!((990..=1_240).contains(&bound), "{bound}");
         for _ in 0..1_000_000 {
             lengths.record(Duration::from_secs(5));
         }
-        assert_eq!(lengths.bound(), BOUND_MIN);
+        assert_eq!(lengths.bound, BOUND_MIN);
     }
 }

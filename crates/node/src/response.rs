@@ -4,7 +4,6 @@ use sip::{CSeq, Fault, Message, Method, Via};
 
 use crate::{
     branch::{Branch, Purpose},
-    dialogs::Answer,
     io::{Datagram, Outbox},
     node::{Context, State},
     session::NONE,
@@ -142,8 +141,7 @@ impl State {
         let first = self.sessions.get(entry).transactions;
         let is_cancel = response.cseq.method == Method::Cancel;
         let Some(open) = self.transactions.find(first, response.branch.id, is_cancel) else {
-            self.on_stray(cx, entry, response);
-            return Fate::Pass;
+            return self.on_stray(cx, entry, attempt, response);
         };
         if !is_cancel && attempt != self.transactions.get(open).attempt {
             return self.on_late_answer(cx, open, attempt, response);
@@ -252,30 +250,39 @@ impl State {
     }
 
     fn on_final(&mut self, cx: Context<'_>, open: u32, response: &Response<'_>) {
-        let closed = self.close(cx, open);
-        if closed.is_charged
-            && response.status == 503
-            && let Some(member) = cx.snapshot.member(closed.server())
-        {
-            member.server.count_failed();
+        if response.status == 503 {
+            self.count_failed(cx, open);
         }
-        let answer = if closed.is_initial || (!closed.is_charged && closed.ends_dialog.is_none()) {
-            Answer::ToInitial
-        } else {
-            Answer::WithinDialog
-        };
-        self.follow_dialog(cx, closed.session, answer, response);
+        let closed = self.close(cx, open);
+        self.follow_dialog(cx, closed.session, response);
         if let Some(tags) = closed.ends_dialog {
             self.end_dialog(cx, closed.session, tags);
         }
         self.settle(cx, closed.session);
     }
 
-    /// A response without an open transaction: a fork's, or a retransmission.
-    fn on_stray(&mut self, cx: Context<'_>, entry: u32, response: &Response<'_>) {
-        if response.cseq.method == Method::Invite && response.is_success() {
-            self.follow_dialog(cx, entry, Answer::ToInitial, response);
+    /// A response without an open transaction: a fork's, a retransmission, or the failure of a
+    /// server that the request was taken away from.
+    fn on_stray(
+        &mut self,
+        cx: Context<'_>,
+        entry: u32,
+        attempt: u8,
+        response: &Response<'_>,
+    ) -> Fate {
+        let is_success = response.is_success();
+        if response.cseq.method == Method::Invite && is_success {
+            self.follow_dialog(cx, entry, response);
         }
         cx.stats.count(Event::Stray, 1);
+        let session = self.sessions.get(entry);
+        let was_taken = session.initial == response.branch.id as u32
+            && session.attempt != attempt
+            && response.cseq.method != Method::Cancel;
+        if was_taken && !is_success {
+            Fate::Supersede
+        } else {
+            Fate::Pass
+        }
     }
 }

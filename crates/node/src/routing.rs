@@ -225,8 +225,11 @@ impl State {
         self.make_room(cx, request).ok()?;
         cx.stats.count(Event::Rebuilt, 1);
         let entry = self.add_session(cx, request, server, Reason::Token);
-        self.sessions.get_mut(entry).is_call = true;
-        cx.snapshot.member(server)?.server.open_call();
+        let is_call = !matches!(request.method, Method::Subscribe | Method::Notify);
+        self.sessions.get_mut(entry).is_call = is_call;
+        if is_call {
+            cx.snapshot.member(server)?.server.open_call();
+        }
         let to_tag = request.to_tag.unwrap_or_default();
         let (client_tag, server_tag) = match direction {
             Direction::ToServer => (request.from_tag, to_tag),

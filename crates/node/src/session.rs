@@ -28,6 +28,8 @@ pub(crate) struct Session {
     opened_ms: u32,
     /// When it expired, or when it was last known alive.
     seen_ms: u32,
+    /// The [`tag_pair`] of the dialog that ended last: its 2xx may come once more.
+    ended: u32,
     /// Seconds of silence after which its dialog is over. RFC 4028; 0: not said.
     pub(crate) interval_s: u32,
     pub(crate) server: ServerId,
@@ -254,13 +256,10 @@ impl Sessions {
         (self.oldest != NONE).then(|| now.saturating_sub(self.get(self.oldest).silence(now)))
     }
 
-    /// Adds a dialog unless the session has one with these tags. True: it is new.
+    /// Adds a dialog unless the session has, or just had, one with these tags. True: it is new.
     pub(crate) fn add_dialog(&mut self, entry: u32, id: DialogId<'_>) -> bool {
         let tags = tag_pair(id.client_tag, id.server_tag);
-        if self
-            .dialog_places(entry)
-            .any(|place| self.dialogs[place as usize].tags == tags)
-        {
+        if self.has_dialog_of(entry, tags) || self.get(entry).ended == tags {
             return false;
         }
         let dialog = Dialog::new(self.get(entry).dialogs, tags, id);
@@ -291,6 +290,7 @@ impl Sessions {
                     before => self.dialogs[before as usize].next = next,
                 }
                 self.free(place);
+                self.get_mut(entry).ended = pair;
                 return true;
             }
             before = place;
@@ -311,6 +311,12 @@ impl Sessions {
 
     pub(crate) fn has_dialog(&self, entry: u32) -> bool {
         self.get(entry).dialogs != NONE
+    }
+
+    /// Whether the session has the dialog with this [`tag_pair`].
+    pub(crate) fn has_dialog_of(&self, entry: u32, pair: u32) -> bool {
+        self.dialog_places(entry)
+            .any(|place| self.dialogs[place as usize].tags == pair)
     }
 
     /// A dialog of the session, if its identity was short enough to keep.
@@ -384,6 +390,7 @@ impl Session {
             cseq_next: [0; 2],
             opened_ms: millis(now),
             seen_ms: millis(now),
+            ended: 0,
             interval_s: 0,
             server,
             attempt: 0,
@@ -558,6 +565,10 @@ mod tests {
             "a retransmitted 2xx is no new dialog"
         );
         table.remove_dialog(entry, tag_pair(b"alice", b"bob"));
+        assert!(
+            !table.add_dialog(entry, id(b"bob")),
+            "nor is one that comes after its end"
+        );
         assert_eq!(table.dialog(entry), Some(id(b"carol")));
         table.remove_dialog(entry, tag_pair(b"carol", b"alice"));
         assert!(!table.has_dialog(entry));

@@ -46,6 +46,8 @@ impl State {
             cx.stats.count(Event::TransactionsFull, 1);
             return Err(Refusal::unavailable(1));
         }
+        let next = &mut self.sessions.get_mut(entry).cseq_next[course.direction as usize];
+        *next = (*next).max(request.cseq.number.saturating_add(1));
         self.revive(cx, request, entry);
         self.leave_fallen_server(cx, request, &mut course, entry);
         self.open(cx, request, &course, entry);
@@ -89,29 +91,39 @@ impl State {
     }
 
     /// Whether a request without an open transaction is new; else it is a late retransmission.
-    fn is_new(&mut self, request: &Request<'_>, course: &Course, entry: u32) -> bool {
-        let next = &mut self.sessions.get_mut(entry).cseq_next[course.direction as usize];
-        let is_new = request.cseq.number >= *next;
-        if is_new {
-            *next = request.cseq.number.saturating_add(1);
-        }
-        is_new
+    /// Forked dialogs number their requests each for itself, RFC 3261 §12.2.1.1: one that ends a
+    /// dialog is new while there is that dialog.
+    fn is_new(&self, request: &Request<'_>, course: &Course, entry: u32) -> bool {
+        request.cseq.number >= self.sessions.get(entry).cseq_next[course.direction as usize]
+            || self
+                .ended_dialog(request, entry)
+                .is_some_and(|tags| self.sessions.has_dialog_of(entry, tags))
+    }
+
+    /// The tags of the dialog that is over when the request is answered. The last NOTIFY of a
+    /// transfer does not end the call whose dialog it shares. RFC 3515 §2.4.4
+    fn ended_dialog(&self, request: &Request<'_>, entry: u32) -> Option<u32> {
+        let shares = self.sessions.get(entry).is_call && request.method == Method::Notify;
+        let tags = || tag_pair(request.from_tag, request.to_tag.unwrap_or_default());
+        (request.ends_dialog() && !shares).then(tags)
     }
 
     /// An expired session whose peer goes on, such as with credentials after a challenge, counts
-    /// again.
+    /// again; a session that was none becomes a call with an INVITE.
     fn revive(&mut self, cx: Context<'_>, request: &Request<'_>, entry: u32) {
-        if self.sessions.get(entry).state == Life::Expired {
+        let is_over = self.sessions.get(entry).state == Life::Expired;
+        if is_over {
             self.sessions.revive(cx.now, entry);
-            let session = self.sessions.get_mut(entry);
-            session.is_call |= request.method == Method::Invite;
-            if session.is_call
-                && let Some(member) = cx.snapshot.member(session.server)
-            {
+        }
+        let session = self.sessions.get_mut(entry);
+        let begins = request.method == Method::Invite && !session.is_call;
+        if begins || (is_over && session.is_call) {
+            let member = cx.snapshot.member(session.server);
+            session.is_call = member.is_some();
+            if let Some(member) = member {
                 member.server.open_call();
             }
         }
-        let session = self.sessions.get_mut(entry);
         session.seen(cx.now);
         if request.is_initial() {
             session.initial = request.id as u32;
@@ -174,7 +186,7 @@ impl State {
         } else {
             NONE
         };
-        let tags = tag_pair(request.from_tag, request.to_tag.unwrap_or_default());
+        let ends_dialog = self.ended_dialog(request, entry);
         let session = self.sessions.get_mut(entry);
         let transaction = self.transactions.insert(Transaction {
             id: request.id,
@@ -189,7 +201,7 @@ impl State {
             kind,
             label: MethodLabel::from(request.method),
             progress: Progress::Unanswered,
-            ends_dialog: request.ends_dialog().then_some(tags),
+            ends_dialog,
             is_charged,
             is_initial,
             is_cancelled: false,
@@ -409,8 +421,12 @@ impl State {
     /// No final response came in time.
     fn on_timeout(&mut self, cx: Context<'_>, open: u32, out: &mut Outbox) {
         cx.stats.count(Event::TimedOut, 1);
-        if !self.transactions.get(open).is_answered() {
+        let progress = self.transactions.get(open).progress;
+        if progress == Progress::Unanswered {
             self.blame(cx, open);
+        }
+        if progress != Progress::Provisional {
+            self.count_failed(cx, open);
         }
         self.answer_timed_out(cx, open, out);
         let closed = self.close(cx, open);
@@ -435,7 +451,17 @@ impl State {
         self.retained.put_back(place, retained);
     }
 
-    /// Counts a silence against the server.
+    /// Counts a request that its server failed to serve.
+    pub(crate) fn count_failed(&self, cx: Context<'_>, open: u32) {
+        let transaction = self.transactions.get(open);
+        if transaction.is_charged
+            && let Some(member) = cx.snapshot.member(transaction.server())
+        {
+            member.server.count_failed();
+        }
+    }
+
+    /// Counts a silence against the health of the server.
     fn blame(&self, cx: Context<'_>, open: u32) {
         let transaction = self.transactions.get(open);
         let Some(member) = cx
@@ -445,7 +471,6 @@ impl State {
         else {
             return;
         };
-        member.server.count_failed();
         let fall = cx.snapshot.pool_of(member).map_or(1, |pool| pool.fall());
         if member.server.timed_out(cx.now, fall) {
             cx.shared.server_fell();
