@@ -46,7 +46,10 @@ pub struct Service {
 /// A pause of the processor.
 #[derive(Clone, Copy, Debug)]
 pub struct Stall {
-    /// It comes with every so many INVITEs.
+    /// The first comes with this INVITE. Servers that get equal shares would all stall at once if
+    /// each began its count at the same place.
+    pub first: u64,
+    /// The others come with every so many INVITEs after that.
     pub every: u64,
     /// How long it lasts.
     pub lasting: Duration,
@@ -73,6 +76,8 @@ pub struct ServerStats {
     pub repeated: u64,
     /// Responses, and the BYEs of unconfirmed calls, sent again.
     pub retransmissions: u64,
+    /// Stalls that have begun.
+    pub stalls: u64,
 }
 
 /// A user agent server that takes calls: 180, 200 and the response to BYE, each after the queue
@@ -96,18 +101,22 @@ pub struct Server {
     stats: ServerStats,
 }
 
+impl Service {
+    /// No work at all.
+    pub const NONE: Self = Self {
+        invite: Law::ZERO,
+        bye: Law::ZERO,
+        other: Law::ZERO,
+    };
+}
+
 impl ServerConfig {
     /// A server that answers at once and never stalls.
     #[must_use]
     pub fn prompt(address: SocketAddr) -> Self {
-        let service = Service {
-            invite: Law::ZERO,
-            bye: Law::ZERO,
-            other: Law::ZERO,
-        };
         Self {
             address,
-            service,
+            service: Service::NONE,
             ringing: Law::ZERO,
             stall: None,
         }
@@ -255,8 +264,9 @@ impl Server {
 
     fn stall(&mut self, now: Duration) {
         if let Some(stall) = self.config.stall
-            && self.stats.invites.is_multiple_of(stall.every)
+            && self.stats.invites == stall.first + self.stats.stalls * stall.every
         {
+            self.stats.stalls += 1;
             self.queue.serve(now, stall.lasting);
         }
     }

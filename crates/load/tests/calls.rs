@@ -43,6 +43,7 @@ fn busy(server: &str) -> ServerConfig {
         },
         ringing: Law::Constant(ms(100)),
         stall: Some(Stall {
+            first: 950,
             every: 950,
             lasting: ms(1000),
         }),
@@ -162,6 +163,7 @@ fn a_stall_delays_and_loses_nothing() {
     let stats = world.caller.stats();
     assert!(stats.first_response_ns.max() > 800_000_000 && stats.retransmissions > 0);
     assert!(stats.first_response_ns.value_at_quantile(0.5) < 20_000_000);
+    assert_eq!(world.servers[0].stats().stalls, 5_000 / 950);
 }
 
 #[test]
