@@ -31,6 +31,7 @@ const INTERVAL_MAX_S: u32 = 7 * 24 * 3600;
 pub(crate) struct CallLengths {
     classes: [u64; 64],
     count: u64,
+    /// The age from which on a call may have leaked.
     bound: Duration,
 }
 
@@ -141,10 +142,7 @@ impl State {
     fn silence_max(&self, cx: Context<'_>, entry: u32) -> Duration {
         match self.sessions.get(entry).interval_s {
             0 if self.sessions.dialog(entry).is_none() => cx.snapshot.config().timers.call_max,
-            0 => self
-                .lengths
-                .bound()
-                .min(cx.snapshot.config().timers.call_max),
+            0 => self.lengths.bound.min(cx.snapshot.config().timers.call_max),
             seconds => Duration::from_secs(seconds.into()) + cx.snapshot.transaction_max(),
         }
     }
