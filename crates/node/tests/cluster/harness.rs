@@ -1,0 +1,387 @@
+//! A node of several workers on virtual time, and the parties around it.
+
+use std::{collections::BTreeMap, net::SocketAddr, ops::Deref, sync::Arc, time::Duration};
+
+use balance::Policy;
+use node::{
+    Config, Datagram, Input, Member, Node, Outbox, Shared,
+    config::{Limits, Listener, Pool, PoolServer, Probe, Route, Timers},
+    stats::{Dropped, Event, REPLIES},
+};
+
+use crate::message::{Dialog, Msg, request};
+
+pub(crate) const EDGE: &str = "192.0.2.10:5060";
+pub(crate) const ALICE: &str = "203.0.113.7:5070";
+pub(crate) const BOB: &str = "203.0.113.8:5070";
+pub(crate) const ONE: &str = "10.0.0.1:5060";
+pub(crate) const TWO: &str = "10.0.0.2:5060";
+pub(crate) const THREE: &str = "10.0.0.3:5060";
+
+/// 64*T1.
+pub(crate) const TRANSACTION_MAX: Duration = Duration::from_secs(32);
+
+pub(crate) fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+pub(crate) fn s(s: u64) -> Duration {
+    Duration::from_secs(s)
+}
+
+/// One pool of these servers for everything.
+pub(crate) fn config(servers: &[&str]) -> Config {
+    Config {
+        name: "edge".to_owned(),
+        secret: b"the secret that all nodes of this test share".to_vec(),
+        listeners: vec![listener(EDGE)],
+        pools: vec![pool("app", servers)],
+        routes: vec![route(&[], &[], "app")],
+        limits: Limits {
+            sessions: 1000,
+            transactions: 1000,
+            retained_requests: 100,
+            message_bytes: 16_384,
+            headers: 64,
+            handover_queue: 100,
+        },
+        timers: Timers {
+            t1: ms(500),
+            timer_c: s(181),
+            call_max: s(12 * 3600),
+            drain: s(10),
+        },
+    }
+}
+
+pub(crate) fn listener(address: &str) -> Listener {
+    Listener {
+        address: address.parse().unwrap(),
+        advertise: address.to_owned(),
+    }
+}
+
+pub(crate) fn pool(name: &str, servers: &[&str]) -> Pool {
+    let server = |address: &&str| PoolServer {
+        address: address.parse().unwrap(),
+        capacity: 1.0,
+    };
+    Pool {
+        name: name.to_owned(),
+        policy: Policy::Cjsq,
+        costs: vec![("INVITE".to_owned(), 1.75)],
+        servers: servers.iter().map(server).collect(),
+        probe: None,
+        slow_start: Duration::ZERO,
+        answer_timeout: s(1),
+    }
+}
+
+pub(crate) fn probe() -> Probe {
+    Probe {
+        interval: s(2),
+        timeout: s(1),
+        fall: 2,
+        rise: 2,
+    }
+}
+
+pub(crate) fn route(methods: &[&str], hosts: &[&str], to: &str) -> Route {
+    let owned = |list: &[&str]| list.iter().map(|&text| text.to_owned()).collect();
+    Route {
+        methods: owned(methods),
+        hosts: owned(hosts),
+        to: to.to_owned(),
+    }
+}
+
+/// A message that the node sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Sent {
+    pub(crate) listener: u8,
+    pub(crate) to: SocketAddr,
+    pub(crate) message: Msg,
+}
+
+impl Deref for Sent {
+    type Target = Msg;
+
+    fn deref(&self) -> &Msg {
+        &self.message
+    }
+}
+
+impl Sent {
+    /// The answer of whoever got it.
+    pub(crate) fn respond(&self, status: u16) -> Msg {
+        self.respond_as(status, &format!("tag{}", self.to.port()))
+    }
+
+    /// The same with this To tag, as a fork's.
+    pub(crate) fn respond_as(&self, status: u16, tag: &str) -> Msg {
+        self.message.response(self.to, status, tag)
+    }
+}
+
+/// A node: its workers share one [`Shared`] and hand over to each other at once.
+pub(crate) struct Cluster {
+    pub(crate) now: Duration,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) nodes: Vec<Node>,
+    /// The worker that gets the next datagram: each in turn.
+    turn: usize,
+    out: Outbox,
+}
+
+impl Cluster {
+    pub(crate) fn new(config: Config) -> Self {
+        Self::with_workers(config, 1)
+    }
+
+    pub(crate) fn with_workers(config: Config, workers: usize) -> Self {
+        let now = s(1_000);
+        let shared = Arc::new(Shared::new(config, workers).unwrap());
+        let node = |worker| Node::new(Arc::clone(&shared), worker, 7 + worker as u64, now);
+        Self {
+            now,
+            nodes: (0..workers).map(node).collect(),
+            shared,
+            turn: 0,
+            out: Outbox::default(),
+        }
+    }
+
+    /// The process dies and starts again with this configuration.
+    pub(crate) fn restart(&mut self, config: Config) {
+        let now = self.now;
+        *self = Self::with_workers(config, self.nodes.len());
+        self.now = now + s(1);
+    }
+
+    /// Lets the node receive a message; returns what it sends.
+    pub(crate) fn send(&mut self, message: &Msg) -> Vec<Sent> {
+        self.send_bytes(0, message.from, message.to_string().as_bytes())
+    }
+
+    /// The same when exactly one message is to be sent.
+    pub(crate) fn pass(&mut self, message: &Msg) -> Sent {
+        self.pass_by(0, message)
+    }
+
+    pub(crate) fn pass_by(&mut self, listener: u8, message: &Msg) -> Sent {
+        let mut sent = self.send_bytes(listener, message.from, message.to_string().as_bytes());
+        assert_eq!(sent.len(), 1, "{message}\n{sent:#?}");
+        sent.remove(0)
+    }
+
+    pub(crate) fn send_bytes(&mut self, listener: u8, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
+        self.send_datagram(Datagram {
+            listener,
+            from,
+            bytes,
+            truncated: false,
+        })
+    }
+
+    pub(crate) fn send_datagram(&mut self, datagram: Datagram<'_>) -> Vec<Sent> {
+        let worker = self.turn % self.nodes.len();
+        self.turn += 1;
+        self.input(worker, Input::Datagram(datagram));
+        self.settle()
+    }
+
+    /// The network says that nobody listens at an address.
+    pub(crate) fn unreachable(&mut self, address: &str) -> Vec<Sent> {
+        self.input(0, Input::Unreachable(address.parse().unwrap()));
+        self.settle()
+    }
+
+    /// Lets time pass, with the timers at their deadlines.
+    pub(crate) fn wait(&mut self, time: Duration) -> Vec<Sent> {
+        let end = self.now + time;
+        let mut sent = Vec::new();
+        let mut repeated = 0;
+        loop {
+            let deadlines = self.nodes.iter().filter_map(|node| node.deadline(self.now));
+            let next = deadlines.min().unwrap_or(end).min(end);
+            repeated = if next <= self.now { repeated + 1 } else { 0 };
+            assert!(repeated < 3, "the deadline {next:?} does not pass");
+            self.now = self.now.max(next);
+            sent.extend(self.timeout());
+            if self.now >= end {
+                return sent;
+            }
+        }
+    }
+
+    fn timeout(&mut self) -> Vec<Sent> {
+        for node in &mut self.nodes {
+            node.handle_timeout(self.now, &mut self.out);
+        }
+        self.settle()
+    }
+
+    fn input(&mut self, worker: usize, input: Input<'_>) {
+        self.nodes[worker].handle_input(self.now, input, &mut self.out);
+    }
+
+    /// Delivers handovers, then takes what was sent.
+    fn settle(&mut self) -> Vec<Sent> {
+        while !self.out.handovers.is_empty() {
+            let handover = self.out.handovers.remove(0);
+            self.input(handover.worker, Input::Handover(handover));
+        }
+        let sent = self.out.transmits.iter().map(|transmit| {
+            let snapshot = self.shared.snapshot();
+            let from = snapshot.config().listeners[usize::from(transmit.listener)].address;
+            let text = String::from_utf8_lossy(self.out.payload(transmit));
+            Sent {
+                listener: transmit.listener,
+                to: transmit.to,
+                message: Msg::parse(from, &text),
+            }
+        });
+        let sent = sent.collect();
+        self.out.clear();
+        self.check();
+        sent
+    }
+
+    /// The ledger is the sum of what the workers have open, and nothing was closed twice.
+    pub(crate) fn check(&self) {
+        let mut open = BTreeMap::new();
+        for node in &self.nodes {
+            for (server, counted) in node.recount() {
+                let sum: &mut (u64, u64, f64) = open.entry(server).or_default();
+                *sum = (
+                    sum.0 + counted.calls,
+                    sum.1 + counted.transactions,
+                    sum.2 + counted.work,
+                );
+            }
+        }
+        for member in self.shared.snapshot().members().iter().flatten() {
+            let (calls, transactions, work) = open.remove(&member.server.id()).unwrap_or_default();
+            let server = &member.server;
+            assert_eq!(server.calls(), calls, "calls of {}", member.address);
+            assert_eq!(
+                server.transactions(),
+                transactions,
+                "transactions of {}",
+                member.address
+            );
+            assert!(
+                (server.work() - work).abs() < 1e-6,
+                "work of {}",
+                member.address
+            );
+            assert_eq!(server.underflows(), 0);
+        }
+        assert!(
+            open.is_empty(),
+            "counted on servers that are not there: {open:?}"
+        );
+    }
+
+    pub(crate) fn member(&self, address: &str) -> Arc<Member> {
+        let snapshot = self.shared.snapshot();
+        let mut members = snapshot.members().iter().flatten();
+        let member = members.find(|member| member.address == address.parse().unwrap());
+        Arc::clone(member.unwrap())
+    }
+
+    /// A server's open calls, open transactions and work.
+    pub(crate) fn ledger(&self, address: &str) -> (u64, u64, f64) {
+        let server = &self.member(address).server;
+        (server.calls(), server.transactions(), server.work())
+    }
+
+    /// The ledgers of all servers together.
+    pub(crate) fn total(&self) -> (u64, u64, f64) {
+        let snapshot = self.shared.snapshot();
+        let members = snapshot.members().iter().flatten();
+        members.fold((0, 0, 0.0), |sum, member| {
+            let server = &member.server;
+            (
+                sum.0 + server.calls(),
+                sum.1 + server.transactions(),
+                sum.2 + server.work(),
+            )
+        })
+    }
+
+    pub(crate) fn event(&self, event: Event) -> u64 {
+        let workers = self.shared.workers().iter();
+        workers.map(|worker| worker.event(event)).sum()
+    }
+
+    pub(crate) fn dropped(&self, reason: Dropped) -> u64 {
+        let workers = self.shared.workers().iter();
+        workers.map(|worker| worker.dropped(reason)).sum()
+    }
+
+    /// How often the node itself answered with a status.
+    pub(crate) fn replies(&self, status: u16) -> u64 {
+        let place = REPLIES.iter().position(|&known| known == status).unwrap();
+        let workers = self.shared.workers().iter();
+        workers.map(|worker| worker.replies(place)).sum()
+    }
+
+    /// Active sessions, expired sessions and open transactions.
+    pub(crate) fn sizes(&mut self) -> (u64, u64, u64) {
+        let sent = self.timeout();
+        assert!(sent.is_empty(), "{sent:#?}");
+        let sizes = self.shared.workers().iter().map(|worker| {
+            [
+                worker.sessions_active(),
+                worker.sessions_expired(),
+                worker.transactions(),
+            ]
+        });
+        let sum = sizes.fold([0; 3], |sum, sizes| {
+            std::array::from_fn(|i| sum[i] + sizes[i])
+        });
+        sum.into()
+    }
+
+    /// Places a call as Alice does, has it answered and acknowledged.
+    pub(crate) fn establish(&mut self, call: &str) -> Established {
+        self.establish_with(&request("INVITE", ALICE, call))
+    }
+
+    pub(crate) fn establish_with(&mut self, invite: &Msg) -> Established {
+        let received = self.pass(invite);
+        self.pass(&received.respond(180));
+        let answer = received.respond(200);
+        let answered = self.pass(&answer);
+        let caller = Dialog::of_caller(invite, &answered);
+        let ack = self.pass(&caller.ack());
+        assert_eq!(ack.to, received.to);
+        Established {
+            server: received.to,
+            callee: Dialog::of_callee(&received, &answer),
+            caller,
+            invite: received,
+            answer,
+        }
+    }
+
+    /// Sends a request and has it answered by whoever gets it; returns what came there.
+    pub(crate) fn exchange(&mut self, request: &Msg, status: u16) -> Sent {
+        let received = self.pass(request);
+        let back = self.pass(&received.respond(status));
+        assert_eq!((back.to, back.status()), (request.from, status));
+        received
+    }
+}
+
+/// A call that is up.
+pub(crate) struct Established {
+    pub(crate) caller: Dialog,
+    pub(crate) callee: Dialog,
+    pub(crate) server: SocketAddr,
+    /// The INVITE as the server got it.
+    pub(crate) invite: Sent,
+    /// The server's 2xx.
+    pub(crate) answer: Msg,
+}
