@@ -11,23 +11,28 @@ use crate::{
 pub(crate) struct Fields<'m, 'a> {
     message: &'m Message<'a>,
     name: HeaderName,
-    next: Option<Field>,
+    /// Where to look for the next one: none, at the header's first.
+    from: Option<usize>,
 }
 
 impl<'m, 'a> Fields<'m, 'a> {
-    pub(crate) fn new(message: &'m Message<'a>, name: HeaderName) -> Self {
+    pub(crate) const fn new(message: &'m Message<'a>, name: HeaderName) -> Self {
         Self {
             message,
             name,
-            next: message.field(name),
+            from: None,
         }
     }
 
-    fn after(&self, field: Field) -> Option<Field> {
+    /// Looks no further.
+    const fn stop(&mut self) {
+        self.from = Some(usize::MAX);
+    }
+
+    fn look_from(&self, mut at: usize) -> Option<Field> {
         if !self.message.is_repeated(self.name) {
             return None;
         }
-        let mut at = self.message.line_span(field).end;
         while at < self.message.headers_end() {
             let line = read_line(self.message.bytes(), at)?;
             if line.known == Some(self.name) {
@@ -43,9 +48,12 @@ impl Iterator for Fields<'_, '_> {
     type Item = Field;
 
     fn next(&mut self) -> Option<Field> {
-        let field = self.next?;
-        self.next = self.after(field);
-        Some(field)
+        let found = match self.from {
+            None => self.message.field(self.name),
+            Some(at) => self.look_from(at),
+        };
+        self.from = Some(found.map_or(usize::MAX, |field| self.message.line_span(field).end));
+        found
     }
 }
 
@@ -101,7 +109,7 @@ impl<'a, V: Value<'a>> Iterator for Values<'_, 'a, V> {
         loop {
             if let Some(result) = self.field.as_mut().and_then(Iterator::next) {
                 return Some(result.map_err(|BadParams| {
-                    self.fields.next = None;
+                    self.fields.stop();
                     self.fault
                 }));
             }
