@@ -4,6 +4,7 @@
 //! calls that began while it was in force.
 
 mod edge;
+mod frame;
 mod lines;
 mod running;
 mod scene;
@@ -33,7 +34,7 @@ use running::Running;
 use scene::{Act, Scene};
 use schedule::{POLICIES, Schedule};
 use screen::Screen;
-use user_agents::{BYE, CALLS_PER_S, INVITE, SAMPLE, STALL, UserAgents};
+use user_agents::{BYE, CALLS_PER_S, INVITE, SAMPLE, STALL, STALL_EVERY, UserAgents};
 
 /// How often the terminal is drawn, and all else looked after.
 const TICK: Duration = Duration::from_millis(100);
@@ -146,8 +147,8 @@ impl Show {
             io::stdout(),
             "An edge on udp {} places {CALLS_PER_S} calls a second on four emulated servers: 60 % \
              of what they can carry.\n\
-             A server works for {} ms on an INVITE and {} ms on a BYE, and stalls for {} s about \
-             every 950 calls.\n\
+             A server works for {} ms on an INVITE and {} ms on a BYE, and stalls for {} s every \
+             {STALL_EVERY} calls.\n\
              The policy changes by a live reload every {} s: {policies}.",
             self.edge.address(),
             ms(INVITE),
@@ -173,9 +174,6 @@ impl Show {
             self.follow_schedule(now)?;
             let scene = self.scene(now);
             self.display.show(&scene)?;
-            if self.display.asks_to_stop()? {
-                self.stop();
-            }
             if self.is_over(&scene, now) {
                 self.running.agents().sample();
                 return Ok(self.scene(now));
@@ -186,7 +184,7 @@ impl Show {
     /// The first time, lets the calls in progress end; the second time, cuts them off.
     fn stop(&mut self) {
         self.is_cut_off = self.ending.is_some();
-        self.ending.get_or_insert(self.clock.now());
+        self.ending.get_or_insert_with(|| self.clock.now());
     }
 
     fn follow_schedule(&mut self, now: Duration) -> io::Result<()> {
@@ -199,7 +197,9 @@ impl Show {
             match policy {
                 Some(place) => {
                     self.edge.set_policy(POLICIES[place]);
-                    self.running.agents().call(place, self.edge.address(), now)?;
+                    self.running
+                        .agents()
+                        .call(place, self.edge.address(), now)?;
                 }
                 None => {
                     self.ending.get_or_insert(now);
@@ -243,7 +243,7 @@ impl Display {
     /// The terminal, or lines where there is none to draw on.
     fn open() -> io::Result<Self> {
         let is_dumb = env::var_os("TERM").is_none_or(|term| term == "dumb");
-        if io::stdout().is_terminal() && io::stdin().is_terminal() && !is_dumb {
+        if io::stdout().is_terminal() && !is_dumb {
             return Ok(Self::Screen(Screen::open()?));
         }
         Ok(Self::Lines(Lines::default()))
@@ -253,13 +253,6 @@ impl Display {
         match self {
             Self::Screen(screen) => screen.show(scene),
             Self::Lines(lines) => lines.show(scene),
-        }
-    }
-
-    fn asks_to_stop(&mut self) -> io::Result<bool> {
-        match self {
-            Self::Screen(screen) => screen.asks_to_stop(),
-            Self::Lines(_) => Ok(false),
         }
     }
 }

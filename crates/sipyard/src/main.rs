@@ -8,6 +8,7 @@ mod admin;
 mod check;
 mod config;
 mod ctl;
+mod demo;
 mod explain;
 mod serve;
 mod view;
@@ -33,6 +34,7 @@ enum Command {
     Serve(serve::Serve),
     Check(check::Check),
     Ctl(ctl::Ctl),
+    Demo(demo::Demo),
 }
 
 fn main() -> ExitCode {
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         Command::Serve(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Ctl(command) => command.run(),
+        Command::Demo(command) => command.run(),
     }
 }
 

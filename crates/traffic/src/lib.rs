@@ -64,7 +64,13 @@ impl Calling {
     }
 
     /// The caller.
-    pub fn caller(&mut self) -> &mut Caller {
+    #[must_use]
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// The caller, to stop it or to take its counts.
+    pub fn caller_mut(&mut self) -> &mut Caller {
         &mut self.caller
     }
 

@@ -63,6 +63,10 @@ fn line(scene: &Scene) -> String {
         line += &format!(" {:>6.1}", server.work);
     }
     let stalled = scene.servers.iter().filter(|server| server.is_stalled);
-    let stalled: Vec<String> = stalled.map(|server| server.address.port().to_string()).collect();
-    format!("{line}  {}", stalled.join(" ")).trim_end().to_owned()
+    let stalled: Vec<String> = stalled
+        .map(|server| server.address.port().to_string())
+        .collect();
+    format!("{line}  {}", stalled.join(" "))
+        .trim_end()
+        .to_owned()
 }

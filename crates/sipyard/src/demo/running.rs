@@ -28,6 +28,10 @@ pub(super) struct Running {
 
 impl Running {
     /// Callers call and servers answer from here on.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the sleep paces the loop; nothing waits for its end"
+    )]
     pub(super) fn start(agents: UserAgents, clock: Clock) -> io::Result<Self> {
         let agents = Arc::new(Mutex::new(agents));
         let closing = Arc::new(AtomicBool::new(false));
@@ -40,7 +44,9 @@ impl Running {
                 }
             }
         };
-        let thread = thread::Builder::new().name("traffic".to_owned()).spawn(body)?;
+        let thread = thread::Builder::new()
+            .name("traffic".to_owned())
+            .spawn(body)?;
         Ok(Self {
             agents,
             closing,

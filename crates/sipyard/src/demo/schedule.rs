@@ -5,12 +5,8 @@ use std::time::Duration;
 use balance::Policy;
 
 /// What is shown, in this order: ours, then what operators use elsewhere.
-pub(super) const POLICIES: [Policy; 4] = [
-    Policy::Tlwl,
-    Policy::RoundRobin,
-    Policy::Hash,
-    Policy::Cjsq,
-];
+pub(super) const POLICIES: [Policy; 4] =
+    [Policy::Tlwl, Policy::RoundRobin, Policy::Hash, Policy::Cjsq];
 
 /// How long each policy stays when there is no end.
 const PHASE: Duration = Duration::from_secs(10);
@@ -44,11 +40,6 @@ impl Schedule {
         let passed = (elapsed.as_nanos() % self.phase.as_nanos()) as u64;
         let left = self.phase - Duration::from_nanos(passed);
         (self.policy(elapsed + left), left)
-    }
-
-    /// When calls cease to begin.
-    pub(super) fn end(&self) -> Option<Duration> {
-        self.end
     }
 }
 

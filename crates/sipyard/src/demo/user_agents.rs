@@ -17,9 +17,10 @@ pub(super) const INVITE: Duration = Duration::from_micros(1_450);
 pub(super) const BYE: Duration = Duration::from_micros(830);
 /// A stall, such as a garbage collector's.
 pub(super) const STALL: Duration = Duration::from_secs(1);
-/// Calls from one stall of a server to its next: 950 on average, and not in step, since servers
-/// that take equal shares would otherwise all stall at once.
-const STALL_EVERY: [u64; 4] = [850, 920, 980, 1_050];
+/// Calls from one stall of a server to its next.
+pub(super) const STALL_EVERY: u64 = 950;
+/// So many servers, which stall in turn.
+const SERVERS: u64 = 4;
 /// From the answer to the BYE. Short, so that a short demo completes its calls.
 const HOLDING: Law = Law::Normal {
     mean: Duration::from_millis(2_500),
@@ -47,7 +48,6 @@ pub(super) struct UserAgents {
 #[derive(Debug)]
 pub(super) struct Uas {
     answering: Answering,
-    stall_every: u64,
     stalls: u64,
     stalled_until: Duration,
 }
@@ -75,9 +75,8 @@ impl UserAgents {
     /// Four servers and nobody who calls.
     pub(super) fn new(seed: u64) -> io::Result<Self> {
         let mut rng = Rng::with_seed(seed);
-        let servers = STALL_EVERY
-            .iter()
-            .map(|&every| Uas::new(every, rng.fork()))
+        let servers = (1..=SERVERS)
+            .map(|place| Uas::new(STALL_EVERY * place / SERVERS, rng.fork()))
             .collect::<io::Result<_>>()?;
         Ok(Self {
             rng,
@@ -92,7 +91,12 @@ impl UserAgents {
 
     /// New calls begin under another policy. Those in progress stay with their own callers, so
     /// that each counts for the policy that placed it.
-    pub(super) fn call(&mut self, policy: usize, proxy: SocketAddr, now: Duration) -> io::Result<()> {
+    pub(super) fn call(
+        &mut self,
+        policy: usize,
+        proxy: SocketAddr,
+        now: Duration,
+    ) -> io::Result<()> {
         self.hush();
         let socket = traffic::bind()?;
         let config = CallerConfig {
@@ -175,7 +179,7 @@ impl UserAgents {
 }
 
 impl Uas {
-    fn new(stall_every: u64, rng: Rng) -> io::Result<Self> {
+    fn new(first_stall: u64, rng: Rng) -> io::Result<Self> {
         let socket = traffic::bind()?;
         let config = ServerConfig {
             address: socket.local_addr(),
@@ -186,13 +190,13 @@ impl Uas {
             },
             ringing: Law::ZERO,
             stall: Some(Stall {
-                every: stall_every,
+                first: first_stall,
+                every: STALL_EVERY,
                 lasting: STALL,
             }),
         };
         Ok(Self {
             answering: Answering::new(Server::new(config, rng), socket),
-            stall_every,
             stalls: 0,
             stalled_until: Duration::ZERO,
         })
@@ -219,7 +223,7 @@ impl Uas {
     }
 
     fn notice_stall(&mut self, now: Duration) -> bool {
-        let stalls = self.taken() / self.stall_every;
+        let stalls = self.answering.server().stats().stalls;
         let begins = stalls > self.stalls;
         if begins {
             self.stalls = stalls;
