@@ -2,7 +2,7 @@
 
 use memchr::memchr2;
 
-use crate::text::{is_token_text, line_feed, skip_lws, trimmed_end};
+use crate::text::{find, is_token_text, skip_lws, trimmed_end};
 
 macro_rules! header_names {
     ($($variant:ident $text:literal $($compact:literal)?,)*) => {
@@ -176,9 +176,9 @@ pub(crate) struct Line {
 #[inline(always)]
 pub(crate) fn read_line(bytes: &[u8], at: usize) -> Option<Line> {
     // The line's end is found before its name is looked at, so that one doesn't wait for the other.
-    let mut next = at + line_feed(&bytes[at..])? + 1;
+    let mut next = at + find(&bytes[at..], b'\n')? + 1;
     while let Some(b' ' | b'\t') = bytes.get(next) {
-        next += line_feed(&bytes[next..])? + 1;
+        next += find(&bytes[next..], b'\n')? + 1;
     }
     let (known, colon) = match short_name(bytes, at) {
         Some((known, colon)) => (known, Some(colon)),
@@ -201,12 +201,13 @@ pub(crate) fn read_line(bytes: &[u8], at: usize) -> Option<Line> {
 /// The text in `start..next` without white space around it, which is mostly one space and one line end.
 #[inline(always)]
 fn trimmed(bytes: &[u8], start: usize, next: usize) -> (usize, usize) {
-    let value = start + usize::from(bytes[start] == b' ');
-    let end = next - 1 - usize::from(next - start > 1 && bytes[next - 2] == b'\r');
-    if value < end && bytes[value] > b' ' && bytes[end - 1] > b' ' {
-        return (value, end);
+    if let [b' ', first, .., last, b'\r', b'\n'] = bytes[start..next]
+        && first > b' '
+        && last > b' '
+    {
+        return (start + 1, next - 2);
     }
-    let value = skip_lws(&bytes[..next], value);
+    let value = skip_lws(&bytes[..next], start);
     (value, trimmed_end(bytes, value, next))
 }
 
@@ -216,12 +217,17 @@ fn short_name(bytes: &[u8], at: usize) -> Option<(Option<HeaderName>, usize)> {
     let [low, high] = words(bytes[at..].first_chunk()?);
     let (low, high, colon) = match (first_colon(low), first_colon(high)) {
         (0, _) | (8, 8) => return None,
-        (8, colon) => (low, high & ((1 << (8 * colon)) - 1), 8 + colon),
-        (colon, _) => (low & ((1 << (8 * colon)) - 1), 0, colon),
+        (8, colon) => (low, first_bytes(high, colon), 8 + colon),
+        (colon, _) => (first_bytes(low, colon), 0, colon),
     };
     let known = HeaderName::from_key(lower_case([low, high]));
     let colon = at + colon;
     (known.is_some() || is_token_text(&bytes[at..colon])).then_some((known, colon))
+}
+
+/// The first `count` of eight bytes, less than eight, and zeros behind them.
+const fn first_bytes(word: u64, count: usize) -> u64 {
+    word & ((1 << (8 * count)) - 1)
 }
 
 /// The index of the first colon among eight bytes, 8 if there is none.

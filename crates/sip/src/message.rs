@@ -1,11 +1,9 @@
 //! A message as a borrowed view.
 
-use memchr::memchr;
-
 use crate::{
     Fault, HeaderName, Method, NameAddr, ParseError, StartLine, Via,
     header::{Field, read_line},
-    text::{Span, digits, is_lws, number, offset, skip_lws, trim},
+    text::{Span, digits, find, is_lws, number, offset, skip_lws, trim},
     values::{Fields, Values},
 };
 
@@ -59,7 +57,7 @@ impl<'a> Message<'a> {
         if bytes.len() > MESSAGE_BYTES_MAX {
             return Err(ParseError::TooLong);
         }
-        let line_feed = memchr(b'\n', bytes).ok_or(ParseError::NotSip)?;
+        let line_feed = find(bytes, b'\n').ok_or(ParseError::NotSip)?;
         let line = &bytes[..line_feed];
         let (start_line, fault) = StartLine::parse(line.strip_suffix(b"\r").unwrap_or(line))?;
         let mut message = Self {
@@ -174,7 +172,7 @@ impl<'a> Message<'a> {
             }
             let line = read_line(self.bytes, at)?;
             let name = &self.bytes[at..usize::from(line.field.value)];
-            let name = &name[..memchr(b':', name).filter(|_| line.named).unwrap_or(0)];
+            let name = &name[..find(name, b':').filter(|_| line.named).unwrap_or(0)];
             at = line.next;
             Some((trim(name), self.value(line.field)))
         })
@@ -324,7 +322,7 @@ impl<'a> Message<'a> {
             HeaderName::TargetDialog,
         ];
         let value = names.into_iter().find_map(|name| self.header(name))?;
-        let call_id = &value[..memchr(b';', value).unwrap_or(value.len())];
+        let call_id = &value[..find(value, b';').unwrap_or(value.len())];
         Some(trim(call_id)).filter(|call_id| !call_id.is_empty())
     }
 
@@ -353,7 +351,7 @@ impl<'a> Message<'a> {
     pub(crate) fn line_span(&self, field: Field) -> Span {
         let mut end = usize::from(field.end);
         loop {
-            end += memchr(b'\n', &self.bytes[end..]).map_or(self.bytes.len() - end, |at| at + 1);
+            end += find(&self.bytes[end..], b'\n').map_or(self.bytes.len() - end, |at| at + 1);
             if !matches!(self.bytes.get(end), Some(b' ' | b'\t')) {
                 return Span {
                     start: usize::from(field.line),

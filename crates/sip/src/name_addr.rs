@@ -1,10 +1,8 @@
 //! Addresses with parameters, as in From, To, Contact, Route and Record-Route.
 
-use memchr::memchr;
-
 use crate::{
     params::{self, BadParams, Params},
-    text::{Span, is_lws, quoted_end, skip_lws, trimmed_end},
+    text::{Span, count_until, find, is_lws, quoted_end, set, skip_lws, trimmed_end},
 };
 
 /// One value of a header whose values are `name-addr` or `addr-spec` with parameters (RFC 3261 §20.10).
@@ -28,6 +26,7 @@ impl<'a> NameAddr<'a> {
     }
 
     /// Reads the value that begins at `at`, and the position of the comma or the end behind it.
+    #[inline]
     pub(crate) fn read(bytes: &'a [u8], at: usize) -> Result<(Self, usize), BadParams> {
         let start = skip_lws(bytes, at);
         let (uri, params_start) = read_uri(bytes, start)?;
@@ -59,7 +58,7 @@ fn read_uri(bytes: &[u8], start: usize) -> Result<(&[u8], usize), BadParams> {
         match bytes.get(at) {
             Some(b'<') => {
                 let open = skip_lws(bytes, at + 1);
-                let close = open + memchr(b'>', &bytes[open..]).ok_or(BadParams)?;
+                let close = open + find(&bytes[open..], b'>').ok_or(BadParams)?;
                 let uri = &bytes[open..trimmed_end(bytes, open, close)];
                 return if uri.is_empty() {
                     Err(BadParams)
@@ -69,7 +68,7 @@ fn read_uri(bytes: &[u8], start: usize) -> Result<(&[u8], usize), BadParams> {
             }
             Some(b'"') => at = quoted_end(bytes, at).ok_or(BadParams)?,
             None | Some(b';' | b',') => break,
-            Some(_) => at += 1,
+            Some(_) => at += 1 + count_until(&bytes[at + 1..], set::ADDR_END),
         }
     }
     // Without brackets, parameters belong to the header (RFC 3261 §20.10).

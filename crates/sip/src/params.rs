@@ -77,6 +77,7 @@ impl<'a> Params<'a> {
         Ok(&self.bytes[start..self.at])
     }
 
+    #[inline]
     fn word(&mut self, ends: u8) -> &'a [u8] {
         let rest = &self.bytes[self.at..];
         let word = &rest[..count_until(rest, ends)];

@@ -1,7 +1,5 @@
 //! The first line of a message.
 
-use memchr::{memchr, memrchr};
-
 use crate::{Fault, Method, ParseError, text::number};
 
 /// A request line or a status line (RFC 3261 §7.1, §7.2).
@@ -35,8 +33,15 @@ impl<'a> StartLine<'a> {
 
     fn parse_request_line(line: &'a [u8]) -> Result<(Self, Option<Fault>), ParseError> {
         let trimmed = line.trim_ascii_end();
-        let first = memchr(b' ', trimmed).ok_or(ParseError::NotSip)?;
-        let last = memrchr(b' ', trimmed).ok_or(ParseError::NotSip)?;
+        let is_space = |&byte: &u8| byte == b' ';
+        let first = trimmed
+            .iter()
+            .position(is_space)
+            .ok_or(ParseError::NotSip)?;
+        let last = trimmed
+            .iter()
+            .rposition(is_space)
+            .ok_or(ParseError::NotSip)?;
         let version = &trimmed[last + 1..];
         if first == 0 || !is_version(version) {
             return Err(ParseError::NotSip);

