@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# The one gate, here and in CI: whatever it lets through may be merged.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# In CI what was tested is what is locked.
+locked=()
+[ -z "${CI:-}" ] || locked=(--locked)
+
+step() {
+    local name=$1 began=$SECONDS
+    shift
+    printf '== %s: %s\n' "$name" "$*"
+    if ! "$@"; then
+        printf '== %s: failed after %s s\n' "$name" $((SECONDS - began))
+        exit 1
+    fi
+    printf '== %s: good after %s s\n' "$name" $((SECONDS - began))
+}
+
+step tidy scripts/tidy.sh
+step format cargo fmt --all --check
+step lints cargo clippy "${locked[@]}" --workspace --all-targets -- -D warnings
+step boundary scripts/boundary.sh
+step docs env RUSTDOCFLAGS='-D warnings' cargo doc "${locked[@]}" --workspace --no-deps
+step tests cargo test "${locked[@]}" --workspace
+printf '== all good after %s s\n' $SECONDS
