@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, io, time::Duration};
 
-use load::{Arrivals, Caller, Law, Stats};
+use load::{Arrivals, Caller, Law, Service, Stats};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -115,7 +115,7 @@ fn measure_subject(
     subject: Subject,
     runs: &mut Vec<Run>,
 ) -> io::Result<()> {
-    let mut generator = Generator::new(u64::from(round))?;
+    let mut generator = Generator::new(u64::from(round), Service::NONE)?;
     let running = start(subject, &mut generator)?;
     for load in Load::ALL {
         let run = measure_load(effort, round, subject, load, &running, &mut generator);
@@ -140,8 +140,8 @@ fn measure_subject(
 /// Starts a subject and waits until it carries calls from each of the generator's sockets.
 pub(crate) fn start(subject: Subject, generator: &mut Generator) -> io::Result<Running> {
     const CALLS: u64 = crate::generator::SERVERS as u64;
-    let mut running = subject.start(&generator.server_addresses())?;
-    generator.call(running.address, Arrivals::Window(1), Law::ZERO, CALLS);
+    let mut running = subject.start(&generator.callee_addresses())?;
+    generator.call(running.address, Arrivals::Window(1), CALLS);
     let mut waited = Duration::ZERO;
     while generator.caller().stats().carried < CALLS {
         const STEP: Duration = Duration::from_millis(50);
@@ -166,7 +166,7 @@ fn measure_load(
     running: &Running,
     generator: &mut Generator,
 ) -> Run {
-    generator.call(running.address, load.arrivals(), Law::ZERO, u64::MAX);
+    generator.call(running.address, load.arrivals(), u64::MAX);
     generator.run(effort.warm_up);
     let _warm_up = generator.caller().stats_mut().take();
     let cpu_before = running.process.cpu();

@@ -3,162 +3,109 @@
 use std::{
     io,
     net::{Ipv4Addr, SocketAddr},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use fastrand::Rng;
-use load::{Arrivals, Caller, CallerConfig, Law, Outbox, Server, ServerConfig};
-use net::udp::{BATCH, Options, RecvBatch, SendBatch, Socket, Wait};
+use load::{Arrivals, Caller, CallerConfig, Law, Server, ServerConfig, Service};
+use net::Clock;
+use traffic::{Answering, Buffers, Calling};
 
 /// Callees, and as many sockets to call from: the floor relays between pairs of them.
 pub(crate) const SERVERS: usize = 4;
 
-const BUFFER_BYTES: usize = 4 << 20;
-pub(crate) const DATAGRAM_BYTES_MAX: usize = 4096;
-
 /// Callers and callees. It never sleeps, so that it measures the others' latency and not its own.
 pub(crate) struct Generator {
-    zero: Instant,
+    clock: Clock,
     rng: Rng,
-    caller: Caller,
-    callers: Vec<Socket>,
-    servers: Vec<(Server, Socket)>,
-    recv: RecvBatch,
-    send: SendBatch,
-    out: Outbox,
+    buffers: Buffers,
+    calling: Calling,
+    callees: Vec<Answering>,
+    /// The callee whose turn comes first. They take turns in that, as the last to look finds more.
+    first: usize,
 }
 
 impl Generator {
-    pub(crate) fn new(seed: u64) -> io::Result<Self> {
+    /// A generator whose callees work on their requests as `service` says.
+    pub(crate) fn new(seed: u64, service: Service) -> io::Result<Self> {
         let mut rng = Rng::with_seed(seed);
-        let callers: Vec<_> = (0..SERVERS).map(|_| bind()).collect::<io::Result<_>>()?;
-        let servers = (0..SERVERS).map(|_| {
-            let socket = bind()?;
-            Ok((
-                Server::new(ServerConfig::prompt(socket.local_addr()), rng.fork()),
-                socket,
-            ))
-        });
-        let servers = servers.collect::<io::Result<_>>()?;
-        let nobody = SocketAddr::from((Ipv4Addr::LOCALHOST, 9));
-        let nothing = calls(&callers, nobody, Arrivals::Window(0), Law::ZERO, 0);
+        let callee = |_| {
+            let socket = traffic::bind()?;
+            let config = ServerConfig {
+                service,
+                ..ServerConfig::prompt(socket.local_addr())
+            };
+            Ok(Answering::new(Server::new(config, rng.fork()), socket))
+        };
+        let callees = (0..SERVERS).map(callee).collect::<io::Result<_>>()?;
+        let sockets: Vec<_> = (0..SERVERS)
+            .map(|_| traffic::bind())
+            .collect::<io::Result<_>>()?;
+        let config = CallerConfig {
+            sockets: sockets.iter().map(|socket| socket.local_addr()).collect(),
+            proxy: SocketAddr::from((Ipv4Addr::LOCALHOST, 9)),
+            arrivals: Arrivals::Window(0),
+            holding: Law::ZERO,
+            calls_max: 0,
+        };
+        let clock = Clock::start();
+        let nobody = Caller::new(config, rng.fork(), clock.now());
         Ok(Self {
-            zero: Instant::now(),
-            caller: Caller::new(nothing, rng.fork(), Duration::ZERO),
+            clock,
             rng,
-            callers,
-            servers,
-            recv: RecvBatch::new(BATCH, DATAGRAM_BYTES_MAX),
-            send: SendBatch::new(),
-            out: Outbox::default(),
+            buffers: Buffers::new(),
+            calling: Calling::new(nobody, sockets),
+            callees,
+            first: 0,
         })
     }
 
-    pub(crate) fn server_addresses(&self) -> Vec<SocketAddr> {
-        self.servers
-            .iter()
-            .map(|(_, socket)| socket.local_addr())
-            .collect()
+    pub(crate) fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    pub(crate) fn callee_addresses(&self) -> Vec<SocketAddr> {
+        self.callees.iter().map(Answering::address).collect()
     }
 
     /// INVITEs that each callee has taken so far.
     pub(crate) fn placed(&self) -> Vec<u64> {
-        self.servers
-            .iter()
-            .map(|(server, _)| server.stats().invites)
-            .collect()
+        let placed = |callee: &Answering| callee.server().stats().invites;
+        self.callees.iter().map(placed).collect()
     }
 
-    /// Begins to call through `proxy`.
-    pub(crate) fn call(
-        &mut self,
-        proxy: SocketAddr,
-        arrivals: Arrivals,
-        holding: Law,
-        calls_max: u64,
-    ) {
-        let config = calls(&self.callers, proxy, arrivals, holding, calls_max);
-        self.caller = Caller::new(config, self.rng.fork(), self.zero.elapsed());
+    /// Begins to make calls without a holding time through `proxy`.
+    pub(crate) fn call(&mut self, proxy: SocketAddr, arrivals: Arrivals, calls_max: u64) {
+        let config = CallerConfig {
+            sockets: self.calling.addresses(),
+            proxy,
+            arrivals,
+            holding: Law::ZERO,
+            calls_max,
+        };
+        let caller = Caller::new(config, self.rng.fork(), self.clock.now());
+        self.calling.replace(caller);
     }
 
     pub(crate) fn caller(&mut self) -> &mut Caller {
-        &mut self.caller
+        self.calling.caller_mut()
     }
 
     /// Carries calls until the time is over or all calls are done.
     pub(crate) fn run(&mut self, time: Duration) {
-        let end = self.zero.elapsed() + time;
-        while !self.caller.is_done() && self.zero.elapsed() < end {
-            self.turn(|_| ());
+        let end = self.clock.now() + time;
+        while !self.caller().is_done() && self.clock.now() < end {
+            self.turn();
         }
     }
 
-    /// Takes and sends what there is. `sent` sees what callers send.
-    pub(crate) fn turn(&mut self, mut sent: impl FnMut(&[u8])) {
-        let now = self.zero.elapsed();
-        self.caller.handle_timeout(now, &mut self.out);
-        self.flush_callers(&mut sent);
-        for (socket, index) in self.callers.iter().zip(0..) {
-            // An error is the echo of a datagram that was refused; its call will tell.
-            if socket.recv(&mut self.recv, Wait::Poll).unwrap_or(0) == 0 {
-                continue;
-            }
-            let now = self.zero.elapsed();
-            for datagram in self.recv.datagrams() {
-                self.caller
-                    .handle_input(now, index, datagram.from, datagram.bytes, &mut self.out);
-            }
+    /// Takes what has come in, does what is due.
+    pub(crate) fn turn(&mut self) {
+        self.calling.turn(self.clock, &mut self.buffers);
+        self.first = (self.first + 1) % SERVERS;
+        let (before, from) = self.callees.split_at_mut(self.first);
+        for callee in from.iter_mut().chain(before) {
+            callee.turn(self.clock, &mut self.buffers);
         }
-        self.flush_callers(&mut sent);
-        for (server, socket) in &mut self.servers {
-            let now = self.zero.elapsed();
-            server.handle_timeout(now, &mut self.out);
-            if socket.recv(&mut self.recv, Wait::Poll).unwrap_or(0) > 0 {
-                for datagram in self.recv.datagrams() {
-                    server.handle_input(now, datagram.from, datagram.bytes, &mut self.out);
-                }
-            }
-            let datagrams = self.out.datagrams().map(|(_, to, bytes)| (to, bytes));
-            socket.send(&mut self.send, datagrams);
-            self.out.clear();
-        }
-    }
-
-    fn flush_callers(&mut self, sent: &mut impl FnMut(&[u8])) {
-        if self.out.is_empty() {
-            return;
-        }
-        self.out.datagrams().for_each(|(.., bytes)| sent(bytes));
-        for (index, socket) in self.callers.iter().enumerate() {
-            let datagrams = self.out.datagrams().filter(|(from, ..)| *from == index);
-            socket.send(&mut self.send, datagrams.map(|(_, to, bytes)| (to, bytes)));
-        }
-        self.out.clear();
-    }
-}
-
-pub(crate) fn bind() -> io::Result<Socket> {
-    let options = Options {
-        reuse_port: false,
-        recv_buffer: Some(BUFFER_BYTES),
-        send_buffer: Some(BUFFER_BYTES),
-    };
-    Socket::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), options)
-}
-
-fn calls(
-    sockets: &[Socket],
-    proxy: SocketAddr,
-    arrivals: Arrivals,
-    holding: Law,
-    calls_max: u64,
-) -> CallerConfig {
-    let sockets = sockets.iter().map(Socket::local_addr).collect();
-    CallerConfig {
-        sockets,
-        proxy,
-        arrivals,
-        holding,
-        calls_max,
     }
 }

@@ -11,7 +11,12 @@ mod report;
 mod spread;
 mod subject;
 
-use std::{io, path::PathBuf, process::ExitCode, time::Duration};
+use std::{
+    env, io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
 
 use clap::{Parser, Subcommand};
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -56,6 +61,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> io::Result<()> {
+    env::set_current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))?;
     subject::build()?;
     let mut core = CpuSet::new();
     core.set(CORE);

@@ -7,23 +7,24 @@ use std::{
 };
 
 use fastrand::Rng;
-use load::{Arrivals, Law};
+use load::{Arrivals, Caller, CallerConfig, Law, Outbox, Service};
 use net::udp::{BATCH, RecvBatch, SendBatch, Socket, Wait};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     balance::start,
-    generator::{DATAGRAM_BYTES_MAX, Generator, bind},
+    generator::Generator,
     micros,
     subject::{Running, Subject},
 };
 
+const DATAGRAM_BYTES_MAX: usize = 4096;
 const FEW: u64 = 1_000;
 const MANY: u64 = 1_000_000;
-/// Calls per second while they are opened.
-const PACE: f64 = 10_000.0;
-/// How long the last calls may take to be answered.
-const ANSWERS_MAX: Duration = Duration::from_secs(10);
+/// Calls that wait for their answer while others are open already.
+const BEGINNING: u64 = 64;
+/// How long a thousand calls may take to be opened.
+const THOUSAND_MAX: Duration = Duration::from_secs(1);
 const ROUNDS: usize = 5;
 const ROUND: Duration = Duration::from_secs(2);
 /// INFO requests in progress.
@@ -86,54 +87,77 @@ pub(crate) fn measure() -> io::Result<Option<Memory>> {
     Ok(Some(memory))
 }
 
-/// A program that holds calls, and requests to send within them.
+/// A program that holds calls, who made them, and requests to send within them.
 struct Holding {
     generator: Generator,
     running: Running,
     idle_bytes: u64,
-    infos: Infos,
+    caller: Caller,
     socket: Socket,
     recv: RecvBatch,
     send: SendBatch,
+    infos: Infos,
     rng: Rng,
 }
 
 impl Holding {
     fn open(seed: u64, calls: u64) -> io::Result<Self> {
-        let mut generator = Generator::new(seed)?;
+        let mut rng = Rng::with_seed(seed);
+        let mut generator = Generator::new(seed, Service::NONE)?;
         let running = start(Subject::Sipyard, &mut generator)?;
-        let idle_bytes = running.process.resident_bytes();
-        generator.call(
-            running.address,
-            Arrivals::Every(Law::paced(PACE)),
-            Law::NEVER,
-            calls,
-        );
-        let time_max = Duration::from_secs_f64(calls as f64 / PACE) + ANSWERS_MAX;
-        let began = Instant::now();
-        let mut infos = Infos::default();
-        while infos.count() < calls && began.elapsed() < time_max {
-            generator.turn(|sent| infos.take(sent));
-        }
-        let stats = generator.caller().stats();
-        if infos.count() < calls || stats.failures() > 0 {
-            let message = format!(
-                "{} of {calls} calls are open: {:?}",
-                infos.count(),
-                stats.failed
-            );
-            return Err(io::Error::other(message));
-        }
-        Ok(Self {
+        let socket = traffic::bind()?;
+        let config = CallerConfig {
+            sockets: vec![socket.local_addr()],
+            proxy: running.address,
+            arrivals: Arrivals::Window(0),
+            holding: Law::NEVER,
+            calls_max: calls,
+        };
+        let mut holding = Self {
+            idle_bytes: running.process.resident_bytes(),
+            caller: Caller::new(config, rng.fork(), generator.clock().now()),
             generator,
             running,
-            idle_bytes,
-            infos,
-            socket: bind()?,
+            socket,
             recv: RecvBatch::new(BATCH, DATAGRAM_BYTES_MAX),
             send: SendBatch::new(),
-            rng: Rng::with_seed(seed),
-        })
+            infos: Infos::default(),
+            rng,
+        };
+        holding.fill(calls)?;
+        Ok(holding)
+    }
+
+    /// Opens that many calls, as fast as they are answered.
+    fn fill(&mut self, calls: u64) -> io::Result<()> {
+        let mut out = Outbox::default();
+        let clock = self.generator.clock();
+        let end = clock.now() + THOUSAND_MAX.mul_f64((calls as f64 / 1000.0).max(1.0));
+        while self.infos.count() < calls && clock.now() < end {
+            let window = Arrivals::Window((self.infos.count() + BEGINNING) as usize);
+            self.caller.set_arrivals(clock.now(), window);
+            self.caller.handle_timeout(clock.now(), &mut out);
+            let received = self.socket.recv(&mut self.recv, Wait::Poll)?;
+            for datagram in self.recv.datagrams().take(received) {
+                self.caller
+                    .handle_input(clock.now(), 0, datagram.from, datagram.bytes, &mut out);
+            }
+            out.datagrams()
+                .for_each(|(.., bytes)| self.infos.take(bytes));
+            let datagrams = out.datagrams().map(|(_, to, bytes)| (to, bytes));
+            self.socket.send(&mut self.send, datagrams);
+            out.clear();
+            self.generator.turn();
+        }
+        let stats = self.caller.stats();
+        if self.infos.count() == calls && stats.failures() == 0 {
+            return Ok(());
+        }
+        let open = self.infos.count();
+        Err(io::Error::other(format!(
+            "{open} of {calls} calls are open: {:?}",
+            stats.failed
+        )))
     }
 
     /// Sends INFO in calls drawn at random, so many at a time; returns the CPU time of each and how
@@ -152,8 +176,8 @@ impl Holding {
                     .send(&mut self.send, [(self.running.address, info)]);
                 sent += 1;
             }
-            self.generator.turn(|_| ());
-            other.generator.turn(|_| ());
+            self.generator.turn();
+            other.generator.turn();
             let received = self.socket.recv(&mut self.recv, Wait::Poll)?;
             if received > 0 {
                 heard = Instant::now();

@@ -22,7 +22,7 @@ impl Range {
         values.sort_by(f64::total_cmp);
         let (&min, &max) = (values.first()?, values.last()?);
         let middle = values.len() / 2;
-        let lower = if values.len() % 2 == 0 {
+        let lower = if values.len().is_multiple_of(2) {
             values[middle - 1]
         } else {
             values[middle]

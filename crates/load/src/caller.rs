@@ -91,8 +91,8 @@ impl Caller {
             .iter()
             .map(|&socket| Requests::new(socket))
             .collect();
+        let (arrivals, calls_left) = (config.arrivals, config.calls_max);
         let mut caller = Self {
-            calls_left: config.calls_max,
             config,
             rng,
             requests,
@@ -100,12 +100,20 @@ impl Caller {
             free: Vec::new(),
             timers: Timers::default(),
             next_arrival: now,
+            calls_left,
             stats: Stats::default(),
         };
-        if let Arrivals::Every(_) = caller.config.arrivals {
-            caller.schedule_arrival();
-        }
+        caller.set_arrivals(now, arrivals);
         caller
+    }
+
+    /// Lets calls begin in another way from `now` on.
+    pub fn set_arrivals(&mut self, now: Duration, arrivals: Arrivals) {
+        self.config.arrivals = arrivals;
+        self.next_arrival = match arrivals {
+            Arrivals::Every(law) => now.saturating_add(law.sample(&mut self.rng)),
+            Arrivals::Window(_) => now,
+        };
     }
 
     /// Takes a datagram that came to a socket.
@@ -140,12 +148,10 @@ impl Caller {
         {
             self.on_alarm(now, slot, out);
         }
-        while self.calls_left > 0 && self.next_arrival <= now {
-            let scheduled = self.next_arrival;
-            self.begin(scheduled, now, out);
-            self.schedule_arrival();
+        match self.config.arrivals {
+            Arrivals::Every(law) => self.begin_scheduled(law, now, out),
+            Arrivals::Window(_) => self.fill_window(now, out),
         }
-        self.fill_window(now, out);
     }
 
     /// When [`Self::handle_timeout`] wants to be called next.
@@ -187,11 +193,12 @@ impl Caller {
         &mut self.stats
     }
 
-    fn schedule_arrival(&mut self) {
-        self.next_arrival = match &self.config.arrivals {
-            Arrivals::Every(law) => self.next_arrival.saturating_add(law.sample(&mut self.rng)),
-            Arrivals::Window(_) => Duration::MAX,
-        };
+    fn begin_scheduled(&mut self, law: Law, now: Duration, out: &mut Outbox) {
+        while self.calls_left > 0 && self.next_arrival <= now {
+            let scheduled = self.next_arrival;
+            self.begin(scheduled, now, out);
+            self.next_arrival = scheduled.saturating_add(law.sample(&mut self.rng));
+        }
     }
 
     fn fill_window(&mut self, now: Duration, out: &mut Outbox) {
@@ -201,6 +208,8 @@ impl Caller {
         while self.calls_left > 0 && self.open_calls() < window {
             self.begin(now, now, out);
         }
+        // From here on calls begin when others end.
+        self.next_arrival = Duration::MAX;
     }
 
     fn begin(&mut self, scheduled: Duration, now: Duration, out: &mut Outbox) {

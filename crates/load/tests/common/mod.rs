@@ -23,13 +23,16 @@ pub(crate) struct World {
     out: Outbox,
 }
 
+/// A datagram: when it arrives, which was sent first, from, to, bytes.
+type Flying = (Duration, u64, SocketAddr, SocketAddr, Vec<u8>);
+
 struct Network {
     rng: Rng,
     loss: f64,
     latency: Duration,
     jitter: Duration,
     sequence: u64,
-    flying: BinaryHeap<Reverse<(Duration, u64, SocketAddr, SocketAddr, Vec<u8>)>>,
+    flying: BinaryHeap<Reverse<Flying>>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -194,7 +197,7 @@ fn forward(bytes: &[u8], servers: &[SocketAddr]) -> (SocketAddr, Vec<u8>) {
                 .unwrap()
         }
     } else {
-        edits.pop_via(&message);
+        edits.pop_via(&message, &message.top_via().unwrap());
         message
             .vias()
             .nth(1)
