@@ -1,0 +1,22 @@
+//! The node among programs that others wrote: SIPp, sipsak, baresip and Kamailio.
+//!
+//! Each test has its own processes on free ports of the loopback interface, and prints what they
+//! wrote if it fails. Tests with much load take turns, so that none takes the other's time.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests of processes wait for them on the real clock"
+)]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod calls;
+mod edge;
+mod kamailio;
+mod loss;
+mod phones;
+mod process;
+mod restart;
+mod servers;
+mod sipp;

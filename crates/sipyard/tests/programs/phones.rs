@@ -1,0 +1,153 @@
+//! What people have on their desks: sipsak and baresip.
+
+use std::{
+    fs,
+    io::Write,
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    time::Duration,
+};
+
+use tempfile::tempdir;
+
+use crate::{
+    common::{PATIENCE, Settings, free_tcp},
+    edge::{self, Counts, wait_until_idle, within_counts},
+    process::{Process, command, within},
+    sipp::{Server, scenario},
+};
+
+/// sipsak 0.9.8 cuts the last of five digits off a port.
+fn free_udp_of_four_digits() -> SocketAddr {
+    let mut ports = (5_100..10_000).map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    ports
+        .find(|&address| UdpSocket::bind(address).is_ok())
+        .unwrap()
+}
+
+fn sipsak(uri: &str) {
+    let output = command("sipsak", "sipsak")
+        .args(["-v", "-s", uri])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}: {said}", output.status);
+}
+
+#[test]
+fn sipsak_asks_a_server_and_the_edge() {
+    let server = Server::start(&scenario("server"));
+    let mut settings = Settings::new();
+    settings.sip = free_udp_of_four_digits();
+    edge::configure(&settings, "probe = false", &[server.address]);
+    let edge = settings.start();
+
+    sipsak(&format!("sip:bob@{}", edge.sip()));
+    within(PATIENCE, "OPTIONS at the server", || server.options() == 1);
+    let counts = Counts::of(&edge);
+    assert_eq!(counts.of_server(server.address, "placed"), 1);
+    assert_eq!(counts.replies("200"), 0);
+
+    sipsak(&format!("sip:{}", edge.sip()));
+    let counts = Counts::of(&edge);
+    assert_eq!(counts.of_server(server.address, "placed"), 1);
+    assert_eq!(counts.replies("200"), 1);
+    wait_until_idle(&edge, PATIENCE);
+}
+
+/// A running baresip without sound.
+struct Baresip {
+    process: Process,
+    address: SocketAddr,
+    control: SocketAddr,
+}
+
+impl Baresip {
+    fn start(user: &str, account: &str) -> Self {
+        let (folder, address, control) = (tempdir().unwrap(), free_pair(), free_tcp());
+        let config = format!(
+            "sip_listen {address}\nctrl_tcp_listen {control}\nmodule_path {}\nmodule g711.so\n\
+             module_app account.so\nmodule_app menu.so\nmodule_app ctrl_tcp.so\n",
+            module_folder()
+        );
+        let account = format!("<sip:{user}@{address}>;regint=0;{account}\n");
+        for (file, text) in [
+            ("config", config),
+            ("accounts", account),
+            ("contacts", String::new()),
+        ] {
+            fs::write(folder.path().join(file), text).unwrap();
+        }
+        let process = Process::start("baresip", "baresip-core", folder, &["-f", "."]);
+        let baresip = Self {
+            process,
+            address,
+            control,
+        };
+        within(PATIENCE, "baresip", || {
+            baresip.process.log().contains("is ready")
+        });
+        baresip
+    }
+
+    /// Does what a user would type. Its control port reads netstrings of JSON.
+    fn press(&self, key: &str, parameter: &str) {
+        let command = serde_json::json!({ "command": key, "params": parameter }).to_string();
+        let mut stream = TcpStream::connect(self.control).unwrap();
+        write!(stream, "{}:{command},", command.len()).unwrap();
+        // It answers before it has done it; the test waits for what comes of it.
+        let _ = std::io::Read::read(&mut stream, &mut [0; 64]);
+    }
+
+    /// How often it said so in its log.
+    fn times(&self, words: &str) -> usize {
+        self.process.log().matches(words).count()
+    }
+}
+
+/// A free UDP and TCP port whose successor is free too: baresip takes that for TLS.
+fn free_pair() -> SocketAddr {
+    let is_free = |address: &SocketAddr| {
+        let next = SocketAddr::new(address.ip(), address.port() + 1);
+        UdpSocket::bind(address).is_ok()
+            && TcpListener::bind(address).is_ok()
+            && TcpListener::bind(next).is_ok()
+    };
+    (0..100).map(|_| free_tcp()).find(is_free).unwrap()
+}
+
+fn module_folder() -> &'static str {
+    let folders = ["/usr/lib/baresip/modules", "/usr/local/lib/baresip/modules"];
+    let found = folders
+        .into_iter()
+        .find(|folder| fs::exists(folder).unwrap());
+    found.expect("install baresip's modules: `apt-get install baresip-core`")
+}
+
+#[test]
+fn baresip_calls_baresip() {
+    let bob = Baresip::start("bob", "answermode=auto");
+    let edge = edge::start("", &[bob.address]);
+    let outbound = format!("outbound=\"sip:{};lr\"", edge.sip());
+    let alice = Baresip::start("alice", &outbound);
+
+    // The first time the caller hangs up, the second time the server does.
+    for (time, hanging_up, other) in [(1, &alice, &bob), (2, &bob, &alice)] {
+        alice.press("dial", &format!("sip:bob@{}", edge.sip()));
+        within(PATIENCE, "the call", || {
+            [&alice, &bob]
+                .iter()
+                .all(|phone| phone.times("Call established") == time)
+        });
+        within_counts(&edge, PATIENCE, "one open call", |counts| {
+            counts.of_server(bob.address, "calls") == 1 && counts.transactions() == 0
+        });
+        hanging_up.press("hangup", "");
+        within(PATIENCE, "the end of the call", || {
+            other.times("session closed") == 1
+        });
+        wait_until_idle(&edge, Duration::from_secs(5));
+    }
+    let counts = Counts::of(&edge);
+    assert_eq!(counts.of_server(bob.address, "placed"), 2);
+    assert_eq!(counts.of_server(bob.address, "failed"), 0);
+}
