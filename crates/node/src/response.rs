@@ -233,15 +233,15 @@ impl State {
         }
         let transaction = self.transactions.get(open);
         let tried = transaction.tried.get(usize::from(attempt)).copied();
-        let (entry, present) = (transaction.session, transaction.server());
+        let entry = transaction.session;
         if let Some(answering) = tried.and_then(|server| cx.snapshot.member(server)) {
+            self.uncount_call(cx, entry);
             let session = self.sessions.get_mut(entry);
             session.server = answering.server.id();
-            session.attempt = attempt;
-            if session.is_call
-                && let Some(present) = cx.snapshot.member(present)
-            {
-                present.server.close_call();
+            if session.initial == response.branch.id as u32 {
+                session.attempt = attempt;
+            }
+            if session.is_call {
                 answering.server.open_call();
             }
         }

@@ -155,9 +155,7 @@ impl State {
         let Some(new) = self.place(cx, request, pool, is_call, &[old.server.id()]) else {
             return;
         };
-        if is_call {
-            old.server.close_call();
-        }
+        self.uncount_call(cx, entry);
         let session = self.sessions.get_mut(entry);
         (session.server, session.reason) = (new.server.id(), Reason::FailedOver);
         (course.server, course.next_hop, course.is_placed) =
@@ -277,10 +275,8 @@ impl State {
         self.discharge(cx, open);
         if let Some(old) = old {
             old.server.count_failed();
-            if is_call {
-                old.server.close_call();
-            }
         }
+        self.uncount_call(cx, entry);
         let attempt = transaction.attempt + 1;
         let moved = self.transactions.get_mut(open);
         moved.tried[usize::from(attempt)] = new.server.id();
@@ -295,8 +291,10 @@ impl State {
         };
         self.transaction_timers.arm(open, cx.now + wait);
         let session = self.sessions.get_mut(entry);
-        (session.server, session.attempt, session.reason) =
-            (new.server.id(), attempt, Reason::FailedOver);
+        (session.server, session.reason) = (new.server.id(), Reason::FailedOver);
+        if session.initial == transaction.id as u32 {
+            session.attempt = attempt;
+        }
         true
     }
 
@@ -373,6 +371,16 @@ impl State {
         closed
     }
 
+    /// Takes a session's call off its server, which need not be that of each of its transactions.
+    pub(crate) fn uncount_call(&self, cx: Context<'_>, entry: u32) {
+        let session = self.sessions.get(entry);
+        if session.is_call
+            && let Some(member) = cx.snapshot.member(session.server)
+        {
+            member.server.close_call();
+        }
+    }
+
     /// After the last transaction and the last dialog of a session, it is over.
     pub(crate) fn settle(&mut self, cx: Context<'_>, entry: u32) {
         let session = self.sessions.get(entry);
@@ -382,11 +390,7 @@ impl State {
         {
             return;
         }
-        if session.is_call
-            && let Some(member) = cx.snapshot.member(session.server)
-        {
-            member.server.close_call();
-        }
+        self.uncount_call(cx, entry);
         self.session_timers.disarm(entry);
         self.sessions.expire(cx.now, entry);
     }
