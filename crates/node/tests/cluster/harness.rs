@@ -100,6 +100,7 @@ pub(crate) fn route(methods: &[&str], hosts: &[&str], to: &str) -> Route {
 pub(crate) struct Sent {
     pub(crate) listener: u8,
     pub(crate) to: SocketAddr,
+    pub(crate) bytes: Vec<u8>,
     pub(crate) message: Msg,
 }
 
@@ -234,11 +235,12 @@ impl Cluster {
         let sent = self.out.transmits.iter().map(|transmit| {
             let snapshot = self.shared.snapshot();
             let from = snapshot.config().listeners[usize::from(transmit.listener)].address;
-            let text = String::from_utf8_lossy(self.out.payload(transmit));
+            let bytes = self.out.payload(transmit).to_vec();
             Sent {
                 listener: transmit.listener,
                 to: transmit.to,
-                message: Msg::parse(from, &text),
+                message: Msg::parse(from, &String::from_utf8_lossy(&bytes)),
+                bytes,
             }
         });
         let sent = sent.collect();

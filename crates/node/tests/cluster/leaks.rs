@@ -5,7 +5,7 @@ use std::time::Duration;
 use node::stats::{Dropped, Event};
 
 use crate::{
-    harness::{ALICE, Cluster, Established, ONE, Sent, TRANSACTION_MAX, config, ms, s},
+    harness::{ALICE, Cluster, Established, ONE, Sent, TRANSACTION_MAX, TWO, config, ms, s},
     message::{Dialog, request},
 };
 
@@ -169,4 +169,48 @@ fn what_is_over_is_forgotten() {
     assert_eq!(cluster.sizes(), (0, 30, 0));
     cluster.wait(ms(40));
     assert_eq!(cluster.sizes(), (0, 0, 0));
+}
+
+/// RFC 3261 §13.3.1.4: without an ACK for 64*T1 the server gives a call up, and so must the count.
+#[test]
+fn a_2xx_without_an_ack_makes_no_call() {
+    let mut cluster = Cluster::new(config(&[ONE]));
+    let received = cluster.pass(&request("INVITE", ALICE, "call"));
+    let answer = received.respond(200);
+    cluster.pass(&answer);
+    cluster.wait(s(16));
+    cluster.pass(&answer);
+    assert!(cluster.wait(TRANSACTION_MAX - ms(100)).is_empty());
+    assert_eq!(cluster.ledger(ONE), (1, 0, 0.0), "the 2xx came once more");
+    assert!(cluster.wait(ms(200)).is_empty());
+    assert_eq!(cluster.ledger(ONE), (0, 0, 0.0));
+    assert_eq!(cluster.event(Event::Leaked), 1);
+}
+
+#[test]
+fn a_2xx_that_comes_again_wants_its_ack_again() {
+    let mut cluster = Cluster::new(config(&[ONE, TWO]));
+    let call = cluster.establish("call");
+    cluster.pass(&call.answer);
+    cluster.pass(&call.caller.ack());
+    assert!(cluster.wait(BOUND - s(1)).is_empty());
+    assert_eq!(cluster.total(), (1, 0, 0.0));
+
+    let lost = cluster.establish("lost");
+    cluster.pass(&lost.answer);
+    cluster.wait(TRANSACTION_MAX + ms(100));
+    assert_eq!(cluster.total(), (1, 0, 0.0));
+}
+
+/// A fork that nobody acknowledges ends without taking the other dialog along.
+#[test]
+fn an_unacknowledged_fork_ends_alone() {
+    let mut cluster = Cluster::new(config(&[ONE]));
+    let mut call = cluster.establish("call");
+    cluster.pass(&call.invite.respond_as(200, "fork"));
+    cluster.wait(TRANSACTION_MAX + ms(100));
+    assert_eq!(cluster.event(Event::Leaked), 1);
+    assert_eq!(cluster.ledger(ONE), (1, 0, 0.0));
+    cluster.exchange(&call.caller.request("BYE"), 200);
+    assert_eq!(cluster.ledger(ONE), (0, 0, 0.0));
 }
