@@ -8,8 +8,8 @@ status=0
 for crate in sip balance node load; do
     below=$(cargo tree --package "$crate" --edges normal --prefix none --no-dedupe \
         --target x86_64-unknown-linux-gnu --format '{lib}')
-    if found=$(grep -xE "$system" <<<"$below" | sort -u); then
-        echo "$crate stands on:" $found
+    if found=$(grep -xE "$system" <<<"$below"); then
+        echo "$crate stands on $(sort -u <<<"$found" | paste -sd ' ')"
         status=1
     fi
 done

@@ -66,6 +66,8 @@ impl Demo {
         match outcome {
             Ok(0) => ExitCode::SUCCESS,
             Ok(_) => ExitCode::FAILURE,
+            // Whoever read the lines has seen enough.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
             Err(error) => {
                 // With nowhere to say why, the exit code still tells.
                 let _ = writeln!(io::stderr(), "sipyard demo: {error}");
@@ -145,11 +147,10 @@ impl Show {
         let policies = POLICIES.map(|policy| policy.name()).join(", ");
         writeln!(
             io::stdout(),
-            "An edge on udp {} places {CALLS_PER_S} calls a second on four emulated servers: 60 % \
-             of what they can carry.\n\
-             A server works for {} ms on an INVITE and {} ms on a BYE, and stalls for {} s every \
-             {STALL_EVERY} calls.\n\
-             The policy changes by a live reload every {} s: {policies}.",
+            "An edge on udp {} places {CALLS_PER_S} calls a second on four\n\
+             emulated servers, 60 % of what they can carry. A server works for {} ms on an\n\
+             INVITE, {} ms on a BYE, and stalls for {} s every {STALL_EVERY} calls. The policy\n\
+             changes by a live reload every {} s: {policies}.",
             self.edge.address(),
             ms(INVITE),
             ms(BYE),

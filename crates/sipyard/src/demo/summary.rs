@@ -29,7 +29,7 @@ pub(super) fn summary(scene: &Scene) -> String {
     text += "\nResponse time, from INVITE to first response in ms, of the calls begun under each \
              policy\n";
     text += "Policy                calls   failed   stalls     mean      p50      p99      max\n";
-    for policy in &scene.policies {
+    for policy in scene.policies.iter().filter(|policy| policy.offered > 0) {
         text += &policy_line(policy);
     }
     text
