@@ -21,14 +21,13 @@ pub(super) fn summary(scene: &Scene) -> String {
     for (failure, &calls) in &scene.failures {
         text += &format!("  {}: {failure}\n", count(calls));
     }
-    text += "\nServer                calls    share   failed   stalls\n";
+    text += "\nServer              calls    share   failed   stalls\n";
     let taken = scene.servers.iter().map(|server| server.taken).sum();
     for server in &scene.servers {
         text += &server_line(server, taken);
     }
-    text += "\nResponse time, from INVITE to first response in ms, of the calls begun under each \
-             policy\n";
-    text += "Policy                calls   failed   stalls     mean      p50      p99      max\n";
+    text += "\nMilliseconds from INVITE to first response, of the calls begun under each policy\n";
+    text += "Policy              calls   failed   stalls     mean      p50      p99      max\n";
     for policy in scene.policies.iter().filter(|policy| policy.offered > 0) {
         text += &policy_line(policy);
     }
@@ -37,7 +36,7 @@ pub(super) fn summary(scene: &Scene) -> String {
 
 fn server_line(server: &ServerScene, taken: u64) -> String {
     format!(
-        "{:<18} {:>8} {:>8} {:>8} {:>8}\n",
+        "{:<16} {:>8} {:>8} {:>8} {:>8}\n",
         server.address.to_string(),
         count(server.taken),
         percent(server.taken, taken),
@@ -51,7 +50,7 @@ fn policy_line(policy: &PolicyScene) -> String {
         ms_or_dash(policy.response.as_ref().map(pick))
     };
     format!(
-        "{:<18} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n",
+        "{:<16} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n",
         policy.name,
         count(policy.offered),
         count(policy.failed),
