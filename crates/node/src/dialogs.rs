@@ -108,6 +108,10 @@ impl State {
                 server_tag,
             },
         );
+        if response.cseq.method == Method::Invite {
+            let tags = tag_pair(from_tag, to_tag);
+            self.sessions.set_acknowledged(entry, tags, false);
+        }
     }
 
     /// Session-Expires (RFC 4028) and Expires (RFC 6665) say how long silence may last.
@@ -140,6 +144,9 @@ impl State {
 
     /// How long a session's dialogs may be silent.
     fn silence_max(&self, cx: Context<'_>, entry: u32) -> Duration {
+        if self.sessions.unacknowledged(entry).is_some() {
+            return cx.snapshot.transaction_max();
+        }
         match self.sessions.get(entry).interval_s {
             0 if self.sessions.dialog(entry).is_none() => cx.snapshot.config().timers.call_max,
             0 => self.lengths.bound.min(cx.snapshot.config().timers.call_max),
@@ -165,6 +172,9 @@ impl State {
                 .arm(entry, cx.now + (silence_max - silence));
             return;
         }
+        if let Some(tags) = self.sessions.unacknowledged(entry) {
+            return self.give_up(cx, entry, tags);
+        }
         let can_ask =
             self.sessions.get(entry).interval_s == 0 && self.sessions.dialog(entry).is_some();
         if can_ask && checks < CHECKS_MAX {
@@ -173,6 +183,17 @@ impl State {
                 .arm(entry, cx.now + cx.snapshot.transaction_max() / 4);
         } else {
             self.leak(cx, entry);
+        }
+    }
+
+    /// A 2xx that got no ACK for 64*T1 makes no call: RFC 3261 §13.3.1.4 has its server end it.
+    fn give_up(&mut self, cx: Context<'_>, entry: u32, tags: u32) {
+        cx.stats.count(Event::Leaked, 1);
+        self.sessions.remove_dialog(entry, tags);
+        if self.sessions.has_dialog(entry) {
+            self.watch(cx, entry);
+        } else {
+            self.settle(cx, entry);
         }
     }
 

@@ -11,7 +11,7 @@ use crate::{
     node::{Context, Origin, State},
     relay::Hop,
     request::{Refusal, Request},
-    session::{DialogId, Reason, State as Life},
+    session::{DialogId, Reason, State as Life, tag_pair},
     shared::Member,
     snapshot::{NoRoute, PoolView},
     stats::{Dropped, Event},
@@ -391,6 +391,10 @@ impl State {
         let Some(course) = self.known_course(cx, request, session)? else {
             return Err(Refusal::new(481));
         };
+        if let Some(entry) = course.session {
+            let tags = tag_pair(request.from_tag, request.to_tag.unwrap_or_default());
+            self.sessions.set_acknowledged(entry, tags, true);
+        }
         let attempt = self.attempt(course.session, request.id);
         self.forward(cx, request, &course, attempt, out);
         Ok(())

@@ -76,12 +76,14 @@ struct Dialog {
     call_id_len: u8,
     client_tag_len: u8,
     server_tag_len: u8,
+    /// No 2xx of it waits for its ACK.
+    is_acknowledged: bool,
     text: [u8; Self::TEXT_BYTES],
 }
 
 impl Dialog {
     /// Longer identities are not kept; such a dialog can't be re-checked.
-    const TEXT_BYTES: usize = 117;
+    const TEXT_BYTES: usize = 116;
 }
 
 const _: () = assert!(size_of::<Dialog>() <= 128 && size_of::<Session>() <= 72);
@@ -319,6 +321,24 @@ impl Sessions {
             .any(|place| self.dialogs[place as usize].tags == pair)
     }
 
+    /// Notes that a 2xx of the dialog with this [`tag_pair`] has its ACK, or waits for it.
+    pub(crate) fn set_acknowledged(&mut self, entry: u32, pair: u32, is_acknowledged: bool) {
+        let place = self
+            .dialog_places(entry)
+            .find(|&place| self.dialogs[place as usize].tags == pair);
+        if let Some(place) = place {
+            self.dialogs[place as usize].is_acknowledged = is_acknowledged;
+        }
+    }
+
+    /// A dialog with a 2xx that waits for its ACK: its [`tag_pair`].
+    pub(crate) fn unacknowledged(&self, entry: u32) -> Option<u32> {
+        self.dialog_places(entry)
+            .map(|place| &self.dialogs[place as usize])
+            .find(|dialog| !dialog.is_acknowledged)
+            .map(|dialog| dialog.tags)
+    }
+
     /// A dialog of the session, if its identity was short enough to keep.
     pub(crate) fn dialog(&self, entry: u32) -> Option<DialogId<'_>> {
         let place = self.dialog_places(entry).next()?;
@@ -431,6 +451,7 @@ impl Dialog {
             call_id_len: 0,
             client_tag_len: 0,
             server_tag_len: 0,
+            is_acknowledged: true,
             text: [0; Self::TEXT_BYTES],
         };
         let parts = [id.call_id, id.client_tag, id.server_tag];

@@ -122,8 +122,12 @@ fn session_expires_bounds_a_call() {
 #[test]
 fn no_interval_is_without_end() {
     let mut cluster = Cluster::new(config(&[ONE]));
-    let received = cluster.pass(&request("INVITE", ALICE, "call"));
-    cluster.pass(&received.respond(200).with("Session-Expires", u32::MAX));
+    let invite = request("INVITE", ALICE, "call");
+    let received = cluster.pass(&invite);
+    let answered = cluster.pass(&received.respond(200).with("Session-Expires", u32::MAX));
+    cluster.pass(&Dialog::of_caller(&invite, &answered).ack());
+    cluster.wait(s(3600));
+    assert_eq!(cluster.ledger(ONE), (1, 0, 0.0));
     cluster.wait(s(8 * 24 * 3600));
     assert_eq!(cluster.ledger(ONE), (0, 0, 0.0));
 }
@@ -136,7 +140,8 @@ fn a_call_with_an_endless_name_is_bounded() {
     let mut cluster = Cluster::new(config);
     let invite = request("INVITE", ALICE, "call").set("Call-ID", "x".repeat(200));
     let received = cluster.pass(&invite);
-    cluster.pass(&received.respond(200));
+    let answered = cluster.pass(&received.respond(200));
+    cluster.pass(&Dialog::of_caller(&invite, &answered).ack());
     assert!(cluster.wait(s(3599)).is_empty());
     assert_eq!(cluster.ledger(ONE), (1, 0, 0.0));
     assert!(cluster.wait(s(2)).is_empty());
