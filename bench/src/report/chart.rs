@@ -41,7 +41,7 @@ fn draw(bars: &[(Subject, Range)], title: &str, svg: &mut String) -> Drawn {
     let greatest = bars.iter().map(|(_, range)| range.max).fold(0.0, f64::max);
     let scale = f64::from(WIDTH as i32 - LABELS - VALUES) / greatest;
     let x = |value: f64| LABELS + (value * scale) as i32;
-    area.draw(&Text::new(title.to_owned(), (0, 6), ("sans-serif", 18)))?;
+    area.draw(&Text::new(title.to_owned(), (0, 6), ("sans-serif", 22)))?;
     for (number, (subject, range)) in (1..).zip(bars) {
         let y = number * ROW;
         let color = if *subject == Subject::Sipyard {
@@ -50,7 +50,7 @@ fn draw(bars: &[(Subject, Range)], title: &str, svg: &mut String) -> Drawn {
             RGBColor(140, 150, 165)
         };
         let bar = [(LABELS, y + 4), (x(range.median), y + ROW - 6)];
-        area.draw(&Text::new(subject.title(), (0, y + 9), ("sans-serif", 15)))?;
+        area.draw(&Text::new(subject.title(), (0, y + 9), ("sans-serif", 18)))?;
         area.draw(&Rectangle::new(bar, color.filled()))?;
         let middle = y + ROW / 2 - 1;
         area.draw(&PathElement::new(
@@ -61,7 +61,7 @@ fn draw(bars: &[(Subject, Range)], title: &str, svg: &mut String) -> Drawn {
         area.draw(&Text::new(
             value,
             (x(range.max) + 8, y + 9),
-            ("sans-serif", 15),
+            ("sans-serif", 18),
         ))?;
     }
     area.present()?;

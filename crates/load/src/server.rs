@@ -101,6 +101,14 @@ pub struct Server {
     stats: ServerStats,
 }
 
+/// A request that has come in.
+#[derive(Clone, Copy)]
+struct Request<'a> {
+    now: Duration,
+    from: SocketAddr,
+    message: &'a Message<'a>,
+}
+
 impl Service {
     /// No work at all.
     pub const NONE: Self = Self {
@@ -157,7 +165,10 @@ impl Server {
             return;
         };
         match message.start_line() {
-            StartLine::Request { method, .. } => self.on_request(now, method, from, &message, out),
+            StartLine::Request { method, .. } => {
+                let message = &message;
+                self.on_request(method, Request { now, from, message }, out);
+            }
             StartLine::Response { status, .. } => self.on_response(now, status, &message),
         }
     }
@@ -194,42 +205,30 @@ impl Server {
         self.calls.open()
     }
 
-    fn on_request(
-        &mut self,
-        now: Duration,
-        method: Method<'_>,
-        from: SocketAddr,
-        message: &Message<'_>,
-        out: &mut Outbox,
-    ) {
+    fn on_request(&mut self, method: Method<'_>, request: Request<'_>, out: &mut Outbox) {
+        let Request { now, message, .. } = request;
         let (Ok(call_id), Ok(tag)) = (message.call_id(), message.to_tag()) else {
             return;
         };
         match (method, tag) {
             (Method::Ack, Some(tag)) => self.on_ack(now, self.calls.by_tag(tag)),
             (Method::Ack, None) => {}
-            (Method::Invite, None) => self.on_invite(now, call_id, from, message, out),
-            (Method::Cancel, _) => self.on_cancel(now, call_id, from, message, out),
+            (Method::Invite, None) => self.on_invite(call_id, request, out),
+            (Method::Cancel, _) => self.on_cancel(call_id, request, out),
             (Method::Bye, tag) => {
                 let found = tag.map_or(Found::Unknown, |tag| self.calls.by_tag(tag));
-                self.on_bye(now, found, from, message, out);
+                self.on_bye(found, request, out);
             }
             (_, Some(tag)) => {
                 let known = matches!(self.calls.by_tag(tag), Found::Open(_));
-                self.on_other(now, known, from, message, out);
+                self.on_other(known, request, out);
             }
-            (_, None) => self.on_other(now, true, from, message, out),
+            (_, None) => self.on_other(true, request, out),
         }
     }
 
-    fn on_invite(
-        &mut self,
-        now: Duration,
-        call_id: &[u8],
-        from: SocketAddr,
-        message: &Message<'_>,
-        out: &mut Outbox,
-    ) {
+    fn on_invite(&mut self, call_id: &[u8], request: Request<'_>, out: &mut Outbox) {
+        let Request { now, from, message } = request;
         match self.calls.by_call_id(call_id) {
             Found::Open(slot) => {
                 self.stats.repeated += 1;
@@ -255,9 +254,8 @@ impl Server {
         if let Some(Ok(contact)) = message.contacts().next() {
             call.contact.extend_from_slice(contact.uri);
         }
-        let ready = self
-            .queue
-            .serve(now, self.config.service.invite.sample(&mut self.rng));
+        let service = self.config.service.invite.sample(&mut self.rng);
+        let ready = self.queue.serve(now, service);
         self.stall(now);
         self.wait_until(now, ready, slot, out);
     }
@@ -361,16 +359,10 @@ impl Server {
     }
 
     /// RFC 3261 §9.2.
-    fn on_cancel(
-        &mut self,
-        now: Duration,
-        call_id: &[u8],
-        from: SocketAddr,
-        message: &Message<'_>,
-        out: &mut Outbox,
-    ) {
+    fn on_cancel(&mut self, call_id: &[u8], request: Request<'_>, out: &mut Outbox) {
+        let Request { now, from, message } = request;
         let Found::Open(slot) = self.calls.by_call_id(call_id) else {
-            return self.reply(now, now, 481, from, message, out);
+            return self.reply(now, 481, request, out);
         };
         let tag = self.calls.tag(slot);
         out.send(0, from, |out| {
@@ -390,19 +382,12 @@ impl Server {
         }
     }
 
-    fn on_bye(
-        &mut self,
-        now: Duration,
-        found: Found,
-        from: SocketAddr,
-        message: &Message<'_>,
-        out: &mut Outbox,
-    ) {
-        let ready = self
-            .queue
-            .serve(now, self.config.service.bye.sample(&mut self.rng));
+    fn on_bye(&mut self, found: Found, request: Request<'_>, out: &mut Outbox) {
+        let now = request.now;
+        let service = self.config.service.bye.sample(&mut self.rng);
+        let ready = self.queue.serve(now, service);
         let status = if found == Found::Unknown { 481 } else { 200 };
-        self.reply(now, ready, status, from, message, out);
+        self.reply(ready, status, request, out);
         match found {
             Found::Open(slot) => self.end(now, slot, out),
             Found::Ended => self.stats.repeated += 1,
@@ -420,37 +405,15 @@ impl Server {
         }
     }
 
-    fn on_other(
-        &mut self,
-        now: Duration,
-        known: bool,
-        from: SocketAddr,
-        message: &Message<'_>,
-        out: &mut Outbox,
-    ) {
+    fn on_other(&mut self, known: bool, request: Request<'_>, out: &mut Outbox) {
         self.stats.others += u64::from(known);
-        let ready = self
-            .queue
-            .serve(now, self.config.service.other.sample(&mut self.rng));
-        self.reply(
-            now,
-            ready,
-            if known { 200 } else { 481 },
-            from,
-            message,
-            out,
-        );
+        let service = self.config.service.other.sample(&mut self.rng);
+        let ready = self.queue.serve(request.now, service);
+        self.reply(ready, if known { 200 } else { 481 }, request, out);
     }
 
-    fn reply(
-        &mut self,
-        now: Duration,
-        ready: Duration,
-        status: u16,
-        from: SocketAddr,
-        message: &Message<'_>,
-        out: &mut Outbox,
-    ) {
+    fn reply(&mut self, ready: Duration, status: u16, request: Request<'_>, out: &mut Outbox) {
+        let Request { now, from, message } = request;
         self.stats.strangers += u64::from(status == 481);
         self.queue.send_at(ready, now, from, out, |out| {
             put_reply(message, from, status, &self.tag, out)

@@ -6,7 +6,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Faults, PROXY, World, address};
+use common::{Faults, PROXY, World, address, assert_carried, assert_ended};
 use load::{Arrivals, CallerConfig, Failure, Law, ServerConfig, Service, Stall};
 
 const SERVER: &str = "192.0.2.11:7001";
@@ -227,39 +227,4 @@ fn silence_is_a_failure() {
     // Timer A at T1, 2*T1, .. 32*T1 for each of three calls, Timer B at 64*T1.
     assert_eq!(world.caller.stats().retransmissions, 3 * 6);
     assert_eq!(world.now, Duration::from_secs(96));
-}
-
-/// Every call was carried, and the servers saw the same.
-fn assert_carried(world: &World, calls: u64) {
-    assert_ended(world, calls);
-    assert_eq!(world.caller.stats().carried, calls);
-    assert_eq!(
-        world
-            .servers
-            .iter()
-            .map(|server| server.stats().byes)
-            .sum::<u64>(),
-        calls
-    );
-}
-
-/// No call is left anywhere, and each was counted once.
-fn assert_ended(world: &World, calls: u64) {
-    let stats = world.caller.stats();
-    assert!(world.caller.is_done());
-    assert_eq!(stats.offered, calls);
-    assert_eq!(stats.carried + stats.failures(), calls);
-    let counts: Vec<_> = world
-        .servers
-        .iter()
-        .map(|server| (server.open_calls(), server.stats()))
-        .collect();
-    for (open, stats) in &counts {
-        assert_eq!(*open, 0, "{counts:?}");
-        assert_eq!(
-            stats.invites,
-            stats.byes + stats.cancelled + stats.unconfirmed,
-            "{counts:?}"
-        );
-    }
 }

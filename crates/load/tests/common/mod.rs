@@ -3,7 +3,7 @@
 use std::{cmp::Reverse, collections::BinaryHeap, net::SocketAddr, time::Duration};
 
 use fastrand::Rng;
-use load::{Caller, CallerConfig, Outbox, Server, ServerConfig};
+use load::{Caller, CallerConfig, Failure, Outbox, Server, ServerConfig};
 use sip::{Edits, Message};
 
 pub(crate) const PROXY: &str = "192.0.2.1:5060";
@@ -208,4 +208,41 @@ fn forward(bytes: &[u8], servers: &[SocketAddr]) -> (SocketAddr, Vec<u8>) {
     };
     edits.apply(message.bytes(), &mut out);
     (to, out)
+}
+
+/// Every call was carried, and the servers saw the same.
+pub(crate) fn assert_carried(world: &World, calls: u64) {
+    assert_ended(world, calls);
+    assert_eq!(world.caller.stats().carried, calls);
+    assert_eq!(
+        world
+            .servers
+            .iter()
+            .map(|server| server.stats().byes)
+            .sum::<u64>(),
+        calls
+    );
+}
+
+/// No call is left anywhere, and each was counted once.
+pub(crate) fn assert_ended(world: &World, calls: u64) {
+    assert_counted(world, calls);
+    assert!(world.servers.iter().all(|server| server.open_calls() == 0));
+}
+
+/// Each call was counted once. None is left but those of whose end a server heard nothing.
+pub(crate) fn assert_counted(world: &World, calls: u64) {
+    let stats = world.caller.stats();
+    assert!(world.caller.is_done());
+    assert_eq!(stats.offered, calls);
+    assert_eq!(stats.carried + stats.failures(), calls);
+    let mut left = 0;
+    for server in &world.servers {
+        let (open, stats) = (server.open_calls() as u64, server.stats());
+        let ended = stats.byes + stats.cancelled + stats.unconfirmed;
+        assert_eq!(stats.invites, ended + open, "{stats:?}");
+        left += open;
+    }
+    let unheard = stats.failed.get(&Failure::ByeSilence).copied();
+    assert!(left <= unheard.unwrap_or(0), "{left} of {unheard:?}");
 }
