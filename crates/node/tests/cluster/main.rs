@@ -4,6 +4,7 @@
 
 mod affinity;
 mod calls;
+mod corpus;
 mod dialogs;
 mod failover;
 mod harness;
@@ -13,6 +14,9 @@ mod limits;
 mod message;
 mod network;
 mod originated;
+#[path = "../../../../fuzz/fuzz_targets/play.rs"]
+#[allow(unreachable_pub, reason = "the fuzz target shares it")]
+mod play;
 mod refusals;
 mod reload;
 mod routes;

@@ -1,0 +1,7 @@
+#![no_main]
+
+mod play;
+
+libfuzzer_sys::fuzz_target!(|script: &[u8]| {
+    play::play(script);
+});

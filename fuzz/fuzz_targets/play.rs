@@ -1,0 +1,189 @@
+//! What a node must withstand from those around it. Run by the fuzz target, and by the tests on
+//! its corpus.
+
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+
+use node::{
+    Config, Datagram, Input, Node, Outbox, Shared,
+    config::{Limits, Listener, Pool, PoolServer, Probe, Route, Timers},
+};
+
+/// Who sends: the first byte of a datagram in a script.
+pub const PARTIES: [(u8, &str); 5] = [
+    (b'a', "203.0.113.7:5070"),
+    (b'b', "203.0.113.8:5070"),
+    (b'1', "10.0.0.1:5060"),
+    (b'2', "10.0.0.2:5060"),
+    (b'3', "10.0.0.3:5060"),
+];
+
+/// When a script begins.
+pub const START: Duration = Duration::from_secs(1_000);
+
+/// The node that scripts are played to. Its tables are small, so that they fill up.
+pub fn config() -> Config {
+    let listener = |address: &str| Listener {
+        address: address.parse().expect("it is an address"),
+        advertise: address.to_owned(),
+    };
+    let servers = PARTIES[2..].iter().map(|(_, server)| PoolServer {
+        address: server.parse().expect("it is an address"),
+        capacity: 1.0,
+    });
+    Config {
+        name: "fuzzed".to_owned(),
+        secret: b"the secret of a node that is fuzzed".to_vec(),
+        listeners: vec![listener("192.0.2.10:5060"), listener("[2001:db8::10]:5060")],
+        pools: vec![Pool {
+            name: "app".to_owned(),
+            policy: balance::Policy::RoundRobin,
+            costs: vec![("INVITE".to_owned(), 1.75)],
+            servers: servers.collect(),
+            probe: Some(Probe {
+                interval: Duration::from_secs(20),
+                timeout: Duration::from_secs(1),
+                fall: 2,
+                rise: 2,
+            }),
+            slow_start: Duration::ZERO,
+            answer_timeout: Duration::from_secs(1),
+        }],
+        routes: vec![Route {
+            methods: Vec::new(),
+            hosts: Vec::new(),
+            to: "app".to_owned(),
+        }],
+        limits: Limits {
+            sessions: 16,
+            transactions: 16,
+            retained_requests: 4,
+            message_bytes: 4_096,
+            headers: 32,
+            handover_queue: 16,
+        },
+        timers: Timers {
+            t1: Duration::from_millis(500),
+            timer_c: Duration::from_secs(181),
+            call_max: Duration::from_secs(3_600),
+            drain: Duration::from_secs(10),
+        },
+    }
+}
+
+/// Plays a script: steps with a zero byte between them, of which the first byte says what they
+/// are. A party's name: the rest is a datagram from it. `t`: so many milliseconds pass. `u`: a
+/// party can't be reached. Returns how many datagrams the node sent to the parties.
+pub fn play(script: &[u8]) -> usize {
+    let mut world = World::new();
+    for step in script.split(|&byte| byte == 0) {
+        match step {
+            [b't', ms @ ..] => world.wait(ms),
+            [b'u', party, ..] => {
+                if let Some(address) = address(*party) {
+                    world.input(0, Input::Unreachable(address));
+                }
+            }
+            [party, bytes @ ..] => world.receive(*party, bytes),
+            [] => {}
+        }
+        world.settle();
+    }
+    world.sent
+}
+
+struct World {
+    now: Duration,
+    shared: Arc<Shared>,
+    nodes: [Node; 2],
+    turn: usize,
+    out: Outbox,
+    sent: usize,
+}
+
+fn address(party: u8) -> Option<SocketAddr> {
+    let (_, text) = PARTIES.iter().find(|(name, _)| *name == party)?;
+    Some(text.parse().expect("it is an address"))
+}
+
+impl World {
+    fn new() -> Self {
+        let shared = Arc::new(Shared::new(config(), 2).expect("it has few servers"));
+        let node = |worker| Node::new(Arc::clone(&shared), worker, 7 + worker as u64, START);
+        Self {
+            now: START,
+            nodes: [node(0), node(1)],
+            shared,
+            turn: 0,
+            out: Outbox::default(),
+            sent: 0,
+        }
+    }
+
+    fn receive(&mut self, party: u8, bytes: &[u8]) {
+        let Some(from) = address(party) else { return };
+        let limit = self.shared.snapshot().config().limits.message_bytes;
+        let datagram = Datagram {
+            listener: 0,
+            from,
+            bytes: &bytes[..bytes.len().min(limit)],
+            truncated: bytes.len() > limit,
+        };
+        let worker = self.turn % 2;
+        self.turn += 1;
+        self.input(worker, Input::Datagram(datagram));
+    }
+
+    fn input(&mut self, worker: usize, input: Input<'_>) {
+        self.nodes[worker].handle_input(self.now, input, &mut self.out);
+    }
+
+    /// At most ten minutes: longer ones make a run slow and show nothing new.
+    fn wait(&mut self, ms: &[u8]) {
+        let ms = std::str::from_utf8(ms).ok().and_then(|ms| ms.parse().ok());
+        let end = self.now + Duration::from_millis(ms.unwrap_or(1)).min(Duration::from_secs(600));
+        self.timeout();
+        while self.now < end {
+            let deadlines = self.nodes.iter().filter_map(|node| node.deadline(self.now));
+            let next = deadlines.min().unwrap_or(end).min(end);
+            assert!(next > self.now, "what was due is done");
+            self.now = next;
+            self.timeout();
+        }
+    }
+
+    fn timeout(&mut self) {
+        for node in &mut self.nodes {
+            node.handle_timeout(self.now, &mut self.out);
+        }
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        while !self.out.handovers.is_empty() {
+            let handover = self.out.handovers.remove(0);
+            self.input(handover.worker, Input::Handover(handover));
+        }
+        for transmit in &self.out.transmits {
+            assert!(!self.out.payload(transmit).is_empty());
+        }
+        self.sent += self.out.transmits.len();
+        self.out.clear();
+        self.check();
+    }
+
+    /// The ledger is the sum of what is open.
+    fn check(&self) {
+        let mut open: BTreeMap<_, (u64, u64)> = BTreeMap::new();
+        for (server, counted) in self.nodes.iter().flat_map(Node::recount) {
+            let sum = open.entry(server).or_default();
+            *sum = (sum.0 + counted.calls, sum.1 + counted.transactions);
+        }
+        for member in self.shared.snapshot().members().iter().flatten() {
+            let server = &member.server;
+            let counted = open.remove(&server.id()).unwrap_or_default();
+            assert_eq!((server.calls(), server.transactions()), counted);
+            assert_eq!(server.underflows(), 0);
+        }
+        assert!(open.is_empty());
+    }
+}
