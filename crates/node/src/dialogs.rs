@@ -6,7 +6,7 @@ use sip::Method;
 
 use crate::{
     branch::{Branch, Purpose},
-    io::{Datagram, Outbox},
+    io::Outbox,
     node::{Context, State},
     response::Response,
     session::{DialogId, State as Life, tag_pair},
@@ -259,43 +259,6 @@ impl State {
             self.sessions.get_mut(entry).seen(cx.now);
             self.watch(cx, entry);
         }
-    }
-
-    /// Ends an INVITE on a server that it was taken away from: the ACK that RFC 3261 §17.1.1.3
-    /// has the client transaction send.
-    pub(crate) fn acknowledge(
-        &mut self,
-        cx: Context<'_>,
-        datagram: &Datagram<'_>,
-        response: &Response<'_>,
-        out: &mut Outbox,
-    ) {
-        let Some(listener) = cx
-            .snapshot
-            .listener_towards(datagram.from, datagram.listener)
-        else {
-            return;
-        };
-        let bytes = response.message.bytes();
-        let header = |name| response.message.header(name).unwrap_or_default();
-        out.send(listener, datagram.from, |out| {
-            out.extend_from_slice(format!("ACK sip:{} SIP/2.0\r\nVia: ", datagram.from).as_bytes());
-            out.extend_from_slice(&bytes[response.via.span.start..response.via.span.end]);
-            for (name, header) in [
-                ("From", header(sip::HeaderName::From)),
-                ("To", header(sip::HeaderName::To)),
-            ] {
-                out.extend_from_slice(format!("\r\n{name}: ").as_bytes());
-                out.extend_from_slice(header);
-            }
-            out.extend_from_slice(b"\r\nMax-Forwards: 70\r\nCall-ID: ");
-            out.extend_from_slice(response.call_id);
-            let end = format!(
-                "\r\nCSeq: {} ACK\r\nContent-Length: 0\r\n\r\n",
-                response.cseq.number
-            );
-            out.extend_from_slice(end.as_bytes());
-        });
     }
 }
 

@@ -2,12 +2,13 @@
 
 use std::net::SocketAddr;
 
-use sip::{Edits, Message, Uri, Via};
+use sip::{Edits, HeaderName, Message, Method, Uri, Via};
 
 use crate::{
     branch::{Branch, Purpose},
     io::{Datagram, Outbox},
     request::{Refusal, Request},
+    response::Response,
     snapshot::Snapshot,
     token::{self, Starter},
 };
@@ -130,6 +131,45 @@ pub(crate) fn reply(
             headers,
             bytes,
         );
+    });
+}
+
+/// Queues the request that ends an INVITE on a server that it was taken away from: the ACK of a
+/// failure (RFC 3261 §17.1.1.3), or the CANCEL of a branch that is not needed (RFC 3261 §16.10).
+/// Its Request-URI is not the INVITE's, which is forgotten: servers match these by branch.
+pub(crate) fn withdraw(
+    snapshot: &Snapshot,
+    method: Method<'_>,
+    branch: Branch,
+    to: SocketAddr,
+    response: &Response<'_>,
+    out: &mut Outbox,
+) {
+    let Some(listener) = snapshot.listener_towards(to, branch.listener) else {
+        return;
+    };
+    let message = response.message;
+    out.send(listener, to, |out| {
+        out.extend_from_slice(method.as_bytes());
+        out.extend_from_slice(format!(" sip:{to} SIP/2.0\r\nVia: ").as_bytes());
+        write_via(snapshot, listener, branch, out);
+        out.extend_from_slice(b"\r\nFrom: ");
+        out.extend_from_slice(message.header(HeaderName::From).unwrap_or_default());
+        out.extend_from_slice(b"\r\nTo: ");
+        match message.to() {
+            // RFC 3261 §9.1: a CANCEL has the INVITE's To, which had no tag.
+            Ok(to) if method == Method::Cancel => {
+                out.extend_from_slice(b"<");
+                out.extend_from_slice(to.uri);
+                out.extend_from_slice(b">");
+            }
+            _ => out.extend_from_slice(message.header(HeaderName::To).unwrap_or_default()),
+        }
+        out.extend_from_slice(b"\r\nMax-Forwards: 70\r\nCall-ID: ");
+        out.extend_from_slice(response.call_id);
+        out.extend_from_slice(format!("\r\nCSeq: {} ", response.cseq.number).as_bytes());
+        out.extend_from_slice(method.as_bytes());
+        out.extend_from_slice(b"\r\nContent-Length: 0\r\n\r\n");
     });
 }
 

@@ -6,6 +6,7 @@ use crate::{
     branch::{Branch, Purpose},
     io::{Datagram, Outbox},
     node::{Context, State},
+    relay,
     session::NONE,
     stats::{Dropped, Event},
     transaction::{Kind, Progress},
@@ -107,8 +108,14 @@ impl State {
             Fate::Pass => self.pass_back(cx, &response, out),
             Fate::Supersede => {
                 cx.stats.drop_one(Dropped::Superseded);
-                if response.is_final() && response.cseq.method == Method::Invite {
-                    self.acknowledge(cx, &datagram, &response, out);
+                if response.cseq.method == Method::Invite {
+                    let (to, is_final) = (datagram.from, response.is_final());
+                    let method = if is_final {
+                        Method::Ack
+                    } else {
+                        Method::Cancel
+                    };
+                    relay::withdraw(cx.snapshot, method, response.branch, to, &response, out);
                 }
             }
         }
@@ -118,7 +125,7 @@ impl State {
     fn pass_back(&mut self, cx: Context<'_>, response: &Response<'_>, out: &mut Outbox) {
         let via = response.message.via_below(&response.via);
         match via.and_then(|via| via.response_address()) {
-            Some(to) => crate::relay::response(
+            Some(to) => relay::response(
                 &mut self.edits,
                 response.message,
                 &response.via,
@@ -144,7 +151,7 @@ impl State {
             return self.on_stray(cx, entry, attempt, response);
         };
         if !is_cancel && attempt != self.transactions.get(open).attempt {
-            return self.on_late_answer(cx, open, attempt, response);
+            return self.on_late_answer(cx, open, attempt, response, out);
         }
         self.note_first_response(cx, open, response);
         if !response.is_final() {
@@ -220,17 +227,20 @@ impl State {
         self.fail_over(cx, open, out)
     }
 
-    /// A server answers a request that was taken away from it. A 2xx still makes a call there.
+    /// A server answers a request that was taken away from it. A 2xx still makes a call there, and
+    /// ends the attempt elsewhere.
     fn on_late_answer(
         &mut self,
         cx: Context<'_>,
         open: u32,
         attempt: u8,
         response: &Response<'_>,
+        out: &mut Outbox,
     ) -> Fate {
         if !response.is_success() {
             return Fate::Supersede;
         }
+        self.cancel_present_server(cx, open, response, out);
         let transaction = self.transactions.get(open);
         let tried = transaction.tried.get(usize::from(attempt)).copied();
         let entry = transaction.session;
@@ -247,6 +257,29 @@ impl State {
         }
         self.on_final(cx, open, response);
         Fate::Pass
+    }
+
+    /// RFC 3261 §16.7 step 10: after a 2xx the other branches of an INVITE are cancelled.
+    fn cancel_present_server(
+        &self,
+        cx: Context<'_>,
+        open: u32,
+        response: &Response<'_>,
+        out: &mut Outbox,
+    ) {
+        let transaction = self.transactions.get(open);
+        let Some(member) = cx.snapshot.member(transaction.server()) else {
+            return;
+        };
+        if transaction.kind == Kind::Invite {
+            let purpose = Purpose::Relay(transaction.attempt);
+            let branch = Branch {
+                purpose,
+                ..response.branch
+            };
+            let to = member.address;
+            relay::withdraw(cx.snapshot, Method::Cancel, branch, to, response, out);
+        }
     }
 
     fn on_final(&mut self, cx: Context<'_>, open: u32, response: &Response<'_>) {

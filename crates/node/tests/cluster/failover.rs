@@ -93,17 +93,25 @@ fn a_ringing_server_is_not_left() {
     }
 }
 
-/// The server that was left picks up after all: the call is there.
+/// The server that was left picks up after all: the call is there, and the other server is told
+/// to stop. RFC 3261 §16.7 step 10
 #[test]
 fn a_late_2xx_moves_the_call_back() {
     let mut cluster = Cluster::new(config(&[ONE, TWO]));
     let invite = request("INVITE", ALICE, "call");
     let (first, second) = moved(&mut cluster, &invite);
-    let answered = cluster.pass(&first.respond(200));
+    let sent = cluster.send(&first.respond(200));
+    let [cancel, answered] = &sent[..] else {
+        panic!("{sent:#?}");
+    };
+    check_cancel(cancel, &second);
+    assert!(cluster.send(&cancel.respond(200)).is_empty());
+    let ack = cluster.pass(&second.respond(487));
+    assert_eq!((ack.to, ack.method()), (second.to, "ACK"));
     assert_eq!(answered.status(), 200);
     assert_eq!(cluster.ledger(&first.to.to_string()), (1, 0, 0.0));
     assert_eq!(cluster.ledger(&second.to.to_string()), (0, 0, 0.0));
-    let mut caller = Dialog::of_caller(&invite, &answered);
+    let mut caller = Dialog::of_caller(&invite, answered);
     let bye = cluster.exchange(&caller.request("BYE"), 200);
     assert_eq!(bye.to, first.to);
     assert_eq!(cluster.total(), (0, 0, 0.0));
@@ -134,11 +142,21 @@ fn a_late_failure_is_acknowledged_and_kept_back() {
     assert_eq!(cluster.total(), (0, 0, 0.0));
 }
 
+/// The CANCEL that `invited`'s server gets for the INVITE it was sent. RFC 3261 §9.1
+fn check_cancel(cancel: &Sent, invited: &Sent) {
+    assert!(cancel.is_request());
+    assert_eq!((cancel.to, cancel.method()), (invited.to, "CANCEL"));
+    assert_eq!(cancel.branch(), invited.branch());
+    assert_eq!(cancel.get("To"), invited.get("To"));
+    assert_eq!(cancel.get("CSeq"), "1 CANCEL");
+}
+
+/// What rings at a server that was left must not ring twice.
 #[test]
-fn a_late_provisional_is_kept_back() {
+fn a_late_provisional_is_kept_back_and_cancelled() {
     let mut cluster = Cluster::new(config(&[ONE, TWO]));
     let (first, second) = moved(&mut cluster, &request("INVITE", ALICE, "call"));
-    assert!(cluster.send(&first.respond(180)).is_empty());
+    check_cancel(&cluster.pass(&first.respond(180)), &first);
     assert_eq!(cluster.pass(&second.respond(180)).status(), 180);
 }
 
