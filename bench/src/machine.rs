@@ -4,6 +4,8 @@ use std::{env, fs, io, process::Command};
 
 use serde::{Deserialize, Serialize};
 
+use crate::subject::KAMAILIO;
+
 /// What belongs to each figure.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Stamp {
@@ -12,6 +14,8 @@ pub(crate) struct Stamp {
     pub cpu: String,
     pub cores: usize,
     pub kernel: String,
+    /// The peer's version.
+    pub kamailio: String,
     pub command: String,
 }
 
@@ -34,12 +38,21 @@ impl Stamp {
                 .filter(|line| line.starts_with("processor"))
                 .count(),
             kernel: output("uname", &["-sr"])?,
+            kamailio: kamailio_version(),
             command: format!(
                 "cargo run --release -p bench --bin bench -- {}",
                 arguments.join(" ")
             ),
         })
     }
+}
+
+fn kamailio_version() -> String {
+    let about = output(KAMAILIO, &["-v"]).unwrap_or_default();
+    let version = about
+        .lines()
+        .find_map(|line| line.strip_prefix("version: "));
+    version.unwrap_or("no kamailio").trim().to_owned()
 }
 
 fn output(program: &str, args: &[&str]) -> io::Result<String> {

@@ -140,8 +140,14 @@ impl Report {
 
 fn note(stamp: &Stamp) -> String {
     format!(
-        "{}, commit {}, {}, {} cores, {}. `{}`",
-        stamp.date, stamp.commit, stamp.cpu, stamp.cores, stamp.kernel, stamp.command
+        "{}, commit {}, {}, {} cores, {}, {}. `{}`",
+        stamp.date,
+        stamp.commit,
+        stamp.cpu,
+        stamp.cores,
+        stamp.kernel,
+        stamp.kamailio,
+        stamp.command
     )
 }
 

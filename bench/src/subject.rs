@@ -14,7 +14,7 @@ use crate::process::Process;
 /// The core of the program that is measured.
 pub(crate) const CORE: usize = 0;
 
-const KAMAILIO: &str = "/usr/sbin/kamailio";
+pub(crate) const KAMAILIO: &str = "/usr/sbin/kamailio";
 
 /// A program, in one of its ways of working.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
