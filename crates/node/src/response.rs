@@ -259,7 +259,8 @@ impl State {
         Fate::Pass
     }
 
-    /// RFC 3261 §16.7 step 10: after a 2xx the other branches of an INVITE are cancelled.
+    /// RFC 3261 §16.7 step 10: after a 2xx the other branches of an INVITE are cancelled, but not
+    /// before they have answered, RFC 3261 §9.1: that answer is a stray then.
     fn cancel_present_server(
         &self,
         cx: Context<'_>,
@@ -271,7 +272,7 @@ impl State {
         let Some(member) = cx.snapshot.member(transaction.server()) else {
             return;
         };
-        if transaction.kind == Kind::Invite {
+        if transaction.kind == Kind::Invite && transaction.is_answered() {
             let purpose = Purpose::Relay(transaction.attempt);
             let branch = Branch {
                 purpose,

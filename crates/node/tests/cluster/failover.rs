@@ -100,21 +100,37 @@ fn a_late_2xx_moves_the_call_back() {
     let mut cluster = Cluster::new(config(&[ONE, TWO]));
     let invite = request("INVITE", ALICE, "call");
     let (first, second) = moved(&mut cluster, &invite);
-    let sent = cluster.send(&first.respond(200));
-    let [cancel, answered] = &sent[..] else {
-        panic!("{sent:#?}");
-    };
-    check_cancel(cancel, &second);
-    assert!(cluster.send(&cancel.respond(200)).is_empty());
-    let ack = cluster.pass(&second.respond(487));
-    assert_eq!((ack.to, ack.method()), (second.to, "ACK"));
+    let answered = cluster.pass(&first.respond(200));
     assert_eq!(answered.status(), 200);
     assert_eq!(cluster.ledger(&first.to.to_string()), (1, 0, 0.0));
     assert_eq!(cluster.ledger(&second.to.to_string()), (0, 0, 0.0));
-    let mut caller = Dialog::of_caller(&invite, answered);
+    let mut caller = Dialog::of_caller(&invite, &answered);
     let bye = cluster.exchange(&caller.request("BYE"), 200);
     assert_eq!(bye.to, first.to);
     assert_eq!(cluster.total(), (0, 0, 0.0));
+}
+
+/// RFC 3261 §9.1: a CANCEL waits for the first answer.
+#[test]
+fn a_late_2xx_ends_the_ringing_elsewhere() {
+    for is_ringing in [true, false] {
+        let mut cluster = Cluster::new(config(&[ONE, TWO]));
+        let (first, second) = moved(&mut cluster, &request("INVITE", ALICE, "call"));
+        let cancel = if is_ringing {
+            cluster.pass(&second.respond(180));
+            let mut sent = cluster.send(&first.respond(200));
+            assert_eq!(sent.len(), 2, "{sent:#?}");
+            sent.remove(0)
+        } else {
+            cluster.pass(&first.respond(200));
+            cluster.pass(&second.respond(180))
+        };
+        check_cancel(&cancel, &second);
+        assert!(cluster.send(&cancel.respond(200)).is_empty());
+        let ack = cluster.pass(&second.respond(487));
+        assert_eq!((ack.to, ack.method()), (second.to, "ACK"));
+        assert_eq!(cluster.total(), (1, 0, 0.0));
+    }
 }
 
 /// RFC 3261 §17.1.1.3: nobody but the node can acknowledge it.
