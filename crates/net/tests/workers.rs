@@ -32,7 +32,7 @@ fn config(listeners: &[SocketAddr], servers: &[SocketAddr]) -> Config {
     let second = Duration::from_secs(1);
     Config {
         name: "edge".to_owned(),
-        secret: b"a secret of at least thirty-two bytes".to_vec(),
+        secret: b"a secret of at least thirty-two bytes".to_vec().into(),
         listeners: listeners.iter().map(listener).collect(),
         pools: vec![Pool {
             name: "app".to_owned(),

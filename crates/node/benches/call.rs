@@ -23,7 +23,7 @@ fn configuration() -> Config {
     };
     Config {
         name: "bench".to_owned(),
-        secret: b"a secret for nothing but benchmarks".to_vec(),
+        secret: b"a secret for nothing but benchmarks".to_vec().into(),
         listeners: vec![listener],
         pools: vec![config::Pool {
             name: "app".to_owned(),

@@ -1,6 +1,6 @@
 //! What a node is told: plain values, already checked by whoever read the file.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{fmt, net::SocketAddr, time::Duration};
 
 use balance::Policy;
 
@@ -10,7 +10,7 @@ pub struct Config {
     /// The node's name, for people.
     pub name: String,
     /// The cluster's secret: keys the affinity tokens. At least 32 bytes.
-    pub secret: Vec<u8>,
+    pub secret: Secret,
     /// Where the node listens. A listener's place in this list is its index.
     pub listeners: Vec<Listener>,
     /// The server pools.
@@ -21,6 +21,28 @@ pub struct Config {
     pub limits: Limits,
     /// How long the node waits for others.
     pub timers: Timers,
+}
+
+/// Bytes that nobody else may know; not even a log.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Vec<u8>);
+
+impl From<Vec<u8>> for Secret {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self(bytes)
+    }
+}
+
+impl AsRef<[u8]> for Secret {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
 }
 
 /// A UDP socket's address, and the name it goes by in Via and Record-Route.

@@ -1,7 +1,7 @@
 //! The keyed hashes of a cluster: all come from its secret, so that every node that has it, and
 //! the same node after a restart, computes the same.
 
-use std::hash::Hasher;
+use std::{fmt, hash::Hasher};
 
 use sha2::{Digest, Sha256};
 use siphasher::sip::SipHasher24;
@@ -24,11 +24,17 @@ impl SessionKey {
 }
 
 /// Hash keys derived from the cluster's secret.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Keys {
     session: SipHasher13,
     branch: SipHasher24,
     token: SipHasher24,
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Keys")
+    }
 }
 
 impl Keys {

@@ -62,7 +62,7 @@ impl Snapshot {
             }
         }
         Self {
-            keys: Keys::new(&config.secret),
+            keys: Keys::new(config.secret.as_ref()),
             config,
             listeners,
             members,

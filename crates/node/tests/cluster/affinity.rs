@@ -107,7 +107,9 @@ fn a_subscription_is_no_call_after_a_restart_either() {
 fn a_node_with_another_secret_knows_no_call() {
     let (mut cluster, mut calls) = orphans(1);
     let mut other = farm();
-    other.secret = b"a secret that is not the one of the others".to_vec();
+    other.secret = b"a secret that is not the one of the others"
+        .to_vec()
+        .into();
     cluster.restart(other);
     let bye = calls[0].caller.request("BYE");
     let refused = cluster.pass(&bye);

@@ -36,7 +36,9 @@ pub(crate) fn s(s: u64) -> Duration {
 pub(crate) fn config(servers: &[&str]) -> Config {
     Config {
         name: "edge".to_owned(),
-        secret: b"the secret that all nodes of this test share".to_vec(),
+        secret: b"the secret that all nodes of this test share"
+            .to_vec()
+            .into(),
         listeners: vec![listener(EDGE)],
         pools: vec![pool("app", servers)],
         routes: vec![route(&[], &[], "app")],

@@ -153,7 +153,9 @@ fn a_pool_goes_and_its_calls_end_in_peace() {
 fn what_is_fixed_at_start_is_refused_whole() {
     let cluster = Cluster::new(config(&[ONE]));
     let mut changed = config(&[ONE, TWO]);
-    changed.secret.push(b'!');
+    changed.secret = b"another secret of thirty-two bytes or more"
+        .to_vec()
+        .into();
     assert_eq!(
         cluster.shared.reload(changed, cluster.now),
         Err(ReloadError::Fixed("node.secret"))

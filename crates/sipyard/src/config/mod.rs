@@ -105,7 +105,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
     Some(Configuration {
         node: node::Config {
             name: identity.name,
-            secret: identity.secret,
+            secret: identity.secret.into(),
             listeners,
             pools,
             routes,

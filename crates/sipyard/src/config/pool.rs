@@ -195,5 +195,5 @@ fn answer_timeout(section: &mut Section<'_>, t1: Duration) -> Duration {
         duration(range)(value)
             .map_err(|message| format!("{message} (T1 to 64*T1; timers.t1 is {})", show(t1)))
     });
-    found.map_or(2 * t1, |found| found.value)
+    found.map_or(4 * t1, |found| found.value)
 }

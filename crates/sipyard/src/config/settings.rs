@@ -152,7 +152,7 @@ fn transport(name: &str) -> Read<()> {
 pub(crate) fn limits(mut section: Section<'_>) -> Limits {
     let limits = Limits {
         sessions: section.get_or("sessions", 1_000_000, integer(1..=100_000_000)),
-        transactions: section.get_or("transactions", 262_144, integer(1..=16_777_216)),
+        transactions: section.get_or("transactions", 262_144, integer(1..=4_000_000)),
         retained_requests: section.get_or("retained_requests", 4_096, integer(0..=1_048_576)),
         // RFC 3261 §18.1.1: an implementation must take 65,535 bytes; an operator may take fewer,
         // but not fewer than fit a path's MTU.

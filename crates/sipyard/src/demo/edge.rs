@@ -57,10 +57,10 @@ impl Edge {
 }
 
 fn config(address: SocketAddr, servers: &[SocketAddr], policy: Policy) -> Config {
-    let secret = (0..4).flat_map(|_| net::seed().to_ne_bytes()).collect();
+    let secret: Vec<u8> = (0..4).flat_map(|_| net::seed().to_ne_bytes()).collect();
     Config {
         name: "demo".to_owned(),
-        secret,
+        secret: secret.into(),
         listeners: vec![Listener {
             address,
             advertise: address.to_string(),
