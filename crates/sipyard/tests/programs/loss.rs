@@ -9,18 +9,20 @@ use crate::{
     common::Edge,
     edge::{self, Counts},
     process::whole_machine,
-    sipp::{Caller, DEFAULT_CALLER, DEFAULT_SERVER, Server, addresses},
+    sipp::{Caller, DEFAULT_CALLER, Server, addresses, scenario},
 };
 
 /// 64*T1, and the second in which a node's timers may be late.
 const SILENCE: Duration = Duration::from_secs(33);
 
-/// SIPp takes some answers for others when it loses messages: it gives up a few calls with nothing
-/// said to the server. What such a server goes on sending ends as well, and then nothing is left.
+/// SIPp takes some answers for others when it loses messages, and leaves a few calls without a
+/// word to the other side. What such a side goes on sending ends as well, and then nothing is left.
+/// The servers don't ring: an INVITE that rings is held for Timer C, three minutes more.
 #[test]
 fn nothing_is_left_of_lossy_calls() {
     let alone = whole_machine();
-    let servers = Server::start_many(4, &[DEFAULT_SERVER, &["-lost", "3"]].concat());
+    let [file, prompt] = scenario("prompt_server");
+    let servers = Server::start_many(4, &[&file, &prompt, "-lost", "3"]);
     let edge = edge::start("probe = false", &addresses(&servers));
     let load = [
         "-r",

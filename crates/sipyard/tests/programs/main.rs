@@ -7,6 +7,10 @@
     clippy::disallowed_methods,
     reason = "tests of processes wait for them on the real clock"
 )]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test ends where its surroundings fail it"
+)]
 
 #[path = "../common/mod.rs"]
 mod common;
