@@ -1,5 +1,7 @@
 //! Responses: back along the Via stack, and off the ledger.
 
+use std::time::Duration;
+
 use sip::{CSeq, Fault, Message, Method, Via};
 
 use crate::{
@@ -11,6 +13,9 @@ use crate::{
     stats::{Dropped, Event},
     transaction::{Kind, Progress},
 };
+
+/// No Retry-After keeps a server out for longer: what it knew then may have changed.
+const BACK_OFF_MAX: Duration = Duration::from_secs(300);
 
 /// A response whose topmost Via is ours.
 #[derive(Debug)]
@@ -219,9 +224,8 @@ impl State {
         if let Some(member) = cx.snapshot.member(transaction.server())
             && let Some(seconds) = response.message.retry_after()
         {
-            member
-                .server
-                .back_off(cx.now + std::time::Duration::from_secs(seconds.into()));
+            let wish = Duration::from_secs(seconds.into());
+            member.server.back_off(cx.now + wish.min(BACK_OFF_MAX));
         }
         transaction.progress = Progress::Unanswered;
         self.fail_over(cx, open, out)

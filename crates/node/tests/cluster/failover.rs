@@ -93,6 +93,19 @@ fn a_ringing_server_is_not_left() {
     }
 }
 
+/// A server that asks to be left alone for a year would be forgotten.
+#[test]
+fn a_server_is_left_alone_for_five_minutes_at_most() {
+    let mut cluster = Cluster::new(config(&[ONE, TWO]));
+    let first = cluster.pass(&request("INVITE", ALICE, "call"));
+    cluster.send(&first.respond(503).with("Retry-After", 31_536_000));
+    let server = cluster.member(&first.to.to_string()).server.clone();
+    cluster.wait(s(299));
+    assert!(!server.is_eligible(cluster.now));
+    cluster.wait(s(2));
+    assert!(server.is_eligible(cluster.now));
+}
+
 /// The server that was left picks up after all: the call is there, and the other server is told
 /// to stop. RFC 3261 §16.7 step 10
 #[test]
