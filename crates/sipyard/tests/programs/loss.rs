@@ -17,7 +17,8 @@ const SILENCE: Duration = Duration::from_secs(33);
 
 /// SIPp takes some answers for others when it loses messages, and leaves a few calls without a
 /// word to the other side. What such a side goes on sending ends as well, and then nothing is left.
-/// The servers don't ring: an INVITE that rings is held for Timer C, three minutes more.
+/// The servers don't ring: SIPp's own one gives up on some INVITEs that it let ring, and a proxy
+/// must hold those for Timer C, three minutes more.
 #[test]
 fn nothing_is_left_of_lossy_calls() {
     let alone = whole_machine();

@@ -58,7 +58,9 @@ fn counts_are_right_again() {
         known.clone().all(|(before, after)| after == *before) && counts.transactions() == 0
     });
     assert_eq!(rebuilt, CALLS);
-    caller.outcome(Duration::from_secs(60)).expect_all(CALLS);
+    let outcome = caller.outcome(Duration::from_secs(60));
+    eprintln!("{}", Counts::of(&edge));
+    outcome.expect_all(CALLS);
     expect_every_bye_at_its_server(&servers, CALLS);
     wait_until_idle(&edge, PATIENCE);
 }
@@ -80,7 +82,9 @@ fn a_crash_under_load() {
     assert!(open >= 1_500, "{open} calls are open");
 
     let edge = crash_and_start(edge);
-    caller.outcome(Duration::from_secs(60)).expect_all(CALLS);
+    let outcome = caller.outcome(Duration::from_secs(60));
+    eprintln!("{}", Counts::of(&edge));
+    outcome.expect_all(CALLS);
     expect_every_bye_at_its_server(&servers, CALLS);
     wait_until_idle(&edge, PATIENCE);
     let counts = Counts::of(&edge);
