@@ -22,7 +22,8 @@ fn await_calls(caller: &Caller, more: u64) {
     within(PATIENCE * 2, "more calls", || caller.created() >= target);
 }
 
-/// Only the calls that a dead server had are lost with it.
+/// Only the calls that a dead server had are lost with it. One that was ringing there has the
+/// caller wait; SIPp does so for as long as it is told.
 #[test]
 fn a_server_dies_and_comes_back() {
     const CALLS: u64 = 5_000;
@@ -39,6 +40,8 @@ fn a_server_dies_and_comes_back() {
         "1000",
         "-max_non_invite_retrans",
         "3",
+        "-recv_timeout",
+        "8000",
     ];
     let mut caller = Caller::start(edge.sip(), &scenario("caller"), &load);
     await_calls(&caller, 1_200);
