@@ -494,8 +494,14 @@ impl State {
             .map(|(open, _)| open)
             .collect();
         for open in lost {
-            if !self.fail_over(cx, open, out) {
-                self.discharge(cx, open);
+            if self.fail_over(cx, open, out) {
+                continue;
+            }
+            self.discharge(cx, open);
+            if self.transactions.get(open).is_answered() {
+                // What rang on it rings no more: its call is not counted until Timer C.
+                let ends_at = cx.now + cx.snapshot.transaction_max();
+                self.transaction_timers.arm(open, ends_at);
             }
         }
     }

@@ -79,7 +79,7 @@ impl Demo {
     /// Shows the cluster to its end; returns how many calls failed.
     async fn play(self) -> io::Result<u64> {
         let schedule = Schedule::new(self.duration);
-        let mut show = Show::new(schedule)?;
+        let mut show = Show::new(schedule).await?;
         show.introduce()?;
         show.display = Display::open()?;
         let scene = show.perform().await?;
@@ -120,11 +120,11 @@ struct Show {
 
 impl Show {
     /// Starts the servers and the edge.
-    fn new(schedule: Schedule) -> io::Result<Self> {
+    async fn new(schedule: Schedule) -> io::Result<Self> {
         let clock = Clock::start();
         let agents = UserAgents::new(net::seed())?;
         let servers: Vec<_> = agents.servers().iter().map(|uas| uas.address()).collect();
-        let edge = Edge::start(&servers, POLICIES[0], clock)?;
+        let edge = Edge::start(&servers, POLICIES[0], clock).await?;
         let running = Running::start(agents, clock)?;
         let began = clock.now();
         Ok(Self {
@@ -150,12 +150,14 @@ impl Show {
             "An edge on udp {} places {CALLS_PER_S} calls a second on four\n\
              emulated servers, 60 % of what they can carry. A server works for {} ms on an\n\
              INVITE, {} ms on a BYE, and stalls for {} s every {STALL_EVERY} calls. The policy\n\
-             changes by a live reload every {} s: {policies}.",
+             changes by a live reload every {} s: {policies}.\n\
+             Ask the edge meanwhile: sipyard ctl --admin http://{} status",
             self.edge.address(),
             ms(INVITE),
             ms(BYE),
             STALL.as_secs(),
             phase.as_secs_f64(),
+            self.edge.admin(),
         )
     }
 

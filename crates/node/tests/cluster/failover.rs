@@ -93,6 +93,18 @@ fn a_ringing_server_is_not_left() {
     }
 }
 
+/// Calls that rang on a server that died stayed counted until Timer C, three minutes later.
+#[test]
+fn a_call_that_rings_on_a_server_that_dies_is_over_in_64_t1() {
+    let mut cluster = Cluster::new(config(&[ONE, TWO]));
+    let first = cluster.pass(&request("INVITE", ALICE, "call"));
+    cluster.pass(&first.respond(180));
+    cluster.unreachable(&first.to.to_string());
+    assert_eq!(cluster.total(), (1, 0, 0.0));
+    cluster.wait(TRANSACTION_MAX + ms(20));
+    assert_eq!(cluster.total(), (0, 0, 0.0));
+}
+
 /// A server that asks to be left alone for a year would be forgotten.
 #[test]
 fn a_server_is_left_alone_for_five_minutes_at_most() {

@@ -1,6 +1,6 @@
 //! The configuration file: read whole, checked whole, every problem told with its place.
 //!
-//! [`load`] is the only way in. It yields what a node takes ([`node::Config`]) and what only the
+//! [`load()`] is the only way in. It yields what a node takes ([`node::Config`]) and what only the
 //! binary needs, or every problem of the file; never a part of either.
 
 mod pool;

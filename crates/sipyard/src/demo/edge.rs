@@ -1,6 +1,13 @@
 //! The demo's edge: a node on embedded defaults, between the callers and the servers.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    future::IntoFuture,
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 
 use balance::Policy;
 use net::{Clock, Workers};
@@ -8,29 +15,53 @@ use node::{
     Shared,
     config::{Config, Limits, Listener, Pool, PoolServer, Probe, Route, Timers},
 };
+use tokio::net::TcpListener;
+
+use crate::{
+    admin,
+    config::{Configuration, Place},
+    serve::Control,
+};
+
+/// Where a reload by the admin API would look for the configuration.
+const EMBEDDED: &str = "the demo's embedded configuration";
 
 /// A running edge balancer. Dropped, it stops.
-#[derive(Debug)]
 pub(super) struct Edge {
-    shared: Arc<Shared>,
-    _workers: Workers,
-    clock: Clock,
+    control: Arc<Control>,
     address: SocketAddr,
+    admin: SocketAddr,
 }
 
 impl Edge {
-    /// Starts it on a free port of the loopback address.
-    pub(super) fn start(servers: &[SocketAddr], policy: Policy, clock: Clock) -> io::Result<Self> {
+    /// Starts it and its admin API on free ports of the loopback address, the latter on the
+    /// runtime of the caller.
+    pub(super) async fn start(
+        servers: &[SocketAddr],
+        policy: Policy,
+        clock: Clock,
+    ) -> io::Result<Self> {
         // The address stands in Via and Record-Route, so it must be known before the node starts.
         let address = traffic::bind()?.local_addr();
-        let config = config(address, servers, policy);
-        let shared = Arc::new(Shared::new(config, 1).map_err(io::Error::other)?);
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        let admin = listener.local_addr()?;
+        let configuration = Configuration {
+            node: config(address, servers, policy),
+            workers: 1,
+            admin,
+            listener_places: Vec::new(),
+            admin_place: Place::file(Path::new(EMBEDDED)),
+        };
+        let shared = Shared::new(configuration.node.clone(), configuration.workers);
+        let shared = Arc::new(shared.map_err(io::Error::other)?);
         let workers = Workers::start(&shared, clock).map_err(io::Error::other)?;
+        let control = Control::new(EMBEDDED.into(), &configuration, shared, workers, clock);
+        let control = Arc::new(control);
+        tokio::spawn(axum::serve(listener, admin::router(Arc::clone(&control))).into_future());
         Ok(Self {
-            shared,
-            _workers: workers,
-            clock,
+            control,
             address,
+            admin,
         })
     }
 
@@ -39,19 +70,24 @@ impl Edge {
         self.address
     }
 
+    /// Where its admin API listens.
+    pub(super) fn admin(&self) -> SocketAddr {
+        self.admin
+    }
+
     /// Configuration, servers and counters.
     pub(super) fn shared(&self) -> &Shared {
-        &self.shared
+        self.control.shared()
     }
 
     /// Reloads the configuration with another policy, as an operator would.
     pub(super) fn set_policy(&self, policy: Policy) {
-        let mut config = self.shared.snapshot().config().clone();
+        let mut config = self.shared().snapshot().config().clone();
         for pool in &mut config.pools {
             pool.policy = policy;
         }
-        self.shared
-            .reload(config, self.clock.now())
+        self.shared()
+            .reload(config, self.control.now())
             .expect("a policy may change while the node runs");
     }
 }

@@ -75,8 +75,10 @@ fn heading(scene: &Scene, paint: Paint) -> Vec<String> {
     };
     let clock = format!("{:>4} s  ", scene.elapsed.as_secs());
     let keys = paint.paint(DIM, "  (Ctrl-C ends)");
+    let ask = format!("ask it: sipyard ctl --admin http://{} status", scene.admin);
     vec![
         paint.paint(BOLD, &title) + &keys,
+        paint.paint(DIM, &ask),
         paint.paint(DIM, &clock) + &act,
     ]
 }

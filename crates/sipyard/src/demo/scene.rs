@@ -16,6 +16,8 @@ use crate::view::{ServerState, members, state_of};
 pub(super) struct Scene {
     /// Where the edge takes calls.
     pub(super) edge: SocketAddr,
+    /// Where the edge's admin API listens.
+    pub(super) admin: SocketAddr,
     /// Since the first call.
     pub(super) elapsed: Duration,
     pub(super) act: Act,
@@ -103,6 +105,7 @@ impl Scene {
         }
         Self {
             edge: edge.address(),
+            admin: edge.admin(),
             elapsed,
             act,
             servers: servers.collect(),

@@ -31,7 +31,7 @@ pub(crate) struct Refusal {
 }
 
 impl Control {
-    pub(super) fn new(
+    pub(crate) fn new(
         path: PathBuf,
         configuration: &Configuration,
         shared: Arc<Shared>,
