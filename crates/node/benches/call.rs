@@ -5,6 +5,10 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use divan::{Bencher, black_box, counter::ItemsCount};
 use node::{Config, Datagram, Input, Node, Outbox, Shared, config};
 
+/// Counts allocations: in the steady state a call makes none.
+#[global_allocator]
+static ALLOCATIONS: divan::AllocProfiler = divan::AllocProfiler::system();
+
 const CALLER: &str = "127.0.0.1:6000";
 const SECONDS: fn(u64) -> Duration = Duration::from_secs;
 

@@ -172,15 +172,11 @@ impl State {
 
     /// RWMA and the histograms see the time to the first response: what comes later is the user's
     /// time, not the server's.
-    fn note_first_response(&mut self, cx: Context<'_>, open: u32, response: &Response<'_>) {
-        let transaction = self.transactions.get_mut(open);
-        let Some(member) = cx
-            .snapshot
-            .member(transaction.server())
-            .filter(|_| transaction.is_charged)
-        else {
+    fn note_first_response(&self, cx: Context<'_>, open: u32, response: &Response<'_>) {
+        let Some(member) = self.charged_server(cx, open) else {
             return;
         };
+        let transaction = self.transactions.get(open);
         let after = cx.now.saturating_sub(transaction.sent_at);
         if !transaction.is_answered() {
             member.server.first_response(after);

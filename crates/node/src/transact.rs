@@ -11,6 +11,7 @@ use crate::{
     request::{Refusal, Request},
     routing::Course,
     session::{NONE, Reason, State as Life, tag_pair},
+    shared::Member,
     stats::{Event, MethodLabel},
     token::Direction,
     transaction::{ATTEMPTS_MAX, Kind, Progress, Transaction},
@@ -455,24 +456,23 @@ impl State {
         self.retained.put_back(place, retained);
     }
 
+    /// The server that a transaction counts on.
+    pub(crate) fn charged_server<'s>(&self, cx: Context<'s>, open: u32) -> Option<&'s Member> {
+        let transaction = self.transactions.get(open);
+        let member = cx.snapshot.member(transaction.server())?;
+        transaction.is_charged.then_some(member)
+    }
+
     /// Counts a request that its server failed to serve.
     pub(crate) fn count_failed(&self, cx: Context<'_>, open: u32) {
-        let transaction = self.transactions.get(open);
-        if transaction.is_charged
-            && let Some(member) = cx.snapshot.member(transaction.server())
-        {
+        if let Some(member) = self.charged_server(cx, open) {
             member.server.count_failed();
         }
     }
 
     /// Counts a silence against the health of the server.
     fn blame(&self, cx: Context<'_>, open: u32) {
-        let transaction = self.transactions.get(open);
-        let Some(member) = cx
-            .snapshot
-            .member(transaction.server())
-            .filter(|_| transaction.is_charged)
-        else {
+        let Some(member) = self.charged_server(cx, open) else {
             return;
         };
         let fall = cx.snapshot.pool_of(member).map_or(1, |pool| pool.fall());
