@@ -1,0 +1,41 @@
+//! Results for people: tables, plots and one HTML page that needs nothing else.
+//!
+//! A [`Table`] prints itself for a terminal, for Markdown, for spreadsheets and for the page; a
+//! [`Plot`] draws itself as SVG; a [`Page`] holds both, with text between them. Nothing here knows
+//! what the numbers mean, and nothing reads or writes a file.
+//!
+//! ```
+//! use report::{Axis, Page, Plot, Series, Table};
+//!
+//! let table = Table::new("Response times", ["policy", "mean, ms"])
+//!     .row(["tlwl", "2.9"])
+//!     .row(["hash", "19.9"]);
+//! let plot = Plot::new("Mean response time", Axis::linear("calls/s"), Axis::log("ms"))
+//!     .with(Series::line("tlwl", [(200.0, 2.9), (2200.0, 5.2)]))
+//!     .with(Series::marks("paper", [(200.0, 2.0)]));
+//! let page = Page::new("Balancing").text("Eight servers.").table(table).plot(plot);
+//! assert!(page.html().starts_with("<!DOCTYPE html>"));
+//! ```
+
+mod page;
+mod plot;
+mod table;
+
+pub use page::Page;
+pub use plot::{Axis, Plot, Point, Series};
+pub use table::Table;
+
+/// Text as it stands in HTML and SVG.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            char => escaped.push(char),
+        }
+    }
+    escaped
+}
