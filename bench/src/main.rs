@@ -3,11 +3,11 @@
 #![allow(clippy::disallowed_methods, reason = "it measures time")]
 
 mod balance;
+mod figures;
 mod generator;
 mod machine;
 mod memory;
 mod process;
-mod report;
 mod spread;
 mod subject;
 
@@ -21,7 +21,7 @@ use std::{
 use clap::{Parser, Subcommand};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use self::report::Report;
+use self::figures::Report;
 
 /// The core of the load.
 const CORE: usize = 1;
@@ -77,17 +77,17 @@ fn run(arguments: Arguments) -> io::Result<()> {
     };
     let mut report = Report::open(&results)?;
     if matches!(what, What::All | What::Quick | What::Balance) {
-        report.balance = Some(report::stamped(balance::measure(effort)?)?);
+        report.balance = Some(figures::stamped(balance::measure(effort)?)?);
         report.write(&results)?;
     }
     if matches!(what, What::All | What::Quick | What::Spread) {
-        report.spread = Some(report::stamped(spread::measure(calls)?)?);
+        report.spread = Some(figures::stamped(spread::measure(calls)?)?);
         report.write(&results)?;
     }
     if matches!(what, What::All | What::Memory)
         && let Some(memory) = memory::measure()?
     {
-        report.memory = Some(report::stamped(memory)?);
+        report.memory = Some(figures::stamped(memory)?);
         report.write(&results)?;
     }
     println!("\n{}\nwritten to {}", report.markdown(), results.display());

@@ -17,12 +17,16 @@
 //! assert!(page.html().starts_with("<!DOCTYPE html>"));
 //! ```
 
+mod axis;
+mod bars;
 mod page;
 mod plot;
 mod table;
 
+pub use axis::Axis;
+pub use bars::Bars;
 pub use page::Page;
-pub use plot::{Axis, Plot, Point, Series};
+pub use plot::{Plot, Point, Series};
 pub use table::Table;
 
 /// Text as it stands in HTML and SVG.

@@ -59,7 +59,7 @@ impl Page {
         self.svg(&plot.svg())
     }
 
-    /// A drawing that is SVG already.
+    /// A drawing that is SVG already, such as [`Bars`](crate::Bars).
     #[must_use]
     pub fn svg(self, svg: &str) -> Self {
         self.with(format!("<figure>\n{svg}</figure>\n"))

@@ -1,13 +1,23 @@
 use plotters::{
-    coord::ranged1d::{AsRangedCoord, ValueFormatter},
+    coord::{
+        Shift,
+        ranged1d::{AsRangedCoord, ValueFormatter},
+    },
     prelude::*,
 };
 
-const SIZE: (u32, u32) = (760, 420);
-const FONT: &str = "sans-serif";
+use crate::{Axis, axis::tick};
+
+const SIZE: (u32, u32) = (900, 420);
+/// The width of the names beside the curves.
+const LEGEND: u32 = 180;
+pub(crate) const FONT: &str = "sans-serif";
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+pub(crate) type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
 /// Colours that stay apart on white, also for most who see fewer of them.
-const COLOURS: [RGBColor; 12] = [
+pub(crate) const COLOURS: [RGBColor; 12] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
     RGBColor(0, 158, 115),
@@ -29,13 +39,6 @@ pub struct Plot {
     x: Axis,
     y: Axis,
     series: Vec<Series>,
-}
-
-/// What an axis shows.
-#[derive(Clone, Debug)]
-pub struct Axis {
-    label: String,
-    log: bool,
 }
 
 /// Points that belong together.
@@ -97,12 +100,7 @@ impl Plot {
         svg
     }
 
-    fn draw<X, Y>(
-        &self,
-        root: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
-        x: X,
-        y: Y,
-    ) -> Result<(), DrawingAreaErrorKind<std::io::Error>>
+    fn draw<X, Y>(&self, root: &Area<'_>, x: X, y: Y) -> Drawn
     where
         X: AsRangedCoord<Value = f64>,
         Y: AsRangedCoord<Value = f64>,
@@ -110,7 +108,8 @@ impl Plot {
         Y::CoordDescType: ValueFormatter<f64>,
     {
         root.fill(&WHITE)?;
-        let mut chart = ChartBuilder::on(root)
+        let (curves, names) = root.split_horizontally(SIZE.0 - LEGEND);
+        let mut chart = ChartBuilder::on(&curves)
             .caption(&self.title, (FONT, 18))
             .margin(12)
             .x_label_area_size(44)
@@ -129,12 +128,21 @@ impl Plot {
         for (series, colour) in self.series.iter().zip(COLOURS.iter().cycle()) {
             self.draw_series(&mut chart, series, *colour)?;
         }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperLeft)
-            .background_style(WHITE.mix(0.8))
-            .label_font((FONT, 12))
-            .draw()
+        self.draw_legend(&names)
+    }
+
+    fn draw_legend(&self, names: &Area<'_>) -> Drawn {
+        let rows = (48..).step_by(20);
+        for ((series, colour), y) in self.series.iter().zip(COLOURS.iter().cycle()).zip(rows) {
+            if series.joined {
+                let line = vec![(0, y), (18, y)];
+                names.draw(&PathElement::new(line, colour.stroke_width(2)))?;
+            } else {
+                names.draw(&Cross::new((9, y), 4, colour.stroke_width(2)))?;
+            }
+            names.draw(&Text::new(series.name.as_str(), (26, y - 6), (FONT, 12)))?;
+        }
+        Ok(())
     }
 
     fn draw_series<X, Y>(
@@ -142,7 +150,7 @@ impl Plot {
         chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<X, Y>>,
         series: &Series,
         colour: RGBColor,
-    ) -> Result<(), DrawingAreaErrorKind<std::io::Error>>
+    ) -> Drawn
     where
         X: Ranged<ValueType = f64>,
         Y: Ranged<ValueType = f64>,
@@ -162,19 +170,9 @@ impl Plot {
         chart.draw_series(bars)?;
         let at = points.iter().map(|point| (point.x, point.y));
         if series.joined {
-            let dots = at.map(|at| Circle::new(at, 2, colour.filled()));
-            chart
-                .draw_series(dots)?
-                .label(&series.name)
-                .legend(move |(x, y)| {
-                    PathElement::new(vec![(x, y), (x + 16, y)], colour.stroke_width(2))
-                });
+            chart.draw_series(at.map(|at| Circle::new(at, 2, colour.filled())))?;
         } else {
-            let crosses = at.map(|at| Cross::new(at, 4, colour.stroke_width(2)));
-            chart
-                .draw_series(crosses)?
-                .label(&series.name)
-                .legend(move |(x, y)| Cross::new((x + 8, y), 4, colour.stroke_width(2)));
+            chart.draw_series(at.map(|at| Cross::new(at, 4, colour.stroke_width(2))))?;
         }
         Ok(())
     }
@@ -201,56 +199,6 @@ impl Plot {
             range.start / 1.3..range.end * 1.3
         } else {
             range.start..range.end + 0.08 * (range.end - range.start)
-        }
-    }
-}
-
-impl Axis {
-    /// An axis of equal steps; the label names the unit.
-    #[must_use]
-    pub fn linear(label: impl Into<String>) -> Self {
-        Self {
-            label: label.into(),
-            log: false,
-        }
-    }
-
-    /// An axis of equal ratios.
-    #[must_use]
-    pub fn log(label: impl Into<String>) -> Self {
-        Self {
-            label: label.into(),
-            log: true,
-        }
-    }
-
-    fn shows(&self, value: f64) -> bool {
-        value.is_finite() && (!self.log || value > 0.0)
-    }
-
-    fn shows_interval(&self, point: &Point) -> bool {
-        let ends = point.interval;
-        ends.is_some_and(|(low, high)| self.shows(low) && self.shows(high))
-    }
-
-    /// From the least to the greatest value; from zero where that hides nothing.
-    fn range(&self, values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
-        let extremes = values.fold(None, |extremes: Option<(f64, f64)>, value| {
-            let (low, high) = extremes.unwrap_or((value, value));
-            Some((low.min(value), high.max(value)))
-        });
-        let (low, high) = extremes.unwrap_or((1.0, 2.0));
-        let low = if !self.log && low > 0.0 && low < 0.5 * high {
-            0.0
-        } else {
-            low
-        };
-        if low < high {
-            low..high
-        } else if self.log {
-            low / 2.0..low * 2.0
-        } else {
-            low - 1.0..low + 1.0
         }
     }
 }
@@ -289,21 +237,6 @@ impl From<(f64, f64)> for Point {
             y,
             interval: None,
         }
-    }
-}
-
-/// A number at an axis, with no more digits than it needs.
-fn tick(value: f64) -> String {
-    let size = value.abs();
-    if size != 0.0 && !(1e-3..1e6).contains(&size) {
-        format!("{value:e}")
-    } else {
-        // Steps like 0.1 gather errors in the last binary digits.
-        let rounded = format!("{value:.4}");
-        rounded
-            .trim_end_matches('0')
-            .trim_end_matches('.')
-            .to_owned()
     }
 }
 
@@ -351,11 +284,5 @@ mod tests {
     fn one_point_is_a_plot() {
         let svg = plot(Axis::log("x"), Axis::linear("y"), &[(5.0, 5.0)]);
         assert!(svg.contains("circle"));
-    }
-
-    #[test]
-    fn ticks_are_short() {
-        let ticks = [0.1 + 0.2, 200.0, 0.0, 1e-9, 2.5e7, 1e-3].map(tick);
-        assert_eq!(ticks, ["0.3", "200", "0", "1e-9", "2.5e7", "0.001"]);
     }
 }

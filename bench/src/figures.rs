@@ -2,13 +2,12 @@
 
 mod chart;
 mod summary;
-mod table;
 
 use std::{fmt::Write as _, fs, io, path::Path};
 
+use report::{Bars, Page, Table};
 use serde::{Deserialize, Serialize};
 
-use self::table::Table;
 use crate::{
     balance::{Load, Run},
     machine::Stamp,
@@ -38,7 +37,7 @@ struct Section {
     title: &'static str,
     note: String,
     tables: Vec<Table>,
-    charts: Vec<String>,
+    charts: Vec<Bars>,
 }
 
 pub(crate) fn stamped<T>(results: T) -> io::Result<Stamped<T>> {
@@ -86,21 +85,16 @@ impl Report {
     }
 
     fn html(&self) -> String {
-        let mut page = format!(
-            "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>{TITLE}</title>\n\
-             <style>{STYLE}</style>\n<h1>{TITLE}</h1>\n"
-        );
+        let mut page = Page::new(TITLE);
         for section in self.sections() {
-            let tables: String = section.tables.iter().map(Table::html).collect();
-            let charts = section.charts.concat();
-            let note = table::escaped(&section.note);
-            _ = write!(
-                page,
-                "<h2>{}</h2>\n<p>{note}</p>\n{tables}{charts}\n",
-                section.title
-            );
+            page = page.heading(section.title).text(&section.note);
+            page = section.tables.into_iter().fold(page, Page::table);
+            page = section
+                .charts
+                .iter()
+                .fold(page, |page, chart| page.svg(&chart.svg()));
         }
-        page
+        page.html()
     }
 
     fn sections(&self) -> Vec<Section> {
@@ -150,7 +144,3 @@ fn note(stamp: &Stamp) -> String {
         stamp.command
     )
 }
-
-const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:70em;margin:2em auto;padding:0 1em}\
-    table{border-collapse:collapse;margin:1em 0}th,td{padding:.3em .8em;border-bottom:1px solid #ccc;\
-    text-align:right}th:first-child,td:first-child{text-align:left}svg{max-width:100%;height:auto}";

@@ -1,12 +1,15 @@
 //! What the runs amount to.
 
-use super::table::Table;
+use report::Table;
+
 use crate::{
     balance::{Load, Run},
     memory::Memory,
     spread::Spread,
     subject::Subject,
 };
+
+const BARS: [&str; 4] = ["figure", "bar", "measured", "held"];
 
 /// A figure over the rounds.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +72,7 @@ pub(super) fn balance(runs: &[Run]) -> Table {
                 .filter_map(|subject| row(runs, subject, load)),
         );
     }
-    let columns = vec![
+    let columns = [
         "program",
         "load",
         "CPU us per call",
@@ -82,7 +85,7 @@ pub(super) fn balance(runs: &[Run]) -> Table {
         "failed",
         "retransmissions",
     ];
-    Table { columns, rows }
+    table(columns, rows)
 }
 
 fn row(runs: &[Run], subject: Subject, load: Load) -> Option<Vec<String>> {
@@ -155,10 +158,7 @@ pub(super) fn bars(runs: &[Run]) -> Table {
             ratio(runs, Paced, Sipyard, Floor, answer),
         ),
     ];
-    Table {
-        columns: vec!["figure", "bar", "measured", "held"],
-        rows: rows.into_iter().flatten().collect(),
-    }
+    table(BARS, rows.into_iter().flatten())
 }
 
 fn bar_row(
@@ -204,10 +204,7 @@ pub(super) fn memory(memory: &Memory) -> Table {
         let figure = format!("CPU us of an INFO and its 200, {calls} open");
         rows.push(vec![figure, String::new(), text, String::new()]);
     }
-    Table {
-        columns: vec!["figure", "bar", "measured", "held"],
-        rows,
-    }
+    table(BARS, rows)
 }
 
 pub(super) fn spread(spreads: &[Spread]) -> Table {
@@ -224,14 +221,15 @@ pub(super) fn spread(spreads: &[Spread]) -> Table {
             spread.failed.to_string(),
         ]
     };
-    let columns = vec![
+    let columns = [
         "calls at a time",
         "calls at each server",
         "farthest from the mean",
         "failed",
     ];
-    Table {
-        columns,
-        rows: spreads.iter().map(row).collect(),
-    }
+    table(columns, spreads.iter().map(row))
+}
+
+fn table<const N: usize>(columns: [&str; N], rows: impl IntoIterator<Item = Vec<String>>) -> Table {
+    rows.into_iter().fold(Table::new("", columns), Table::row)
 }
