@@ -39,6 +39,14 @@ impl Law {
         Self::Exponential(Duration::from_secs_f64(1.0 / per_s))
     }
 
+    /// What times of this law last on average, but for the cut of a normal law.
+    #[must_use]
+    pub fn mean(&self) -> Duration {
+        match *self {
+            Self::Constant(mean) | Self::Exponential(mean) | Self::Normal { mean, .. } => mean,
+        }
+    }
+
     /// Draws one time.
     pub fn sample(&self, rng: &mut Rng) -> Duration {
         match *self {

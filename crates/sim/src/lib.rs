@@ -1,0 +1,23 @@
+//! Nodes, callers and servers on a virtual clock and network, without I/O.
+//!
+//! A [`World`] holds the parties: real [`node::Node`]s, real [`load`] callers and servers. It moves
+//! time from event to event, so an hour of calls takes as long as its messages cost. One seed fixes
+//! a run bit for bit; whoever looks on ([`Watch`]) can print it ([`Trace`]) or hash it ([`Digest`]).
+//! Nothing here touches a socket, a clock, a thread or an entropy source. Read [`World`] and
+//! [`Network`] first.
+
+mod edge;
+mod flights;
+mod network;
+mod setup;
+mod trace;
+mod wakes;
+mod watch;
+mod world;
+
+pub use edge::Edge;
+pub use network::{Bottleneck, Link, Network};
+pub use setup::{Calls, Cluster, ServerSetup, Setup, edge_address, server_address};
+pub use trace::{LEGEND, Trace};
+pub use watch::{Digest, Event, Watch, What};
+pub use world::{Death, PartyId, World};

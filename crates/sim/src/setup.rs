@@ -1,0 +1,174 @@
+//! A pool of servers behind one or more edges, and callers: the world of most experiments.
+
+use std::{net::SocketAddr, time::Duration};
+
+use load::{Arrivals, CallerConfig, Law, ServerConfig};
+use node::{
+    Config, ReloadError,
+    config::{Limits, Listener, Pool, PoolServer, Route, Timers},
+};
+
+use crate::{Link, PartyId, World};
+
+/// The addresses that each caller calls from, in turn.
+const CALLER_SOCKETS: u16 = 8;
+
+/// What the world consists of.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// How many edges stand before the servers. Each has a caller of its own with an equal part of
+    /// the calls.
+    pub edges: usize,
+    /// The workers of each edge.
+    pub workers: usize,
+    /// How each edge places the calls. The servers listed here don't matter.
+    pub pool: Pool,
+    /// The servers.
+    pub servers: Vec<ServerSetup>,
+    /// All calls together.
+    pub calls: Calls,
+    /// The network.
+    pub link: Link,
+}
+
+/// A server and what the edges are told about it.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerSetup {
+    /// What it emulates; its address is set by its place.
+    pub config: ServerConfig,
+    /// What the edges take for its share relative to the others.
+    pub capacity: f64,
+}
+
+/// Which calls are made.
+#[derive(Clone, Copy, Debug)]
+pub struct Calls {
+    /// How many a second begin.
+    pub rate: f64,
+    /// The time from the answer to the BYE.
+    pub holding: Law,
+}
+
+/// A world, and who is who in it.
+#[derive(Debug)]
+pub struct Cluster {
+    /// The world.
+    pub world: World,
+    /// The edges.
+    pub edges: Vec<PartyId>,
+    /// The servers.
+    pub servers: Vec<PartyId>,
+    /// The callers: one for each edge.
+    pub callers: Vec<PartyId>,
+}
+
+/// The address of the edge with this number, from 0.
+#[must_use]
+pub fn edge_address(number: usize) -> SocketAddr {
+    address(0, number)
+}
+
+/// The address of the server with this number, from 0.
+#[must_use]
+pub fn server_address(number: usize) -> SocketAddr {
+    address(1, number)
+}
+
+fn address(kind: u8, number: usize) -> SocketAddr {
+    let [.., high, low] = (number as u64 + 1).to_be_bytes();
+    SocketAddr::from(([10, kind, high, low], 5060))
+}
+
+impl Cluster {
+    /// The world of a setup at time zero.
+    ///
+    /// # Errors
+    /// When a node refuses its configuration.
+    pub fn new(setup: &Setup, seed: u64) -> Result<Self, ReloadError> {
+        let mut world = World::new(seed, setup.link);
+        let callers = (0..setup.edges)
+            .map(|number| world.add_caller(setup.caller(number)))
+            .collect();
+        let servers = setup.servers.iter().enumerate().map(|(number, server)| {
+            world.add_server(ServerConfig {
+                address: server_address(number),
+                ..server.config
+            })
+        });
+        let servers = servers.collect();
+        let edges = (0..setup.edges)
+            .map(|number| world.add_edge(setup.node(number), setup.workers))
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            world,
+            edges,
+            servers,
+            callers,
+        })
+    }
+}
+
+impl Setup {
+    fn caller(&self, edge: usize) -> CallerConfig {
+        let [.., high, low] = (edge as u64 + 1).to_be_bytes();
+        let socket = |port| SocketAddr::from(([10, 2, high, low], 5060 + port));
+        CallerConfig {
+            sockets: (0..CALLER_SOCKETS).map(socket).collect(),
+            proxy: edge_address(edge),
+            arrivals: Arrivals::Every(Law::poisson(self.calls.rate / self.edges as f64)),
+            holding: self.calls.holding,
+            calls_max: u64::MAX,
+        }
+    }
+
+    /// The configuration of the edge with this number.
+    #[must_use]
+    pub fn node(&self, number: usize) -> Config {
+        let address = edge_address(number);
+        let servers = self.servers.iter().enumerate();
+        let pool = Pool {
+            servers: servers
+                .map(|(number, server)| PoolServer {
+                    address: server_address(number),
+                    capacity: server.capacity,
+                })
+                .collect(),
+            ..self.pool.clone()
+        };
+        Config {
+            name: format!("edge-{}", number + 1),
+            secret: b"a secret that no simulation keeps".to_vec().into(),
+            listeners: vec![Listener {
+                address,
+                advertise: address.to_string(),
+            }],
+            routes: vec![Route {
+                methods: Vec::new(),
+                hosts: Vec::new(),
+                to: pool.name.clone(),
+            }],
+            pools: vec![pool],
+            limits: self.limits(),
+            timers: Timers {
+                t1: Duration::from_millis(500),
+                timer_c: Duration::from_secs(181),
+                call_max: Duration::from_secs(12 * 3600),
+                drain: Duration::from_secs(10),
+            },
+        }
+    }
+
+    /// Room for twice the calls that are there on average, ended ones too: those stay for 64*T1.
+    fn limits(&self) -> Limits {
+        let lasting = self.calls.holding.mean().as_secs_f64() + 40.0;
+        let calls = 2.0 * self.calls.rate * lasting;
+        Limits {
+            sessions: (calls as usize).max(10_000),
+            transactions: (calls as usize).clamp(10_000, 1_000_000),
+            retained_requests: 4_096,
+            message_bytes: 16_384,
+            headers: 128,
+            handover_queue: 4_096,
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Events as lines for people: fixed columns, one event a line.
+
+use std::fmt::Write;
+
+use sip::{Message, StartLine};
+
+use crate::{Event, PartyId, Watch, What};
+
+/// More header fields than any message of a simulated call has.
+const HEADERS_MAX: usize = 128;
+
+/// What the columns and marks of a [`Trace`] mean.
+pub const LEGEND: &str = "\
+# time, s: since the start   event: came      arrived at whoever listens there
+#                                   refused   arrived where nobody listens; the sender is told
+#                                   copied    sent, and will come twice
+#                                   lost, cut, full   sent, and the network, a cut or a full queue took it
+#                                   crashed, restarted   a party, with all its memory
+# message: method or status, CSeq, Call-ID
+#    time, s  event      from        to          message
+";
+
+/// Writes each event but [`What::Sent`], which its arrival tells again, as a line.
+#[derive(Debug)]
+pub struct Trace {
+    names: Vec<String>,
+    text: String,
+    lines_left: usize,
+}
+
+impl Trace {
+    /// A trace of the first `lines_max` events among parties of these names, as
+    /// [`World::names`](crate::World::names) lists them.
+    #[must_use]
+    pub fn new(names: Vec<String>, lines_max: usize) -> Self {
+        Self {
+            names,
+            text: LEGEND.to_owned(),
+            lines_left: lines_max,
+        }
+    }
+
+    /// The legend and the lines so far.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    fn name(&self, party: PartyId) -> &str {
+        &self.names[party.index()]
+    }
+}
+
+impl Watch for Trace {
+    fn see(&mut self, event: &Event<'_>) {
+        if event.what == What::Sent || self.lines_left == 0 {
+            return;
+        }
+        self.lines_left -= 1;
+        let line = format!(
+            "{:12.6}  {:<9}  {:<10}  {:<10}  {}",
+            event.at.as_secs_f64(),
+            word(event.what),
+            self.name(event.sender),
+            event.receiver.map_or("nobody", |party| self.name(party)),
+            Summary(event.bytes),
+        );
+        let _ = writeln!(self.text, "{}", line.trim_end());
+    }
+}
+
+fn word(what: What) -> &'static str {
+    match what {
+        What::Sent => "sent",
+        What::Copied => "copied",
+        What::Lost => "lost",
+        What::Cut => "cut",
+        What::Full => "full",
+        What::Arrived => "came",
+        What::Refused => "refused",
+        What::Crashed => "crashed",
+        What::Restarted => "restarted",
+    }
+}
+
+/// A datagram in a few words.
+struct Summary<'a>(&'a [u8]);
+
+impl std::fmt::Display for Summary<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Ok(message) = Message::parse(self.0, HEADERS_MAX) else {
+            return match self.0.len() {
+                0 => Ok(()),
+                bytes => write!(f, "{bytes} bytes that are no SIP"),
+            };
+        };
+        let what = match message.start_line() {
+            StartLine::Request { method, .. } => text(method.as_bytes()),
+            StartLine::Response { status, .. } => status.to_string(),
+        };
+        write!(f, "{what:<8}")?;
+        if let Ok(cseq) = message.cseq() {
+            let method = text(cseq.method.as_bytes());
+            write!(f, "  {} {method:<8}", cseq.number)?;
+        }
+        if let Ok(call_id) = message.call_id() {
+            write!(f, "  {}", text(call_id))?;
+        }
+        Ok(())
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

@@ -1,0 +1,112 @@
+//! What happens on the network, for those who look on.
+
+use std::{net::SocketAddr, time::Duration};
+
+use crate::PartyId;
+
+/// Looks on while a [`World`](crate::World) runs.
+pub trait Watch {
+    /// Something happened.
+    fn see(&mut self, event: &Event<'_>);
+}
+
+/// One thing that happened.
+#[derive(Clone, Copy, Debug)]
+pub struct Event<'a> {
+    /// When.
+    pub at: Duration,
+    /// What.
+    pub what: What,
+    /// The sender's address; of a crash or a restart, the party's own.
+    pub from: SocketAddr,
+    /// The address it was sent to; of a crash or a restart, the party's own.
+    pub to: SocketAddr,
+    /// Who has the first address.
+    pub sender: PartyId,
+    /// Who has the second address, if anybody.
+    pub receiver: Option<PartyId>,
+    /// The datagram.
+    pub bytes: &'a [u8],
+}
+
+/// What can happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum What {
+    /// A datagram left its sender.
+    Sent,
+    /// It left, and will arrive twice.
+    Copied,
+    /// It left, and the network lost it.
+    Lost,
+    /// It left, and the way is cut.
+    Cut,
+    /// It left, and a queue on the way was full.
+    Full,
+    /// A datagram came to whoever listens.
+    Arrived,
+    /// It came to where nobody listens, or was sent to where nobody ever did.
+    Refused,
+    /// A party died.
+    Crashed,
+    /// A party came to life with nothing in memory.
+    Restarted,
+}
+
+/// Nobody looks on.
+impl Watch for () {
+    fn see(&mut self, _: &Event<'_>) {}
+}
+
+/// Both look on.
+impl<A: Watch, B: Watch> Watch for (A, B) {
+    fn see(&mut self, event: &Event<'_>) {
+        self.0.see(event);
+        self.1.see(event);
+    }
+}
+
+impl<W: Watch> Watch for &mut W {
+    fn see(&mut self, event: &Event<'_>) {
+        (**self).see(event);
+    }
+}
+
+/// A hash of all that happened: two runs are the same if and, but for chance, only if their
+/// digests are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Digest(u64);
+
+impl Digest {
+    /// The hash so far.
+    #[must_use]
+    pub fn value(self) -> u64 {
+        self.0
+    }
+
+    fn fold(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(29) ^ word).wrapping_mul(0xf135_7aea_2e62_a9c5);
+    }
+}
+
+impl Watch for Digest {
+    fn see(&mut self, event: &Event<'_>) {
+        self.fold(event.at.as_nanos() as u64);
+        self.fold(event.what as u64);
+        for address in [event.from, event.to] {
+            let host = match address.ip() {
+                std::net::IpAddr::V4(ip) => u128::from(u32::from(ip)),
+                std::net::IpAddr::V6(ip) => u128::from(ip),
+            };
+            self.fold(host as u64 ^ (host >> 64) as u64);
+            self.fold(u64::from(address.port()));
+        }
+        self.fold(event.bytes.len() as u64);
+        let (words, rest) = event.bytes.as_chunks::<8>();
+        for word in words {
+            self.fold(u64::from_le_bytes(*word));
+        }
+        for byte in rest {
+            self.fold(u64::from(*byte));
+        }
+    }
+}

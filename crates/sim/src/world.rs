@@ -1,0 +1,466 @@
+//! The parties, the clock and the network between them.
+
+use std::{collections::BTreeMap, mem, net::SocketAddr, time::Duration};
+
+use fastrand::Rng;
+use load::{Caller, CallerConfig, Server, ServerConfig};
+use node::{Config, ReloadError};
+
+use crate::{
+    Edge, Event, Link, Network, Watch, What,
+    flights::{Flight, Flights, Route},
+    network::Passage,
+    wakes::Wakes,
+};
+
+/// A party's number, in the order in which the parties were added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PartyId(pub(crate) u32);
+
+/// How a party dies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Death {
+    /// Its process ends; the system tells senders that nobody listens (ICMP).
+    Process,
+    /// Its machine is gone; nobody tells.
+    Machine,
+}
+
+/// Everything there is, at one moment.
+#[derive(Debug)]
+pub struct World {
+    now: Duration,
+    rng: Rng,
+    network: Network,
+    flights: Flights,
+    wakes: Wakes,
+    parties: Vec<Party>,
+    by_address: BTreeMap<SocketAddr, (PartyId, usize)>,
+    arrivals: u64,
+    node_out: node::Outbox,
+    load_out: load::Outbox,
+}
+
+#[derive(Debug)]
+struct Party {
+    name: String,
+    sockets: Vec<SocketAddr>,
+    role: Role,
+    death: Option<Death>,
+}
+
+#[derive(Debug)]
+enum Role {
+    Edge(Edge),
+    Server(Box<Server>, ServerConfig),
+    Caller(Box<Caller>, CallerConfig),
+}
+
+impl PartyId {
+    /// Its place in [`World::names`].
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Who is there.
+impl World {
+    /// An empty world at time zero. `seed` fixes everything that will happen in it.
+    #[must_use]
+    pub fn new(seed: u64, usual: Link) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        Self {
+            now: Duration::ZERO,
+            network: Network::new(usual, rng.fork()),
+            rng,
+            flights: Flights::default(),
+            wakes: Wakes::new(1),
+            parties: Vec::new(),
+            by_address: BTreeMap::new(),
+            arrivals: 0,
+            node_out: node::Outbox::default(),
+            load_out: load::Outbox::default(),
+        }
+    }
+
+    /// A node starts, with so many workers.
+    ///
+    /// # Errors
+    /// When the node refuses the configuration.
+    pub fn add_edge(&mut self, config: Config, workers: usize) -> Result<PartyId, ReloadError> {
+        let listeners = config.listeners.iter();
+        let sockets = listeners.map(|listener| listener.address).collect();
+        let edge = Edge::new(config, workers, self.rng.fork(), self.now)?;
+        Ok(self.add("edge", sockets, Role::Edge(edge)))
+    }
+
+    /// A server starts.
+    pub fn add_server(&mut self, config: ServerConfig) -> PartyId {
+        let server = Server::new(config, self.rng.fork());
+        let role = Role::Server(Box::new(server), config);
+        self.add("server", vec![config.address], role)
+    }
+
+    /// A caller starts.
+    pub fn add_caller(&mut self, config: CallerConfig) -> PartyId {
+        let caller = Caller::new(config.clone(), self.rng.fork(), self.now);
+        let sockets = config.sockets.clone();
+        self.add("caller", sockets, Role::Caller(Box::new(caller), config))
+    }
+
+    fn add(&mut self, kind: &str, sockets: Vec<SocketAddr>, role: Role) -> PartyId {
+        let id = PartyId(self.parties.len() as u32);
+        let like = |party: &&Party| party.name.starts_with(kind);
+        let number = 1 + self.parties.iter().filter(like).count();
+        for (index, &address) in sockets.iter().enumerate() {
+            self.by_address.insert(address, (id, index));
+        }
+        self.parties.push(Party {
+            name: format!("{kind}-{number}"),
+            sockets,
+            role,
+            death: None,
+        });
+        id
+    }
+
+    /// The parties' names.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.parties
+            .iter()
+            .map(|party| party.name.clone())
+            .collect()
+    }
+
+    /// An edge.
+    ///
+    /// # Panics
+    /// If the party is none.
+    #[must_use]
+    pub fn edge(&self, id: PartyId) -> &Edge {
+        match &self.parties[id.index()].role {
+            Role::Edge(edge) => edge,
+            other => panic!("{id:?} is no edge: {other:?}"),
+        }
+    }
+
+    /// A server.
+    ///
+    /// # Panics
+    /// If the party is none.
+    #[must_use]
+    pub fn server(&self, id: PartyId) -> &Server {
+        match &self.parties[id.index()].role {
+            Role::Server(server, _) => server,
+            other => panic!("{id:?} is no server: {other:?}"),
+        }
+    }
+
+    /// A server, to change it.
+    ///
+    /// # Panics
+    /// If the party is none.
+    pub fn server_mut(&mut self, id: PartyId) -> &mut Server {
+        match &mut self.parties[id.index()].role {
+            Role::Server(server, _) => server,
+            other => panic!("{id:?} is no server: {other:?}"),
+        }
+    }
+
+    /// A caller.
+    ///
+    /// # Panics
+    /// If the party is none.
+    #[must_use]
+    pub fn caller(&self, id: PartyId) -> &Caller {
+        match &self.parties[id.index()].role {
+            Role::Caller(caller, _) => caller,
+            other => panic!("{id:?} is no caller: {other:?}"),
+        }
+    }
+
+    /// A caller, to change it.
+    ///
+    /// # Panics
+    /// If the party is none.
+    pub fn caller_mut(&mut self, id: PartyId) -> &mut Caller {
+        match &mut self.parties[id.index()].role {
+            Role::Caller(caller, _) => caller,
+            other => panic!("{id:?} is no caller: {other:?}"),
+        }
+    }
+}
+
+/// What happens.
+impl World {
+    /// The time since the start.
+    #[must_use]
+    pub fn now(&self) -> Duration {
+        self.now
+    }
+
+    /// The network, to change it.
+    pub fn network_mut(&mut self) -> &mut Network {
+        &mut self.network
+    }
+
+    /// Datagrams on their way.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.flights.len()
+    }
+
+    /// Datagrams that have come to a party since the start.
+    #[must_use]
+    pub fn arrivals(&self) -> u64 {
+        self.arrivals
+    }
+
+    /// Kills a party. What it had in memory is lost.
+    pub fn crash(&mut self, id: PartyId, death: Death, watch: &mut impl Watch) {
+        self.parties[id.index()].death = Some(death);
+        self.show_party(id, What::Crashed, watch);
+    }
+
+    /// Starts a party anew, with its configuration and nothing else.
+    ///
+    /// # Errors
+    /// When a node refuses its configuration.
+    pub fn restart(&mut self, id: PartyId, watch: &mut impl Watch) -> Result<(), ReloadError> {
+        let (rng, now) = (self.rng.fork(), self.now);
+        let party = &mut self.parties[id.index()];
+        match &mut party.role {
+            Role::Edge(edge) => *edge = edge.restarted(rng, now)?,
+            Role::Server(server, config) => **server = Server::new(*config, rng),
+            Role::Caller(caller, config) => **caller = Caller::new(config.clone(), rng, now),
+        }
+        party.death = None;
+        self.show_party(id, What::Restarted, watch);
+        Ok(())
+    }
+
+    /// Whether a party lives.
+    #[must_use]
+    pub fn is_up(&self, id: PartyId) -> bool {
+        self.parties[id.index()].death.is_none()
+    }
+
+    /// Lets happen all that happens up to and at `end`; then it is `end`.
+    pub fn run_until(&mut self, end: Duration, watch: &mut impl Watch) {
+        self.set_wakes();
+        while self.next_at() <= end {
+            self.step(watch);
+        }
+        self.now = self.now.max(end);
+    }
+
+    /// When the next thing happens; `Duration::MAX` if nothing ever will.
+    fn next_at(&self) -> Duration {
+        let arrival = self.flights.next_at().unwrap_or(Duration::MAX);
+        arrival.min(self.wakes.next_at())
+    }
+
+    /// Whoever holds a party may have changed what it waits for.
+    fn set_wakes(&mut self) {
+        self.wakes = Wakes::new(self.parties.len());
+        for (index, party) in self.parties.iter().enumerate() {
+            let wake = match &party.role {
+                _ if party.death.is_some() => None,
+                Role::Edge(_) => Some(self.now),
+                Role::Server(server, _) => server.deadline(),
+                Role::Caller(caller, _) => caller.deadline(),
+            };
+            self.wakes.set(index, wake.unwrap_or(Duration::MAX));
+        }
+    }
+
+    fn step(&mut self, watch: &mut impl Watch) {
+        let wake = self.wakes.next_at();
+        if self.flights.next_at().is_none_or(|arrival| wake < arrival) {
+            self.now = self.now.max(wake);
+            self.wake(self.wakes.next(), watch);
+        } else if let Some((at, slot, flight)) = self.flights.arrive() {
+            self.now = at;
+            self.arrive(&flight, watch);
+            self.flights.recycle(slot, flight);
+        }
+    }
+
+    fn wake(&mut self, index: usize, watch: &mut impl Watch) {
+        let now = self.now;
+        let next = match &mut self.parties[index].role {
+            Role::Edge(edge) => {
+                edge.handle_timeout(now, &mut self.node_out);
+                edge.wake_after_timeout(now)
+            }
+            Role::Server(server, _) => {
+                server.handle_timeout(now, &mut self.load_out);
+                server.deadline().unwrap_or(Duration::MAX)
+            }
+            Role::Caller(caller, _) => {
+                caller.handle_timeout(now, &mut self.load_out);
+                caller.deadline().unwrap_or(Duration::MAX)
+            }
+        };
+        self.wakes.set(index, next);
+        self.post(index, watch);
+    }
+
+    fn arrive(&mut self, flight: &Flight, watch: &mut impl Watch) {
+        let Flight { route, bytes, .. } = flight;
+        if !self.is_up(route.receiver) {
+            return self.refuse(flight, watch);
+        }
+        if flight.is_unreachable {
+            return self.tell_unreachable(route, watch);
+        }
+        self.arrivals += 1;
+        self.show(What::Arrived, route, bytes, watch);
+        let (now, index) = (self.now, route.receiver.index());
+        let wake = match &mut self.parties[index].role {
+            Role::Edge(edge) => {
+                let (listener, out) = (route.socket as u8, &mut self.node_out);
+                edge.handle_datagram(now, listener, route.from, bytes, out);
+                self.wakes.of(index).min(Edge::wake_after_input(now))
+            }
+            Role::Server(server, _) => {
+                server.handle_input(now, route.from, bytes, &mut self.load_out);
+                server.deadline().unwrap_or(Duration::MAX)
+            }
+            Role::Caller(caller, _) => {
+                let out = &mut self.load_out;
+                caller.handle_input(now, route.socket, route.from, bytes, out);
+                caller.deadline().unwrap_or(Duration::MAX)
+            }
+        };
+        self.wakes.set(index, wake);
+        self.post(index, watch);
+    }
+
+    /// A datagram came to where nobody listens: the machine says so, if there is one.
+    fn refuse(&mut self, flight: &Flight, watch: &mut impl Watch) {
+        if flight.is_unreachable {
+            return;
+        }
+        let Route {
+            from,
+            to,
+            sender,
+            receiver,
+            ..
+        } = flight.route;
+        self.show(What::Refused, &flight.route, &flight.bytes, watch);
+        if self.parties[receiver.index()].death == Some(Death::Process)
+            && let Passage::Arrives(at) | Passage::ArrivesTwice(at, _) =
+                self.network.carry(self.now, receiver, sender)
+        {
+            let back = Route {
+                from: to,
+                to: from,
+                sender: receiver,
+                receiver: sender,
+                socket: 0,
+            };
+            self.flights.refuse(at, back);
+        }
+    }
+
+    fn tell_unreachable(&mut self, route: &Route, watch: &mut impl Watch) {
+        let (now, index) = (self.now, route.receiver.index());
+        if let Role::Edge(edge) = &mut self.parties[index].role {
+            edge.handle_unreachable(now, route.from, &mut self.node_out);
+            let wake = self.wakes.of(index).min(Edge::wake_after_input(now));
+            self.wakes.set(index, wake);
+            self.post(index, watch);
+        }
+    }
+
+    /// Sends what a party wants sent.
+    fn post(&mut self, index: usize, watch: &mut impl Watch) {
+        let mut out = mem::take(&mut self.node_out);
+        for transmit in &out.transmits {
+            let socket = usize::from(transmit.listener);
+            self.send(index, socket, transmit.to, out.payload(transmit), watch);
+        }
+        out.clear();
+        self.node_out = out;
+        let mut out = mem::take(&mut self.load_out);
+        for (socket, to, bytes) in out.datagrams() {
+            self.send(index, socket, to, bytes, watch);
+        }
+        out.clear();
+        self.load_out = out;
+    }
+
+    fn send(
+        &mut self,
+        index: usize,
+        socket: usize,
+        to: SocketAddr,
+        bytes: &[u8],
+        watch: &mut impl Watch,
+    ) {
+        let (from, sender) = (self.parties[index].sockets[socket], PartyId(index as u32));
+        let Some(&(receiver, socket)) = self.by_address.get(&to) else {
+            return watch.see(&Event {
+                at: self.now,
+                what: What::Refused,
+                from,
+                to,
+                sender,
+                receiver: None,
+                bytes,
+            });
+        };
+        let route = Route {
+            from,
+            to,
+            sender,
+            receiver,
+            socket,
+        };
+        let what = match self.network.carry(self.now, sender, receiver) {
+            Passage::Arrives(at) => {
+                self.flights.depart(at, route, bytes);
+                What::Sent
+            }
+            Passage::ArrivesTwice(first, second) => {
+                self.flights.depart(first, route, bytes);
+                self.flights.depart(second, route, bytes);
+                What::Copied
+            }
+            Passage::Lost => What::Lost,
+            Passage::Cut => What::Cut,
+            Passage::Full => What::Full,
+        };
+        self.show(what, &route, bytes, watch);
+    }
+
+    fn show(&self, what: What, route: &Route, bytes: &[u8], watch: &mut impl Watch) {
+        watch.see(&Event {
+            at: self.now,
+            what,
+            from: route.from,
+            to: route.to,
+            sender: route.sender,
+            receiver: Some(route.receiver),
+            bytes,
+        });
+    }
+
+    fn show_party(&self, id: PartyId, what: What, watch: &mut impl Watch) {
+        let Some(&address) = self.parties[id.index()].sockets.first() else {
+            return;
+        };
+        let route = Route {
+            from: address,
+            to: address,
+            sender: id,
+            receiver: id,
+            socket: 0,
+        };
+        self.show(what, &route, &[], watch);
+    }
+}
