@@ -1,5 +1,7 @@
 //! Worlds run as their seeds say, and parties die and come back.
 
+#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
+
 mod common;
 
 use std::time::Duration;
