@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, io, time::Duration};
 
-use load::{Arrivals, Caller, Law, Service, Stats};
+use load::{Arrivals, Caller, Service, Stats};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -86,7 +86,7 @@ impl Load {
     fn arrivals(self) -> Arrivals {
         match self {
             Self::Saturated => Arrivals::Window(WINDOW),
-            Self::Paced => Arrivals::Every(Law::poisson(PACE)),
+            Self::Paced => Arrivals::poisson(PACE),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use fastrand::Rng;
-use load::{Arrivals, Caller, CallerConfig, Law, Server, ServerConfig, Service};
+use load::{Arrivals, Caller, CallerConfig, Server, ServerConfig, Service};
 use net::Clock;
 use traffic::{Answering, Buffers, Calling};
 
@@ -35,18 +35,22 @@ impl Generator {
                 service,
                 ..ServerConfig::prompt(socket.local_addr())
             };
-            Ok(Answering::new(Server::new(config, rng.fork()), socket))
+            Ok(Answering::new(
+                Server::new(config, rng.fork(), Duration::ZERO),
+                socket,
+            ))
         };
         let callees = (0..SERVERS).map(callee).collect::<io::Result<_>>()?;
         let sockets: Vec<_> = (0..SERVERS)
             .map(|_| traffic::bind())
             .collect::<io::Result<_>>()?;
         let config = CallerConfig {
-            sockets: sockets.iter().map(|socket| socket.local_addr()).collect(),
-            proxy: SocketAddr::from((Ipv4Addr::LOCALHOST, 9)),
-            arrivals: Arrivals::Window(0),
-            holding: Law::ZERO,
             calls_max: 0,
+            ..CallerConfig::plain(
+                sockets.iter().map(|socket| socket.local_addr()).collect(),
+                SocketAddr::from((Ipv4Addr::LOCALHOST, 9)),
+                Arrivals::Window(0),
+            )
         };
         let clock = Clock::start();
         let nobody = Caller::new(config, rng.fork(), clock.now());
@@ -77,11 +81,8 @@ impl Generator {
     /// Begins to make calls without a holding time through `proxy`.
     pub(crate) fn call(&mut self, proxy: SocketAddr, arrivals: Arrivals, calls_max: u64) {
         let config = CallerConfig {
-            sockets: self.calling.addresses(),
-            proxy,
-            arrivals,
-            holding: Law::ZERO,
             calls_max,
+            ..CallerConfig::plain(self.calling.addresses(), proxy, arrivals)
         };
         let caller = Caller::new(config, self.rng.fork(), self.clock.now());
         self.calling.replace(caller);

@@ -107,11 +107,13 @@ impl Holding {
         let running = start(Subject::Sipyard, &mut generator)?;
         let socket = traffic::bind()?;
         let config = CallerConfig {
-            sockets: vec![socket.local_addr()],
-            proxy: running.address,
-            arrivals: Arrivals::Window(0),
             holding: Law::NEVER,
             calls_max: calls,
+            ..CallerConfig::plain(
+                vec![socket.local_addr()],
+                running.address,
+                Arrivals::Window(0),
+            )
         };
         let mut holding = Self {
             idle_bytes: running.process.resident_bytes(),

@@ -1,3 +1,4 @@
+mod config;
 mod wire;
 
 use std::{net::SocketAddr, time::Duration};
@@ -5,40 +6,20 @@ use std::{net::SocketAddr, time::Duration};
 use fastrand::Rng;
 use sip::{Message, Method, StartLine};
 
-use self::wire::{CallName, Dialog, Requests};
+pub use self::config::{CallerConfig, Habits, Retransmission};
+pub(crate) use self::wire::CallName;
+use self::{
+    config::Plan,
+    wire::{Dialog, INVITE_CSEQ, Requests},
+};
 use crate::{
-    HEADERS_MAX, Law, Outbox,
+    Arrivals, HEADERS_MAX, Outbox,
+    arrivals::Schedule,
     server::put_reply,
     stats::{Failure, Stats, record},
     template::Template,
     timers::{Alarm, PATIENCE, T1, T2, Timers},
 };
-
-/// Which calls a [`Caller`] makes.
-#[derive(Clone, Debug)]
-pub struct CallerConfig {
-    /// The addresses to call from, in turn; they stand in Via and Contact.
-    pub sockets: Vec<SocketAddr>,
-    /// The outbound proxy: where INVITEs go, and all that follows unless a route set says
-    /// otherwise.
-    pub proxy: SocketAddr,
-    /// When calls begin.
-    pub arrivals: Arrivals,
-    /// The time from the 2xx to the BYE.
-    pub holding: Law,
-    /// How many calls to make before stopping.
-    pub calls_max: u64,
-}
-
-/// When calls begin.
-#[derive(Clone, Copy, Debug)]
-pub enum Arrivals {
-    /// Open loop: with this time between two calls, whatever becomes of them. Latencies count
-    /// from the scheduled time, so that a late caller does not hide a slow server.
-    Every(Law),
-    /// Closed loop: this many calls are always in progress.
-    Window(usize),
-}
 
 /// A user agent client that makes many calls: INVITE, ACK, a holding time, BYE.
 #[derive(Debug)]
@@ -49,18 +30,32 @@ pub struct Caller {
     calls: Vec<Call>,
     free: Vec<u32>,
     timers: Timers,
-    next_arrival: Duration,
+    source: Source,
     calls_left: u64,
     stats: Stats,
+}
+
+/// Where calls come from.
+#[derive(Debug)]
+enum Source {
+    Open { schedule: Schedule, next: Duration },
+    Window { calls: usize, is_filled: bool },
 }
 
 #[derive(Debug)]
 struct Call {
     nonce: u64,
     state: State,
+    plan: Plan,
     socket: usize,
-    /// When the INVITE was scheduled or the BYE sent: what latencies count from.
+    /// When the request in progress was scheduled: what latencies count from.
     began: Duration,
+    /// The rest of the holding time after the re-INVITE.
+    rest: Duration,
+    /// The CSeq of the last request but ACK and CANCEL.
+    cseq: u32,
+    /// Why the call counts as failed although it goes on.
+    failure: Option<Failure>,
     /// The retransmission interval.
     interval: Duration,
     give_up: Duration,
@@ -76,8 +71,12 @@ enum State {
     Calling,
     /// A provisional response has come.
     Proceeding,
+    /// CANCEL sent.
+    Cancelling,
     /// Answered; the ACK is sent again for each 2xx that comes again.
     Holding,
+    /// Re-INVITE sent.
+    Renewing,
     /// BYE sent.
     Closing,
 }
@@ -85,35 +84,24 @@ enum State {
 impl Caller {
     /// A caller that begins at `now`; `rng` draws the arrivals, holding times and identifiers.
     #[must_use]
-    pub fn new(config: CallerConfig, rng: Rng, now: Duration) -> Self {
-        let requests = config
-            .sockets
-            .iter()
-            .map(|&socket| Requests::new(socket))
-            .collect();
-        let (arrivals, calls_left) = (config.arrivals, config.calls_max);
-        let mut caller = Self {
+    pub fn new(config: CallerConfig, mut rng: Rng, now: Duration) -> Self {
+        let requests = |&socket: &SocketAddr| Requests::new(socket, &config.domain);
+        Self {
+            requests: config.sockets.iter().map(requests).collect(),
+            source: Source::new(config.arrivals, now, &mut rng),
+            calls_left: config.calls_max,
             config,
             rng,
-            requests,
             calls: Vec::new(),
             free: Vec::new(),
             timers: Timers::default(),
-            next_arrival: now,
-            calls_left,
             stats: Stats::default(),
-        };
-        caller.set_arrivals(now, arrivals);
-        caller
+        }
     }
 
     /// Lets calls begin in another way from `now` on.
     pub fn set_arrivals(&mut self, now: Duration, arrivals: Arrivals) {
-        self.config.arrivals = arrivals;
-        self.next_arrival = match arrivals {
-            Arrivals::Every(law) => now.saturating_add(law.sample(&mut self.rng)),
-            Arrivals::Window(_) => now,
-        };
+        self.source = Source::new(arrivals, now, &mut self.rng);
     }
 
     /// Takes a datagram that came to a socket.
@@ -137,28 +125,34 @@ impl Caller {
                 self.on_request(socket, method, from, &message, out)
             }
         }
-        self.fill_window(now, out);
+        if let Source::Window { calls, .. } = self.source {
+            self.fill_window(calls, now, out);
+        }
     }
 
     /// Begins, repeats and ends what is due.
     pub fn handle_timeout(&mut self, now: Duration, out: &mut Outbox) {
-        while let Some(slot) = self
+        while let Some((due, slot)) = self
             .timers
             .pop(now, &mut self.calls, |call| &mut call.alarm)
         {
-            self.on_alarm(now, slot, out);
+            self.on_alarm(due, now, slot, out);
         }
-        match self.config.arrivals {
-            Arrivals::Every(law) => self.begin_scheduled(law, now, out),
-            Arrivals::Window(_) => self.fill_window(now, out),
+        match self.source {
+            Source::Open { .. } => self.begin_scheduled(now, out),
+            Source::Window { calls, .. } => self.fill_window(calls, now, out),
         }
     }
 
     /// When [`Self::handle_timeout`] wants to be called next.
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
-        let arrival =
-            (self.calls_left > 0 && self.next_arrival < Duration::MAX).then_some(self.next_arrival);
+        let arrival = match self.source {
+            _ if self.calls_left == 0 => None,
+            Source::Open { next, .. } => (next < Duration::MAX).then_some(next),
+            // Calls begin when others end.
+            Source::Window { is_filled, .. } => (!is_filled).then_some(Duration::ZERO),
+        };
         [arrival, self.timers.deadline()]
             .into_iter()
             .flatten()
@@ -193,38 +187,38 @@ impl Caller {
         &mut self.stats
     }
 
-    fn begin_scheduled(&mut self, law: Law, now: Duration, out: &mut Outbox) {
-        while self.calls_left > 0 && self.next_arrival <= now {
-            let scheduled = self.next_arrival;
+    fn begin_scheduled(&mut self, now: Duration, out: &mut Outbox) {
+        while self.calls_left > 0
+            && let Source::Open { schedule, next } = &mut self.source
+            && *next <= now
+        {
+            let scheduled = *next;
+            *next = schedule.next(&mut self.rng);
             self.begin(scheduled, now, out);
-            self.next_arrival = scheduled.saturating_add(law.sample(&mut self.rng));
         }
     }
 
-    fn fill_window(&mut self, now: Duration, out: &mut Outbox) {
-        let Arrivals::Window(window) = self.config.arrivals else {
-            return;
-        };
+    fn fill_window(&mut self, window: usize, now: Duration, out: &mut Outbox) {
         while self.calls_left > 0 && self.open_calls() < window {
             self.begin(now, now, out);
         }
-        // From here on calls begin when others end.
-        self.next_arrival = Duration::MAX;
+        self.source = Source::Window {
+            calls: window,
+            is_filled: true,
+        };
     }
 
     fn begin(&mut self, scheduled: Duration, now: Duration, out: &mut Outbox) {
         let slot = self.free.pop().unwrap_or_else(|| self.add_slot());
         let call = &mut self.calls[slot as usize];
         call.nonce = self.rng.u64(..);
-        call.state = State::Calling;
+        call.plan = self.config.habits.draw(&mut self.rng);
         call.socket = (self.stats.offered % self.requests.len() as u64) as usize;
-        call.began = scheduled;
-        call.interval = T1;
-        call.give_up = now + PATIENCE;
-        self.timers.set(slot, &mut call.alarm, now + T1);
+        call.cseq = INVITE_CSEQ;
+        call.failure = None;
         self.calls_left -= 1;
         self.stats.offered += 1;
-        self.send_invite(slot, out);
+        self.request(slot, State::Calling, scheduled, now, out);
     }
 
     fn add_slot(&mut self) -> u32 {
@@ -232,14 +226,51 @@ impl Caller {
         self.calls.push(Call {
             nonce: 0,
             state: State::Vacant,
+            plan: Plan::Talk,
             socket: 0,
             began: Duration::ZERO,
+            rest: Duration::ZERO,
+            cseq: 0,
+            failure: None,
             interval: T1,
             give_up: Duration::ZERO,
             alarm: Alarm::OFF,
             dialog: Dialog::new(self.config.proxy),
         });
         slot
+    }
+
+    /// Begins the transaction that `state` stands for.
+    fn request(
+        &mut self,
+        slot: u32,
+        state: State,
+        scheduled: Duration,
+        now: Duration,
+        out: &mut Outbox,
+    ) {
+        let call = &mut self.calls[slot as usize];
+        call.state = state;
+        call.began = scheduled;
+        call.interval = T1;
+        call.give_up = now + PATIENCE;
+        let due = match self.config.retransmission {
+            Retransmission::Rfc3261 => now + T1,
+            Retransmission::Never => call.give_up,
+        };
+        self.timers.set(slot, &mut call.alarm, due);
+        self.send_request(slot, out);
+    }
+
+    fn send_request(&self, slot: u32, out: &mut Outbox) {
+        let cseq = self.calls[slot as usize].cseq;
+        match self.calls[slot as usize].state {
+            State::Calling => self.send_invite(slot, |requests| &requests.invite, out),
+            State::Cancelling => self.send_invite(slot, |requests| &requests.cancel, out),
+            State::Renewing => self.send_in_dialog(slot, cseq, |requests| &requests.reinvite, out),
+            State::Closing => self.send_in_dialog(slot, cseq, |requests| &requests.bye, out),
+            State::Vacant | State::Proceeding | State::Holding => {}
+        }
     }
 
     fn on_response(
@@ -254,84 +285,187 @@ impl Caller {
             self.stats.strays += 1;
             return;
         };
-        let invite = cseq.method == Method::Invite;
-        if invite && status >= 300 {
-            self.acknowledge_refusal(socket, name, message, out);
-        }
-        match self.state_of(name) {
-            State::Calling | State::Proceeding if invite => {
-                self.on_invite_response(now, name.slot, status, message, out);
+        match cseq.method {
+            Method::Invite if cseq.number == INVITE_CSEQ => {
+                if status >= 300 {
+                    self.acknowledge_refusal(socket, name, message, out);
+                }
+                self.on_invite_response(now, name, status, message, out);
             }
-            State::Holding | State::Closing if invite && (200..300).contains(&status) => {
-                self.stats.strays += 1;
-                self.send_in_dialog(name.slot, |requests| &requests.ack, out);
+            Method::Invite => self.on_reinvite_response(now, name, cseq.number, status, out),
+            Method::Cancel => self.on_cancel_response(name, status),
+            Method::Bye if self.state_of(name) == State::Closing => {
+                self.on_bye_response(now, name.slot, status);
             }
-            State::Closing if cseq.method == Method::Bye => {
-                self.on_bye_response(now, name.slot, status)
-            }
-            _ if status < 200 => {}
-            _ => self.stats.strays += 1,
+            _ => self.stats.strays += u64::from(status >= 200),
         }
     }
 
     fn on_invite_response(
         &mut self,
         now: Duration,
-        slot: u32,
+        name: CallName,
         status: u16,
         message: &Message<'_>,
         out: &mut Outbox,
     ) {
-        let call = &mut self.calls[slot as usize];
-        let elapsed = now.saturating_sub(call.began);
-        if call.state == State::Calling {
-            record(&mut self.stats.first_response_ns, elapsed);
+        let slot = name.slot;
+        match self.state_of(name) {
+            State::Calling => {
+                let call = &self.calls[slot as usize];
+                let elapsed = now.saturating_sub(call.began);
+                record(&mut self.stats.first_response_ns, elapsed);
+            }
+            State::Proceeding | State::Cancelling => {}
+            State::Holding | State::Renewing | State::Closing if (200..300).contains(&status) => {
+                self.stats.strays += 1;
+                return self.send_in_dialog(slot, INVITE_CSEQ, |requests| &requests.ack, out);
+            }
+            _ => {
+                self.stats.strays += u64::from(status >= 200);
+                return;
+            }
         }
         match status {
-            ..200 => {
-                call.state = State::Proceeding;
-                self.timers.set(slot, &mut call.alarm, now + PATIENCE);
-            }
-            200..300 => {
-                record(&mut self.stats.answer_ns, elapsed);
-                call.state = State::Holding;
-                call.dialog.confirm(message, self.config.proxy);
-                self.send_in_dialog(slot, |requests| &requests.ack, out);
-                self.hold(now, slot, out);
+            ..200 => self.proceed(now, slot, out),
+            200..300 => self.confirm(now, slot, message, out),
+            487 if self.calls[slot as usize].state == State::Cancelling => {
+                self.stats.cancelled += 1;
+                self.vacate(slot);
             }
             300.. => self.fail(slot, Failure::Rejected(status)),
         }
     }
 
-    fn hold(&mut self, now: Duration, slot: u32, out: &mut Outbox) {
-        let holding = self.config.holding.sample(&mut self.rng);
-        if holding.is_zero() {
-            return self.hang_up(now, slot, out);
+    fn proceed(&mut self, now: Duration, slot: u32, out: &mut Outbox) {
+        let call = &mut self.calls[slot as usize];
+        match (call.state, call.plan) {
+            (State::Cancelling, _) => {}
+            (_, Plan::Cancel) => self.request(slot, State::Cancelling, now, now, out),
+            _ => {
+                call.state = State::Proceeding;
+                self.timers.set(slot, &mut call.alarm, now + PATIENCE);
+            }
         }
-        let alarm = &mut self.calls[slot as usize].alarm;
-        self.timers.set(slot, alarm, now.saturating_add(holding));
     }
 
-    fn hang_up(&mut self, now: Duration, slot: u32, out: &mut Outbox) {
+    fn confirm(&mut self, now: Duration, slot: u32, answer: &Message<'_>, out: &mut Outbox) {
         let call = &mut self.calls[slot as usize];
-        call.state = State::Closing;
-        call.began = now;
-        call.interval = T1;
-        call.give_up = now + PATIENCE;
-        self.timers.set(slot, &mut call.alarm, now + T1);
-        self.send_in_dialog(slot, |requests| &requests.bye, out);
+        if call.state != State::Cancelling {
+            record(&mut self.stats.answer_ns, now.saturating_sub(call.began));
+        }
+        call.dialog.confirm(answer, self.config.proxy);
+        self.send_in_dialog(slot, INVITE_CSEQ, |requests| &requests.ack, out);
+        match self.calls[slot as usize].plan {
+            // The CANCEL came too late (RFC 3261 §9.1).
+            Plan::Cancel => self.hang_up(now, now, slot, out),
+            Plan::Renew => {
+                let holding = self.config.holding.sample(&mut self.rng);
+                self.calls[slot as usize].rest = holding / 2;
+                self.hold(now, slot, holding - holding / 2, out);
+            }
+            Plan::Talk | Plan::Vanish => {
+                let holding = self.config.holding.sample(&mut self.rng);
+                self.hold(now, slot, holding, out);
+            }
+        }
+    }
+
+    fn hold(&mut self, now: Duration, slot: u32, holding: Duration, out: &mut Outbox) {
+        let call = &mut self.calls[slot as usize];
+        call.state = State::Holding;
+        if holding.is_zero() {
+            return self.end_holding(now, now, slot, out);
+        }
+        self.timers
+            .set(slot, &mut call.alarm, now.saturating_add(holding));
+    }
+
+    fn end_holding(&mut self, scheduled: Duration, now: Duration, slot: u32, out: &mut Outbox) {
+        match self.calls[slot as usize].plan {
+            Plan::Renew => {
+                self.calls[slot as usize].cseq += 1;
+                self.request(slot, State::Renewing, scheduled, now, out);
+            }
+            Plan::Vanish => {
+                self.stats.abandoned += 1;
+                self.vacate(slot);
+            }
+            Plan::Talk | Plan::Cancel => self.hang_up(scheduled, now, slot, out),
+        }
+    }
+
+    fn hang_up(&mut self, scheduled: Duration, now: Duration, slot: u32, out: &mut Outbox) {
+        self.calls[slot as usize].cseq += 1;
+        self.request(slot, State::Closing, scheduled, now, out);
+    }
+
+    /// RFC 3261 §14.1.
+    fn on_reinvite_response(
+        &mut self,
+        now: Duration,
+        name: CallName,
+        cseq: u32,
+        status: u16,
+        out: &mut Outbox,
+    ) {
+        let slot = name.slot;
+        let state = self.state_of(name);
+        match status {
+            ..200 if state == State::Renewing => {
+                let call = &mut self.calls[slot as usize];
+                call.give_up = now + PATIENCE;
+                self.timers.set(slot, &mut call.alarm, call.give_up);
+            }
+            ..200 => {}
+            _ if state == State::Vacant => self.stats.strays += 1,
+            200..300 => {
+                self.send_in_dialog(slot, cseq, |requests| &requests.ack, out);
+                if state != State::Renewing {
+                    self.stats.strays += 1;
+                    return;
+                }
+                let call = &mut self.calls[slot as usize];
+                let elapsed = now.saturating_sub(call.began);
+                record(&mut self.stats.reinvite_ns, elapsed);
+                call.plan = Plan::Talk;
+                let rest = call.rest;
+                self.hold(now, slot, rest, out);
+            }
+            300.. => {
+                self.send_in_dialog(slot, cseq, |requests| &requests.ack_of_reinvite, out);
+                if state == State::Renewing {
+                    self.fail_reinvite(now, slot, Failure::ReinviteRejected(status), out);
+                }
+            }
+        }
+    }
+
+    /// The dialog goes on without what the re-INVITE asked for; this caller ends it.
+    fn fail_reinvite(&mut self, now: Duration, slot: u32, failure: Failure, out: &mut Outbox) {
+        self.calls[slot as usize].failure = Some(failure);
+        self.hang_up(now, now, slot, out);
+    }
+
+    /// After a final response to the CANCEL, that of the INVITE is waited for.
+    fn on_cancel_response(&mut self, name: CallName, status: u16) {
+        if self.state_of(name) == State::Cancelling && status >= 200 {
+            let call = &mut self.calls[name.slot as usize];
+            self.timers.set(name.slot, &mut call.alarm, call.give_up);
+        }
     }
 
     fn on_bye_response(&mut self, now: Duration, slot: u32, status: u16) {
-        match status {
-            ..200 => {}
-            200..300 => {
-                let began = self.calls[slot as usize].began;
-                record(&mut self.stats.bye_ns, now.saturating_sub(began));
+        let call = &self.calls[slot as usize];
+        match (status, call.failure) {
+            (..200, _) => {}
+            (200..300, None) => {
+                record(&mut self.stats.bye_ns, now.saturating_sub(call.began));
                 self.stats.carried += 1;
                 self.vacate(slot);
             }
-            300.. => self.fail(slot, Failure::ByeRejected(status)),
+            (_, Some(failure)) => self.fail(slot, failure),
+            (_, None) => self.fail(slot, Failure::ByeRejected(status)),
         }
     }
 
@@ -363,56 +497,57 @@ impl Caller {
         }
     }
 
-    fn on_alarm(&mut self, now: Duration, slot: u32, out: &mut Outbox) {
-        let call = &mut self.calls[slot as usize];
-        let over = now >= call.give_up;
+    fn on_alarm(&mut self, due: Duration, now: Duration, slot: u32, out: &mut Outbox) {
+        let call = &self.calls[slot as usize];
+        let is_over = now >= call.give_up;
         match call.state {
             State::Vacant => {}
-            State::Calling if over => self.fail(slot, Failure::Silence),
-            State::Calling => {
-                self.repeat(now, slot, Duration::MAX);
-                self.send_invite(slot, out);
-            }
+            State::Holding => self.end_holding(due, now, slot, out),
             State::Proceeding => self.fail(slot, Failure::NoAnswer),
-            State::Holding => self.hang_up(now, slot, out),
-            State::Closing if over => self.fail(slot, Failure::ByeSilence),
-            State::Closing => {
-                self.repeat(now, slot, T2);
-                self.send_in_dialog(slot, |requests| &requests.bye, out);
+            State::Calling if is_over => self.fail(slot, Failure::Silence),
+            State::Cancelling if is_over => self.fail(slot, Failure::CancelSilence),
+            State::Renewing if is_over => {
+                self.fail_reinvite(now, slot, Failure::ReinviteSilence, out);
             }
+            State::Closing if is_over => {
+                let failure = call.failure.unwrap_or(Failure::ByeSilence);
+                self.fail(slot, failure);
+            }
+            // RFC 3261 §17.1.1.2 and §17.1.2.2.
+            State::Calling | State::Renewing => self.repeat(now, slot, Duration::MAX, out),
+            State::Cancelling | State::Closing => self.repeat(now, slot, T2, out),
         }
     }
 
-    /// Doubles the interval (RFC 3261 §17.1.1.2 and §17.1.2.2).
-    fn repeat(&mut self, now: Duration, slot: u32, interval_max: Duration) {
+    /// Sends the request again and doubles the interval.
+    fn repeat(&mut self, now: Duration, slot: u32, interval_max: Duration, out: &mut Outbox) {
         let call = &mut self.calls[slot as usize];
         call.interval = (call.interval * 2).min(interval_max);
         self.timers
             .set(slot, &mut call.alarm, call.give_up.min(now + call.interval));
         self.stats.retransmissions += 1;
+        self.send_request(slot, out);
     }
 
-    fn send_invite(&self, slot: u32, out: &mut Outbox) {
+    fn send_invite(&self, slot: u32, kind: impl Fn(&Requests) -> &Template, out: &mut Outbox) {
         let call = &self.calls[slot as usize];
-        let name = CallName {
-            slot,
-            nonce: call.nonce,
-        };
+        let fill = self.name(slot).fill(self.config.users);
         out.send(call.socket, self.config.proxy, |out| {
-            self.requests[call.socket]
-                .invite
-                .write(&name.fill(b"", b""), out);
+            kind(&self.requests[call.socket]).write(&fill, out);
         });
     }
 
-    fn send_in_dialog(&self, slot: u32, kind: impl Fn(&Requests) -> &Template, out: &mut Outbox) {
+    fn send_in_dialog(
+        &self,
+        slot: u32,
+        cseq: u32,
+        kind: impl Fn(&Requests) -> &Template,
+        out: &mut Outbox,
+    ) {
         let call = &self.calls[slot as usize];
-        let name = CallName {
-            slot,
-            nonce: call.nonce,
-        };
+        let fill = call.dialog.fill(self.name(slot), cseq);
         out.send(call.socket, call.dialog.next_hop, |out| {
-            kind(&self.requests[call.socket]).write(&call.dialog.fill(name), out);
+            kind(&self.requests[call.socket]).write(&fill, out);
         });
     }
 
@@ -426,11 +561,16 @@ impl Caller {
     ) {
         let mut to = Vec::new();
         wire::put_to(&mut to, refusal);
+        let mut fill = name.fill(self.config.users);
+        fill.dialog = &to;
         out.send(socket, self.config.proxy, |out| {
-            self.requests[socket]
-                .ack_of_refusal
-                .write(&name.fill(b"", &to), out);
+            self.requests[socket].ack_of_refusal.write(&fill, out);
         });
+    }
+
+    fn name(&self, slot: u32) -> CallName {
+        let nonce = self.calls[slot as usize].nonce;
+        CallName { slot, nonce }
     }
 
     fn state_of(&self, name: CallName) -> State {
@@ -450,5 +590,21 @@ impl Caller {
         call.state = State::Vacant;
         call.alarm.stop();
         self.free.push(slot);
+    }
+}
+
+impl Source {
+    fn new(arrivals: Arrivals, now: Duration, rng: &mut Rng) -> Self {
+        match arrivals {
+            Arrivals::Open(rate, stream) => {
+                let mut schedule = Schedule::new(rate, stream, now, rng);
+                let next = schedule.next(rng);
+                Self::Open { schedule, next }
+            }
+            Arrivals::Window(calls) => Self::Window {
+                calls,
+                is_filled: false,
+            },
+        }
     }
 }

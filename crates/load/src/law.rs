@@ -16,6 +16,13 @@ pub enum Law {
         /// The standard deviation before the cut.
         deviation: Duration,
     },
+    /// Log-normal: most are short, a few are very long.
+    LogNormal {
+        /// The mean.
+        mean: Duration,
+        /// The standard deviation.
+        deviation: Duration,
+    },
 }
 
 impl Law {
@@ -25,25 +32,14 @@ impl Law {
     /// Never: a time that no clock reaches.
     pub const NEVER: Self = Self::Constant(Duration::MAX);
 
-    /// The law of the time between two calls when `per_s` of them come per second at a constant
-    /// pace.
-    #[must_use]
-    pub fn paced(per_s: f64) -> Self {
-        Self::Constant(Duration::from_secs_f64(1.0 / per_s))
-    }
-
-    /// The law of the time between two calls when `per_s` of them come per second as a Poisson
-    /// stream.
-    #[must_use]
-    pub fn poisson(per_s: f64) -> Self {
-        Self::Exponential(Duration::from_secs_f64(1.0 / per_s))
-    }
-
     /// What times of this law last on average, but for the cut of a normal law.
     #[must_use]
     pub fn mean(&self) -> Duration {
         match *self {
-            Self::Constant(mean) | Self::Exponential(mean) | Self::Normal { mean, .. } => mean,
+            Self::Constant(mean)
+            | Self::Exponential(mean)
+            | Self::Normal { mean, .. }
+            | Self::LogNormal { mean, .. } => mean,
         }
     }
 
@@ -51,14 +47,34 @@ impl Law {
     pub fn sample(&self, rng: &mut Rng) -> Duration {
         match *self {
             Self::Constant(time) => time,
-            Self::Exponential(mean) => mean.mul_f64(-positive(rng).ln()),
+            Self::Exponential(mean) => mean.mul_f64(exponential(rng)),
             Self::Normal { mean, deviation } => {
-                let normal = (-2.0 * positive(rng).ln()).sqrt() * (TAU * rng.f64()).cos();
-                let seconds = mean.as_secs_f64() + normal * deviation.as_secs_f64();
+                let seconds = mean.as_secs_f64() + normal(rng) * deviation.as_secs_f64();
                 Duration::from_secs_f64(seconds.max(0.0))
             }
+            Self::LogNormal { mean, deviation } => mean.mul_f64(log_normal(mean, deviation, rng)),
         }
     }
+}
+
+/// Exponential with mean 1.
+pub(crate) fn exponential(rng: &mut Rng) -> f64 {
+    -positive(rng).ln()
+}
+
+/// Normal with mean 0 and deviation 1 (Box and Muller).
+fn normal(rng: &mut Rng) -> f64 {
+    (-2.0 * positive(rng).ln()).sqrt() * (TAU * rng.f64()).cos()
+}
+
+/// Log-normal with mean 1, and with the relative deviation of a law with this mean and deviation.
+fn log_normal(mean: Duration, deviation: Duration, rng: &mut Rng) -> f64 {
+    if mean.is_zero() {
+        return 0.0;
+    }
+    let variation = deviation.as_secs_f64() / mean.as_secs_f64();
+    let variance = (variation * variation).ln_1p();
+    (normal(rng) * variance.sqrt() - variance / 2.0).exp()
 }
 
 /// Uniform on (0, 1], so that its logarithm is finite.
@@ -75,13 +91,16 @@ mod tests {
         let ms = Duration::from_millis;
         check(Law::Constant(ms(20)), 20.0, 0.0);
         check(Law::Exponential(ms(20)), 20.0, 20.0);
-        check(Law::poisson(50.0), 20.0, 20.0);
-        check(Law::paced(50.0), 20.0, 0.0);
         let normal = Law::Normal {
             mean: ms(20),
             deviation: ms(3),
         };
         check(normal, 20.0, 3.0);
+        let log_normal = Law::LogNormal {
+            mean: ms(20),
+            deviation: ms(10),
+        };
+        check(log_normal, 20.0, 10.0);
     }
 
     fn check(law: Law, mean_ms: f64, deviation_ms: f64) {

@@ -7,19 +7,17 @@
 //! the driver chose.
 //!
 //! ```
-//! use load::{Arrivals, Caller, CallerConfig, Law, Outbox, Server, ServerConfig};
+//! use load::{Arrivals, Caller, CallerConfig, Outbox, Server, ServerConfig};
 //! use std::time::Duration;
 //!
 //! let (alice, bob) = ("127.0.0.1:5070".parse().unwrap(), "127.0.0.1:7001".parse().unwrap());
 //! let config = CallerConfig {
-//!     sockets: vec![alice],
-//!     proxy: bob,
-//!     arrivals: Arrivals::Window(1),
-//!     holding: Law::ZERO,
 //!     calls_max: 10,
+//!     ..CallerConfig::plain(vec![alice], bob, Arrivals::Window(1))
 //! };
 //! let mut caller = Caller::new(config, fastrand::Rng::with_seed(1), Duration::ZERO);
-//! let mut server = Server::new(ServerConfig::prompt(bob), fastrand::Rng::with_seed(2));
+//! let rng = fastrand::Rng::with_seed(2);
+//! let mut server = Server::new(ServerConfig::prompt(bob), rng, Duration::ZERO);
 //! let (mut requests, mut responses) = (Outbox::default(), Outbox::default());
 //! caller.handle_timeout(Duration::ZERO, &mut requests);
 //! while !caller.is_done() {
@@ -36,6 +34,7 @@
 //! assert_eq!(server.stats().byes, 10);
 //! ```
 
+mod arrivals;
 mod caller;
 mod law;
 mod outbox;
@@ -44,10 +43,11 @@ mod stats;
 mod template;
 mod timers;
 
-pub use caller::{Arrivals, Caller, CallerConfig};
+pub use arrivals::{Arrivals, Bursts, Ramp, Rate, Stream};
+pub use caller::{Caller, CallerConfig, Habits, Retransmission};
 pub use law::Law;
 pub use outbox::Outbox;
-pub use server::{Server, ServerConfig, ServerStats, Service, Stall};
+pub use server::{Discipline, Server, ServerConfig, ServerStats, Service, Stall};
 pub use stats::{Failure, Stats};
 
 /// More header fields than any message of a call through a few proxies has.

@@ -1,5 +1,6 @@
 mod calls;
-mod queue;
+mod config;
+mod processor;
 mod reply;
 
 use std::{net::SocketAddr, time::Duration};
@@ -9,76 +10,19 @@ use sip::{Message, Method, StartLine};
 
 pub(crate) use self::reply::put_reply;
 use self::{
-    calls::{Calls, Found, Phase},
-    queue::Queue,
-    reply::{NO_BODY, fill_headers, put_status_line, write_bye},
+    calls::{Calls, Found, Handle, Phase, Tag},
+    processor::Processor,
+    reply::{NO_BODY, fill_headers, put_registered, put_status_line, write_bye},
+};
+pub use self::{
+    config::{ServerConfig, ServerStats, Service, Stall},
+    processor::Discipline,
 };
 use crate::{
-    HEADERS_MAX, Law, Outbox,
+    HEADERS_MAX, Outbox,
     template::session_description,
     timers::{PATIENCE, T1, T2, Timers},
 };
-
-/// What a [`Server`] emulates.
-#[derive(Clone, Copy, Debug)]
-pub struct ServerConfig {
-    /// Its address, which stands in Contact.
-    pub address: SocketAddr,
-    /// How long its one processor works on a request.
-    pub service: Service,
-    /// The time from the 180 to the 200.
-    pub ringing: Law,
-    /// Pauses of the processor, such as a garbage collector makes.
-    pub stall: Option<Stall>,
-}
-
-/// How long a request keeps the processor busy, by method. ACK and CANCEL take no time.
-#[derive(Clone, Copy, Debug)]
-pub struct Service {
-    /// INVITE.
-    pub invite: Law,
-    /// BYE.
-    pub bye: Law,
-    /// Every other method.
-    pub other: Law,
-}
-
-/// A pause of the processor.
-#[derive(Clone, Copy, Debug)]
-pub struct Stall {
-    /// The first comes with this INVITE. Servers that get equal shares would all stall at once if
-    /// each began its count at the same place.
-    pub first: u64,
-    /// The others come with every so many INVITEs after that.
-    pub every: u64,
-    /// How long it lasts.
-    pub lasting: Duration,
-}
-
-/// What a server has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ServerStats {
-    /// INVITEs that began a call.
-    pub invites: u64,
-    /// Calls answered with 200.
-    pub answered: u64,
-    /// BYEs that ended a call.
-    pub byes: u64,
-    /// Calls that were cancelled.
-    pub cancelled: u64,
-    /// Calls that the server ended because no ACK came.
-    pub unconfirmed: u64,
-    /// Requests of every other kind that were served, such as OPTIONS.
-    pub others: u64,
-    /// Requests that name a dialog or transaction of which the server knows nothing.
-    pub strangers: u64,
-    /// Requests that came again.
-    pub repeated: u64,
-    /// Responses, and the BYEs of unconfirmed calls, sent again.
-    pub retransmissions: u64,
-    /// Stalls that have begun.
-    pub stalls: u64,
-}
 
 /// A user agent server that takes calls: 180, 200 and the response to BYE, each after the queue
 /// in front of it.
@@ -97,7 +41,13 @@ pub struct Server {
     answer: Vec<u8>,
     calls: Calls,
     timers: Timers,
-    queue: Queue,
+    processor: Processor<Job>,
+    /// Replies' memory, used again and again.
+    spare: Vec<Vec<u8>>,
+    /// INVITEs that the processor is done with.
+    served: u64,
+    /// The next one, with what comes after it.
+    stall: Option<Stall>,
     stats: ServerStats,
 }
 
@@ -109,46 +59,53 @@ struct Request<'a> {
     message: &'a Message<'a>,
 }
 
-impl Service {
-    /// No work at all.
-    pub const NONE: Self = Self {
-        invite: Law::ZERO,
-        bye: Law::ZERO,
-        other: Law::ZERO,
-    };
+/// What waits for the processor.
+#[derive(Debug)]
+struct Job {
+    /// What is sent when it is done.
+    reply: Option<(SocketAddr, Vec<u8>)>,
+    then: Then,
 }
 
-impl ServerConfig {
-    /// A server that answers at once and never stalls.
-    #[must_use]
-    pub fn prompt(address: SocketAddr) -> Self {
-        Self {
-            address,
-            service: Service::NONE,
-            ringing: Law::ZERO,
-            stall: None,
-        }
-    }
+/// What becomes of a call when a request for it has been worked on.
+#[derive(Clone, Copy, Debug)]
+enum Then {
+    Nothing,
+    /// The INVITE is answered.
+    Answer(Handle),
+    /// The INVITE has come again.
+    Repeat(Handle),
+    /// The call is cancelled.
+    Refuse(Handle),
+    /// The call is over.
+    End(Handle),
 }
 
 impl Server {
-    /// A server without calls; `rng` draws its times and its tags.
+    /// A server without calls that starts at `now`; `rng` draws its times and its tags.
     #[must_use]
-    pub fn new(config: ServerConfig, mut rng: Rng) -> Self {
+    pub fn new(config: ServerConfig, mut rng: Rng, now: Duration) -> Self {
         let body = session_description(config.address);
         let answer = format!(
             "Content-Type: application/sdp\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         );
+        let mut stall = config.stall;
+        if let Some(Stall::Periodic { first, .. }) = &mut stall {
+            *first = first.saturating_add(now);
+        }
         Self {
             calls: Calls::new(&mut rng),
             contact: format!("<sip:{}>", config.address).into_bytes(),
             tag: format!("{:08x}", rng.u32(..)),
             answer: answer.into_bytes(),
-            config,
             rng,
             timers: Timers::default(),
-            queue: Queue::default(),
+            processor: Processor::new(config.discipline),
+            spare: Vec::new(),
+            served: 0,
+            stall,
+            config,
             stats: ServerStats::default(),
         }
     }
@@ -161,6 +118,7 @@ impl Server {
         bytes: &[u8],
         out: &mut Outbox,
     ) {
+        self.run_processor(now, out);
         let Ok(message) = Message::parse(bytes, HEADERS_MAX) else {
             return;
         };
@@ -173,10 +131,13 @@ impl Server {
         }
     }
 
-    /// Sends what is due.
+    /// Does what is due.
     pub fn handle_timeout(&mut self, now: Duration, out: &mut Outbox) {
-        self.queue.flush(now, out);
-        while let Some(slot) = self
+        self.run_processor(now, out);
+        if self.processor.resumes_at() > now {
+            return;
+        }
+        while let Some((_, slot)) = self
             .timers
             .pop(now, &mut self.calls.slots, |call| &mut call.alarm)
         {
@@ -187,16 +148,53 @@ impl Server {
     /// When [`Self::handle_timeout`] wants to be called next.
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
-        [self.queue.deadline(), self.timers.deadline()]
+        let alarm = self.timers.deadline();
+        let alarm = alarm.map(|due| due.max(self.processor.resumes_at()));
+        [alarm, self.processor.deadline(), self.stall_due()]
             .into_iter()
             .flatten()
             .min()
     }
 
+    /// The server does nothing for so long, beyond any stall that it is in.
+    pub fn stall(&mut self, now: Duration, lasting: Duration) {
+        self.stats.stalls += 1;
+        self.processor.stall(now, lasting);
+    }
+
+    /// The processor works `speed` times as fast as at first, on what it has begun as well;
+    /// [`Self::handle_timeout`] has been called for what was due by `now`.
+    ///
+    /// # Panics
+    /// If `speed` is not a positive number.
+    pub fn set_speed(&mut self, now: Duration, speed: f64) {
+        assert!(speed > 0.0 && speed.is_finite(), "a speed is positive");
+        self.processor.set_speed(now, speed);
+    }
+
+    /// How long a request that came now would wait with first come, first served: the work that is
+    /// left, at the present speed, and the rest of a stall.
+    #[must_use]
+    pub fn backlog(&self, now: Duration) -> Duration {
+        self.processor.backlog(now)
+    }
+
+    /// Requests that wait or are worked on.
+    #[must_use]
+    pub fn occupancy(&self) -> usize {
+        self.processor.jobs()
+    }
+
+    /// The time that the processor has spent on requests, up to the last of its events.
+    #[must_use]
+    pub fn busy(&self) -> Duration {
+        self.processor.busy()
+    }
+
     /// What was counted since the start.
     #[must_use]
-    pub fn stats(&self) -> ServerStats {
-        self.stats
+    pub fn stats(&self) -> &ServerStats {
+        &self.stats
     }
 
     /// Calls from their INVITE to their BYE.
@@ -206,33 +204,32 @@ impl Server {
     }
 
     fn on_request(&mut self, method: Method<'_>, request: Request<'_>, out: &mut Outbox) {
-        let Request { now, message, .. } = request;
+        let message = request.message;
         let (Ok(call_id), Ok(tag)) = (message.call_id(), message.to_tag()) else {
             return;
         };
         match (method, tag) {
-            (Method::Ack, Some(tag)) => self.on_ack(now, self.calls.by_tag(tag)),
+            (Method::Ack, Some(tag)) => self.on_ack(tag, request),
             (Method::Ack, None) => {}
             (Method::Invite, None) => self.on_invite(call_id, request, out),
+            (Method::Invite, Some(tag)) => self.on_reinvite(tag, request, out),
             (Method::Cancel, _) => self.on_cancel(call_id, request, out),
-            (Method::Bye, tag) => {
-                let found = tag.map_or(Found::Unknown, |tag| self.calls.by_tag(tag));
-                self.on_bye(found, request, out);
-            }
+            (Method::Bye, tag) => self.on_bye(tag, request, out),
             (_, Some(tag)) => {
                 let known = matches!(self.calls.by_tag(tag), Found::Open(_));
                 self.on_other(known, request, out);
             }
+            (Method::Register, None) => self.on_register(request, out),
             (_, None) => self.on_other(true, request, out),
         }
     }
 
     fn on_invite(&mut self, call_id: &[u8], request: Request<'_>, out: &mut Outbox) {
-        let Request { now, from, message } = request;
+        let Request { now, from, .. } = request;
         match self.calls.by_call_id(call_id) {
-            Found::Open(slot) => {
+            Found::Open(handle) => {
                 self.stats.repeated += 1;
-                return self.repeat_response(slot, out);
+                return self.work(now, Duration::ZERO, Then::Repeat(handle), out);
             }
             Found::Ended => {
                 self.stats.repeated += 1;
@@ -241,9 +238,39 @@ impl Server {
             Found::Unknown => {}
         }
         self.stats.invites += 1;
-        let slot = self.calls.insert(now, call_id, from);
-        let tag = self.calls.tag(slot);
-        let call = &mut self.calls.slots[slot as usize];
+        self.stats
+            .occupancy
+            .saturating_record(self.processor.jobs() as u64);
+        let handle = self.calls.insert(now, call_id, from);
+        self.take_up(handle, Phase::Queued, request, out);
+    }
+
+    /// RFC 3261 §14.2.
+    fn on_reinvite(&mut self, tag: &[u8], request: Request<'_>, out: &mut Outbox) {
+        let Found::Open(handle) = self.calls.by_tag(tag) else {
+            return self.on_other(false, request, out);
+        };
+        let call = &self.calls.slots[handle.slot as usize];
+        let is_new = request
+            .message
+            .cseq()
+            .is_ok_and(|cseq| cseq.number > call.cseq);
+        if is_new && call.phase == Phase::Confirmed {
+            self.take_up(handle, Phase::Renewing, request, out);
+        } else {
+            self.stats.repeated += 1;
+            self.work(request.now, Duration::ZERO, Then::Repeat(handle), out);
+        }
+    }
+
+    /// Puts an INVITE before the processor.
+    fn take_up(&mut self, handle: Handle, phase: Phase, request: Request<'_>, out: &mut Outbox) {
+        let Request { now, from, message } = request;
+        let tag = self.calls.tag(handle.slot);
+        let call = self.calls.renew(handle.slot);
+        call.phase = phase;
+        call.peer = from;
+        call.cseq = message.cseq().map_or(0, |cseq| cseq.number);
         fill_headers(
             &mut call.headers,
             message,
@@ -254,40 +281,125 @@ impl Server {
         if let Some(Ok(contact)) = message.contacts().next() {
             call.contact.extend_from_slice(contact.uri);
         }
-        let service = self.config.service.invite.sample(&mut self.rng);
-        let ready = self.queue.serve(now, service);
-        self.stall(now);
-        self.wait_until(now, ready, slot, out);
+        let work = self.config.service.invite.sample(&mut self.rng);
+        let waits = !self.is_prompt(now, work);
+        if waits && self.config.trying && self.processor.resumes_at() <= now {
+            out.send(0, from, |out| put_reply(message, from, 100, "", out));
+        }
+        self.work(now, work, Then::Answer(handle), out);
     }
 
-    fn stall(&mut self, now: Duration) {
-        if let Some(stall) = self.config.stall
-            && self.stats.invites == stall.first + self.stats.stalls * stall.every
-        {
-            self.stats.stalls += 1;
-            self.queue.serve(now, stall.lasting);
+    /// Whether a request is done with as soon as it comes.
+    fn is_prompt(&self, now: Duration, work: Duration) -> bool {
+        work.is_zero() && self.processor.jobs() == 0 && self.processor.resumes_at() <= now
+    }
+
+    fn work(&mut self, now: Duration, work: Duration, then: Then, out: &mut Outbox) {
+        if self.is_prompt(now, work) {
+            self.follow(now, then, out);
+        } else {
+            self.processor.begin(now, work, Job { reply: None, then });
         }
     }
 
-    /// Lets the call go on when `due` has come, which may be at once.
-    fn wait_until(&mut self, now: Duration, due: Duration, slot: u32, out: &mut Outbox) {
-        if due <= now {
+    /// Sends what the processor is done with, and lets it stall in time.
+    fn run_processor(&mut self, now: Duration, out: &mut Outbox) {
+        loop {
+            let stall_due = self.stall_due().filter(|due| *due <= now);
+            while let Some((at, job)) = self.processor.pop(stall_due.unwrap_or(now)) {
+                self.finish_job(at, job, out);
+            }
+            let Some(due) = stall_due else { return };
+            self.stall_at(due);
+        }
+    }
+
+    fn finish_job(&mut self, now: Duration, job: Job, out: &mut Outbox) {
+        if let Some((to, mut bytes)) = job.reply {
+            out.send(0, to, |out| out.extend_from_slice(&bytes));
+            bytes.clear();
+            self.spare.push(bytes);
+        }
+        self.follow(now, job.then, out);
+    }
+
+    fn follow(&mut self, now: Duration, then: Then, out: &mut Outbox) {
+        let is_open = |handle: &Handle| self.calls.is_open(*handle);
+        match then {
+            Then::Nothing => {}
+            Then::Answer(handle) => self.answer(now, handle, out),
+            Then::Repeat(handle) if is_open(&handle) => self.repeat_response(handle.slot, out),
+            Then::Refuse(handle) if is_open(&handle) => self.refuse(now, handle.slot, out),
+            Then::End(handle) if is_open(&handle) => self.end(now, handle.slot, out),
+            Then::Repeat(_) | Then::Refuse(_) | Then::End(_) => {}
+        }
+    }
+
+    fn answer(&mut self, now: Duration, handle: Handle, out: &mut Outbox) {
+        if self.calls.is_open(handle) {
+            match self.calls.slots[handle.slot as usize].phase {
+                Phase::Queued => self.ring(now, handle.slot, out),
+                Phase::Renewing => {
+                    self.stats.reinvites += 1;
+                    self.finish(now, handle.slot, Phase::Answered, out);
+                }
+                _ => {}
+            }
+        }
+        self.served += 1;
+        if let Some(Stall::Calls { first, .. }) = self.stall
+            && self.served == first
+        {
+            self.stall_at(now);
+        }
+    }
+
+    fn ring(&mut self, now: Duration, slot: u32, out: &mut Outbox) {
+        self.calls.slots[slot as usize].phase = Phase::Ringing;
+        self.send_response(slot, out);
+        let ringing = self.config.ringing.sample(&mut self.rng);
+        if ringing.is_zero() {
             return self.on_alarm(now, slot, out);
         }
         let alarm = &mut self.calls.slots[slot as usize].alarm;
-        self.timers.set(slot, alarm, due);
+        self.timers.set(slot, alarm, now.saturating_add(ringing));
+    }
+
+    fn stall_due(&self) -> Option<Duration> {
+        match self.stall {
+            Some(Stall::Periodic { first, .. }) => Some(first),
+            Some(Stall::Calls { .. }) | None => None,
+        }
+    }
+
+    /// Stalls as configured, and puts down when to do so next.
+    fn stall_at(&mut self, now: Duration) {
+        let lasting = match &mut self.stall {
+            Some(Stall::Calls {
+                first,
+                every,
+                lasting,
+            }) => {
+                *first += *every;
+                *lasting
+            }
+            Some(Stall::Periodic {
+                first,
+                every,
+                lasting,
+            }) => {
+                *first = first.saturating_add(*every);
+                *lasting
+            }
+            None => return,
+        };
+        self.stall(now, lasting);
     }
 
     fn on_alarm(&mut self, now: Duration, slot: u32, out: &mut Outbox) {
         let call = &mut self.calls.slots[slot as usize];
         let over = now >= call.give_up;
         match call.phase {
-            Phase::Queued => {
-                call.phase = Phase::Ringing;
-                self.send_response(slot, out);
-                let ringing = self.config.ringing.sample(&mut self.rng);
-                self.wait_until(now, now.saturating_add(ringing), slot, out);
-            }
             Phase::Ringing => {
                 self.stats.answered += 1;
                 self.finish(now, slot, Phase::Answered, out);
@@ -303,7 +415,7 @@ impl Server {
                     .set(slot, &mut call.alarm, call.give_up.min(now + call.interval));
                 self.repeat_response(slot, out);
             }
-            Phase::Vacant | Phase::Confirmed => {}
+            Phase::Vacant | Phase::Queued | Phase::Renewing | Phase::Confirmed => {}
         }
     }
 
@@ -320,7 +432,7 @@ impl Server {
     fn repeat_response(&mut self, slot: u32, out: &mut Outbox) {
         if !matches!(
             self.calls.slots[slot as usize].phase,
-            Phase::Queued | Phase::Confirmed
+            Phase::Queued | Phase::Renewing | Phase::Confirmed
         ) {
             self.stats.retransmissions += 1;
             self.send_response(slot, out);
@@ -335,7 +447,7 @@ impl Server {
             Phase::Answered => (200, &*self.answer),
             Phase::Refused => (487, NO_BODY),
             Phase::Leaving => return self.send_bye(slot, out),
-            Phase::Vacant | Phase::Queued | Phase::Confirmed => return,
+            Phase::Vacant | Phase::Queued | Phase::Renewing | Phase::Confirmed => return,
         };
         out.send(0, call.peer, |out| {
             put_status_line(out, status);
@@ -344,31 +456,38 @@ impl Server {
         });
     }
 
-    fn on_ack(&mut self, now: Duration, found: Found) {
-        let Found::Open(slot) = found else { return };
+    fn on_ack(&mut self, tag: &[u8], request: Request<'_>) {
+        let slot = match self.calls.by_tag(tag) {
+            Found::Open(handle) => handle.slot,
+            Found::Ended => return,
+            Found::Unknown => {
+                self.stats.strangers += u64::from(tag != self.tag.as_bytes());
+                return;
+            }
+        };
         let call = &mut self.calls.slots[slot as usize];
         match call.phase {
-            Phase::Answered => {
+            Phase::Answered if request.message.cseq().is_ok_and(|c| c.number == call.cseq) => {
                 call.phase = Phase::Confirmed;
                 call.alarm.stop();
                 self.calls.shed(slot);
             }
-            Phase::Refused => self.calls.remove(now, slot),
+            Phase::Refused => self.calls.remove(request.now, slot),
             _ => {}
         }
     }
 
     /// RFC 3261 §9.2.
     fn on_cancel(&mut self, call_id: &[u8], request: Request<'_>, out: &mut Outbox) {
-        let Request { now, from, message } = request;
-        let Found::Open(slot) = self.calls.by_call_id(call_id) else {
-            return self.reply(now, 481, request, out);
-        };
-        let tag = self.calls.tag(slot);
-        out.send(0, from, |out| {
-            put_reply(message, from, 200, tag.as_str(), out)
-        });
-        self.refuse(now, slot, out);
+        match self.calls.by_call_id(call_id) {
+            Found::Open(handle) => {
+                let then = Then::Refuse(handle);
+                self.reply(Duration::ZERO, 200, then, request, out);
+            }
+            Found::Ended | Found::Unknown => {
+                self.reply(Duration::ZERO, 481, Then::Nothing, request, out);
+            }
+        }
     }
 
     /// Answers an INVITE that has no final response yet with 487.
@@ -382,22 +501,22 @@ impl Server {
         }
     }
 
-    fn on_bye(&mut self, found: Found, request: Request<'_>, out: &mut Outbox) {
-        let now = request.now;
-        let service = self.config.service.bye.sample(&mut self.rng);
-        let ready = self.queue.serve(now, service);
-        let status = if found == Found::Unknown { 481 } else { 200 };
-        self.reply(ready, status, request, out);
-        match found {
-            Found::Open(slot) => self.end(now, slot, out),
-            Found::Ended => self.stats.repeated += 1,
-            Found::Unknown => {}
-        }
+    fn on_bye(&mut self, tag: Option<&[u8]>, request: Request<'_>, out: &mut Outbox) {
+        let work = self.config.service.bye.sample(&mut self.rng);
+        let (status, then) = match tag.map_or(Found::Unknown, |tag| self.calls.by_tag(tag)) {
+            Found::Open(handle) => (200, Then::End(handle)),
+            Found::Ended => {
+                self.stats.repeated += 1;
+                (200, Then::Nothing)
+            }
+            Found::Unknown => (481, Then::Nothing),
+        };
+        self.reply(work, status, then, request, out);
     }
 
     fn end(&mut self, now: Duration, slot: u32, out: &mut Outbox) {
         match self.calls.slots[slot as usize].phase {
-            Phase::Answered | Phase::Confirmed => {
+            Phase::Answered | Phase::Renewing | Phase::Confirmed => {
                 self.stats.byes += 1;
                 self.calls.remove(now, slot);
             }
@@ -405,19 +524,53 @@ impl Server {
         }
     }
 
-    fn on_other(&mut self, known: bool, request: Request<'_>, out: &mut Outbox) {
-        self.stats.others += u64::from(known);
-        let service = self.config.service.other.sample(&mut self.rng);
-        let ready = self.queue.serve(request.now, service);
-        self.reply(ready, if known { 200 } else { 481 }, request, out);
+    /// Grants what is asked for, without keeping it (RFC 3261 §10.3).
+    fn on_register(&mut self, request: Request<'_>, out: &mut Outbox) {
+        self.stats.others += 1;
+        let Request { now, from, message } = request;
+        let work = self.config.service.other.sample(&mut self.rng);
+        if self.is_prompt(now, work) {
+            return out.send(0, from, |out| put_registered(message, from, &self.tag, out));
+        }
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        put_registered(message, from, &self.tag, &mut bytes);
+        let reply = Some((from, bytes));
+        let then = Then::Nothing;
+        self.processor.begin(now, work, Job { reply, then });
     }
 
-    fn reply(&mut self, ready: Duration, status: u16, request: Request<'_>, out: &mut Outbox) {
+    fn on_other(&mut self, known: bool, request: Request<'_>, out: &mut Outbox) {
+        self.stats.others += u64::from(known);
+        let work = self.config.service.other.sample(&mut self.rng);
+        let status = if known { 200 } else { 481 };
+        self.reply(work, status, Then::Nothing, request, out);
+    }
+
+    /// Responds when the processor is done, and goes on from there.
+    fn reply(
+        &mut self,
+        work: Duration,
+        status: u16,
+        then: Then,
+        request: Request<'_>,
+        out: &mut Outbox,
+    ) {
         let Request { now, from, message } = request;
         self.stats.strangers += u64::from(status == 481);
-        self.queue.send_at(ready, now, from, out, |out| {
-            put_reply(message, from, status, &self.tag, out)
-        });
+        // Responses for a call carry its tag (RFC 3261 §9.2).
+        let tag = match then {
+            Then::Refuse(handle) => Some(self.calls.tag(handle.slot)),
+            _ => None,
+        };
+        let tag = tag.as_ref().map_or(&*self.tag, Tag::as_str);
+        if self.is_prompt(now, work) {
+            out.send(0, from, |out| put_reply(message, from, status, tag, out));
+            return self.follow(now, then, out);
+        }
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        put_reply(message, from, status, tag, &mut bytes);
+        let reply = Some((from, bytes));
+        self.processor.begin(now, work, Job { reply, then });
     }
 
     /// Ends a call that was never acknowledged (RFC 3261 §13.3.1.4).
@@ -441,11 +594,11 @@ impl Server {
         let Ok(call_id) = message.call_id() else {
             return;
         };
-        if let Found::Open(slot) = self.calls.by_call_id(call_id)
-            && self.calls.slots[slot as usize].phase == Phase::Leaving
+        if let Found::Open(handle) = self.calls.by_call_id(call_id)
+            && self.calls.slots[handle.slot as usize].phase == Phase::Leaving
             && status >= 200
         {
-            self.calls.remove(now, slot);
+            self.calls.remove(now, handle.slot);
         }
     }
 }

@@ -2,28 +2,37 @@ use std::{collections::BTreeMap, fmt, mem, time::Duration};
 
 use hdrhistogram::Histogram;
 
-/// What became of the calls of a [`Caller`](crate::Caller).
+/// What became of the calls of a [`Caller`](crate::Caller), or of the registrations of
+/// [`Phones`](crate::Phones).
 #[derive(Clone, Debug)]
 pub struct Stats {
-    /// Calls begun.
+    /// Calls or registrations begun.
     pub offered: u64,
-    /// Calls answered and ended as they should.
+    /// Calls answered and ended as they should; registrations granted.
     pub carried: u64,
-    /// Calls that failed, by reason.
+    /// Calls that their caller cancelled before the answer, with success.
+    pub cancelled: u64,
+    /// Answered calls whose callers vanished, as they were to.
+    pub abandoned: u64,
+    /// What failed, by reason.
     pub failed: BTreeMap<Failure, u64>,
     /// Requests sent again because no answer had come.
     pub retransmissions: u64,
-    /// Responses that came again, or that no call was waiting for.
+    /// Responses that came again, or that nobody was waiting for.
     pub strays: u64,
     /// Nanoseconds from an INVITE's scheduled time to its first response, of any status.
     pub first_response_ns: Histogram<u64>,
     /// Nanoseconds from an INVITE's scheduled time to its 2xx.
     pub answer_ns: Histogram<u64>,
-    /// Nanoseconds from a BYE to its 2xx.
+    /// Nanoseconds from a re-INVITE's scheduled time to its 2xx.
+    pub reinvite_ns: Histogram<u64>,
+    /// Nanoseconds from a BYE's scheduled time to its 2xx.
     pub bye_ns: Histogram<u64>,
+    /// Nanoseconds from a REGISTER's scheduled time to its 2xx.
+    pub register_ns: Histogram<u64>,
 }
 
-/// Why a call failed.
+/// Why a call or a registration failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Failure {
     /// The INVITE got no response at all (Timer B).
@@ -32,16 +41,32 @@ pub enum Failure {
     NoAnswer,
     /// The INVITE got this final response.
     Rejected(u16),
+    /// The INVITE got no final response for 64*T1 after the CANCEL.
+    CancelSilence,
+    /// The re-INVITE got no final response.
+    ReinviteSilence,
+    /// The re-INVITE got this final response.
+    ReinviteRejected(u16),
     /// The BYE got no response (Timer F).
     ByeSilence,
     /// The BYE got this final response.
     ByeRejected(u16),
     /// The other side ended the call.
     HungUp,
+    /// The REGISTER got no response (Timer F).
+    RegisterSilence,
+    /// The REGISTER got this final response.
+    RegisterRejected(u16),
 }
 
 impl Stats {
-    /// All failed calls.
+    /// All that went as it was to.
+    #[must_use]
+    pub fn successes(&self) -> u64 {
+        self.carried + self.cancelled + self.abandoned
+    }
+
+    /// All that failed.
     #[must_use]
     pub fn failures(&self) -> u64 {
         self.failed.values().sum()
@@ -51,6 +76,28 @@ impl Stats {
     #[must_use]
     pub fn take(&mut self) -> Self {
         mem::take(self)
+    }
+
+    /// Adds what was counted elsewhere or at another time.
+    pub fn add(&mut self, other: &Self) {
+        self.offered += other.offered;
+        self.carried += other.carried;
+        self.cancelled += other.cancelled;
+        self.abandoned += other.abandoned;
+        self.retransmissions += other.retransmissions;
+        self.strays += other.strays;
+        for (&failure, &count) in &other.failed {
+            *self.failed.entry(failure).or_default() += count;
+        }
+        for (own, other) in [
+            (&mut self.first_response_ns, &other.first_response_ns),
+            (&mut self.answer_ns, &other.answer_ns),
+            (&mut self.reinvite_ns, &other.reinvite_ns),
+            (&mut self.bye_ns, &other.bye_ns),
+            (&mut self.register_ns, &other.register_ns),
+        ] {
+            own.add(other).expect("all histograms have the same bounds");
+        }
     }
 
     pub(crate) fn fail(&mut self, failure: Failure) {
@@ -63,12 +110,16 @@ impl Default for Stats {
         Self {
             offered: 0,
             carried: 0,
+            cancelled: 0,
+            abandoned: 0,
             failed: BTreeMap::new(),
             retransmissions: 0,
             strays: 0,
             first_response_ns: histogram(),
             answer_ns: histogram(),
+            reinvite_ns: histogram(),
             bye_ns: histogram(),
+            register_ns: histogram(),
         }
     }
 }
@@ -79,9 +130,14 @@ impl fmt::Display for Failure {
             Self::Silence => f.write_str("no response to INVITE"),
             Self::NoAnswer => f.write_str("no answer"),
             Self::Rejected(status) => write!(f, "INVITE answered {status}"),
+            Self::CancelSilence => f.write_str("no final response after CANCEL"),
+            Self::ReinviteSilence => f.write_str("no final response to re-INVITE"),
+            Self::ReinviteRejected(status) => write!(f, "re-INVITE answered {status}"),
             Self::ByeSilence => f.write_str("no response to BYE"),
             Self::ByeRejected(status) => write!(f, "BYE answered {status}"),
             Self::HungUp => f.write_str("hung up by the other side"),
+            Self::RegisterSilence => f.write_str("no response to REGISTER"),
+            Self::RegisterRejected(status) => write!(f, "REGISTER answered {status}"),
         }
     }
 }

@@ -1,6 +1,6 @@
 use std::net::SocketAddr;
 
-/// A message with holes: `{slot}`, `{nonce}`, `{user}`, `{target}` and `{dialog}`.
+/// A message with holes, such as `{slot}`: one for each field of [`Fill`].
 #[derive(Debug)]
 pub(crate) struct Template {
     text: String,
@@ -13,17 +13,25 @@ enum Hole {
     Slot,
     Nonce,
     User,
+    CSeq,
+    Expires,
     Target,
     Dialog,
 }
 
 /// What goes into the holes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fill<'a> {
-    /// The slot of the call, in hexadecimal.
-    pub slot: [u8; 8],
-    /// What sets the call apart from all others, in hexadecimal; its beginning names the users.
-    pub nonce: [u8; 16],
+    /// The slot of the call.
+    pub slot: u32,
+    /// What sets the call apart from all others.
+    pub nonce: u64,
+    /// The number of the user.
+    pub user: u32,
+    /// The number in CSeq.
+    pub cseq: u32,
+    /// The time to register for, in seconds.
+    pub expires: u32,
     /// The request URI.
     pub target: &'a [u8],
     /// Header lines of the dialog.
@@ -51,9 +59,11 @@ impl Template {
         for &(end, hole) in &self.holes {
             out.extend_from_slice(&text[start..end]);
             match hole {
-                Hole::Slot => out.extend_from_slice(&fill.slot),
-                Hole::Nonce => out.extend_from_slice(&fill.nonce),
-                Hole::User => out.extend_from_slice(&fill.nonce[..4]),
+                Hole::Slot => out.extend_from_slice(&hex::<8>(u64::from(fill.slot))),
+                Hole::Nonce => out.extend_from_slice(&hex::<16>(fill.nonce)),
+                Hole::User => put_number(fill.user, out),
+                Hole::CSeq => put_number(fill.cseq, out),
+                Hole::Expires => put_number(fill.expires, out),
                 Hole::Target => out.extend_from_slice(fill.target),
                 Hole::Dialog => out.extend_from_slice(fill.dialog),
             }
@@ -69,6 +79,8 @@ impl Hole {
             "slot" => Self::Slot,
             "nonce" => Self::Nonce,
             "user" => Self::User,
+            "cseq" => Self::CSeq,
+            "expires" => Self::Expires,
             "target" => Self::Target,
             "dialog" => Self::Dialog,
             _ => unreachable!("no hole is called {name}"),
@@ -96,6 +108,19 @@ pub(crate) fn session_description(address: SocketAddr) -> String {
     )
 }
 
+fn put_number(mut number: u32, out: &mut Vec<u8>) {
+    let mut digits = [0; 10];
+    let mut start = digits.len();
+    loop {
+        start -= 1;
+        digits[start] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            return out.extend_from_slice(&digits[start..]);
+        }
+    }
+}
+
 /// The low `4 * N` bits in hexadecimal.
 pub(crate) fn hex<const N: usize>(mut value: u64) -> [u8; N] {
     let mut digits = [0; N];
@@ -112,4 +137,26 @@ pub(crate) fn from_hex(digits: &[u8]) -> Option<u64> {
         let digit = char::from(digit).to_digit(16)?;
         Some(value << 4 | u64::from(digit))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holes_are_filled() {
+        let template = Template::new("{slot}.{nonce} {user} {cseq} {expires}{target}{dialog}!");
+        let fill = Fill {
+            slot: 0x1f,
+            nonce: 0xabc,
+            user: u32::MAX,
+            cseq: 0,
+            expires: 300,
+            target: b"t",
+            dialog: b"",
+        };
+        let mut out = Vec::new();
+        template.write(&fill, &mut out);
+        assert_eq!(out, b"0000001f.0000000000000abc 4294967295 0 300t!");
+    }
 }

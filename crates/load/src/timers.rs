@@ -45,13 +45,14 @@ impl Timers {
         }
     }
 
-    /// Takes the next slot whose alarm is due, and turns that alarm off.
+    /// Takes the next slot whose alarm is due, with the time that it was set to, and turns that alarm
+    /// off.
     pub(crate) fn pop<T>(
         &mut self,
         now: Duration,
         calls: &mut [T],
         alarm_of: impl Fn(&mut T) -> &mut Alarm,
-    ) -> Option<u32> {
+    ) -> Option<(Duration, u32)> {
         while let Some(&Reverse((at, slot))) = self.heap.peek()
             && at <= now
         {
@@ -62,8 +63,9 @@ impl Timers {
             }
             alarm.queued = Duration::MAX;
             if alarm.due <= now {
+                let due = alarm.due;
                 alarm.stop();
-                return Some(slot);
+                return Some((due, slot));
             }
             let due = alarm.due;
             self.set(slot, alarm, due);
@@ -93,10 +95,10 @@ mod tests {
         timers.set(2, &mut alarms[2], s(7));
         let mut pop = |now| timers.pop(s(now), &mut alarms, |alarm| alarm);
         assert_eq!(pop(3), None);
-        assert_eq!(pop(5), Some(0));
+        assert_eq!(pop(5), Some((s(5), 0)));
         assert_eq!(pop(5), None);
-        assert_eq!(pop(10), Some(1));
-        assert_eq!(pop(10), Some(2));
+        assert_eq!(pop(10), Some((s(6), 1)));
+        assert_eq!(pop(10), Some((s(7), 2)));
         assert_eq!(pop(100), None);
         assert_eq!(timers.deadline(), None);
     }
@@ -110,6 +112,9 @@ mod tests {
         alarms[0].stop();
         assert_eq!(timers.pop(s(2), &mut alarms, |alarm| alarm), None);
         timers.set(0, &mut alarms[0], s(3));
-        assert_eq!(timers.pop(s(3), &mut alarms, |alarm| alarm), Some(0));
+        assert_eq!(
+            timers.pop(s(3), &mut alarms, |alarm| alarm),
+            Some((s(3), 0))
+        );
     }
 }

@@ -21,11 +21,9 @@ fn calls(proxy: &str, calls_max: u64, arrivals: Arrivals, holding: Law) -> Calle
         .map(address)
         .to_vec();
     CallerConfig {
-        sockets,
-        proxy: address(proxy),
-        arrivals,
         holding,
         calls_max,
+        ..CallerConfig::plain(sockets, address(proxy), arrivals)
     }
 }
 
@@ -42,7 +40,7 @@ fn busy(server: &str) -> ServerConfig {
             other: Law::ZERO,
         },
         ringing: Law::Constant(ms(100)),
-        stall: Some(Stall {
+        stall: Some(Stall::Calls {
             first: 950,
             every: 950,
             lasting: ms(1000),
@@ -97,23 +95,21 @@ fn a_closed_window_keeps_that_many_calls_open() {
 
 #[test]
 fn an_open_loop_offers_its_rate() {
-    for law in [Law::paced(100.0), Law::poisson(100.0)] {
-        let config = calls(
-            SERVER,
-            u64::MAX,
-            Arrivals::Every(law),
-            Law::Constant(ms(1000)),
-        );
+    for arrivals in [Arrivals::paced(100.0), Arrivals::poisson(100.0)] {
+        let config = calls(SERVER, u64::MAX, arrivals, Law::Constant(ms(1000)));
         let mut world = World::new(4, config, vec![prompt(SERVER)], Faults::default());
         world.run(Duration::from_secs(100));
         let offered = world.caller.stats().offered;
-        assert!((9_700..=10_300).contains(&offered), "{law:?}: {offered}");
+        assert!(
+            (9_700..=10_300).contains(&offered),
+            "{arrivals:?}: {offered}"
+        );
     }
 }
 
 #[test]
 fn latency_counts_from_the_scheduled_time() {
-    let config = calls(SERVER, 100, Arrivals::Every(Law::paced(100.0)), Law::ZERO);
+    let config = calls(SERVER, 100, Arrivals::paced(100.0), Law::ZERO);
     let mut world = World::new(5, config, vec![prompt(SERVER)], Faults::default());
     // The driver sleeps through the first second.
     world.now = ms(1000);
@@ -154,7 +150,7 @@ fn a_stall_delays_and_loses_nothing() {
     let config = calls(
         SERVER,
         5_000,
-        Arrivals::Every(Law::poisson(200.0)),
+        Arrivals::poisson(200.0),
         Law::Exponential(ms(500)),
     );
     let mut world = World::new(7, config, vec![busy(SERVER)], Faults::default());
@@ -177,7 +173,7 @@ fn lost_datagrams_are_sent_again() {
         let config = calls(
             PROXY,
             2_000,
-            Arrivals::Every(Law::poisson(100.0)),
+            Arrivals::poisson(100.0),
             Law::Exponential(ms(300)),
         );
         let mut world = World::new(

@@ -26,7 +26,7 @@ impl Uas {
             ..ServerConfig::prompt(address(SERVER))
         };
         Self {
-            server: Server::new(config, Rng::with_seed(1)),
+            server: Server::new(config, Rng::with_seed(1), Duration::ZERO),
             now: Duration::ZERO,
             tag: String::new(),
         }
@@ -233,11 +233,9 @@ fn a_caller_can_be_hung_up_on() {
 /// A caller that has sent one INVITE.
 fn one_call() -> (Caller, Vec<u8>) {
     let config = CallerConfig {
-        sockets: vec![address(HERE)],
-        proxy: address(SERVER),
-        arrivals: Arrivals::Window(1),
         holding: Law::NEVER,
         calls_max: 1,
+        ..CallerConfig::plain(vec![address(HERE)], address(SERVER), Arrivals::Window(1))
     };
     let mut caller = Caller::new(config, Rng::with_seed(1), Duration::ZERO);
     let mut out = Outbox::default();

@@ -17,11 +17,13 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 fn world(seed: u64, calls_max: u64, window: usize, holding: Law, faults: Faults) -> World {
     let caller = CallerConfig {
-        sockets: vec![address(CALLER)],
-        proxy: address(PROXY),
-        arrivals: Arrivals::Window(window),
         holding,
         calls_max,
+        ..CallerConfig::plain(
+            vec![address(CALLER)],
+            address(PROXY),
+            Arrivals::Window(window),
+        )
     };
     let servers = SERVERS.map(|server| ServerConfig {
         ringing: Law::Exponential(Duration::from_millis(200)),
@@ -63,14 +65,11 @@ proptest! {
     ) {
         let mut rng = Rng::with_seed(seed);
         let config = CallerConfig {
-            sockets: vec![address(CALLER)],
-            proxy: address(PROXY),
-            arrivals: Arrivals::Window(1),
-            holding: Law::ZERO,
             calls_max: 1,
+            ..CallerConfig::plain(vec![address(CALLER)], address(PROXY), Arrivals::Window(1))
         };
         let mut caller = Caller::new(config, rng.fork(), Duration::ZERO);
-        let mut server = Server::new(ServerConfig::prompt(address(SERVERS[0])), rng);
+        let mut server = Server::new(ServerConfig::prompt(address(SERVERS[0])), rng, Duration::ZERO);
         let (mut requests, mut responses) = (Outbox::default(), Outbox::default());
         caller.handle_timeout(Duration::ZERO, &mut requests);
         for (.., invite) in requests.datagrams() {
@@ -93,7 +92,13 @@ fn the_same_seed_gives_the_same_calls() {
         jitter: Duration::from_millis(20),
     };
     let runs = [7, 7, 8].map(|seed| {
-        let mut world = world(seed, 500, 20, Law::poisson(2.0), faults);
+        let mut world = world(
+            seed,
+            500,
+            20,
+            Law::Exponential(Duration::from_millis(500)),
+            faults,
+        );
         world.run(DAY);
         let stats = world.caller.stats();
         (

@@ -113,11 +113,12 @@ impl Setup {
         let [.., high, low] = (edge as u64 + 1).to_be_bytes();
         let socket = |port| SocketAddr::from(([10, 2, high, low], 5060 + port));
         CallerConfig {
-            sockets: (0..CALLER_SOCKETS).map(socket).collect(),
-            proxy: edge_address(edge),
-            arrivals: Arrivals::Every(Law::poisson(self.calls.rate / self.edges as f64)),
             holding: self.calls.holding,
-            calls_max: u64::MAX,
+            ..CallerConfig::plain(
+                (0..CALLER_SOCKETS).map(socket).collect(),
+                edge_address(edge),
+                Arrivals::poisson(self.calls.rate / self.edges as f64),
+            )
         }
     }
 

@@ -97,7 +97,7 @@ impl World {
 
     /// A server starts.
     pub fn add_server(&mut self, config: ServerConfig) -> PartyId {
-        let server = Server::new(config, self.rng.fork());
+        let server = Server::new(config, self.rng.fork(), self.now);
         let role = Role::Server(Box::new(server), config);
         self.add("server", vec![config.address], role)
     }
@@ -233,7 +233,7 @@ impl World {
         let party = &mut self.parties[id.index()];
         match &mut party.role {
             Role::Edge(edge) => *edge = edge.restarted(rng, now)?,
-            Role::Server(server, config) => **server = Server::new(*config, rng),
+            Role::Server(server, config) => **server = Server::new(*config, rng, now),
             Role::Caller(caller, config) => **caller = Caller::new(config.clone(), rng, now),
         }
         party.death = None;

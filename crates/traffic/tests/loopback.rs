@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fastrand::Rng;
-use load::{Arrivals, Caller, CallerConfig, Law, Server, ServerConfig};
+use load::{Arrivals, Caller, CallerConfig, Server, ServerConfig};
 use net::Clock;
 use traffic::{Answering, Buffers, Calling, bind};
 
@@ -14,14 +14,15 @@ fn calls_from_several_sockets_are_carried() {
     let mut buffers = Buffers::new();
     let socket = bind().unwrap();
     let config = ServerConfig::prompt(socket.local_addr());
-    let mut server = Answering::new(Server::new(config, Rng::with_seed(1)), socket);
+    let mut server = Answering::new(Server::new(config, Rng::with_seed(1), clock.now()), socket);
     let sockets: Vec<_> = (0..4).map(|_| bind().unwrap()).collect();
     let config = CallerConfig {
-        sockets: sockets.iter().map(|socket| socket.local_addr()).collect(),
-        proxy: server.address(),
-        arrivals: Arrivals::Window(32),
-        holding: Law::ZERO,
         calls_max: CALLS,
+        ..CallerConfig::plain(
+            sockets.iter().map(|socket| socket.local_addr()).collect(),
+            server.address(),
+            Arrivals::Window(32),
+        )
     };
     let caller = Caller::new(config, Rng::with_seed(2), clock.now());
     let mut calling = Calling::new(caller, sockets);

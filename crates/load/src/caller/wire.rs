@@ -4,7 +4,10 @@ use std::net::SocketAddr;
 
 use sip::Message;
 
-use crate::template::{Fill, Template, from_hex, hex, session_description};
+use crate::template::{Fill, Template, from_hex, session_description};
+
+/// The CSeq of a call's first request.
+pub(super) const INVITE_CSEQ: u32 = 1;
 
 /// The requests that are sent from one socket.
 #[derive(Debug)]
@@ -13,13 +16,17 @@ pub(super) struct Requests {
     /// The ACK that belongs to the INVITE's transaction, for a final response other than 2xx
     /// (RFC 3261 §17.1.1.3).
     pub ack_of_refusal: Template,
+    pub cancel: Template,
     pub ack: Template,
+    pub reinvite: Template,
+    /// The same as `ack_of_refusal`, for a re-INVITE.
+    pub ack_of_reinvite: Template,
     pub bye: Template,
 }
 
 /// What names a call: it is the Call-ID, and branches and tags are made of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct CallName {
+pub(crate) struct CallName {
     pub slot: u32,
     pub nonce: u64,
 }
@@ -35,58 +42,44 @@ pub(super) struct Dialog {
 }
 
 impl Requests {
-    pub(super) fn new(socket: SocketAddr) -> Self {
-        let body = session_description(socket);
-        let contact = format!("Contact: <sip:caller@{socket}>\r\n");
+    pub(super) fn new(socket: SocketAddr, domain: &str) -> Self {
+        let description = session_description(socket);
         let offer = format!(
-            "{contact}Allow: INVITE, ACK, CANCEL, BYE, OPTIONS\r\nSupported: timer\r\n\
-             User-Agent: sipyard-load\r\nContent-Type: application/sdp\r\n"
+            "Contact: <sip:caller@{socket}>\r\nAllow: INVITE, ACK, CANCEL, BYE, OPTIONS\r\n\
+             Supported: timer\r\nUser-Agent: sipyard-load\r\nContent-Type: application/sdp\r\n\
+             Content-Length: {}\r\n\r\n{description}",
+            description.len()
         );
-        let callee = "sip:callee-{user}@example.com";
+        let nothing = "Content-Length: 0\r\n\r\n";
+        let callee = format!("sip:user-{{user}}@{domain}");
         let no_dialog = format!("To: <{callee}>\r\n");
-        let request = |method, target, branch, dialog, cseq, more: &str, body| {
-            Template::new(&request(
-                socket, method, target, branch, dialog, cseq, more, body,
+        let request = |method, target: &str, branch, dialog: &str, end: &str| {
+            Template::new(&format!(
+                "{method} {target} SIP/2.0\r\n\
+                 Via: SIP/2.0/UDP {socket};rport;branch=z9hG4bK{{nonce}}{branch}\r\n\
+                 Max-Forwards: 70\r\n\
+                 From: <sip:caller@{domain}>;tag={{nonce}}\r\n\
+                 {dialog}\
+                 Call-ID: {{slot}}{{nonce}}\r\n\
+                 CSeq: {{cseq}} {method}\r\n{end}"
             ))
         };
+        let in_dialog =
+            |method, branch, end: &str| request(method, "{target}", branch, "{dialog}", end);
         Self {
-            invite: request("INVITE", callee, 'i', &no_dialog, 1, &offer, &body),
-            ack_of_refusal: request("ACK", callee, 'i', "{dialog}", 1, "", ""),
-            ack: request("ACK", "{target}", 'a', "{dialog}", 1, "", ""),
-            bye: request("BYE", "{target}", 'b', "{dialog}", 2, "", ""),
+            invite: request("INVITE", &callee, "i", &no_dialog, &offer),
+            ack_of_refusal: request("ACK", &callee, "i", "{dialog}", nothing),
+            cancel: request("CANCEL", &callee, "i", &no_dialog, nothing),
+            ack: in_dialog("ACK", "a{cseq}", nothing),
+            reinvite: in_dialog("INVITE", "r", &offer),
+            ack_of_reinvite: in_dialog("ACK", "r", nothing),
+            bye: in_dialog("BYE", "b", nothing),
         }
     }
 }
 
-#[expect(
-    clippy::too_many_arguments,
-    reason = "they are the parts of a request, in order"
-)]
-fn request(
-    socket: SocketAddr,
-    method: &str,
-    target: &str,
-    branch: char,
-    dialog: &str,
-    cseq: u32,
-    more: &str,
-    body: &str,
-) -> String {
-    let length = body.len();
-    format!(
-        "{method} {target} SIP/2.0\r\n\
-         Via: SIP/2.0/UDP {socket};rport;branch=z9hG4bK{{nonce}}{branch}\r\n\
-         Max-Forwards: 70\r\n\
-         From: <sip:caller-{{user}}@example.com>;tag={{nonce}}\r\n\
-         {dialog}\
-         Call-ID: {{slot}}{{nonce}}\r\n\
-         CSeq: {cseq} {method}\r\n\
-         {more}Content-Length: {length}\r\n\r\n{body}"
-    )
-}
-
 impl CallName {
-    pub(super) fn of(message: &Message<'_>) -> Option<Self> {
+    pub(crate) fn of(message: &Message<'_>) -> Option<Self> {
         let call_id = message.call_id().ok()?;
         if call_id.len() != 24 {
             return None;
@@ -98,13 +91,14 @@ impl CallName {
         })
     }
 
-    /// What goes into a request outside a dialog, or into one that carries `dialog`.
-    pub(super) fn fill<'a>(&self, target: &'a [u8], dialog: &'a [u8]) -> Fill<'a> {
+    /// What goes into a request outside a dialog of a call to one of so many users.
+    pub(super) fn fill(self, users: u32) -> Fill<'static> {
         Fill {
-            slot: hex(u64::from(self.slot)),
-            nonce: hex(self.nonce),
-            target,
-            dialog,
+            slot: self.slot,
+            nonce: self.nonce,
+            user: (self.nonce % u64::from(users)) as u32,
+            cseq: INVITE_CSEQ,
+            ..Fill::default()
         }
     }
 }
@@ -141,8 +135,16 @@ impl Dialog {
         put_to(&mut self.text, answer);
     }
 
-    pub(super) fn fill(&self, name: CallName) -> Fill<'_> {
-        name.fill(&self.text[..self.target_end], &self.text[self.target_end..])
+    /// What goes into a request inside the dialog.
+    pub(super) fn fill(&self, name: CallName, cseq: u32) -> Fill<'_> {
+        Fill {
+            slot: name.slot,
+            nonce: name.nonce,
+            cseq,
+            target: &self.text[..self.target_end],
+            dialog: &self.text[self.target_end..],
+            ..Fill::default()
+        }
     }
 }
 

@@ -20,6 +20,8 @@ pub(super) struct Call {
     generation: u32,
     key: u64,
     pub phase: Phase,
+    /// The number of the last INVITE.
+    pub cseq: u32,
     pub alarm: Alarm,
     pub interval: Duration,
     pub give_up: Duration,
@@ -37,6 +39,8 @@ pub(super) enum Phase {
     Vacant,
     /// The INVITE waits for its service.
     Queued,
+    /// A re-INVITE waits for its service.
+    Renewing,
     /// 180 sent.
     Ringing,
     /// 200 sent, and again until the ACK comes (RFC 3261 §13.3.1.4).
@@ -49,10 +53,17 @@ pub(super) enum Phase {
     Leaving,
 }
 
+/// One call for ever: its slot is another's in another generation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Handle {
+    pub slot: u32,
+    generation: u32,
+}
+
 /// What a look-up found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    Open(u32),
+    Open(Handle),
     /// There was such a call; what comes for it is a late copy.
     Ended,
     Unknown,
@@ -104,7 +115,7 @@ impl Calls {
         };
         match self.slots.get(slot as usize) {
             Some(call) if call.generation == generation && call.phase != Phase::Vacant => {
-                Found::Open(slot)
+                Found::Open(Handle { slot, generation })
             }
             Some(call) if call.generation > generation => Found::Ended,
             _ => Found::Unknown,
@@ -121,21 +132,31 @@ impl Calls {
         Tag(digits)
     }
 
-    pub(super) fn insert(&mut self, now: Duration, call_id: &[u8], peer: SocketAddr) -> u32 {
+    pub(super) fn insert(&mut self, now: Duration, call_id: &[u8], peer: SocketAddr) -> Handle {
         self.forget_ended(now);
         let key = self.key(call_id);
         let slot = self.free.pop().unwrap_or_else(|| {
             self.slots.push(Call::vacant(peer));
             u32::try_from(self.slots.len() - 1).expect("fewer than 2^32 calls are open")
         });
-        self.by_key.insert(key, Found::Open(slot));
         let call = &mut self.slots[slot as usize];
         call.key = key;
-        call.phase = Phase::Queued;
-        call.peer = peer;
+        let generation = call.generation;
+        let handle = Handle { slot, generation };
+        self.by_key.insert(key, Found::Open(handle));
+        handle
+    }
+
+    pub(super) fn is_open(&self, handle: Handle) -> bool {
+        self.slots[handle.slot as usize].generation == handle.generation
+    }
+
+    /// Gives a call the memory for another INVITE.
+    pub(super) fn renew(&mut self, slot: u32) -> &mut Call {
+        let call = &mut self.slots[slot as usize];
         call.headers = self.spare.pop().unwrap_or_default();
         call.contact = self.spare.pop().unwrap_or_default();
-        slot
+        call
     }
 
     /// Gives back what only retransmissions need.
@@ -200,6 +221,7 @@ impl Call {
             generation: 0,
             key: 0,
             phase: Phase::Vacant,
+            cseq: 0,
             alarm: Alarm::OFF,
             interval: T1,
             give_up: Duration::ZERO,

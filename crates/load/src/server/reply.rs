@@ -29,6 +29,38 @@ pub(crate) fn put_reply(
     );
 }
 
+/// Appends the 200 to a REGISTER: its contacts with the time that each asked for
+/// (RFC 3261 §10.3).
+pub(super) fn put_registered(
+    register: &Message<'_>,
+    from: SocketAddr,
+    tag: &str,
+    out: &mut Vec<u8>,
+) {
+    const EXPIRES_S: u32 = 3600;
+    let granted = |contact: sip::NameAddr<'_>| {
+        let asked = contact.param(b"expires").flatten();
+        let asked = asked.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
+        let expires_s = asked.or_else(|| register.expires()).unwrap_or(EXPIRES_S);
+        let uri = String::from_utf8_lossy(contact.uri);
+        (expires_s > 0).then(|| format!("<{uri}>;expires={expires_s}"))
+    };
+    let contacts: Vec<_> = register.contacts().flatten().filter_map(granted).collect();
+    let contacts: Vec<_> = contacts
+        .iter()
+        .map(|contact| ("Contact", &**contact))
+        .collect();
+    sip::write_reply(
+        register,
+        200,
+        sip::reason_phrase(200),
+        Some(tag),
+        from,
+        &contacts,
+        out,
+    );
+}
+
 /// Appends a status line with the default reason phrase.
 pub(super) fn put_status_line(out: &mut Vec<u8>, status: u16) {
     write!(out, "SIP/2.0 {status} {}\r\n", sip::reason_phrase(status)).expect("a Vec takes all");

@@ -88,16 +88,21 @@ impl World {
         let mut rng = fastrand::Rng::with_seed(seed);
         let callers: Vec<SocketAddr> = CALLERS.map(|text| text.parse().unwrap()).to_vec();
         let caller = CallerConfig {
-            sockets: callers.clone(),
-            proxy: EDGE.parse().unwrap(),
-            arrivals: Arrivals::Every(Law::poisson(20.0)),
             holding: Law::Exponential(s(2)),
             calls_max: CALLS,
+            ..CallerConfig::plain(
+                callers.clone(),
+                EDGE.parse().unwrap(),
+                Arrivals::poisson(20.0),
+            )
         };
         let server = |text: &str| text.parse().unwrap();
-        let servers = SERVERS
-            .map(server)
-            .map(|address| (address, Server::new(emulated(address), rng.fork())));
+        let servers = SERVERS.map(server).map(|address| {
+            (
+                address,
+                Server::new(emulated(address), rng.fork(), Duration::ZERO),
+            )
+        });
         Self {
             caller: Caller::new(caller, rng.fork(), cluster.now),
             callers,
@@ -176,7 +181,7 @@ fn emulated(address: SocketAddr) -> ServerConfig {
             other: Law::ZERO,
         },
         ringing: Law::Exponential(ms(500)),
-        stall: Some(Stall {
+        stall: Some(Stall::Calls {
             first: 10,
             every: 10,
             lasting: ms(3_000),

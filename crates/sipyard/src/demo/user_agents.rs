@@ -100,11 +100,12 @@ impl UserAgents {
         self.hush();
         let socket = traffic::bind()?;
         let config = CallerConfig {
-            sockets: vec![socket.local_addr()],
-            proxy,
-            arrivals: Arrivals::Every(Law::poisson(CALLS_PER_S)),
             holding: HOLDING,
-            calls_max: u64::MAX,
+            ..CallerConfig::plain(
+                vec![socket.local_addr()],
+                proxy,
+                Arrivals::poisson(CALLS_PER_S),
+            )
         };
         let caller = Caller::new(config, self.rng.fork(), now);
         self.callings
@@ -149,7 +150,7 @@ impl UserAgents {
             let responses = &stats.first_response_ns;
             answered += responses.len();
             sum_ns += responses.mean() * responses.len() as f64;
-            merge(&mut self.tallies[*policy].stats, &stats);
+            self.tallies[*policy].stats.add(&stats);
         }
         self.callings
             .retain(|(_, calling)| !calling.caller().is_done());
@@ -182,21 +183,20 @@ impl Uas {
     fn new(first_stall: u64, rng: Rng) -> io::Result<Self> {
         let socket = traffic::bind()?;
         let config = ServerConfig {
-            address: socket.local_addr(),
             service: Service {
                 invite: Law::Constant(INVITE),
                 bye: Law::Constant(BYE),
                 other: Law::ZERO,
             },
-            ringing: Law::ZERO,
-            stall: Some(Stall {
+            stall: Some(Stall::Calls {
                 first: first_stall,
                 every: STALL_EVERY,
                 lasting: STALL,
             }),
+            ..ServerConfig::prompt(socket.local_addr())
         };
         Ok(Self {
-            answering: Answering::new(Server::new(config, rng), socket),
+            answering: Answering::new(Server::new(config, rng, Duration::ZERO), socket),
             stalls: 0,
             stalled_until: Duration::ZERO,
         })
@@ -231,18 +231,4 @@ impl Uas {
         }
         begins
     }
-}
-
-fn merge(total: &mut Stats, part: &Stats) {
-    total.offered += part.offered;
-    total.carried += part.carried;
-    total.retransmissions += part.retransmissions;
-    total.strays += part.strays;
-    for (&failure, &calls) in &part.failed {
-        *total.failed.entry(failure).or_default() += calls;
-    }
-    total
-        .first_response_ns
-        .add(&part.first_response_ns)
-        .expect("all histograms have the same bounds");
 }

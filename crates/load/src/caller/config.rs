@@ -1,0 +1,95 @@
+use std::net::SocketAddr;
+
+use crate::{Arrivals, Law};
+
+/// Which calls a [`Caller`](crate::Caller) makes.
+#[derive(Clone, Debug)]
+pub struct CallerConfig {
+    /// The addresses to call from, in turn; they stand in Via and Contact.
+    pub sockets: Vec<SocketAddr>,
+    /// The outbound proxy: where INVITEs go, and all that follows unless a route set says
+    /// otherwise.
+    pub proxy: SocketAddr,
+    /// The domain of those who call and are called.
+    pub domain: String,
+    /// How many users there are to be called, `user-0` and so on; at least 1.
+    pub users: u32,
+    /// When calls begin.
+    pub arrivals: Arrivals,
+    /// The time from the 2xx to the BYE.
+    pub holding: Law,
+    /// How many calls to make before stopping.
+    pub calls_max: u64,
+    /// What sets some of the calls apart.
+    pub habits: Habits,
+    /// Whether requests are sent again.
+    pub retransmission: Retransmission,
+}
+
+/// Shares of the calls that go another way than INVITE, ACK, BYE; their sum is at most 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Habits {
+    /// These send a re-INVITE in the middle of the holding time.
+    pub reinvite: f64,
+    /// These are cancelled when the first provisional response comes.
+    pub cancel: f64,
+    /// Their callers vanish at the end of the holding time: no BYE is ever sent.
+    pub abandon: f64,
+}
+
+/// Whether a request that gets no response is sent again. It is given up after 64*T1 either way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retransmission {
+    /// As RFC 3261 §17.1 has it for UDP.
+    Rfc3261,
+    /// Never, as SIPstone has it: what is lost is lost.
+    Never,
+}
+
+/// What one call does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Plan {
+    Talk,
+    Renew,
+    Cancel,
+    Vanish,
+}
+
+impl CallerConfig {
+    /// Calls without holding time that never stop to begin and all end as they should, with
+    /// retransmissions.
+    #[must_use]
+    pub fn plain(sockets: Vec<SocketAddr>, proxy: SocketAddr, arrivals: Arrivals) -> Self {
+        Self {
+            sockets,
+            proxy,
+            domain: "example.com".to_owned(),
+            users: 10_000,
+            arrivals,
+            holding: Law::ZERO,
+            calls_max: u64::MAX,
+            habits: Habits::default(),
+            retransmission: Retransmission::Rfc3261,
+        }
+    }
+}
+
+impl Habits {
+    pub(super) fn draw(&self, rng: &mut fastrand::Rng) -> Plan {
+        if *self == Self::default() {
+            return Plan::Talk;
+        }
+        let mut at = rng.f64();
+        for (share, plan) in [
+            (self.reinvite, Plan::Renew),
+            (self.cancel, Plan::Cancel),
+            (self.abandon, Plan::Vanish),
+        ] {
+            if at < share {
+                return plan;
+            }
+            at -= share;
+        }
+        Plan::Talk
+    }
+}
