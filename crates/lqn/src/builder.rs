@@ -1,0 +1,471 @@
+//! Putting a model together from names, and refusing what makes no sense.
+
+use std::{collections::HashMap, fmt};
+
+use crate::{
+    check,
+    model::{
+        Call, CallKind, CallOrder, Entry, EntryId, Forward, Model, Multiplicity, Phase, Processor,
+        ProcessorId, Role, Scheduling, Task, TaskId,
+    },
+};
+
+/// Phases that an entry may have.
+pub const PHASES_MAX: usize = 3;
+
+/// What is wrong with a model, and where it says so.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    /// The line of the file, counted from 1, where there is a file.
+    pub line: Option<u32>,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "line {line}: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+impl std::error::Error for Problem {}
+
+/// A model in the making: everything by name, in any order.
+///
+/// ```
+/// use lqn::{Builder, Multiplicity, Scheduling};
+///
+/// let mut builder = Builder::new("machine repairman");
+/// builder.processor("desk", Scheduling::Delay);
+/// builder.processor("disk", Scheduling::Fcfs);
+/// builder.reference("users", "desk").multiplicity(Multiplicity::Finite(5)).think_time(5.0);
+/// builder.task("driver", "disk");
+/// builder.entry("work", "users").calls("read", &[1.0]);
+/// builder.entry("read", "driver").service(&[1.0]);
+/// let model = builder.build().expect("all names are known");
+/// assert_eq!(model.tasks().len(), 2);
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct Builder {
+    comment: String,
+    processors: Vec<ProcessorDraft>,
+    tasks: Vec<TaskDraft>,
+    entries: Vec<EntryDraft>,
+    line: Option<u32>,
+}
+
+/// A processor in the making.
+#[derive(Clone, Debug)]
+pub struct ProcessorDraft {
+    line: Option<u32>,
+    processor: Processor,
+}
+
+/// A task in the making.
+#[derive(Clone, Debug)]
+pub struct TaskDraft {
+    line: Option<u32>,
+    processor: String,
+    task: Task,
+}
+
+/// An entry in the making.
+#[derive(Clone, Debug)]
+pub struct EntryDraft {
+    line: Option<u32>,
+    task: String,
+    entry: Entry,
+    calls: Vec<CallDraft>,
+    forwards: Vec<(Option<u32>, String, f64)>,
+}
+
+#[derive(Clone, Debug)]
+struct CallDraft {
+    line: Option<u32>,
+    target: String,
+    phase: usize,
+    mean: f64,
+    kind: CallKind,
+}
+
+impl Builder {
+    /// An empty model.
+    #[must_use]
+    pub fn new(comment: &str) -> Self {
+        Self {
+            comment: comment.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// Says what the model is.
+    pub fn comment(&mut self, comment: &str) {
+        comment.clone_into(&mut self.comment);
+    }
+
+    /// Whatever is added from here on stands in this line of a file.
+    pub(crate) fn at(&mut self, line: u32) -> &mut Self {
+        self.line = Some(line);
+        self
+    }
+
+    /// Adds a processor, of multiplicity 1.
+    pub fn processor(&mut self, name: &str, scheduling: Scheduling) -> &mut ProcessorDraft {
+        let processor = Processor {
+            name: name.to_owned(),
+            scheduling,
+            multiplicity: 1,
+            speed: 1.0,
+        };
+        self.processors.push(ProcessorDraft {
+            line: self.line,
+            processor,
+        });
+        self.processors.last_mut().expect("it was pushed")
+    }
+
+    /// Adds a task that serves, with one thread.
+    pub fn task(&mut self, name: &str, processor: &str) -> &mut TaskDraft {
+        self.add_task(name, processor, Role::Server)
+    }
+
+    /// Adds a task that drives the model, with one customer.
+    pub fn reference(&mut self, name: &str, processor: &str) -> &mut TaskDraft {
+        self.add_task(name, processor, Role::Reference { think_time: 0.0 })
+    }
+
+    fn add_task(&mut self, name: &str, processor: &str, role: Role) -> &mut TaskDraft {
+        let task = Task {
+            name: name.to_owned(),
+            processor: ProcessorId(usize::MAX),
+            role,
+            multiplicity: Multiplicity::Finite(1),
+            queue_length: None,
+            entries: Vec::new(),
+        };
+        self.tasks.push(TaskDraft {
+            line: self.line,
+            processor: processor.to_owned(),
+            task,
+        });
+        self.tasks.last_mut().expect("it was pushed")
+    }
+
+    /// Adds an entry to a task.
+    pub fn entry(&mut self, name: &str, task: &str) -> &mut EntryDraft {
+        let entry = Entry {
+            name: name.to_owned(),
+            task: TaskId(usize::MAX),
+            phases: Vec::new(),
+            forwards: Vec::new(),
+            open_arrival_rate: 0.0,
+        };
+        self.entries.push(EntryDraft {
+            line: self.line,
+            task: task.to_owned(),
+            entry,
+            calls: Vec::new(),
+            forwards: Vec::new(),
+        });
+        self.entries.last_mut().expect("it was pushed")
+    }
+
+    /// An entry that was added.
+    pub(crate) fn entry_mut(&mut self, name: &str) -> Option<&mut EntryDraft> {
+        self.entries
+            .iter_mut()
+            .find(|draft| draft.entry.name == name)
+    }
+
+    /// The model.
+    ///
+    /// # Errors
+    /// Everything that makes no sense, in the order of the lines.
+    pub fn build(self) -> Result<Model, Vec<Problem>> {
+        let mut problems = Vec::new();
+        let lines = check::Lines {
+            processors: self.processors.iter().map(|draft| draft.line).collect(),
+            tasks: self.tasks.iter().map(|draft| draft.line).collect(),
+            entries: self.entries.iter().map(|draft| draft.line).collect(),
+        };
+        let model = self.resolve(&mut problems);
+        problems.extend(check::check(&model, &lines));
+        if problems.is_empty() {
+            return Ok(model);
+        }
+        problems.sort();
+        problems.dedup();
+        Err(problems)
+    }
+
+    /// Names become places; what has no place is told and left out.
+    fn resolve(self, problems: &mut Vec<Problem>) -> Model {
+        let processor_of = places(
+            "processor",
+            self.processors
+                .iter()
+                .map(|draft| (&draft.processor.name, draft.line)),
+            problems,
+        );
+        let task_of = places(
+            "task",
+            self.tasks
+                .iter()
+                .map(|draft| (&draft.task.name, draft.line)),
+            problems,
+        );
+        let entry_of = places(
+            "entry",
+            self.entries
+                .iter()
+                .map(|draft| (&draft.entry.name, draft.line)),
+            problems,
+        );
+        let mut tasks: Vec<Task> = Vec::with_capacity(self.tasks.len());
+        for draft in self.tasks {
+            let place = processor_of.get(&draft.processor).copied();
+            if place.is_none() {
+                let (task, processor) = (&draft.task.name, &draft.processor);
+                let message =
+                    format!("task {task} runs on processor {processor}, which is not in the model");
+                problems.push(Problem {
+                    line: draft.line,
+                    message,
+                });
+            }
+            tasks.push(Task {
+                processor: ProcessorId(place.unwrap_or(0)),
+                ..draft.task
+            });
+        }
+        let mut entries = Vec::with_capacity(self.entries.len());
+        for (place, draft) in self.entries.into_iter().enumerate() {
+            match task_of.get(&draft.task) {
+                Some(&task) => tasks[task].entries.push(EntryId(place)),
+                None => {
+                    let message = format!(
+                        "entry {} belongs to task {}, which is not in the model",
+                        draft.entry.name, draft.task
+                    );
+                    problems.push(Problem {
+                        line: draft.line,
+                        message,
+                    });
+                }
+            }
+            let task = TaskId(task_of.get(&draft.task).copied().unwrap_or(0));
+            entries.push(draft.resolve(task, &entry_of, problems));
+        }
+        let processors = self
+            .processors
+            .into_iter()
+            .map(|draft| draft.processor)
+            .collect();
+        Model {
+            comment: self.comment,
+            processors,
+            tasks,
+            entries,
+        }
+    }
+}
+
+fn places<'a>(
+    what: &str,
+    names: impl Iterator<Item = (&'a String, Option<u32>)>,
+    problems: &mut Vec<Problem>,
+) -> HashMap<String, usize> {
+    let mut places = HashMap::new();
+    for (place, (name, line)) in names.enumerate() {
+        if places.insert(name.clone(), place).is_some() {
+            problems.push(Problem {
+                line,
+                message: format!("{what} {name} is there twice: rename one"),
+            });
+        }
+    }
+    places
+}
+
+impl ProcessorDraft {
+    /// How many work in parallel.
+    pub fn multiplicity(&mut self, multiplicity: u32) -> &mut Self {
+        self.processor.multiplicity = multiplicity;
+        self
+    }
+
+    /// Work done in a unit of time.
+    pub fn speed(&mut self, speed: f64) -> &mut Self {
+        self.processor.speed = speed;
+        self
+    }
+}
+
+impl TaskDraft {
+    /// Its threads, or customers.
+    pub fn multiplicity(&mut self, multiplicity: Multiplicity) -> &mut Self {
+        self.task.multiplicity = multiplicity;
+        self
+    }
+
+    /// A reference task's mean time between two runs; servers don't think.
+    pub fn think_time(&mut self, time: f64) -> &mut Self {
+        if let Role::Reference { think_time } = &mut self.task.role {
+            *think_time = time;
+        }
+        self
+    }
+
+    /// How many asynchronous requests may wait.
+    pub fn queue_length(&mut self, length: u32) -> &mut Self {
+        self.task.queue_length = Some(length);
+        self
+    }
+}
+
+impl EntryDraft {
+    /// Mean times on the processor, one a phase.
+    pub fn service(&mut self, times: &[f64]) -> &mut Self {
+        self.each_phase(times, |phase, time| phase.service_time = time)
+    }
+
+    /// Squared coefficients of variation, one a phase; 1 where none is said.
+    pub fn cvsq(&mut self, values: &[f64]) -> &mut Self {
+        self.each_phase(values, |phase, value| phase.cvsq = value)
+    }
+
+    /// Mean pauses before each phase.
+    pub fn think(&mut self, times: &[f64]) -> &mut Self {
+        self.each_phase(times, |phase, time| phase.think_time = time)
+    }
+
+    /// The order of calls, one a phase.
+    pub fn order(&mut self, orders: &[CallOrder]) -> &mut Self {
+        for (place, &order) in orders.iter().enumerate() {
+            self.phase(place).order = order;
+        }
+        self
+    }
+
+    /// Synchronous calls: their mean numbers, one a phase.
+    pub fn calls(&mut self, target: &str, means: &[f64]) -> &mut Self {
+        let line = self.line;
+        self.add_calls(line, target, means, CallKind::Synchronous)
+    }
+
+    /// Asynchronous calls: their mean numbers, one a phase.
+    pub fn sends(&mut self, target: &str, means: &[f64]) -> &mut Self {
+        let line = self.line;
+        self.add_calls(line, target, means, CallKind::Asynchronous)
+    }
+
+    /// Leaves the reply to another entry, with a probability.
+    pub fn forwards(&mut self, target: &str, probability: f64) -> &mut Self {
+        let line = self.line;
+        self.add_forward(line, target, probability)
+    }
+
+    /// Requests from outside, per unit of time.
+    pub fn open_arrivals(&mut self, rate: f64) -> &mut Self {
+        self.entry.open_arrival_rate = rate;
+        self
+    }
+
+    pub(crate) fn add_calls(
+        &mut self,
+        line: Option<u32>,
+        target: &str,
+        means: &[f64],
+        kind: CallKind,
+    ) -> &mut Self {
+        for (phase, &mean) in means.iter().enumerate() {
+            self.phase(phase);
+            if mean != 0.0 {
+                let target = target.to_owned();
+                self.calls.push(CallDraft {
+                    line,
+                    target,
+                    phase,
+                    mean,
+                    kind,
+                });
+            }
+        }
+        self
+    }
+
+    pub(crate) fn add_forward(
+        &mut self,
+        line: Option<u32>,
+        target: &str,
+        probability: f64,
+    ) -> &mut Self {
+        self.forwards.push((line, target.to_owned(), probability));
+        self
+    }
+
+    fn each_phase(&mut self, values: &[f64], set: impl Fn(&mut Phase, f64)) -> &mut Self {
+        for (place, &value) in values.iter().enumerate() {
+            set(self.phase(place), value);
+        }
+        self
+    }
+
+    pub(crate) fn phase(&mut self, place: usize) -> &mut Phase {
+        let phases = &mut self.entry.phases;
+        if phases.len() <= place {
+            phases.resize(place + 1, Phase::default());
+        }
+        &mut phases[place]
+    }
+
+    fn resolve(
+        mut self,
+        task: TaskId,
+        entry_of: &HashMap<String, usize>,
+        problems: &mut Vec<Problem>,
+    ) -> Entry {
+        self.phase(0);
+        let mut entry = self.entry;
+        entry.task = task;
+        let mut find = |line: Option<u32>, verb: &str, target: &str| {
+            let place = entry_of.get(target).copied().map(EntryId);
+            if place.is_none() {
+                let message = format!("entry {} {verb} {target}, which no task serves", entry.name);
+                problems.push(Problem {
+                    line: line.or(self.line),
+                    message,
+                });
+            }
+            place
+        };
+        for draft in self.calls {
+            if let Some(target) = find(draft.line, "calls", &draft.target) {
+                let call = Call {
+                    target,
+                    mean: draft.mean,
+                    kind: draft.kind,
+                };
+                entry.phases[draft.phase].calls.push(call);
+            }
+        }
+        for (line, target, probability) in self.forwards {
+            if let Some(target) = find(line, "forwards to", &target) {
+                entry.forwards.push(Forward {
+                    target,
+                    probability,
+                });
+            }
+        }
+        // Without calls there is no order to keep.
+        let without_calls = entry
+            .phases
+            .iter_mut()
+            .filter(|phase| phase.calls.is_empty());
+        without_calls.for_each(|phase| phase.order = CallOrder::Stochastic);
+        entry
+    }
+}

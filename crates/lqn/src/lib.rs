@@ -1,0 +1,18 @@
+//! Layered queueing networks: model, read, write, solve, simulate.
+//!
+//! Nothing here knows of SIP, does I/O, reads a clock or owns a generator. Times are in the unit
+//! of whoever wrote the model.
+//!
+//! Read [`Model`] and [`Builder`] first.
+
+mod builder;
+mod check;
+mod model;
+mod text;
+mod xml;
+
+pub use builder::{Builder, EntryDraft, PHASES_MAX, Problem, ProcessorDraft, TaskDraft};
+pub use model::{
+    Call, CallKind, CallOrder, Entry, EntryId, Forward, Model, Multiplicity, Phase, Processor,
+    ProcessorId, Role, Scheduling, Task, TaskId,
+};

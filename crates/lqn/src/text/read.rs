@@ -1,0 +1,284 @@
+//! From `.lqn` text to a model.
+
+use super::tokens::{END, Token, Tokens, at};
+use crate::{
+    builder::{Builder, Problem},
+    model::{CallKind, CallOrder, Model, Multiplicity, Scheduling},
+};
+
+impl Model {
+    /// Reads LQNS's `.lqn` text: sections G, P, T and E, with entries made of phases.
+    ///
+    /// Priorities and the solver's parameters in G are read and left aside.
+    ///
+    /// # Errors
+    /// Everything that is wrong, with its line.
+    pub fn from_text(text: &str) -> Result<Self, Vec<Problem>> {
+        let mut reader = Reader {
+            tokens: Tokens::new(text),
+            builder: Builder::default(),
+            problems: Vec::new(),
+        };
+        reader.sections();
+        let Reader {
+            builder,
+            mut problems,
+            ..
+        } = reader;
+        match builder.build() {
+            Ok(model) if problems.is_empty() => Ok(model),
+            outcome => {
+                problems.extend(outcome.err().unwrap_or_default());
+                problems.sort();
+                problems.dedup();
+                Err(problems)
+            }
+        }
+    }
+}
+
+struct Reader<'a> {
+    tokens: Tokens<'a>,
+    builder: Builder,
+    problems: Vec<Problem>,
+}
+
+type Outcome = Result<(), Problem>;
+
+impl<'a> Reader<'a> {
+    fn sections(&mut self) {
+        while let Some(token) = self.tokens.next() {
+            let outcome = match token.word {
+                "G" => self.general(),
+                "P" => self.section(&token, Self::processor),
+                "T" => self.section(&token, Self::task),
+                "E" => self.section(&token, Self::entry),
+                word => {
+                    let message = format!("{word}: a section was expected, G, P, T or E");
+                    self.tokens.skip_line(token.line);
+                    Err(at(token.line, message))
+                }
+            };
+            self.problems.extend(outcome.err());
+        }
+    }
+
+    /// The comment; what follows it up to -1 steers other solvers.
+    fn general(&mut self) -> Outcome {
+        let comment = self.tokens.expect("a comment in quotes")?;
+        self.builder.comment(comment.word.trim_matches('"'));
+        loop {
+            if self.tokens.expect("-1, the end of section G")?.word == END {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Lines until -1. A bad line is told and the next one read.
+    fn section(
+        &mut self,
+        header: &Token<'a>,
+        item: fn(&mut Self, Token<'a>) -> Outcome,
+    ) -> Outcome {
+        // The number of items to come, which nobody needs.
+        self.tokens
+            .next_if(header.line, |word| word.parse::<u32>().is_ok());
+        while let Some(token) = self.tokens.next() {
+            if token.word == END {
+                return Ok(());
+            }
+            let line = token.line;
+            if let Err(problem) = item(self, token) {
+                self.problems.push(problem);
+                self.tokens.skip_line(line);
+            }
+        }
+        let section = header.word;
+        let message = format!("the file ends in the middle of section {section}: it ends with -1");
+        Err(at(self.tokens.last_line(), message))
+    }
+
+    fn processor(&mut self, token: Token<'a>) -> Outcome {
+        let line = token.line;
+        expect_word(&token, "p", "a processor")?;
+        let name = self.tokens.expect("a processor's name")?.word;
+        let scheduling = match self.tokens.expect("a scheduling")?.word {
+            "f" => Scheduling::Fcfs,
+            "i" => Scheduling::Delay,
+            "s" => {
+                let quantum = match self.tokens.peek() {
+                    Some(next) if next.line == line && next.word.parse::<f64>().is_ok() => {
+                        self.tokens.number()?
+                    }
+                    _ => 0.1,
+                };
+                Scheduling::Sharing { quantum }
+            }
+            other => {
+                let message = format!(
+                    "processor scheduling {other}: use f (first come, first served), s (sharing) or i (delay)"
+                );
+                return Err(at(line, message));
+            }
+        };
+        let (mut multiplicity, mut speed, mut scheduling) = (1, 1.0, scheduling);
+        while let Some(option) = self.tokens.next_if(line, |_| true) {
+            match option.word {
+                "m" => multiplicity = self.tokens.count()?,
+                "i" => scheduling = Scheduling::Delay,
+                "R" => speed = self.tokens.number()?,
+                "r" => self.no_replicas(line)?,
+                other => {
+                    return Err(at(
+                        line,
+                        format!("{other}: after a processor's scheduling come m, i or R"),
+                    ));
+                }
+            }
+        }
+        self.builder
+            .at(line)
+            .processor(name, scheduling)
+            .multiplicity(multiplicity)
+            .speed(speed);
+        Ok(())
+    }
+
+    fn task(&mut self, token: Token<'a>) -> Outcome {
+        let line = token.line;
+        expect_word(&token, "t", "a task")?;
+        let name = self.tokens.expect("a task's name")?.word;
+        let scheduling = self.tokens.expect("a task's scheduling")?.word;
+        let mut entries = Vec::new();
+        loop {
+            let entry = self.tokens.expect("an entry or -1")?;
+            if entry.word == END {
+                break;
+            }
+            entries.push(entry.word);
+        }
+        let processor = self.tokens.expect("a processor's name")?.word;
+        let builder = self.builder.at(line);
+        let mut draft = match scheduling {
+            "r" => builder.reference(name, processor),
+            "n" | "f" => builder.task(name, processor),
+            "i" => builder
+                .task(name, processor)
+                .multiplicity(Multiplicity::Infinite),
+            other => {
+                let message = format!(
+                    "task scheduling {other}: use r (reference), n (first come, first served) or i (infinite)"
+                );
+                return Err(at(line, message));
+            }
+        };
+        while let Some(option) = self.tokens.next_if(line, |_| true) {
+            draft = match option.word {
+                "m" => draft.multiplicity(Multiplicity::Finite(self.tokens.count()?)),
+                "i" => draft.multiplicity(Multiplicity::Infinite),
+                "z" => draft.think_time(self.tokens.number()?),
+                "q" => draft.queue_length(self.tokens.count()?),
+                "r" if self.tokens.count()? == 1 => draft,
+                "r" => return Err(at(line, REPLICAS.to_owned())),
+                priority if priority.parse::<i32>().is_ok() => draft,
+                other => {
+                    return Err(at(
+                        line,
+                        format!("{other}: after a task's processor come a priority, m, i, z or q"),
+                    ));
+                }
+            };
+        }
+        for entry in entries {
+            self.builder.entry(entry, name);
+        }
+        Ok(())
+    }
+
+    fn no_replicas(&mut self, line: u32) -> Outcome {
+        match self.tokens.count()? {
+            1 => Ok(()),
+            _ => Err(at(line, REPLICAS.to_owned())),
+        }
+    }
+
+    fn entry(&mut self, token: Token<'a>) -> Outcome {
+        let Token { line, word } = token;
+        match word {
+            "s" | "c" | "f" | "Z" | "a" | "y" | "z" | "F" => {}
+            "A" => {
+                return Err(at(
+                    line,
+                    "A: activity graphs are not supported, only phases".to_owned(),
+                ));
+            }
+            "p" => {
+                self.tokens.skip_line(line);
+                return Ok(());
+            }
+            other => {
+                let message = format!(
+                    "{other}: what is said of an entry begins with s, c, f, Z, y, z, F or a"
+                );
+                return Err(at(line, message));
+            }
+        }
+        let name = self.tokens.expect("an entry's name")?.word;
+        let target = match word {
+            "y" | "z" | "F" => self.tokens.expect("the name of the entry called")?.word,
+            _ => "",
+        };
+        let values = self.tokens.numbers(line)?;
+        let entry = self.builder.entry_mut(name);
+        let entry = entry.ok_or_else(|| at(line, format!("no task has an entry {name}")))?;
+        match word {
+            "s" => entry.service(&values),
+            "c" => entry.cvsq(&values),
+            "Z" => entry.think(&values),
+            "f" => entry.order(&orders(line, &values)?),
+            "y" => entry.add_calls(Some(line), target, &values, CallKind::Synchronous),
+            "z" => entry.add_calls(Some(line), target, &values, CallKind::Asynchronous),
+            "F" => entry.add_forward(Some(line), target, one(line, &values)?),
+            _ => entry.open_arrivals(one(line, &values)?),
+        };
+        Ok(())
+    }
+}
+
+const REPLICAS: &str =
+    "replicas are not supported: write the copies as processors and tasks of their own";
+
+fn expect_word(token: &Token<'_>, word: &str, what: &str) -> Outcome {
+    if token.word == word {
+        return Ok(());
+    }
+    Err(at(
+        token.line,
+        format!(
+            "{}: {what} begins with {word}, and -1 ends the section",
+            token.word
+        ),
+    ))
+}
+
+fn orders(line: u32, values: &[f64]) -> Result<Vec<CallOrder>, Problem> {
+    let order = |&value: &f64| match value {
+        0.0 => Ok(CallOrder::Stochastic),
+        1.0 => Ok(CallOrder::Deterministic),
+        _ => Err(at(
+            line,
+            format!("{value}: 0 (random calls) or 1 (calls in order)"),
+        )),
+    };
+    values.iter().map(order).collect()
+}
+
+fn one(line: u32, values: &[f64]) -> Result<f64, Problem> {
+    match values {
+        [value] => Ok(*value),
+        _ => Err(at(
+            line,
+            format!("{} numbers: one was expected", values.len()),
+        )),
+    }
+}

@@ -1,0 +1,300 @@
+//! From `.lqnx` XML to a model.
+
+use roxmltree::{Document, Node};
+
+use crate::{
+    builder::{Builder, PHASES_MAX, Problem},
+    model::{CallKind, CallOrder, Model, Multiplicity, Scheduling},
+};
+
+impl Model {
+    /// Reads LQNS's `.lqnx` XML, with entries made of phases. Results in the file are left aside.
+    ///
+    /// # Errors
+    /// Everything that is wrong, with its line.
+    pub fn from_xml(text: &str) -> Result<Self, Vec<Problem>> {
+        let document = Document::parse(text).map_err(|error| {
+            let line = Some(error.pos().row);
+            vec![Problem {
+                line,
+                message: format!("this is no XML: {error}"),
+            }]
+        })?;
+        let mut reader = Reader {
+            document: &document,
+            builder: Builder::default(),
+            problems: Vec::new(),
+        };
+        reader.model(document.root_element());
+        let Reader {
+            builder,
+            mut problems,
+            ..
+        } = reader;
+        match builder.build() {
+            Ok(model) if problems.is_empty() => Ok(model),
+            outcome => {
+                problems.extend(outcome.err().unwrap_or_default());
+                problems.sort();
+                problems.dedup();
+                Err(problems)
+            }
+        }
+    }
+}
+
+struct Reader<'a> {
+    document: &'a Document<'a>,
+    builder: Builder,
+    problems: Vec<Problem>,
+}
+
+impl<'a> Reader<'a> {
+    fn model(&mut self, root: Node<'a, 'a>) {
+        if !root.has_tag_name("lqn-model") {
+            self.say(root, "the outermost element is not lqn-model".to_owned());
+        }
+        for child in elements(root) {
+            match child.tag_name().name() {
+                "solver-params" => self
+                    .builder
+                    .comment(child.attribute("comment").unwrap_or_default()),
+                "processor" => self.processor(child),
+                "slot" | "lqx" => self.say(
+                    child,
+                    format!("<{}> is not supported", child.tag_name().name()),
+                ),
+                _ => {}
+            }
+        }
+    }
+
+    fn processor(&mut self, node: Node<'a, 'a>) {
+        let Some(name) = self.name(node) else { return };
+        let quantum = self.number(node, "quantum").unwrap_or(0.1);
+        let mut scheduling = match node.attribute("scheduling").unwrap_or("fcfs") {
+            "fcfs" => Scheduling::Fcfs,
+            "ps" => Scheduling::Sharing { quantum },
+            "inf" => Scheduling::Delay,
+            other => {
+                self.say(node, format!("scheduling=\"{other}\": use fcfs, ps or inf"));
+                Scheduling::Fcfs
+            }
+        };
+        let multiplicity = match self.multiplicity(node) {
+            Multiplicity::Finite(number) => number,
+            Multiplicity::Infinite => {
+                scheduling = Scheduling::Delay;
+                1
+            }
+        };
+        let speed = self.number(node, "speed-factor").unwrap_or(1.0);
+        let line = self.line(node);
+        self.builder
+            .at(line)
+            .processor(name, scheduling)
+            .multiplicity(multiplicity)
+            .speed(speed);
+        for child in elements(node) {
+            match child.tag_name().name() {
+                "task" => self.task(child, name),
+                "group" => self.say(child, "groups are not supported".to_owned()),
+                _ => {}
+            }
+        }
+    }
+
+    fn task(&mut self, node: Node<'a, 'a>, processor: &str) {
+        let Some(name) = self.name(node) else { return };
+        let multiplicity = self.multiplicity(node);
+        let think_time = self.number(node, "think-time");
+        let queue_length = self
+            .count(node, "queue-length")
+            .filter(|&length| length > 0);
+        let scheduling = node.attribute("scheduling").unwrap_or("fcfs");
+        if !matches!(scheduling, "ref" | "fcfs" | "inf") {
+            self.say(
+                node,
+                format!("scheduling=\"{scheduling}\": use ref, fcfs or inf"),
+            );
+        }
+        let line = self.line(node);
+        let builder = self.builder.at(line);
+        let draft = match scheduling {
+            "ref" => builder.reference(name, processor),
+            _ => builder.task(name, processor),
+        };
+        draft.multiplicity(if scheduling == "inf" {
+            Multiplicity::Infinite
+        } else {
+            multiplicity
+        });
+        if let Some(time) = think_time {
+            draft.think_time(time);
+        }
+        if let Some(length) = queue_length {
+            draft.queue_length(length);
+        }
+        for child in elements(node) {
+            match child.tag_name().name() {
+                "entry" => self.entry(child, name),
+                "task-activities" => self.no_graphs(child),
+                _ => {}
+            }
+        }
+    }
+
+    fn entry(&mut self, node: Node<'a, 'a>, task: &str) {
+        let Some(name) = self.name(node) else { return };
+        if node.attribute("type").is_some_and(|kind| kind == "GRAPH") {
+            return self.no_graphs(node);
+        }
+        let rate = self.number(node, "open-arrival-rate").unwrap_or(0.0);
+        let line = self.line(node);
+        self.builder.at(line).entry(name, task).open_arrivals(rate);
+        for child in elements(node) {
+            match child.tag_name().name() {
+                "forwarding" => {
+                    let Some(target) = self.target(child) else {
+                        continue;
+                    };
+                    let probability = self.number(child, "prob").unwrap_or(1.0);
+                    let line = Some(self.line(child));
+                    if let Some(entry) = self.builder.entry_mut(name) {
+                        entry.add_forward(line, target, probability);
+                    }
+                }
+                "entry-phase-activities" => elements(child)
+                    .filter(|activity| activity.has_tag_name("activity"))
+                    .for_each(|activity| self.activity(activity, name)),
+                _ => {}
+            }
+        }
+    }
+
+    fn activity(&mut self, node: Node<'a, 'a>, entry: &str) {
+        let phase = self.count(node, "phase").unwrap_or(1) as usize;
+        if !(1..=PHASES_MAX).contains(&phase) {
+            return self.say(node, format!("phase=\"{phase}\": from 1 to {PHASES_MAX}"));
+        }
+        let place = phase - 1;
+        let service = self.number(node, "host-demand-mean").unwrap_or(0.0);
+        let cvsq = self.number(node, "host-demand-cvsq").unwrap_or(1.0);
+        let think = self.number(node, "think-time").unwrap_or(0.0);
+        let order = match node.attribute("call-order") {
+            Some("DETERMINISTIC") => CallOrder::Deterministic,
+            Some("STOCHASTIC") | None => CallOrder::Stochastic,
+            Some(other) => {
+                self.say(
+                    node,
+                    format!("call-order=\"{other}\": use STOCHASTIC or DETERMINISTIC"),
+                );
+                CallOrder::Stochastic
+            }
+        };
+        if let Some(draft) = self.builder.entry_mut(entry) {
+            let phase = draft.phase(place);
+            phase.service_time = service;
+            phase.cvsq = cvsq;
+            phase.think_time = think;
+            phase.order = order;
+        }
+        for child in elements(node) {
+            let kind = match child.tag_name().name() {
+                "synch-call" => CallKind::Synchronous,
+                "asynch-call" => CallKind::Asynchronous,
+                _ => continue,
+            };
+            let Some(target) = self.target(child) else {
+                continue;
+            };
+            let mut means = vec![0.0; phase];
+            means[place] = self.number(child, "calls-mean").unwrap_or(1.0);
+            let line = Some(self.line(child));
+            if let Some(draft) = self.builder.entry_mut(entry) {
+                draft.add_calls(line, target, &means, kind);
+            }
+        }
+    }
+
+    fn no_graphs(&mut self, node: Node<'a, 'a>) {
+        let message = "activity graphs are not supported, only phases (type=\"PH1PH2\")";
+        self.say(node, message.to_owned());
+    }
+
+    fn name(&mut self, node: Node<'a, 'a>) -> Option<&'a str> {
+        self.required(node, "name")
+    }
+
+    fn target(&mut self, node: Node<'a, 'a>) -> Option<&'a str> {
+        self.required(node, "dest")
+    }
+
+    fn required(&mut self, node: Node<'a, 'a>, attribute: &str) -> Option<&'a str> {
+        let value = node.attribute(attribute);
+        if value.is_none() {
+            self.say(
+                node,
+                format!("<{}> has no {attribute}", node.tag_name().name()),
+            );
+        }
+        value
+    }
+
+    fn multiplicity(&mut self, node: Node<'a, 'a>) -> Multiplicity {
+        if self
+            .count(node, "replication")
+            .is_some_and(|replicas| replicas != 1)
+        {
+            self.say(
+                node,
+                "replicas are not supported: write the copies as processors and tasks of their own"
+                    .to_owned(),
+            );
+        }
+        match node.attribute("multiplicity") {
+            Some("@infinity") => Multiplicity::Infinite,
+            _ => Multiplicity::Finite(self.count(node, "multiplicity").unwrap_or(1)),
+        }
+    }
+
+    fn number(&mut self, node: Node<'a, 'a>, attribute: &str) -> Option<f64> {
+        let value = node.attribute(attribute)?;
+        let number = value
+            .parse::<f64>()
+            .ok()
+            .filter(|number| number.is_finite());
+        if number.is_none() {
+            self.say(
+                node,
+                format!("{attribute}=\"{value}\": a number was expected"),
+            );
+        }
+        number
+    }
+
+    fn count(&mut self, node: Node<'a, 'a>, attribute: &str) -> Option<u32> {
+        let value = node.attribute(attribute)?;
+        let count = value.parse().ok();
+        if count.is_none() {
+            self.say(
+                node,
+                format!("{attribute}=\"{value}\": a whole number was expected"),
+            );
+        }
+        count
+    }
+
+    fn say(&mut self, node: Node<'a, 'a>, message: String) {
+        let line = Some(self.line(node));
+        self.problems.push(Problem { line, message });
+    }
+
+    fn line(&self, node: Node<'a, 'a>) -> u32 {
+        self.document.text_pos_at(node.range().start).row
+    }
+}
+
+fn elements<'a>(node: Node<'a, 'a>) -> impl Iterator<Item = Node<'a, 'a>> {
+    node.children().filter(Node::is_element)
+}
