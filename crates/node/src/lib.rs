@@ -27,7 +27,6 @@ pub mod stats;
 mod token;
 mod transact;
 mod transaction;
-mod wheel;
 
 pub use branch::LISTENERS_MAX;
 pub use config::Config;

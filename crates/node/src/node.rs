@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use balance::ServerId;
 use sip::{Edits, Message, ParseError};
+use transaction::Wheel;
 
 use crate::{
     dialogs::CallLengths,
@@ -15,7 +16,6 @@ use crate::{
     snapshot::Snapshot,
     stats::{Dropped, Event, WorkerStats},
     transaction::{RetainedRequests, Transactions},
-    wheel::Wheel,
 };
 
 /// Sessions note times in milliseconds.

@@ -18,7 +18,7 @@ const _: () = assert!(TICKS_MAX / 100 > 7 * 24 * 3600, "a week's timer fits");
 
 /// One timer per entry of a slab.
 #[derive(Debug)]
-pub(crate) struct Wheel {
+pub struct Wheel {
     links: Vec<Link>,
     tick: u64,
     armed: usize,
@@ -34,7 +34,7 @@ struct Link {
 
 impl Wheel {
     /// A wheel for up to `entries` entries; memory is touched only when used.
-    pub(crate) fn new(entries: usize, now: Duration) -> Self {
+    pub fn new(entries: usize, now: Duration) -> Self {
         let mut links = Vec::with_capacity(SLOTS as usize + entries);
         links.extend((0..SLOTS).map(Link::alone));
         Self {
@@ -45,7 +45,7 @@ impl Wheel {
     }
 
     /// Arms the timer of `entry`, whatever it was armed for. It never fires early.
-    pub(crate) fn arm(&mut self, entry: u32, at: Duration) {
+    pub fn arm(&mut self, entry: u32, at: Duration) {
         self.disarm(entry);
         let due = (ticks(at) + 1).clamp(self.tick + 1, self.tick + TICKS_MAX);
         self.link(SLOTS + entry, due);
@@ -53,7 +53,7 @@ impl Wheel {
     }
 
     /// Disarms the timer of `entry`, if it is armed.
-    pub(crate) fn disarm(&mut self, entry: u32) {
+    pub fn disarm(&mut self, entry: u32) {
         let link = SLOTS + entry;
         while self.links.len() <= link as usize {
             let alone = Link::alone(self.links.len() as u32);
@@ -66,7 +66,7 @@ impl Wheel {
     }
 
     /// The next entry whose timer is due; its timer is disarmed.
-    pub(crate) fn pop(&mut self, now: Duration) -> Option<u32> {
+    pub fn pop(&mut self, now: Duration) -> Option<u32> {
         let target = ticks(now);
         if self.armed == 0 {
             self.tick = self.tick.max(target);
@@ -89,7 +89,7 @@ impl Wheel {
     }
 
     /// A time at or before the next expiry; none while no timer is armed.
-    pub(crate) fn deadline(&self) -> Option<Duration> {
+    pub fn deadline(&self) -> Option<Duration> {
         if self.armed == 0 {
             return None;
         }

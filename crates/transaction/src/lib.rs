@@ -1,0 +1,5 @@
+//! Timers of SIP transactions.
+
+mod wheel;
+
+pub use wheel::Wheel;
