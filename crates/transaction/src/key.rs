@@ -1,0 +1,210 @@
+//! What tells transactions apart.
+
+use std::hash::{Hash, Hasher};
+
+use sip::{Essentials, Message, Method};
+
+/// RFC 3261's magic cookie: the branch alone identifies a client's transactions.
+const COOKIE: &[u8] = b"z9hG4bK";
+
+/// Which end of a transaction we are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// We sent its request.
+    Client,
+    /// We received it.
+    Server,
+}
+
+/// A transaction's name: RFC 3261 §17.1.3 and §17.2.3.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    id: u64,
+    method: u32,
+    role: Role,
+}
+
+impl Key {
+    /// The transaction that a request of this method and [`identity`] belongs to. An ACK is of its
+    /// INVITE's.
+    #[must_use]
+    pub fn server(id: u64, method: Method<'_>) -> Self {
+        let role = Role::Server;
+        let method = number(method);
+        Self { id, method, role }
+    }
+
+    /// The transaction that a response belongs to: the number that its branch stands for, and the
+    /// method in its CSeq.
+    #[must_use]
+    pub fn client(id: u64, method: Method<'_>) -> Self {
+        let role = Role::Client;
+        let method = number(method);
+        Self { id, method, role }
+    }
+
+    /// Which end of the transaction we are.
+    #[must_use]
+    pub const fn role(&self) -> Role {
+        self.role
+    }
+
+    pub(crate) fn is_invite(&self) -> bool {
+        self.method == number(Method::Invite)
+    }
+
+    /// The CANCEL of this INVITE.
+    pub(crate) fn cancel(self) -> Self {
+        let method = number(Method::Cancel);
+        Self { method, ..self }
+    }
+}
+
+/// One word: [`identity`] has mixed it well.
+impl Hash for Key {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let ends = u64::from(self.method) << 1 | self.role as u64;
+        state.write_u64(self.id ^ ends.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    }
+}
+
+/// The identity that a request shares with its retransmissions, its ACK and its CANCEL, and with
+/// nothing else: by branch and sent-by, RFC 3261 §17.2.3. The hasher's key must be secret: what is
+/// hashed, the peer chooses.
+///
+/// A peer of RFC 2543's time sets no cookie. Of what then identifies its transaction the To tag is
+/// left out: an ACK has that of the response, and CSeq tells apart the requests of a dialog.
+pub fn identity(mut hasher: impl Hasher, message: &Message<'_>, known: &Essentials<'_>) -> u64 {
+    let via = &known.via;
+    let mut write = |part: &[u8]| {
+        hasher.write_u64(part.len() as u64);
+        hasher.write(part);
+    };
+    match via.branch.filter(|branch| branch.starts_with(COOKIE)) {
+        Some(branch) => {
+            write(branch);
+            write(via.host);
+            write(&via.port.unwrap_or(5060).to_be_bytes());
+        }
+        None => {
+            write(message.request_uri().unwrap_or_default());
+            write(known.from_tag.unwrap_or_default());
+            write(known.call_id);
+            write(&known.cseq.number.to_be_bytes());
+            write(&message.bytes()[via.span.start..via.span.end]);
+        }
+    }
+    hasher.finish()
+}
+
+fn number(method: Method<'_>) -> u32 {
+    let method = match method {
+        Method::Ack => Method::Invite,
+        other => other,
+    };
+    let add = |hash: u32, &byte: &u8| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
+    method.as_bytes().iter().fold(0x811c_9dc5, add)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hash::DefaultHasher;
+
+    use super::*;
+
+    fn key(method: &str, uri: &str, via: &str, to: &str, cseq: u32) -> Key {
+        let text = format!(
+            "{method} {uri} SIP/2.0\r\nVia: SIP/2.0/UDP {via}\r\nFrom: <sip:a@b>;tag=1\r\n\
+             To: <sip:c@d>{to}\r\nCall-ID: 7\r\nCSeq: {cseq} {method}\r\n\r\n"
+        );
+        let message = Message::parse(text.as_bytes(), 16).expect("well formed");
+        let known = message.essentials().expect("well formed");
+        let id = identity(DefaultHasher::new(), &message, &known);
+        Key::server(id, known.cseq.method)
+    }
+
+    /// RFC 3261 §17.2.3
+    #[test]
+    fn requests_of_one_transaction_have_one_key() {
+        const URI: &str = "sip:c@d";
+        const VIA: &str = "10.0.0.1;branch=z9hG4bK1";
+        const OLD: &str = "10.0.0.1;branch=1";
+        let cases = [
+            // A retransmission.
+            (
+                ("INVITE", URI, VIA, "", 1),
+                ("INVITE", URI, VIA, "", 1),
+                true,
+            ),
+            // The default port is a port.
+            (
+                ("INVITE", URI, VIA, "", 1),
+                ("INVITE", URI, "10.0.0.1:5060;branch=z9hG4bK1", "", 1),
+                true,
+            ),
+            // The ACK of a failure.
+            (
+                ("INVITE", URI, VIA, "", 1),
+                ("ACK", URI, VIA, ";tag=2", 1),
+                true,
+            ),
+            (
+                ("INVITE", URI, OLD, "", 1),
+                ("ACK", URI, OLD, ";tag=2", 1),
+                true,
+            ),
+            // Method, branch, sent-by.
+            (
+                ("INVITE", URI, VIA, "", 1),
+                ("CANCEL", URI, VIA, "", 1),
+                false,
+            ),
+            (
+                ("OPTIONS", URI, VIA, "", 1),
+                ("MESSAGE", URI, VIA, "", 1),
+                false,
+            ),
+            (("FOO", URI, VIA, "", 1), ("BAR", URI, VIA, "", 1), false),
+            (
+                ("INVITE", URI, VIA, "", 1),
+                ("INVITE", URI, "10.0.0.1;branch=z9hG4bK2", "", 1),
+                false,
+            ),
+            (
+                ("INVITE", URI, VIA, "", 1),
+                ("INVITE", URI, "10.0.0.2;branch=z9hG4bK1", "", 1),
+                false,
+            ),
+            (
+                ("INVITE", URI, VIA, "", 1),
+                ("INVITE", URI, "10.0.0.1:5061;branch=z9hG4bK1", "", 1),
+                false,
+            ),
+            // Without a cookie: Request-URI, CSeq, Via.
+            (
+                ("INVITE", URI, OLD, "", 1),
+                ("INVITE", URI, OLD, "", 1),
+                true,
+            ),
+            (
+                ("INVITE", URI, OLD, "", 1),
+                ("INVITE", "sip:e@d", OLD, "", 1),
+                false,
+            ),
+            (
+                ("INVITE", URI, OLD, "", 1),
+                ("INVITE", URI, OLD, "", 2),
+                false,
+            ),
+            (
+                ("INVITE", URI, OLD, "", 1),
+                ("INVITE", URI, "10.0.0.1", "", 1),
+                false,
+            ),
+        ];
+        for (one, other, same) in cases {
+            let of = |(method, uri, via, to, cseq)| key(method, uri, via, to, cseq);
+            assert_eq!(of(one) == of(other), same, "{one:?} {other:?}");
+        }
+    }
+}

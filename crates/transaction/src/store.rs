@@ -1,0 +1,530 @@
+//! All transactions of a worker.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    hash::{BuildHasherDefault, Hasher},
+    net::SocketAddr,
+    time::Duration,
+};
+
+use sip::Message;
+
+use crate::{
+    Action, Input, Key, Role, State, Timer, Timing, Wheel,
+    buffers::Buffers,
+    derived::{write_ack, write_cancel},
+    invite_client, invite_server, other_client, other_server,
+    slab::Slab,
+};
+
+/// The owner of transactions that concern nobody: a CANCEL's.
+pub const NOBODY: u32 = u32::MAX;
+
+const NEVER: Duration = Duration::MAX;
+
+/// Which way a transaction's messages go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Flow {
+    /// Index of the listener that it came in by, or goes out by.
+    pub listener: u8,
+    /// The other side.
+    pub peer: SocketAddr,
+    /// Nothing is lost on the way: TCP, TLS.
+    pub reliable: bool,
+}
+
+/// Takes what transactions send.
+pub trait Transport {
+    /// Sends a message.
+    fn send(&mut self, flow: Flow, bytes: &[u8]);
+}
+
+/// The store holds as many transactions as it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("there are as many transactions as the limit allows")
+    }
+}
+
+impl std::error::Error for Full {}
+
+/// What a request that came again means to the transaction user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// Nothing: the transaction has done what there was to do.
+    Absorbed,
+    /// It is the ACK of a 2xx, which the transaction user passes on. RFC 6026 §7.1
+    Ack,
+}
+
+/// Something that the transaction user must know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// The transaction.
+    pub id: u32,
+    /// Whose it is.
+    pub owner: u32,
+    /// What happened.
+    pub notice: Notice,
+}
+
+/// What happened to a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A server transaction wants its 100 (Trying).
+    Trying,
+    /// An INVITE has rung for too long: it is to be cancelled. RFC 3261 §16.8
+    TimerC,
+    /// No final response came, at a client, or went, at a server. The transaction is gone.
+    Timeout,
+    /// It has served its time, and is gone.
+    Ended,
+}
+
+/// The transactions of a worker, up to a limit.
+#[derive(Debug)]
+pub struct Transactions {
+    entries: Slab<Entry>,
+    index: HashMap<Key, u32, BuildHasherDefault<OneWord>>,
+    timers: Wheel,
+    buffers: Buffers,
+    timing: Timing,
+    limit: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    key: Key,
+    state: State,
+    owner: u32,
+    flow: Flow,
+    /// What was sent last, while it may have to be sent again.
+    bytes: Vec<u8>,
+    /// When the timer that repeats or asks is due, and how long it runs.
+    repeats_at: Duration,
+    interval: Duration,
+    /// When the timer that ends the state is due.
+    ends_at: Duration,
+    cancel: Cancel,
+}
+
+/// Whether an INVITE that we sent is cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cancel {
+    No,
+    /// As soon as anything comes back.
+    Wanted,
+    Sent,
+}
+
+impl Transactions {
+    /// An empty store for up to `limit` transactions; its memory is touched only when used.
+    #[must_use]
+    pub fn new(limit: usize, timing: Timing, now: Duration) -> Self {
+        Self {
+            entries: Slab::new(limit),
+            index: HashMap::with_capacity_and_hasher(limit, BuildHasherDefault::default()),
+            timers: Wheel::new(limit, now),
+            buffers: Buffers::default(),
+            timing,
+            limit,
+        }
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether there is room for so many more.
+    #[must_use]
+    pub fn has_room(&self, number: usize) -> bool {
+        self.len() + number <= self.limit
+    }
+
+    /// The transaction of this name.
+    #[must_use]
+    pub fn find(&self, key: Key) -> Option<u32> {
+        self.index.get(&key).copied()
+    }
+
+    /// Whose a transaction is.
+    #[must_use]
+    pub fn owner(&self, id: u32) -> u32 {
+        self.entries.get(id).owner
+    }
+
+    /// Where a transaction stands.
+    #[must_use]
+    pub fn state(&self, id: u32) -> State {
+        self.entries.get(id).state
+    }
+
+    /// Which way a transaction's messages go.
+    #[must_use]
+    pub fn flow(&self, id: u32) -> Flow {
+        self.entries.get(id).flow
+    }
+
+    /// Opens the transaction of a request that came in.
+    ///
+    /// # Errors
+    /// There is no room.
+    pub fn receive(
+        &mut self,
+        now: Duration,
+        key: Key,
+        flow: Flow,
+        owner: u32,
+    ) -> Result<u32, Full> {
+        debug_assert_eq!(key.role(), Role::Server);
+        let state = if key.is_invite() {
+            State::InviteServer(invite_server::State::Proceeding)
+        } else {
+            State::OtherServer(other_server::State::Trying)
+        };
+        self.open(now, key, flow, owner, state)
+    }
+
+    /// Opens the transaction of a request that goes out, which `write` appends, and sends it.
+    ///
+    /// # Errors
+    /// There is no room; nothing was sent.
+    pub fn request(
+        &mut self,
+        now: Duration,
+        key: Key,
+        flow: Flow,
+        owner: u32,
+        out: &mut impl Transport,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<u32, Full> {
+        debug_assert_eq!(key.role(), Role::Client);
+        let state = if key.is_invite() {
+            State::InviteClient(invite_client::State::Calling)
+        } else {
+            State::OtherClient(other_client::State::Trying)
+        };
+        let id = self.open(now, key, flow, owner, state)?;
+        let entry = self.entries.get_mut(id);
+        write(&mut entry.bytes);
+        out.send(flow, &entry.bytes);
+        Ok(id)
+    }
+
+    /// A request of a server transaction came again, or its ACK came.
+    pub fn on_request(
+        &mut self,
+        now: Duration,
+        id: u32,
+        is_ack: bool,
+        out: &mut impl Transport,
+    ) -> Seen {
+        let input = if is_ack { Input::Ack } else { Input::Request };
+        match self.step(now, id, input) {
+            Action::Pass => Seen::Ack,
+            Action::Send => {
+                self.send(id, out);
+                Seen::Absorbed
+            }
+            _ => Seen::Absorbed,
+        }
+    }
+
+    /// Sends a response, which `write` appends, unless it is one too many or one that RFC 4320
+    /// forbids.
+    pub fn respond(
+        &mut self,
+        now: Duration,
+        id: u32,
+        status: u16,
+        out: &mut impl Transport,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let state = self.entries.get(id).state;
+        let is_forbidden =
+            matches!(state, State::OtherServer(_)) && matches!(status, 101..200 | 408);
+        let input = Input::of_status(status);
+        if is_forbidden || state.on(input).1 != Action::Send {
+            return;
+        }
+        let entry = self.entries.get_mut(id);
+        if entry.bytes.capacity() == 0 {
+            entry.bytes = self.buffers.take();
+        }
+        entry.bytes.clear();
+        write(&mut entry.bytes);
+        out.send(entry.flow, &entry.bytes);
+        if matches!(entry.state.timers()[0], Some(Timer::Trying)) {
+            entry.repeats_at = NEVER;
+            self.arm(id);
+        }
+        self.step(now, id, input);
+        self.release_bytes(id);
+    }
+
+    /// A response came. Whether the transaction user is to have it.
+    pub fn on_response(
+        &mut self,
+        now: Duration,
+        id: u32,
+        response: &Message<'_>,
+        out: &mut impl Transport,
+    ) -> bool {
+        let status = response.status().unwrap_or(u16::MAX);
+        let action = self.step(now, id, Input::of_status(status));
+        match action {
+            Action::Send => self.send(id, out),
+            Action::AckAndPass => self.acknowledge(id, response, out),
+            Action::Pass if status < 200 => self.on_provisional(now, id, status, out),
+            _ => {}
+        }
+        self.release_bytes(id);
+        let passes = matches!(action, Action::Pass | Action::AckAndPass);
+        passes && self.entries.get(id).owner != NOBODY
+    }
+
+    /// Cancels an INVITE that we sent and that has no final response: at once if anything has come
+    /// back, else when something does. RFC 3261 §9.1
+    pub fn cancel(&mut self, now: Duration, id: u32, out: &mut impl Transport) {
+        let entry = self.entries.get_mut(id);
+        let State::InviteClient(state) = entry.state else {
+            return;
+        };
+        if entry.cancel == Cancel::No {
+            entry.cancel = Cancel::Wanted;
+            if state == invite_client::State::Proceeding {
+                self.send_cancel(now, id, out);
+            }
+        }
+    }
+
+    /// The peer of a transaction can't be reached. Whether the transaction is gone.
+    pub fn on_transport_error(&mut self, now: Duration, id: u32) -> bool {
+        self.step(now, id, Input::TransportError);
+        let is_over = self.entries.get(id).state.is_terminated();
+        if is_over {
+            self.remove(id);
+        }
+        is_over
+    }
+
+    /// Does what is due, up to the next thing that the transaction user must know; none: all is
+    /// done.
+    pub fn poll(&mut self, now: Duration, out: &mut impl Transport) -> Option<Event> {
+        while let Some(id) = self.timers.pop(now) {
+            let owner = self.entries.get(id).owner;
+            match self.on_timer(now, id, out) {
+                Some(notice) if owner != NOBODY => return Some(Event { id, owner, notice }),
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// When [`Self::poll`] wants to be called next, at the latest.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Duration> {
+        self.timers.deadline()
+    }
+
+    fn open(
+        &mut self,
+        now: Duration,
+        key: Key,
+        flow: Flow,
+        owner: u32,
+        state: State,
+    ) -> Result<u32, Full> {
+        if !self.has_room(1) {
+            return Err(Full);
+        }
+        let id = self.entries.insert(Entry {
+            key,
+            state,
+            owner,
+            flow,
+            bytes: self.buffers.take(),
+            repeats_at: NEVER,
+            interval: NEVER,
+            ends_at: NEVER,
+            cancel: Cancel::No,
+        });
+        self.index.insert(key, id);
+        self.start_timers(now, id, [None, None]);
+        Ok(id)
+    }
+
+    fn remove(&mut self, id: u32) {
+        self.timers.disarm(id);
+        let entry = self.entries.remove(id);
+        if self.index.get(&entry.key) == Some(&id) {
+            self.index.remove(&entry.key);
+        }
+        self.buffers.give(entry.bytes);
+    }
+
+    fn step(&mut self, now: Duration, id: u32, input: Input) -> Action {
+        let entry = self.entries.get_mut(id);
+        let (next, action) = entry.state.on(input);
+        if next != entry.state {
+            let before = entry.state.timers();
+            entry.state = next;
+            self.start_timers(now, id, before);
+        }
+        action
+    }
+
+    /// Starts the timers of the state just entered, but those that ran before.
+    fn start_timers(&mut self, now: Duration, id: u32, before: [Option<Timer>; 2]) {
+        let timing = self.timing;
+        let entry = self.entries.get_mut(id);
+        let after = entry.state.timers();
+        let duration = |timer| timing.duration(timer, entry.flow.reliable);
+        if after[0] != before[0] {
+            entry.interval = after[0].and_then(duration).unwrap_or(NEVER);
+            entry.repeats_at = now.saturating_add(entry.interval);
+        }
+        if after[1] != before[1] {
+            let wait = after[1].and_then(duration).unwrap_or(NEVER);
+            entry.ends_at = now.saturating_add(wait);
+        }
+        self.arm(id);
+    }
+
+    fn arm(&mut self, id: u32) {
+        let entry = self.entries.get(id);
+        match entry.repeats_at.min(entry.ends_at) {
+            NEVER => self.timers.disarm(id),
+            at => self.timers.arm(id, at),
+        }
+    }
+
+    fn on_timer(&mut self, now: Duration, id: u32, out: &mut impl Transport) -> Option<Notice> {
+        let timer = self.due_timer(now, id)?;
+        let action = self.step(now, id, Input::Timer(timer));
+        self.arm(id);
+        match action {
+            Action::Send => self.send(id, out),
+            Action::AskTrying => return Some(Notice::Trying),
+            Action::InformTimerC => return Some(Notice::TimerC),
+            _ => {}
+        }
+        if !self.entries.get(id).state.is_terminated() {
+            return None;
+        }
+        self.remove(id);
+        if action == Action::InformTimeout {
+            Some(Notice::Timeout)
+        } else {
+            Some(Notice::Ended)
+        }
+    }
+
+    /// The timer that has run out; if it repeats, it runs again.
+    fn due_timer(&mut self, now: Duration, id: u32) -> Option<Timer> {
+        let t2 = self.timing.t2;
+        let entry = self.entries.get_mut(id);
+        let [repeating, ending] = entry.state.timers();
+        if entry.ends_at <= now {
+            entry.ends_at = NEVER;
+            // RFC 3261 §9.1: what is cancelled and still rings after 64*T1 is over.
+            let is_cancelled = entry.cancel == Cancel::Sent && ending == Some(Timer::C);
+            return if is_cancelled { Some(Timer::B) } else { ending };
+        }
+        let doubled = entry.interval.saturating_mul(2);
+        entry.interval = match (repeating, entry.state) {
+            (Some(Timer::A), _) => doubled,
+            (_, State::OtherClient(other_client::State::Proceeding)) => t2,
+            (Some(Timer::E | Timer::G), _) => doubled.min(t2),
+            _ => NEVER,
+        };
+        entry.repeats_at = now.saturating_add(entry.interval);
+        repeating
+    }
+
+    /// Sends the kept bytes again, if there are any.
+    fn send(&self, id: u32, out: &mut impl Transport) {
+        let entry = self.entries.get(id);
+        if !entry.bytes.is_empty() {
+            out.send(entry.flow, &entry.bytes);
+        }
+    }
+
+    fn acknowledge(&mut self, id: u32, failure: &Message<'_>, out: &mut impl Transport) {
+        let mut ack = self.buffers.take();
+        let entry = self.entries.get_mut(id);
+        write_ack(&entry.bytes, failure, &mut ack);
+        self.buffers.give(std::mem::replace(&mut entry.bytes, ack));
+        self.send(id, out);
+    }
+
+    /// RFC 3261 §16.7 step 2: ringing starts Timer C again. What was to be cancelled can be.
+    fn on_provisional(&mut self, now: Duration, id: u32, status: u16, out: &mut impl Transport) {
+        let entry = self.entries.get_mut(id);
+        let State::InviteClient(_) = entry.state else {
+            return;
+        };
+        match entry.cancel {
+            Cancel::No if status > 100 => {
+                entry.ends_at = now + self.timing.c;
+                self.arm(id);
+            }
+            Cancel::Wanted => self.send_cancel(now, id, out),
+            Cancel::No | Cancel::Sent => {}
+        }
+    }
+
+    fn send_cancel(&mut self, now: Duration, id: u32, out: &mut impl Transport) {
+        let ends_at = self.timing.duration(Timer::B, false);
+        let entry = self.entries.get_mut(id);
+        entry.ends_at = ends_at.map_or(NEVER, |wait| now + wait);
+        entry.cancel = Cancel::Sent;
+        self.arm(id);
+        let mut bytes = self.buffers.take();
+        let Entry { key, flow, .. } = *self.entries.get(id);
+        write_cancel(&self.entries.get(id).bytes, &mut bytes);
+        let write = |out: &mut Vec<u8>| out.extend_from_slice(&bytes);
+        // Without room for its transaction it goes out once.
+        if self.request(now, key.cancel(), flow, NOBODY, out, write) == Err(Full) {
+            out.send(flow, &bytes);
+        }
+        self.buffers.give(bytes);
+    }
+
+    fn release_bytes(&mut self, id: u32) {
+        let entry = self.entries.get_mut(id);
+        if !entry.state.keeps_bytes() {
+            self.buffers.give(std::mem::take(&mut entry.bytes));
+        }
+    }
+}
+
+/// Takes a [`Key`] as its own hash.
+#[derive(Debug, Default)]
+struct OneWord(u64);
+
+impl Hasher for OneWord {
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("a key hashes as one word");
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = word;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
