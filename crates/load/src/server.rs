@@ -228,8 +228,7 @@ impl Server {
         let Request { now, from, .. } = request;
         match self.calls.by_call_id(call_id) {
             Found::Open(handle) => {
-                self.stats.repeated += 1;
-                return self.work(now, Duration::ZERO, Then::Repeat(handle), out);
+                return self.on_repeated(now, Then::Repeat(handle), out);
             }
             Found::Ended => {
                 self.stats.repeated += 1;
@@ -258,8 +257,7 @@ impl Server {
         if is_new && call.phase == Phase::Confirmed {
             self.take_up(handle, Phase::Renewing, request, out);
         } else {
-            self.stats.repeated += 1;
-            self.work(request.now, Duration::ZERO, Then::Repeat(handle), out);
+            self.on_repeated(request.now, Then::Repeat(handle), out);
         }
     }
 
@@ -502,16 +500,32 @@ impl Server {
     }
 
     fn on_bye(&mut self, tag: Option<&[u8]>, request: Request<'_>, out: &mut Outbox) {
-        let work = self.config.service.bye.sample(&mut self.rng);
-        let (status, then) = match tag.map_or(Found::Unknown, |tag| self.calls.by_tag(tag)) {
-            Found::Open(handle) => (200, Then::End(handle)),
+        match tag.map_or(Found::Unknown, |tag| self.calls.by_tag(tag)) {
+            Found::Open(handle) => {
+                let call = &mut self.calls.slots[handle.slot as usize];
+                if std::mem::replace(&mut call.is_closing, true) {
+                    return self.on_repeated(request.now, Then::Nothing, out);
+                }
+                let work = self.config.service.bye.sample(&mut self.rng);
+                self.reply(work, 200, Then::End(handle), request, out);
+            }
             Found::Ended => {
                 self.stats.repeated += 1;
-                (200, Then::Nothing)
+                let work = self.config.repeated.sample(&mut self.rng);
+                self.reply(work, 200, Then::Nothing, request, out);
             }
-            Found::Unknown => (481, Then::Nothing),
-        };
-        self.reply(work, status, then, request, out);
+            Found::Unknown => {
+                let work = self.config.service.bye.sample(&mut self.rng);
+                self.reply(work, 481, Then::Nothing, request, out);
+            }
+        }
+    }
+
+    /// Works on a copy of a request that has come before.
+    fn on_repeated(&mut self, now: Duration, then: Then, out: &mut Outbox) {
+        self.stats.repeated += 1;
+        let work = self.config.repeated.sample(&mut self.rng);
+        self.work(now, work, then, out);
     }
 
     fn end(&mut self, now: Duration, slot: u32, out: &mut Outbox) {

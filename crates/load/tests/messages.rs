@@ -103,6 +103,29 @@ fn a_call_rings_is_answered_and_ends() {
     );
 }
 
+/// RFC 3261 §17.2.2: a server that is working on a request drops its copies.
+#[test]
+fn copies_of_a_request_are_little_work() {
+    let mut uas = Uas::new();
+    let config = ServerConfig {
+        repeated: Law::Constant(Duration::from_millis(1)),
+        ..ServerConfig::prompt(address(SERVER))
+    };
+    uas.server = Server::new(config, Rng::with_seed(1), Duration::ZERO);
+    uas.check("INVITE", false, &["SIP/2.0 180 Ringing", "SIP/2.0 200 OK"]);
+    uas.check("ACK", true, &[]);
+    uas.server.stall(uas.now, Duration::from_secs(1));
+    uas.check("BYE", true, &[]);
+    uas.check("BYE", true, &[]);
+    uas.check("BYE", true, &[]);
+    uas.wait(Duration::from_secs(2), &["SIP/2.0 200 OK"]);
+    assert_eq!(uas.server.stats().repeated, 2);
+    assert_eq!(uas.server.busy(), Duration::from_millis(2));
+    uas.check("BYE", true, &[]);
+    uas.wait(Duration::from_secs(1), &["SIP/2.0 200 OK"]);
+    assert_eq!(uas.server.busy(), Duration::from_millis(3));
+}
+
 #[test]
 fn a_cancelled_call_is_refused_until_the_ack() {
     let mut uas = Uas::new();

@@ -22,6 +22,8 @@ pub(super) struct Call {
     pub phase: Phase,
     /// The number of the last INVITE.
     pub cseq: u32,
+    /// A BYE has come.
+    pub is_closing: bool,
     pub alarm: Alarm,
     pub interval: Duration,
     pub give_up: Duration,
@@ -174,6 +176,7 @@ impl Calls {
         self.shed(slot);
         let call = &mut self.slots[slot as usize];
         call.phase = Phase::Vacant;
+        call.is_closing = false;
         call.generation += 1;
         call.alarm.stop();
         self.by_key.insert(call.key, Found::Ended);
@@ -222,6 +225,7 @@ impl Call {
             key: 0,
             phase: Phase::Vacant,
             cseq: 0,
+            is_closing: false,
             alarm: Alarm::OFF,
             interval: T1,
             give_up: Duration::ZERO,

@@ -1,4 +1,4 @@
-use std::{fmt, net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use hdrhistogram::Histogram;
 
@@ -12,6 +12,8 @@ pub struct ServerConfig {
     pub address: SocketAddr,
     /// How much work a request is for its one processor.
     pub service: Service,
+    /// How much work a request is that has come before: it is matched, and at most answered again.
+    pub repeated: Law,
     /// The order of that work.
     pub discipline: Discipline,
     /// Whether an INVITE that has to wait or to be worked on is answered with 100 at once, unless
@@ -59,7 +61,7 @@ pub enum Stall {
 }
 
 /// What a server has counted.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ServerStats {
     /// INVITEs that began a call.
     pub invites: u64,
@@ -104,6 +106,7 @@ impl ServerConfig {
         Self {
             address,
             service: Service::NONE,
+            repeated: Law::ZERO,
             discipline: Discipline::Fifo,
             trying: false,
             ringing: Law::ZERO,
@@ -129,24 +132,5 @@ impl Default for ServerStats {
             stalls: 0,
             occupancy: Histogram::new_with_max(REQUESTS_MAX, 3).expect("the bounds are valid"),
         }
-    }
-}
-
-/// The counts alone: a histogram has thousands of places.
-impl fmt::Debug for ServerStats {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerStats")
-            .field("invites", &self.invites)
-            .field("answered", &self.answered)
-            .field("reinvites", &self.reinvites)
-            .field("byes", &self.byes)
-            .field("cancelled", &self.cancelled)
-            .field("unconfirmed", &self.unconfirmed)
-            .field("others", &self.others)
-            .field("strangers", &self.strangers)
-            .field("repeated", &self.repeated)
-            .field("retransmissions", &self.retransmissions)
-            .field("stalls", &self.stalls)
-            .finish_non_exhaustive()
     }
 }
