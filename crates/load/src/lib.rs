@@ -1,8 +1,9 @@
-//! Load: callers that make calls and emulated servers that take them, without I/O.
+//! Load: callers that make calls, emulated servers that take them and phones that register, without
+//! I/O.
 //!
 //! A [`Caller`] offers calls open loop or closed loop and measures what becomes of them; a
-//! [`Server`] answers them as a user agent server with a service time, ringing and stalls would.
-//! Both take datagrams and time and put datagrams into an [`Outbox`]; neither touches a socket,
+//! [`Server`] answers them as a user agent server with a service time, ringing and stalls would;
+//! [`Phones`] register and refresh. All take datagrams and time and put datagrams into an [`Outbox`]; none touches a socket,
 //! a clock or an entropy source. Time is a [`Duration`](std::time::Duration) since a zero that
 //! the driver chose.
 //!
@@ -38,6 +39,7 @@ mod arrivals;
 mod caller;
 mod law;
 mod outbox;
+mod phones;
 mod server;
 mod stats;
 mod template;
@@ -47,6 +49,7 @@ pub use arrivals::{Arrivals, Bursts, Ramp, Rate, Stream};
 pub use caller::{Caller, CallerConfig, Habits, Retransmission};
 pub use law::Law;
 pub use outbox::Outbox;
+pub use phones::{Phones, PhonesConfig};
 pub use server::{Discipline, Server, ServerConfig, ServerStats, Service, Stall};
 pub use stats::{Failure, Stats};
 

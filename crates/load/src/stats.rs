@@ -4,7 +4,7 @@ use hdrhistogram::Histogram;
 
 /// What became of the calls of a [`Caller`](crate::Caller), or of the registrations of
 /// [`Phones`](crate::Phones).
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Stats {
     /// Calls or registrations begun.
     pub offered: u64,
@@ -121,6 +121,21 @@ impl Default for Stats {
             bye_ns: histogram(),
             register_ns: histogram(),
         }
+    }
+}
+
+/// The counts alone: a histogram has thousands of places.
+impl fmt::Debug for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stats")
+            .field("offered", &self.offered)
+            .field("carried", &self.carried)
+            .field("cancelled", &self.cancelled)
+            .field("abandoned", &self.abandoned)
+            .field("failed", &self.failed)
+            .field("retransmissions", &self.retransmissions)
+            .field("strays", &self.strays)
+            .finish_non_exhaustive()
     }
 }
 

@@ -1,4 +1,4 @@
-use std::{net::SocketAddr, time::Duration};
+use std::{fmt, net::SocketAddr, time::Duration};
 
 use hdrhistogram::Histogram;
 
@@ -61,7 +61,7 @@ pub enum Stall {
 }
 
 /// What a server has counted.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct ServerStats {
     /// INVITEs that began a call.
     pub invites: u64,
@@ -132,5 +132,24 @@ impl Default for ServerStats {
             stalls: 0,
             occupancy: Histogram::new_with_max(REQUESTS_MAX, 3).expect("the bounds are valid"),
         }
+    }
+}
+
+/// The counts alone: a histogram has thousands of places.
+impl fmt::Debug for ServerStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerStats")
+            .field("invites", &self.invites)
+            .field("answered", &self.answered)
+            .field("reinvites", &self.reinvites)
+            .field("byes", &self.byes)
+            .field("cancelled", &self.cancelled)
+            .field("unconfirmed", &self.unconfirmed)
+            .field("others", &self.others)
+            .field("strangers", &self.strangers)
+            .field("repeated", &self.repeated)
+            .field("retransmissions", &self.retransmissions)
+            .field("stalls", &self.stalls)
+            .finish_non_exhaustive()
     }
 }
