@@ -9,7 +9,7 @@ use std::{
 use fastrand::Rng;
 use load::{Arrivals, Caller, CallerConfig, Server, ServerConfig, Service};
 use net::Clock;
-use traffic::{Answering, Buffers, Calling};
+use traffic::{Buffers, Endpoint};
 
 /// Callees, and as many sockets to call from: the floor relays between pairs of them.
 pub(crate) const SERVERS: usize = 4;
@@ -19,8 +19,8 @@ pub(crate) struct Generator {
     clock: Clock,
     rng: Rng,
     buffers: Buffers,
-    calling: Calling,
-    callees: Vec<Answering>,
+    calling: Endpoint<Caller>,
+    callees: Vec<Endpoint<Server>>,
     /// The callee whose turn comes first. They take turns in that, as the last to look finds more.
     first: usize,
 }
@@ -30,19 +30,19 @@ impl Generator {
     pub(crate) fn new(seed: u64, service: Service) -> io::Result<Self> {
         let mut rng = Rng::with_seed(seed);
         let callee = |_| {
-            let socket = traffic::bind()?;
+            let socket = traffic::bind(traffic::LOOPBACK)?;
             let config = ServerConfig {
                 service,
                 ..ServerConfig::prompt(socket.local_addr())
             };
-            Ok(Answering::new(
+            Ok(Endpoint::new(
                 Server::new(config, rng.fork(), Duration::ZERO),
-                socket,
+                vec![socket],
             ))
         };
         let callees = (0..SERVERS).map(callee).collect::<io::Result<_>>()?;
         let sockets: Vec<_> = (0..SERVERS)
-            .map(|_| traffic::bind())
+            .map(|_| traffic::bind(traffic::LOOPBACK))
             .collect::<io::Result<_>>()?;
         let config = CallerConfig {
             calls_max: 0,
@@ -58,7 +58,7 @@ impl Generator {
             clock,
             rng,
             buffers: Buffers::new(),
-            calling: Calling::new(nobody, sockets),
+            calling: Endpoint::new(nobody, sockets),
             callees,
             first: 0,
         })
@@ -69,12 +69,12 @@ impl Generator {
     }
 
     pub(crate) fn callee_addresses(&self) -> Vec<SocketAddr> {
-        self.callees.iter().map(Answering::address).collect()
+        self.callees.iter().flat_map(Endpoint::addresses).collect()
     }
 
     /// INVITEs that each callee has taken so far.
     pub(crate) fn placed(&self) -> Vec<u64> {
-        let placed = |callee: &Answering| callee.server().stats().invites;
+        let placed = |callee: &Endpoint<Server>| callee.agent().stats().invites;
         self.callees.iter().map(placed).collect()
     }
 
@@ -89,7 +89,7 @@ impl Generator {
     }
 
     pub(crate) fn caller(&mut self) -> &mut Caller {
-        self.calling.caller_mut()
+        self.calling.agent_mut()
     }
 
     /// Carries calls until the time is over or all calls are done.

@@ -105,7 +105,7 @@ impl Holding {
         let mut rng = Rng::with_seed(seed);
         let mut generator = Generator::new(seed, Service::NONE)?;
         let running = start(Subject::Sipyard, &mut generator)?;
-        let socket = traffic::bind()?;
+        let socket = traffic::bind(traffic::LOOPBACK)?;
         let config = CallerConfig {
             holding: Law::NEVER,
             calls_max: calls,

@@ -2,6 +2,7 @@
 
 mod address;
 mod batch;
+mod poll;
 mod queue;
 
 use std::{
@@ -15,6 +16,7 @@ use std::{
 use socket2::{Domain, Protocol, Type};
 
 pub use batch::{Datagram, RecvBatch, SendBatch};
+pub use poll::Poll;
 
 /// Datagrams that one system call moves.
 pub const BATCH: usize = 64;

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
-use net::udp::{Options, RecvBatch, SendBatch, Sent, Socket, Wait};
+use net::udp::{Options, Poll, RecvBatch, SendBatch, Sent, Socket, Wait};
 
 const LOOPBACK: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
 
@@ -293,4 +293,20 @@ fn an_address_in_use_is_an_error() {
     let holder = Socket::bind(taken, Options::default()).unwrap();
     let error = Socket::bind(holder.local_addr(), Options::default()).unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse);
+}
+
+#[test]
+fn one_wait_serves_several_sockets() {
+    let sockets = [bind(LOOPBACK[0]), bind(LOOPBACK[1]), bind(LOOPBACK[0])];
+    let sender = bind(LOOPBACK[0]);
+    let mut poll = Poll::default();
+    poll.wait(&sockets, Some(Duration::from_millis(1)));
+    assert!((0..3).all(|place| !poll.is_ready(place)));
+    send(&sender, &[(sockets[2].local_addr(), b"x")]);
+    poll.wait(&sockets, None);
+    let ready: Vec<_> = (0..3).map(|place| poll.is_ready(place)).collect();
+    assert_eq!(ready, [false, false, true]);
+    receive(&sockets[2], 1);
+    poll.wait(&sockets, Some(Duration::ZERO));
+    assert!(!poll.is_ready(2));
 }

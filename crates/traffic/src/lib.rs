@@ -1,25 +1,36 @@
-//! Traffic: the callers and emulated servers of `load`, on UDP sockets of `net`.
+//! Traffic: the callers, phones and emulated servers of `load`, on UDP sockets of `net`.
 //!
-//! A [`Calling`] is a caller with its sockets, an [`Answering`] a server with its own. Neither has
-//! a thread or waits: whoever drives them calls `turn` again and again, as often as it wants its
-//! latencies exact, and may drive any number of them from one thread with the same [`Buffers`].
+//! An [`Endpoint`] is an agent with its sockets. It has no thread: whoever drives it calls
+//! [`Endpoint::turn`] again and again, as often as it wants its latencies exact, or lets a [`Group`]
+//! wait until one of its endpoints has something to do. One thread may drive any number of either
+//! with the same [`Buffers`].
+
+mod agent;
+mod group;
 
 use std::{
     io,
-    net::{Ipv4Addr, SocketAddr},
+    net::{Ipv4Addr, SocketAddr, SocketAddrV4},
+    time::Duration,
 };
 
-use load::{Caller, Outbox, Server};
+use load::Outbox;
 use net::{
     Clock,
     udp::{BATCH, Options, RecvBatch, SendBatch, Socket, Wait},
 };
+
+pub use agent::Agent;
+pub use group::Group;
 
 /// Bytes of each socket's buffers, as far as the system grants them.
 const BUFFER_BYTES: usize = 4 << 20;
 
 /// Longer than any message of a call through a few proxies.
 const DATAGRAM_BYTES_MAX: usize = 4096;
+
+/// A free port of the loopback address.
+pub const LOOPBACK: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
 
 /// The memory of one thread's turns.
 #[derive(Debug)]
@@ -29,113 +40,109 @@ pub struct Buffers {
     out: Outbox,
 }
 
-/// A caller and the sockets it calls from, in the order of its configuration.
+/// An agent and its sockets, in the order of its configuration.
 #[derive(Debug)]
-pub struct Calling {
-    caller: Caller,
+pub struct Endpoint<A> {
+    agent: A,
     sockets: Vec<Socket>,
+    lost: u64,
 }
 
-/// An emulated server and its socket.
-#[derive(Debug)]
-pub struct Answering {
-    server: Server,
-    socket: Socket,
-}
-
-/// A socket on a free port of the loopback address.
+/// A socket at this address; port 0 takes a free one.
 ///
 /// # Errors
-/// The system's: it has no port or descriptor left.
-pub fn bind() -> io::Result<Socket> {
+/// The system's: the address is taken or not of this machine, or no port or descriptor is left.
+pub fn bind(address: SocketAddr) -> io::Result<Socket> {
     let options = Options {
         reuse_port: false,
         recv_buffer: Some(BUFFER_BYTES),
         send_buffer: Some(BUFFER_BYTES),
     };
-    Socket::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), options)
+    Socket::bind(address, options)
 }
 
-impl Calling {
-    /// Puts a caller on its sockets: those whose addresses its configuration lists.
+impl<A: Agent> Endpoint<A> {
+    /// Puts an agent on its sockets: those whose addresses its configuration lists.
     #[must_use]
-    pub fn new(caller: Caller, sockets: Vec<Socket>) -> Self {
-        Self { caller, sockets }
+    pub fn new(agent: A, sockets: Vec<Socket>) -> Self {
+        Self {
+            agent,
+            sockets,
+            lost: 0,
+        }
     }
 
-    /// The caller.
+    /// The agent.
     #[must_use]
-    pub fn caller(&self) -> &Caller {
-        &self.caller
+    pub fn agent(&self) -> &A {
+        &self.agent
     }
 
-    /// The caller, to stop it or to take its counts.
-    pub fn caller_mut(&mut self) -> &mut Caller {
-        &mut self.caller
+    /// The agent, to change it or to take its counts.
+    pub fn agent_mut(&mut self) -> &mut A {
+        &mut self.agent
     }
 
-    /// Another caller takes over the sockets; what is open is forgotten.
-    pub fn replace(&mut self, caller: Caller) {
-        self.caller = caller;
+    /// Another agent takes over the sockets; what is open is forgotten.
+    pub fn replace(&mut self, agent: A) {
+        self.agent = agent;
     }
 
-    /// Where it calls from.
+    /// Where it is.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.sockets.iter().map(Socket::local_addr).collect()
     }
 
-    /// Begins what is due, takes a batch from each socket, and sends what comes of it.
+    /// Datagrams that this machine lost: it could not send them, or had no room to receive them.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        let drops = |socket: &Socket| socket.kernel_drops().map_or(0, u64::from);
+        self.lost + self.sockets.iter().map(drops).sum::<u64>()
+    }
+
+    /// Does what is due, takes a batch from each socket, and sends what comes of it, without
+    /// waiting for anything.
     pub fn turn(&mut self, clock: Clock, buffers: &mut Buffers) {
-        let Buffers { recv, send, out } = buffers;
-        self.caller.handle_timeout(clock.now(), out);
-        flush(&self.sockets, send, out);
+        self.turn_ready(clock, buffers, |_| true);
+    }
+
+    /// As [`Self::turn`], with the sockets at the places that are ready.
+    fn turn_ready(
+        &mut self,
+        clock: Clock,
+        buffers: &mut Buffers,
+        is_ready: impl Fn(usize) -> bool,
+    ) {
+        self.agent.handle_timeout(clock.now(), &mut buffers.out);
+        self.flush(buffers);
+        for place in 0..self.sockets.len() {
+            if is_ready(place) && receive(&self.sockets[place], &mut buffers.recv) {
+                self.take_batch(clock.now(), place, buffers);
+            }
+        }
+        self.flush(buffers);
+    }
+
+    fn take_batch(&mut self, now: Duration, place: usize, buffers: &mut Buffers) {
+        let Buffers { recv, out, .. } = buffers;
+        for datagram in recv.datagrams() {
+            self.agent
+                .handle_input(now, place, datagram.from, datagram.bytes, out);
+        }
+    }
+
+    fn flush(&mut self, buffers: &mut Buffers) {
+        let Buffers { send, out, .. } = buffers;
+        if out.is_empty() {
+            return;
+        }
         for (index, socket) in self.sockets.iter().enumerate() {
-            if !receive(socket, recv) {
-                continue;
-            }
-            let now = clock.now();
-            for datagram in recv.datagrams() {
-                self.caller
-                    .handle_input(now, index, datagram.from, datagram.bytes, out);
-            }
+            let mine = out.datagrams().filter(|(from, ..)| *from == index);
+            let sent = socket.send(send, mine.map(|(_, to, bytes)| (to, bytes)));
+            self.lost += sent.lost();
         }
-        flush(&self.sockets, send, out);
-    }
-}
-
-impl Answering {
-    /// Puts a server on the socket whose address its configuration names.
-    #[must_use]
-    pub fn new(server: Server, socket: Socket) -> Self {
-        Self { server, socket }
-    }
-
-    /// The server.
-    #[must_use]
-    pub fn server(&self) -> &Server {
-        &self.server
-    }
-
-    /// Where it listens.
-    #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.socket.local_addr()
-    }
-
-    /// Does what is due, takes a batch, and sends what comes of it.
-    pub fn turn(&mut self, clock: Clock, buffers: &mut Buffers) {
-        let Buffers { recv, send, out } = buffers;
-        let received = receive(&self.socket, recv);
-        let now = clock.now();
-        self.server.handle_timeout(now, out);
-        if received {
-            for datagram in recv.datagrams() {
-                self.server
-                    .handle_input(now, datagram.from, datagram.bytes, out);
-            }
-        }
-        flush(std::slice::from_ref(&self.socket), send, out);
+        out.clear();
     }
 }
 
@@ -161,15 +168,4 @@ impl Default for Buffers {
 /// tell.
 fn receive(socket: &Socket, recv: &mut RecvBatch) -> bool {
     socket.recv(recv, Wait::Poll).unwrap_or(0) > 0
-}
-
-fn flush(sockets: &[Socket], send: &mut SendBatch, out: &mut Outbox) {
-    if out.is_empty() {
-        return;
-    }
-    for (index, socket) in sockets.iter().enumerate() {
-        let mine = out.datagrams().filter(|(from, ..)| *from == index);
-        socket.send(send, mine.map(|(_, to, bytes)| (to, bytes)));
-    }
-    out.clear();
 }

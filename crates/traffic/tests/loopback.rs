@@ -1,36 +1,102 @@
-//! Callers and a server, with nothing but the kernel in between.
+//! Callers and servers, with nothing but the kernel in between.
 
-use std::time::Duration;
+#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the test is about real time and threads"
+)]
+
+use std::{
+    net::SocketAddr,
+    time::{Duration, Instant},
+};
 
 use fastrand::Rng;
-use load::{Arrivals, Caller, CallerConfig, Server, ServerConfig};
+use load::{Arrivals, Caller, CallerConfig, Law, Server, ServerConfig, Service};
 use net::Clock;
-use traffic::{Answering, Buffers, Calling, bind};
+use traffic::{Agent, Buffers, Endpoint, Group, LOOPBACK, bind};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn server(service: Service, clock: Clock) -> Endpoint<Server> {
+    let socket = bind(LOOPBACK).unwrap();
+    let config = ServerConfig {
+        service,
+        ..ServerConfig::prompt(socket.local_addr())
+    };
+    let server = Server::new(config, Rng::with_seed(1), clock.now());
+    Endpoint::new(server, vec![socket])
+}
+
+fn caller(
+    server: SocketAddr,
+    arrivals: Arrivals,
+    calls_max: u64,
+    clock: Clock,
+) -> Endpoint<Caller> {
+    let sockets: Vec<_> = (0..4).map(|_| bind(LOOPBACK).unwrap()).collect();
+    let addresses = sockets.iter().map(|socket| socket.local_addr()).collect();
+    let config = CallerConfig {
+        calls_max,
+        ..CallerConfig::plain(addresses, server, arrivals)
+    };
+    let caller = Caller::new(config, Rng::with_seed(2), clock.now());
+    Endpoint::new(caller, sockets)
+}
 
 #[test]
 fn calls_from_several_sockets_are_carried() {
     const CALLS: u64 = 1_000;
     let clock = Clock::start();
     let mut buffers = Buffers::new();
-    let socket = bind().unwrap();
-    let config = ServerConfig::prompt(socket.local_addr());
-    let mut server = Answering::new(Server::new(config, Rng::with_seed(1), clock.now()), socket);
-    let sockets: Vec<_> = (0..4).map(|_| bind().unwrap()).collect();
-    let config = CallerConfig {
-        calls_max: CALLS,
-        ..CallerConfig::plain(
-            sockets.iter().map(|socket| socket.local_addr()).collect(),
-            server.address(),
-            Arrivals::Window(32),
-        )
-    };
-    let caller = Caller::new(config, Rng::with_seed(2), clock.now());
-    let mut calling = Calling::new(caller, sockets);
-    while !calling.caller().is_done() {
-        assert!(clock.now() < Duration::from_secs(60), "{calling:?}");
+    let mut server = server(Service::NONE, clock);
+    let window = Arrivals::Window(32);
+    let mut calling = caller(server.addresses()[0], window, CALLS, clock);
+    while !calling.agent().is_done() {
+        assert!(clock.now() < PATIENCE, "{calling:?}");
         calling.turn(clock, &mut buffers);
         server.turn(clock, &mut buffers);
     }
-    assert_eq!(calling.caller().stats().carried, CALLS);
-    assert_eq!(server.server().stats().byes, CALLS);
+    assert_eq!(calling.agent().stats().carried, CALLS);
+    assert_eq!(server.agent().stats().byes, CALLS);
+    assert_eq!(calling.lost() + server.lost(), 0);
+}
+
+/// Runs the group until it is done, and returns how often it had to turn.
+fn run<A: Agent>(group: &mut Group<A>, clock: Clock, is_done: impl Fn(&Group<A>) -> bool) -> u64 {
+    let mut turns = 0;
+    while !is_done(group) {
+        assert!(clock.now() < PATIENCE);
+        group.turn(clock, clock.now() + Duration::from_secs(1));
+        turns += 1;
+    }
+    turns
+}
+
+/// Two threads, each asleep while it waits for the other.
+#[test]
+fn a_group_sleeps_until_there_is_something_to_do() {
+    const CALLS: u64 = 50;
+    let clock = Clock::start();
+    let service = Service {
+        invite: Law::Constant(Duration::from_millis(5)),
+        ..Service::NONE
+    };
+    let server = server(service, clock);
+    let callers = caller(server.addresses()[0], Arrivals::paced(200.0), CALLS, clock);
+    let mut servers = Group::new(vec![server]);
+    let mut callers = Group::new(vec![callers]);
+    let serving = std::thread::spawn(move || {
+        let ended = |group: &Group<Server>| group.endpoints[0].agent().stats().byes == CALLS;
+        run(&mut servers, clock, ended)
+    });
+    let began = Instant::now();
+    let ended = |group: &Group<Caller>| group.endpoints[0].agent().is_done();
+    let turns = run(&mut callers, clock, ended) + serving.join().unwrap();
+    assert!(began.elapsed() >= Duration::from_millis(200));
+    let stats = callers.endpoints[0].agent().stats();
+    assert_eq!(stats.carried, CALLS);
+    assert!(stats.first_response_ns.min() >= 4_900_000);
+    // Eight events a call, and a wake-up for each at most.
+    assert!(turns < 12 * CALLS, "{turns} turns");
 }

@@ -42,7 +42,7 @@ impl Edge {
         clock: Clock,
     ) -> io::Result<Self> {
         // The address stands in Via and Record-Route, so it must be known before the node starts.
-        let address = traffic::bind()?.local_addr();
+        let address = traffic::bind(traffic::LOOPBACK)?.local_addr();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let admin = listener.local_addr()?;
         let configuration = Configuration {

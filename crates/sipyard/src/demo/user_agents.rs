@@ -5,7 +5,7 @@ use std::{collections::VecDeque, io, net::SocketAddr, time::Duration};
 use fastrand::Rng;
 use load::{Arrivals, Caller, CallerConfig, Law, Server, ServerConfig, Service, Stall, Stats};
 use net::Clock;
-use traffic::{Answering, Buffers, Calling};
+use traffic::{Buffers, Endpoint};
 
 use super::schedule::POLICIES;
 
@@ -38,7 +38,7 @@ pub(super) struct UserAgents {
     buffers: Buffers,
     servers: Vec<Uas>,
     /// Callers, with the place of the policy that they began their calls under.
-    callings: Vec<(usize, Calling)>,
+    callings: Vec<(usize, Endpoint<Caller>)>,
     tallies: Vec<Tally>,
     moments: VecDeque<Moment>,
     policy: usize,
@@ -47,7 +47,7 @@ pub(super) struct UserAgents {
 /// A server, and its latest stall.
 #[derive(Debug)]
 pub(super) struct Uas {
-    answering: Answering,
+    answering: Endpoint<Server>,
     stalls: u64,
     stalled_until: Duration,
 }
@@ -98,7 +98,7 @@ impl UserAgents {
         now: Duration,
     ) -> io::Result<()> {
         self.hush();
-        let socket = traffic::bind()?;
+        let socket = traffic::bind(traffic::LOOPBACK)?;
         let config = CallerConfig {
             holding: HOLDING,
             ..CallerConfig::plain(
@@ -109,7 +109,7 @@ impl UserAgents {
         };
         let caller = Caller::new(config, self.rng.fork(), now);
         self.callings
-            .push((policy, Calling::new(caller, vec![socket])));
+            .push((policy, Endpoint::new(caller, vec![socket])));
         self.policy = policy;
         Ok(())
     }
@@ -117,13 +117,13 @@ impl UserAgents {
     /// No more calls begin.
     pub(super) fn hush(&mut self) {
         for (_, calling) in &mut self.callings {
-            calling.caller_mut().stop();
+            calling.agent_mut().stop();
         }
     }
 
     /// Calls in progress.
     pub(super) fn open_calls(&self) -> usize {
-        let open = |(_, calling): &(_, Calling)| calling.caller().open_calls();
+        let open = |(_, calling): &(_, Endpoint<Caller>)| calling.agent().open_calls();
         self.callings.iter().map(open).sum()
     }
 
@@ -146,14 +146,14 @@ impl UserAgents {
     pub(super) fn sample(&mut self) {
         let (mut answered, mut sum_ns) = (0, 0.0);
         for (policy, calling) in &mut self.callings {
-            let stats = calling.caller_mut().stats_mut().take();
+            let stats = calling.agent_mut().stats_mut().take();
             let responses = &stats.first_response_ns;
             answered += responses.len();
             sum_ns += responses.mean() * responses.len() as f64;
             self.tallies[*policy].stats.add(&stats);
         }
         self.callings
-            .retain(|(_, calling)| !calling.caller().is_done());
+            .retain(|(_, calling)| !calling.agent().is_done());
         let mean = Duration::from_nanos((sum_ns / answered.max(1) as f64) as u64);
         if self.moments.len() == MOMENTS_MAX {
             self.moments.pop_front();
@@ -181,7 +181,7 @@ impl UserAgents {
 
 impl Uas {
     fn new(first_stall: u64, rng: Rng) -> io::Result<Self> {
-        let socket = traffic::bind()?;
+        let socket = traffic::bind(traffic::LOOPBACK)?;
         let config = ServerConfig {
             service: Service {
                 invite: Law::Constant(INVITE),
@@ -196,7 +196,7 @@ impl Uas {
             ..ServerConfig::prompt(socket.local_addr())
         };
         Ok(Self {
-            answering: Answering::new(Server::new(config, rng, Duration::ZERO), socket),
+            answering: Endpoint::new(Server::new(config, rng, Duration::ZERO), vec![socket]),
             stalls: 0,
             stalled_until: Duration::ZERO,
         })
@@ -204,12 +204,12 @@ impl Uas {
 
     /// Where it listens.
     pub(super) fn address(&self) -> SocketAddr {
-        self.answering.address()
+        self.answering.addresses()[0]
     }
 
     /// Calls it has taken since the start.
     pub(super) fn taken(&self) -> u64 {
-        self.answering.server().stats().invites
+        self.answering.agent().stats().invites
     }
 
     /// Its stalls since the start.
@@ -223,7 +223,7 @@ impl Uas {
     }
 
     fn notice_stall(&mut self, now: Duration) -> bool {
-        let stalls = self.answering.server().stats().stalls;
+        let stalls = self.answering.agent().stats().stalls;
         let begins = stalls > self.stalls;
         if begins {
             self.stalls = stalls;

@@ -1,0 +1,79 @@
+use std::{net::SocketAddr, time::Duration};
+
+use load::{Caller, Outbox, Phones, Server};
+
+/// What stands behind sockets: takes datagrams and time, wants datagrams sent.
+pub trait Agent {
+    /// Takes a datagram that came to a socket, by the socket's place.
+    fn handle_input(
+        &mut self,
+        now: Duration,
+        socket: usize,
+        from: SocketAddr,
+        bytes: &[u8],
+        out: &mut Outbox,
+    );
+
+    /// Does what is due.
+    fn handle_timeout(&mut self, now: Duration, out: &mut Outbox);
+
+    /// When [`Self::handle_timeout`] wants to be called next.
+    fn deadline(&self) -> Option<Duration>;
+}
+
+macro_rules! delegate_time {
+    () => {
+        fn handle_timeout(&mut self, now: Duration, out: &mut Outbox) {
+            self.handle_timeout(now, out);
+        }
+
+        fn deadline(&self) -> Option<Duration> {
+            self.deadline()
+        }
+    };
+}
+
+impl Agent for Caller {
+    fn handle_input(
+        &mut self,
+        now: Duration,
+        socket: usize,
+        from: SocketAddr,
+        bytes: &[u8],
+        out: &mut Outbox,
+    ) {
+        self.handle_input(now, socket, from, bytes, out);
+    }
+
+    delegate_time!();
+}
+
+impl Agent for Phones {
+    fn handle_input(
+        &mut self,
+        now: Duration,
+        socket: usize,
+        from: SocketAddr,
+        bytes: &[u8],
+        out: &mut Outbox,
+    ) {
+        self.handle_input(now, socket, from, bytes, out);
+    }
+
+    delegate_time!();
+}
+
+impl Agent for Server {
+    fn handle_input(
+        &mut self,
+        now: Duration,
+        _socket: usize,
+        from: SocketAddr,
+        bytes: &[u8],
+        out: &mut Outbox,
+    ) {
+        self.handle_input(now, from, bytes, out);
+    }
+
+    delegate_time!();
+}

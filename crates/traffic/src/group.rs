@@ -1,0 +1,49 @@
+use std::time::Duration;
+
+use net::{Clock, udp::Poll};
+
+use crate::{Agent, Buffers, Endpoint};
+
+/// Endpoints that one thread drives, asleep while there is nothing to do.
+#[derive(Debug)]
+pub struct Group<A> {
+    /// The endpoints.
+    pub endpoints: Vec<Endpoint<A>>,
+    buffers: Buffers,
+    poll: Poll,
+}
+
+impl<A: Agent> Group<A> {
+    /// A group of these endpoints.
+    #[must_use]
+    pub fn new(endpoints: Vec<Endpoint<A>>) -> Self {
+        Self {
+            endpoints,
+            buffers: Buffers::new(),
+            poll: Poll::default(),
+        }
+    }
+
+    /// Waits until an endpoint has something to do, `until` has come or the process gets a signal,
+    /// and does what there is to do then.
+    pub fn turn(&mut self, clock: Clock, until: Duration) {
+        let deadlines = self.endpoints.iter().filter_map(|e| e.agent.deadline());
+        let until = deadlines.fold(until, Duration::min);
+        let sockets = self.endpoints.iter().flat_map(|endpoint| &endpoint.sockets);
+        let timeout = until.saturating_sub(clock.now());
+        self.poll.wait(sockets, Some(timeout));
+        let mut first = 0;
+        for endpoint in &mut self.endpoints {
+            let is_ready = |place| self.poll.is_ready(first + place);
+            let places = endpoint.sockets.len();
+            let is_due = endpoint
+                .agent
+                .deadline()
+                .is_some_and(|due| due <= clock.now());
+            if is_due || (0..places).any(is_ready) {
+                endpoint.turn_ready(clock, &mut self.buffers, is_ready);
+            }
+            first += places;
+        }
+    }
+}
