@@ -21,8 +21,8 @@ fn pool(policy: Policy) -> Pool {
     );
     for (i, server) in (1..).zip(pool.servers()) {
         for sample in 1..=20 {
-            server.first_response(Duration::from_micros(i * sample));
-            server.final_response(Duration::from_micros(i * sample));
+            server.first_response(NOW, Duration::from_micros(i * sample));
+            server.final_response(NOW, Duration::from_micros(i * sample));
         }
     }
     pool

@@ -28,7 +28,7 @@ pub(crate) fn draw(key_hash: u64, server_hash: u64) -> f64 {
 }
 
 /// The finaliser of SplitMix64: every input bit reaches every output bit.
-fn mix(z: u64) -> u64 {
+pub(crate) fn mix(z: u64) -> u64 {
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)

@@ -34,6 +34,8 @@ mod cost;
 mod hash;
 mod ledger;
 mod lottery;
+mod maglev;
+mod peak;
 mod policy;
 mod pool;
 mod response_times;

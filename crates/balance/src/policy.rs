@@ -5,9 +5,13 @@ use std::str::FromStr;
 
 /// How a server is chosen for an arrival.
 ///
-/// Capacity divides what `tlwl`, `tjsq`, `cjsq` and `p2c` compare and sets the shares of
-/// `round-robin` and `user-hash`; `hash` and `fnv-hash` ignore it, and `rwma` and `rwma-200` but
-/// for a slow start. A server without response times counts as the fastest.
+/// Capacity divides what `tlwl`, `tjsq`, `cjsq`, `p2c` and `prequal` compare and sets the shares of
+/// `round-robin`, `maglev`, `bounded-hash`, `user-hash` and of what `jiq` draws; `hash` and
+/// `fnv-hash` ignore it, and those that compare response times but for a slow start. A server
+/// without response times counts as the fastest.
+///
+/// `tlwl`, `tjsq`, `cjsq`, `rwma`, `hash`, `fnv-hash` and `round-robin` are as in Jiang et al., "Load
+/// balancing algorithms for the Session Initiation Protocol", IBM Research, 2009.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Policy {
     /// Transaction-least-work-left: the least cost of open transactions.
@@ -27,16 +31,38 @@ pub enum Policy {
     FnvHash,
     /// Each in turn; smoothly interleaved where capacities differ.
     RoundRobin,
-    /// Of two drawn at random, the one with less work.
+    /// Of two drawn at random, the one with less work. Mitzenmacher, "The power of two choices in
+    /// randomized load balancing", IEEE TPDS 12(10), 2001.
     P2c,
     /// Rendezvous hash of the key, passing over servers that hold over 1.25 times their fair share
     /// of the calls and one more.
     UserHash,
+    /// The same by the arrival's own key: a rendezvous form of Mirrokni et al., "Consistent hashing
+    /// with bounded loads", SODA 2018.
+    BoundedHash,
+    /// Maglev's table by key; a key whose server is not eligible is hashed again. Eisenbud et al.,
+    /// "Maglev", NSDI 2016. Capacities count as they were when the pool was made.
+    Maglev,
+    /// Of two drawn at random, the one with the lower product of peak-sensitive mean time to the
+    /// first response and open transactions. Finagle, `PeakEwma`, 2014.
+    PeakEwma,
+    /// The same by the time to the final response.
+    PeakEwma200,
+    /// Hot servers, with more open transactions than five in six, are passed over; of the others the
+    /// one with the lowest weighted mean time to the first response. Wydrowski et al., "Load is not
+    /// what you should balance: introducing Prequal", NSDI 2024, its probes replaced by what the
+    /// balancer has counted itself.
+    Prequal,
+    /// Any idle server, or any at all when none is idle. Lu et al., "Join-Idle-Queue", Performance
+    /// Evaluation 68(11), 2011.
+    Jiq,
+    /// The least true backlog, which only simulated servers report: the bound of what can be had.
+    Oracle,
 }
 
 impl Policy {
     /// Every policy, in the order in which they are documented.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 17] = [
         Self::Tlwl,
         Self::Tjsq,
         Self::Cjsq,
@@ -47,6 +73,13 @@ impl Policy {
         Self::RoundRobin,
         Self::P2c,
         Self::UserHash,
+        Self::BoundedHash,
+        Self::Maglev,
+        Self::PeakEwma,
+        Self::PeakEwma200,
+        Self::Prequal,
+        Self::Jiq,
+        Self::Oracle,
     ];
 
     /// The name used in configuration and metrics.
@@ -62,6 +95,13 @@ impl Policy {
             Self::RoundRobin => "round-robin",
             Self::P2c => "p2c",
             Self::UserHash => "user-hash",
+            Self::BoundedHash => "bounded-hash",
+            Self::Maglev => "maglev",
+            Self::PeakEwma => "peak-ewma",
+            Self::PeakEwma200 => "peak-ewma-200",
+            Self::Prequal => "prequal",
+            Self::Jiq => "jiq",
+            Self::Oracle => "oracle",
         }
     }
 }
@@ -112,7 +152,8 @@ mod tests {
         assert_eq!(
             UnknownPolicy.to_string(),
             "unknown policy, expected one of tlwl, tjsq, cjsq, rwma, rwma-200, hash, fnv-hash, \
-             round-robin, p2c, user-hash"
+             round-robin, p2c, user-hash, bounded-hash, maglev, peak-ewma, peak-ewma-200, prequal, \
+             jiq, oracle"
         );
     }
 }

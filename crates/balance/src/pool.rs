@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::cost::Cost;
 use crate::hash;
 use crate::lottery::{Candidate, Lottery};
+use crate::maglev::Table;
 use crate::policy::Policy;
 use crate::round_robin::Turns;
 use crate::server::Server;
@@ -16,8 +17,20 @@ use crate::{ServerId, nanos};
 /// placed something, so this is rarely reached; beyond it the last choice is good enough.
 const ATTEMPTS: usize = 16;
 
-/// How far above its fair share of calls `user-hash` lets a server go.
+/// How far above its fair share of calls `user-hash` and `bounded-hash` let a server go.
 const BOUND: f64 = 1.25;
+
+/// The part of the servers that are not hot to `prequal`: 2^-0.25, as its authors have it.
+const COLD: f64 = 0.84;
+
+/// How many servers `prequal` looks at to tell how many open transactions make one hot.
+const SAMPLE: usize = 16;
+
+/// Added to the score of hot servers, so that any other is lower: seconds, eleven days.
+const HOT: f64 = 1e6;
+
+/// What a server without response times is taken for by policies that multiply: seconds.
+const UNMEASURED: f64 = 1e-9;
 
 /// A pool: servers, of which any may take an arrival, and the policy.
 ///
@@ -29,6 +42,8 @@ pub struct Pool {
     servers: Vec<Arc<Server>>,
     slow_start: u64,
     turns: Turns,
+    /// Empty but for `maglev`.
+    table: Table,
 }
 
 /// Something to place.
@@ -49,11 +64,17 @@ impl Pool {
     /// come up, are undrained or added take `slow_start` to reach their whole capacity.
     pub fn new(policy: Policy, servers: Vec<Arc<Server>>, slow_start: Duration) -> Self {
         let turns = Turns::new(servers.iter().map(|server| server.capacity()));
+        let rows = servers.iter().map(|s| (s.name_hash(), s.capacity()));
+        let table = match policy {
+            Policy::Maglev => Table::new(&rows.collect::<Vec<_>>()),
+            _ => Table::default(),
+        };
         Self {
             policy,
             servers,
             slow_start: nanos(slow_start),
             turns,
+            table,
         }
     }
 
@@ -101,9 +122,11 @@ impl Pool {
     /// why the server is passed over.
     ///
     /// The scores are work, transactions or calls divided by capacity (`tlwl` and `p2c`, `tjsq`,
-    /// `cjsq`), seconds (`rwma`), places after the one hashed to (`hash`, `fnv-hash`), the moment
-    /// the next turn is due, in turns per capacity (`round-robin`), and the rendezvous rank
-    /// (`user-hash`).
+    /// `cjsq`), seconds (`rwma`, `oracle`, and `prequal`, which adds a million to hot servers'), seconds
+    /// times transactions (`peak-ewma`), 0 for idle and 1 for busy (`jiq`), places after the one
+    /// hashed to (`hash`, `fnv-hash`), entries looked at before (`maglev`), the moment the next turn
+    /// is due, in turns per capacity (`round-robin`), and the rendezvous rank (`user-hash`,
+    /// `bounded-hash`).
     pub fn scores(&self, now: Duration, key: &[u8]) -> Vec<(ServerId, Result<f64, Ineligible>)> {
         let moment = self.moment(nanos(now), key);
         let score = |index| Ok(self.assess(self.policy, &moment, index)?.score);
@@ -118,8 +141,9 @@ struct Moment {
     now: u64,
     /// The key's hash, reduced to a place in the order for `hash` and `fnv-hash`.
     hash: u64,
-    /// How many calls a server may hold per capacity: `user-hash` only.
-    calls_bound: f64,
+    /// How many calls a server may hold per capacity (`user-hash`, `bounded-hash`), or how many
+    /// transactions per capacity without being hot (`prequal`).
+    bound: f64,
 }
 
 /// An eligible server as it was seen.
@@ -133,17 +157,15 @@ struct Assessment {
 impl Pool {
     fn moment(&self, now: u64, key: &[u8]) -> Moment {
         let places = self.servers.len().max(1) as u64;
-        let (hash, calls_bound) = match self.policy {
+        let (hash, bound) = match self.policy {
             Policy::Hash => (u64::from(hash::openser(key)) % places, 0.0),
             Policy::FnvHash => (hash::fnv1a(key) % places, 0.0),
-            Policy::UserHash => (hash::fnv1a(key), self.calls_bound(now)),
+            Policy::UserHash | Policy::BoundedHash => (hash::fnv1a(key), self.calls_bound(now)),
+            Policy::Maglev => (hash::fnv1a(key), 0.0),
+            Policy::Prequal => (0, self.hot_bound(now)),
             _ => (0, 0.0),
         };
-        Moment {
-            now,
-            hash,
-            calls_bound,
-        }
+        Moment { now, hash, bound }
     }
 
     /// The eligible servers' calls divided by their capacity, and a quarter more.
@@ -158,6 +180,24 @@ impl Pool {
         BOUND * calls as f64 / capacity
     }
 
+    /// The open transactions per capacity that [`COLD`] of the servers don't exceed, by an even
+    /// sample of them.
+    fn hot_bound(&self, now: u64) -> f64 {
+        let mut sample = [0.0; SAMPLE];
+        let mut sampled = 0;
+        let stride = self.servers.len().div_ceil(SAMPLE).max(1);
+        for server in self.servers.iter().step_by(stride) {
+            if server.standing().eligibility(now).is_ok() {
+                sample[sampled] = server.transactions() as f64 / server.capacity();
+                sampled += 1;
+            }
+        }
+        let sample = &mut sample[..sampled];
+        sample.sort_unstable_by(f64::total_cmp);
+        let cold = (COLD * sampled as f64).ceil() as usize;
+        sample.get(cold.wrapping_sub(1)).copied().unwrap_or(0.0)
+    }
+
     fn choose(
         &self,
         moment: &Moment,
@@ -170,8 +210,11 @@ impl Pool {
             Policy::Tjsq => self.lowest(Policy::Tjsq, moment, avoid, rng),
             Policy::Cjsq => self.lowest(Policy::Cjsq, moment, avoid, rng),
             Policy::RoundRobin => self.first_due(moment, avoid),
-            Policy::P2c => self.better_of_two(moment, avoid, rng),
-            Policy::UserHash => self.ranked_first(moment, avoid, rng),
+            policy @ (Policy::P2c | Policy::PeakEwma | Policy::PeakEwma200) => {
+                self.better_of_two(policy, moment, avoid, rng)
+            }
+            Policy::UserHash | Policy::BoundedHash => self.ranked_first(moment, avoid, rng),
+            Policy::Maglev => self.looked_up(moment, avoid, rng),
             other => self.lowest(other, moment, avoid, rng),
         }
     }
@@ -209,22 +252,39 @@ impl Pool {
         rng: &mut fastrand::Rng,
     ) -> Option<Candidate> {
         let unbounded = Moment {
-            calls_bound: f64::INFINITY,
+            bound: f64::INFINITY,
             ..*moment
         };
         self.lowest(Policy::UserHash, moment, avoid, rng)
             .or_else(|| self.lowest(Policy::UserHash, &unbounded, avoid, rng))
     }
 
+    fn looked_up(
+        &self,
+        moment: &Moment,
+        avoid: &[ServerId],
+        rng: &mut fastrand::Rng,
+    ) -> Option<Candidate> {
+        let found = self.table.probes(moment.hash).find(|index| {
+            let server = &self.servers[*index];
+            !avoid.contains(&server.id()) && server.standing().eligibility(moment.now).is_ok()
+        });
+        match found {
+            Some(index) => Some(Candidate { index, observed: 0 }),
+            None => self.lowest(Policy::Maglev, moment, avoid, rng),
+        }
+    }
+
     fn better_of_two(
         &self,
+        policy: Policy,
         moment: &Moment,
         avoid: &[ServerId],
         rng: &mut fastrand::Rng,
     ) -> Option<Candidate> {
         let mut draw = |except: usize| {
             let mut lottery = Lottery::new();
-            self.assess_all(Policy::P2c, moment, avoid, |seen| {
+            self.assess_all(policy, moment, avoid, |seen| {
                 if seen.candidate.index != except {
                     lottery.offer(seen.candidate, 0.0, seen.capacity, rng);
                 }
@@ -236,7 +296,7 @@ impl Pool {
             return Some(first);
         };
         let score = |drawn: Candidate| {
-            let seen = self.assess(Policy::P2c, moment, drawn.index);
+            let seen = self.assess(policy, moment, drawn.index);
             seen.map_or(f64::INFINITY, |seen| seen.score)
         };
         Some(if score(second) < score(first) {
@@ -298,7 +358,30 @@ impl Pool {
                 let observed = self.turns.observe(index);
                 (observed, self.turns.due(observed))
             }
-            Policy::UserHash => (0, moment.rank(server)?),
+            Policy::UserHash | Policy::BoundedHash => (0, moment.rank(server)?),
+            Policy::Maglev => {
+                let mut probes = self.table.probes(moment.hash);
+                (
+                    0,
+                    probes.by_ref().take_while(|probe| *probe != index).count() as f64,
+                )
+            }
+            Policy::PeakEwma | Policy::PeakEwma200 => {
+                let mean = match policy {
+                    Policy::PeakEwma => server.first_response_peak(),
+                    _ => server.final_response_peak(),
+                };
+                let latency = mean.seconds(moment.now).max(UNMEASURED) / share;
+                (0, latency * (ledger.open().transactions() + 1) as f64)
+            }
+            Policy::Prequal => {
+                let transactions = ledger.open().transactions() as f64 / capacity;
+                let is_hot = transactions > moment.bound;
+                let latency = seconds(server.first_response_time()) / share;
+                (0, if is_hot { HOT + transactions } else { latency })
+            }
+            Policy::Jiq => (0, f64::from(u8::from(ledger.open().transactions() > 0))),
+            Policy::Oracle => (0, server.backlog().as_secs_f64() / share),
         };
         Ok(Assessment {
             candidate: Candidate { index, observed },
@@ -347,7 +430,7 @@ impl Moment {
     /// with rate `c` is the least with a chance in proportion to `c`.
     fn rank(&self, server: &Server) -> Result<f64, Ineligible> {
         let capacity = server.capacity();
-        if server.calls() as f64 > self.calls_bound * capacity + 1.0 {
+        if server.calls() as f64 > self.bound * capacity + 1.0 {
             return Err(Ineligible::AboveBound);
         }
         Ok(-hash::draw(self.hash, server.name_hash()).ln() / capacity)

@@ -1,10 +1,12 @@
 //! One server: its ledger, its response times and its standing.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::cost::Cost;
 use crate::hash;
 use crate::ledger::Ledger;
+use crate::peak::PeakEwma;
 use crate::response_times::ResponseTimes;
 use crate::standing::{Health, Ineligible, Standing};
 use crate::{Padded, ServerId, nanos};
@@ -18,6 +20,9 @@ pub struct Server {
     standing: Padded<Standing>,
     first_responses: Padded<ResponseTimes>,
     final_responses: Padded<ResponseTimes>,
+    first_response_peak: Padded<PeakEwma>,
+    final_response_peak: Padded<PeakEwma>,
+    backlog: AtomicU64,
     id: ServerId,
     name: Box<str>,
     name_hash: u64,
@@ -34,6 +39,9 @@ impl Server {
             standing: Padded(Standing::new(capacity)),
             first_responses: Padded::default(),
             final_responses: Padded::default(),
+            first_response_peak: Padded::default(),
+            final_response_peak: Padded::default(),
+            backlog: AtomicU64::new(0),
             id,
             name: name.into(),
             name_hash: hash::fnv1a(name.as_bytes()),
@@ -121,16 +129,19 @@ impl Server {
     }
 }
 
-/// Response times: means of the last 20 samples with linear weights, 20 for the newest.
+/// Response times: means of the last 20 samples with linear weights, 20 for the newest, and means
+/// that rise at once to a sample above them and fall slowly.
 impl Server {
     /// Records the time from a request to its first response. Times over an hour saturate.
-    pub fn first_response(&self, after: Duration) {
+    pub fn first_response(&self, now: Duration, after: Duration) {
         self.first_responses.0.record(after);
+        self.first_response_peak.0.record(nanos(now), after);
     }
 
     /// Records the time from a request to its final response. Times over an hour saturate.
-    pub fn final_response(&self, after: Duration) {
+    pub fn final_response(&self, now: Duration, after: Duration) {
         self.final_responses.0.record(after);
+        self.final_response_peak.0.record(nanos(now), after);
     }
 
     /// The weighted mean time to the first response; `None` before the first sample.
@@ -141,6 +152,25 @@ impl Server {
     /// The weighted mean time to the final response; `None` before the first sample.
     pub fn final_response_time(&self) -> Option<Duration> {
         self.final_responses.0.mean()
+    }
+
+    pub(crate) fn first_response_peak(&self) -> &PeakEwma {
+        &self.first_response_peak.0
+    }
+
+    pub(crate) fn final_response_peak(&self) -> &PeakEwma {
+        &self.final_response_peak.0
+    }
+
+    /// Tells what the server has really left to do: how long it would be busy if nothing more came.
+    /// Only a simulator knows it, for `oracle` to compare.
+    pub fn set_backlog(&self, backlog: Duration) {
+        self.backlog.store(nanos(backlog), Relaxed);
+    }
+
+    /// What [`set_backlog`](Self::set_backlog) told.
+    pub fn backlog(&self) -> Duration {
+        Duration::from_nanos(self.backlog.load(Relaxed))
     }
 }
 

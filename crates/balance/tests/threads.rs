@@ -66,7 +66,7 @@ fn counts_return_to_zero() {
                 let server = place(&pool, rng);
                 server.close_transaction(Cost::INVITE);
                 server.open_transaction(Cost::ONE);
-                server.first_response(Duration::from_millis(rng.u64(..20)));
+                server.first_response(Duration::ZERO, Duration::from_millis(rng.u64(..20)));
                 server.close_call();
                 server.close_transaction(Cost::ONE);
             }

@@ -179,14 +179,14 @@ impl State {
         let transaction = self.transactions.get(open);
         let after = cx.now.saturating_sub(transaction.sent_at);
         if !transaction.is_answered() {
-            member.server.first_response(after);
+            member.server.first_response(cx.now, after);
             member.responses[transaction.label as usize].record(after);
             if response.status != 503 {
                 member.server.answered();
             }
         }
         if response.is_success() {
-            member.server.final_response(after);
+            member.server.final_response(cx.now, after);
         }
     }
 

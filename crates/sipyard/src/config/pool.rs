@@ -65,11 +65,19 @@ fn policy(value: &DeValue<'_>) -> Read<Policy> {
     let name = value
         .as_str()
         .ok_or_else(|| expected("a policy in quotes, such as \"tlwl\"", value))?;
-    name.parse().map_err(|_| {
-        let names: Vec<String> = Policy::ALL.iter().map(ToString::to_string).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        format!("unknown policy \"{name}\"; {}", hint(name, &names))
-    })
+    match name.parse() {
+        Ok(Policy::Oracle) => Err(
+            "\"oracle\" compares what servers truly have left to do, which \
+             only simulated ones report: choose another policy, \"tlwl\" for one"
+                .into(),
+        ),
+        Ok(policy) => Ok(policy),
+        Err(_) => {
+            let live = Policy::ALL.iter().filter(|p| **p != Policy::Oracle);
+            let names: Vec<&str> = live.map(|policy| policy.name()).collect();
+            Err(format!("unknown policy \"{name}\"; {}", hint(name, &names)))
+        }
+    }
 }
 
 fn costs(section: &mut Section<'_>) -> Vec<(String, f64)> {
