@@ -7,8 +7,12 @@
 //! [`Network`] first.
 
 mod edge;
+mod estimate;
+mod experiment;
 mod flights;
 mod network;
+mod occupancy;
+mod peak;
 mod setup;
 mod trace;
 mod wakes;
@@ -16,7 +20,11 @@ mod watch;
 mod world;
 
 pub use edge::Edge;
+pub use estimate::Estimate;
+pub use experiment::{Action, Deed, Experiment, Noise, Outcome, Span, Who, run};
 pub use network::{Bottleneck, Link, Network};
+pub use occupancy::Occupancy;
+pub use peak::{Criterion, Search};
 pub use setup::{Calls, Cluster, ServerSetup, Setup, edge_address, server_address};
 pub use trace::{LEGEND, Trace};
 pub use watch::{Digest, Event, Watch, What};

@@ -2,7 +2,8 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use load::{Arrivals, CallerConfig, Law, ServerConfig};
+use fastrand::Rng;
+use load::{Arrivals, CallerConfig, Law, Rate, ServerConfig, Stall, Stream};
 use node::{
     Config, ReloadError,
     config::{Limits, Listener, Pool, PoolServer, Route, Timers},
@@ -36,8 +37,12 @@ pub struct Setup {
 pub struct ServerSetup {
     /// What it emulates; its address is set by its place.
     pub config: ServerConfig,
+    /// How fast its processor is.
+    pub speed: f64,
     /// What the edges take for its share relative to the others.
     pub capacity: f64,
+    /// The edges do not know it until they are told.
+    pub is_spare: bool,
 }
 
 /// Which calls are made.
@@ -45,6 +50,8 @@ pub struct ServerSetup {
 pub struct Calls {
     /// How many a second begin.
     pub rate: f64,
+    /// How regularly.
+    pub stream: Stream,
     /// The time from the answer to the BYE.
     pub holding: Law,
 }
@@ -89,11 +96,15 @@ impl Cluster {
         let callers = (0..setup.edges)
             .map(|number| world.add_caller(setup.caller(number)))
             .collect();
+        let mut phases = Rng::with_seed(!seed);
         let servers = setup.servers.iter().enumerate().map(|(number, server)| {
-            world.add_server(ServerConfig {
+            let id = world.add_server(ServerConfig {
                 address: server_address(number),
+                stall: server.config.stall.map(|stall| begun(stall, &mut phases)),
                 ..server.config
-            })
+            });
+            world.server_mut(id).set_speed(Duration::ZERO, server.speed);
+            id
         });
         let servers = servers.collect();
         let edges = (0..setup.edges)
@@ -108,16 +119,40 @@ impl Cluster {
     }
 }
 
+/// The same stalls, begun at random: otherwise all servers would stall at once.
+fn begun(stall: Stall, phases: &mut Rng) -> Stall {
+    match stall {
+        Stall::Calls { every, lasting, .. } => Stall::Calls {
+            first: phases.u64(1..=every.max(1)),
+            every,
+            lasting,
+        },
+        Stall::Periodic { every, lasting, .. } => Stall::Periodic {
+            first: every.mul_f64(phases.f64()),
+            every,
+            lasting,
+        },
+    }
+}
+
 impl Setup {
+    /// The calls per second that the processors carry at most, all together.
+    #[must_use]
+    pub fn capacity(&self) -> f64 {
+        let known = self.servers.iter().filter(|server| !server.is_spare);
+        known.map(ServerSetup::calls_per_s).sum()
+    }
+
     fn caller(&self, edge: usize) -> CallerConfig {
         let [.., high, low] = (edge as u64 + 1).to_be_bytes();
+        let rate = self.calls.rate / self.edges as f64;
         let socket = |port| SocketAddr::from(([10, 2, high, low], 5060 + port));
         CallerConfig {
             holding: self.calls.holding,
             ..CallerConfig::plain(
                 (0..CALLER_SOCKETS).map(socket).collect(),
                 edge_address(edge),
-                Arrivals::poisson(self.calls.rate / self.edges as f64),
+                Arrivals::Open(Rate::Constant(rate), self.calls.stream),
             )
         }
     }
@@ -129,6 +164,7 @@ impl Setup {
         let servers = self.servers.iter().enumerate();
         let pool = Pool {
             servers: servers
+                .filter(|(_, server)| !server.is_spare)
                 .map(|(number, server)| PoolServer {
                     address: server_address(number),
                     capacity: server.capacity,
@@ -171,5 +207,54 @@ impl Setup {
             headers: 128,
             handover_queue: 4_096,
         }
+    }
+}
+
+impl ServerSetup {
+    /// The calls per second that its processor carries at most; infinite if a call is no work.
+    #[must_use]
+    pub fn calls_per_s(&self) -> f64 {
+        let service = self.config.service;
+        let work = (service.invite.mean() + service.bye.mean()).as_secs_f64() / self.speed;
+        match self.config.stall {
+            Some(Stall::Calls { every, lasting, .. }) => {
+                1.0 / (work + lasting.as_secs_f64() / every as f64)
+            }
+            Some(Stall::Periodic { every, lasting, .. }) => {
+                (1.0 - lasting.div_duration_f64(every)) / work
+            }
+            None => 1.0 / work,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use load::Service;
+
+    use super::*;
+
+    #[test]
+    fn the_servers_of_the_paper_carry_300_calls_a_second() {
+        let us = Duration::from_micros;
+        let server = ServerSetup {
+            config: ServerConfig {
+                service: Service {
+                    invite: Law::Constant(us(1_450)),
+                    bye: Law::Constant(us(830)),
+                    other: Law::ZERO,
+                },
+                stall: Some(Stall::Calls {
+                    first: 1,
+                    every: 950,
+                    lasting: Duration::from_secs(1),
+                }),
+                ..ServerConfig::prompt(server_address(0))
+            },
+            speed: 1.0,
+            capacity: 1.0,
+            is_spare: false,
+        };
+        assert!((server.calls_per_s() - 300.06).abs() < 0.01);
     }
 }

@@ -7,7 +7,10 @@ mod common;
 use std::time::Duration;
 
 use common::{s, setup};
-use sim::{Cluster, Death, Digest, Link, Trace};
+use sim::{
+    Action, Cluster, Criterion, Death, Deed, Digest, Experiment, Link, Noise, Search, Span, Trace,
+    Who,
+};
 
 fn digest(seed: u64, link: Link) -> u64 {
     let mut setup = setup();
@@ -122,4 +125,72 @@ fn a_trace_is_for_people() {
         ["came", "caller-1", "edge-1", "INVITE", "1", "INVITE"]
     );
     assert!(lines[1].contains("edge-1"), "{}", lines[1]);
+}
+
+#[test]
+fn an_experiment_measures_what_happens() {
+    let action = |at, deed| Action { at: s(at), deed };
+    let mut setup = setup();
+    setup.servers[3].is_spare = true;
+    setup.pool.policy = balance::Policy::RoundRobin;
+    let experiment = Experiment {
+        setup,
+        warm_up: s(10),
+        measured: Span::Time(s(60)),
+        actions: vec![
+            action(1, Deed::Add(3, 1.0)),
+            action(5, Deed::Kill(Who::Server(0), Death::Machine)),
+            action(20, Deed::Restart(Who::Server(0))),
+            action(30, Deed::Drain(1)),
+            action(40, Deed::Speed(2, 0.5)),
+            action(41, Deed::Stall(3, s(1))),
+            action(45, Deed::Cut(Who::Edge(0), Who::Server(2))),
+            action(50, Deed::Mend(Who::Edge(0), Who::Server(2))),
+        ],
+        noise: Some(Noise {
+            by: 0.5,
+            every: s(5),
+        }),
+        watches_occupancy: true,
+    };
+    let outcome = sim::run(&experiment, 1).unwrap();
+    assert_eq!(outcome.time, s(60));
+    assert!(outcome.calls.offered > 2_500, "{:?}", outcome.calls);
+    assert!(
+        outcome.placed.iter().all(|&calls| calls > 100),
+        "{outcome:?}"
+    );
+    assert!(outcome.failed_over > 0);
+    let watched: u64 = outcome.occupancy.requests.iter().sum();
+    assert!(watched > 100, "{watched}");
+    assert_eq!(
+        outcome.occupancy,
+        sim::run(&experiment, 1).unwrap().occupancy
+    );
+}
+
+#[test]
+fn the_peak_of_one_server_is_its_capacity() {
+    let mut setup = setup();
+    setup.servers.truncate(1);
+    let capacity = setup.capacity();
+    let experiment = Experiment {
+        setup,
+        warm_up: s(8),
+        measured: Span::Time(s(20)),
+        actions: Vec::new(),
+        noise: None,
+        watches_occupancy: false,
+    };
+    let search = Search {
+        low: 0.5 * capacity,
+        high: 1.5 * capacity,
+        step: 0.05 * capacity,
+        criterion: Criterion {
+            within: s(1),
+            share: 0.9999,
+        },
+    };
+    let peak = search.run(&experiment, 1).unwrap() / capacity;
+    assert!((0.9..1.1).contains(&peak), "{peak}");
 }

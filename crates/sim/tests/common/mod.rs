@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use balance::Policy;
-use load::{Law, ServerConfig, Service};
+use load::{Law, ServerConfig, Service, Stream};
 use node::config::Pool;
 use sim::{Calls, Link, ServerSetup, Setup, server_address};
 
@@ -20,7 +20,9 @@ pub(crate) fn setup() -> Setup {
             },
             ..ServerConfig::prompt(server_address(0))
         },
+        speed: 1.0,
         capacity: 1.0,
+        is_spare: false,
     };
     Setup {
         edges: 1,
@@ -37,6 +39,7 @@ pub(crate) fn setup() -> Setup {
         servers: vec![server; 4],
         calls: Calls {
             rate: 50.0,
+            stream: Stream::Poisson,
             holding: Law::Normal {
                 mean: s(4),
                 deviation: s(2),
