@@ -6,7 +6,9 @@
 //! The crate is given bytes and gives models: it opens no file and reads no clock. Read [`Trace`] first.
 
 mod calls;
+mod ladder;
 mod merge;
+mod model;
 mod names;
 mod read;
 mod roles;
@@ -19,6 +21,7 @@ mod view;
 mod warning;
 mod work;
 
+pub use model::{Demand, Machines};
 pub use read::OpenError;
 pub use roles::{Role, Told};
 pub use sample::Sample;

@@ -61,7 +61,7 @@ impl Nodes {
                 .listening
                 .get(&address)
                 .copied()
-                .unwrap_or(address.port());
+                .unwrap_or_else(|| address.port());
             let owner = SocketAddr::new(address.ip(), port);
             let role = told
                 .iter()
@@ -133,10 +133,7 @@ impl Nodes {
             };
             source.abs_diff(destination) == 1
         };
-        messages
-            .iter()
-            .all(|message| is_known(message))
-            .then_some(chain)
+        messages.iter().all(is_known).then_some(chain)
     }
 }
 

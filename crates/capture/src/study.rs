@@ -109,7 +109,9 @@ pub struct Study {
     pub flows: Vec<Flow>,
     /// The way of the measured flow, from the driver to the server.
     pub places: Vec<Place>,
-    /// The messages of one of its calls.
+    /// The Call-ID of one of its calls.
+    pub call_id: String,
+    /// That call's messages.
     pub ladder: Vec<Rung>,
     /// The times between its messages.
     pub rows: Vec<Row>,

@@ -43,6 +43,7 @@ pub(crate) fn measure(
     Study {
         flows: Vec::new(),
         places: places(view, points, calls),
+        call_id: String::from_utf8_lossy(view.trace.call_ids.get(first.call.call_id)).into_owned(),
         ladder: ladder(view, first),
         rows: rows(&works, first, turn_times),
         links: links(view, points, &works, calls, counts),
@@ -217,12 +218,7 @@ fn links(
         }
     };
     let links: Vec<Link> = (0..length - 1).map(link).collect();
-    let mean = |link: &Link| link.packet_ms.as_ref().map(Sample::mean);
-    let unknown = links.iter().filter(|link| mean(link).is_none());
+    let unknown = links.iter().filter(|link| link.packet_ms.is_none());
     counts.add(WarningKind::NetworkUnknown, unknown.count());
-    let negative = links
-        .iter()
-        .filter(|link| mean(link).is_some_and(|mean| mean < 0.0));
-    counts.add(WarningKind::NegativeNetwork, negative.count());
     links
 }

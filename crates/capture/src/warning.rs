@@ -87,8 +87,6 @@ kinds! {
     Wide "wide_interval" "service times are known to no better than 20 %: capture more calls",
     /// The network is not measured.
     NetworkUnknown "network_unknown" "ways between nodes were seen from one end only: their network time is part of the service times; capture at both ends",
-    /// The inner of two points saw the longer time.
-    NegativeNetwork "negative_network" "round trips took longer at the inner point than at the outer: points are mixed up, or their clocks don't run alike",
     /// A time that the capture cannot show.
     Estimated "estimated" "messages got no answer, so the work on them can't be seen: it was taken as the node's smallest time",
 }

@@ -243,5 +243,5 @@ fn may_be_incomplete(is_big_endian: bool, bytes: &[u8]) -> bool {
 
 /// Whether a block ends with its length, as it begins.
 fn is_whole(block: &[u8]) -> bool {
-    block.len() >= 12 && block.len() % 4 == 0 && block[4..8] == block[block.len() - 4..]
+    block.len() >= 12 && block.len().is_multiple_of(4) && block[4..8] == block[block.len() - 4..]
 }
