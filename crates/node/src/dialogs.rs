@@ -1,7 +1,8 @@
 //! The dialogs of a session: when they begin and end, and what becomes of those that are silent.
 
-use std::time::Duration;
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
+use balance::ServerId;
 use sip::Method;
 
 use crate::{
@@ -10,6 +11,7 @@ use crate::{
     node::{Context, State},
     response::Response,
     session::{DialogId, State as Life, tag_pair},
+    shared::Member,
     stats::{Dropped, Event},
 };
 
@@ -79,7 +81,7 @@ impl State {
                 response.cseq.method,
                 Method::Invite | Method::Subscribe | Method::Refer
             ) {
-                self.begin_dialog(entry, response);
+                self.begin_dialog(cx, entry, response);
             }
             self.refresh(cx, entry, response);
         } else if matches!(response.status, 408 | 481) {
@@ -88,7 +90,7 @@ impl State {
         }
     }
 
-    fn begin_dialog(&mut self, entry: u32, response: &Response<'_>) {
+    fn begin_dialog(&mut self, cx: Context<'_>, entry: u32, response: &Response<'_>) {
         let Response {
             call_id,
             from_tag,
@@ -100,9 +102,13 @@ impl State {
         } else {
             (from_tag, to_tag)
         };
+        let own = self.sessions.get(entry).server;
+        let member = member_at(cx, Some(own), response.from);
+        let server = member.map_or(own, |member| member.server.id());
         self.sessions.add_dialog(
             entry,
             DialogId {
+                server,
                 call_id,
                 client_tag,
                 server_tag,
@@ -131,9 +137,21 @@ impl State {
     }
 
     pub(crate) fn end_dialog(&mut self, cx: Context<'_>, entry: u32, tags: u32) {
-        if self.sessions.remove_dialog(entry, tags) && self.sessions.get(entry).is_call {
+        if self.remove_dialog(cx, entry, tags) && self.sessions.get(entry).is_call {
             self.lengths.record(self.sessions.get(entry).age(cx.now));
         }
+    }
+
+    /// Removes a dialog. The call is counted where what is left of it is.
+    pub(crate) fn remove_dialog(&mut self, cx: Context<'_>, entry: u32, tags: u32) -> bool {
+        let is_removed = self.sessions.remove_dialog(entry, tags);
+        let left = self.sessions.server_of_dialogs(entry);
+        if let Some(server) = left.filter(|&left| left != self.sessions.get(entry).server)
+            && let Some(member) = cx.snapshot.member(server)
+        {
+            self.move_call(cx, entry, member);
+        }
+        is_removed
     }
 
     /// Arms the timer of a session with a dialog.
@@ -189,7 +207,7 @@ impl State {
     /// A 2xx that got no ACK for 64*T1 makes no call: RFC 3261 §13.3.1.4 has its server end it.
     fn give_up(&mut self, cx: Context<'_>, entry: u32, tags: u32) {
         cx.stats.count(Event::Leaked, 1);
-        self.sessions.remove_dialog(entry, tags);
+        self.remove_dialog(cx, entry, tags);
         if self.sessions.has_dialog(entry) {
             self.watch(cx, entry);
         } else {
@@ -210,15 +228,15 @@ impl State {
     fn ask(&mut self, cx: Context<'_>, entry: u32, out: &mut Outbox) {
         let session = self.sessions.get_mut(entry);
         session.checks += 1;
-        let (server, id) = (session.server, u64::from(session.checks));
+        let id = u64::from(session.checks);
         cx.stats.count(Event::Rechecked, 1);
-        let Some(member) = cx.snapshot.member(server) else {
+        let Some(dialog) = self.sessions.dialog(entry) else {
+            return;
+        };
+        let Some(member) = cx.snapshot.member(dialog.server) else {
             return;
         };
         let Some(listener) = cx.snapshot.listener_towards(member.address, 0) else {
-            return;
-        };
-        let Some(dialog) = self.sessions.dialog(entry) else {
             return;
         };
         let branch = Branch {
@@ -260,6 +278,18 @@ impl State {
             self.watch(cx, entry);
         }
     }
+}
+
+/// The server at an address: the one of the session, if it is there.
+pub(crate) fn member_at(
+    cx: Context<'_>,
+    session: Option<ServerId>,
+    address: SocketAddr,
+) -> Option<&Arc<Member>> {
+    let member = session.and_then(|server| cx.snapshot.member(server));
+    member
+        .filter(|member| member.address == address)
+        .or_else(|| cx.snapshot.member_at(address))
 }
 
 /// Whether a method is of a call, else of a subscription: a dialog may serve both, and one must

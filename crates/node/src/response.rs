@@ -1,6 +1,6 @@
 //! Responses: back along the Via stack, and off the ledger.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use sip::{CSeq, Fault, Message, Method, Via};
 
@@ -21,6 +21,8 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(300);
 #[derive(Debug)]
 pub(crate) struct Response<'a> {
     pub(crate) message: &'a Message<'a>,
+    /// Who sent it.
+    pub(crate) from: SocketAddr,
     pub(crate) via: Via<'a>,
     pub(crate) status: u16,
     pub(crate) cseq: CSeq<'a>,
@@ -32,7 +34,11 @@ pub(crate) struct Response<'a> {
 
 impl<'a> Response<'a> {
     /// None: the topmost Via isn't ours. RFC 3261 §18.1.2
-    fn read(cx: Context<'_>, message: &'a Message<'a>) -> Result<Option<Self>, Fault> {
+    fn read(
+        cx: Context<'_>,
+        from: SocketAddr,
+        message: &'a Message<'a>,
+    ) -> Result<Option<Self>, Fault> {
         let sip::Essentials {
             via,
             from_tag,
@@ -47,6 +53,7 @@ impl<'a> Response<'a> {
             return Ok(None);
         };
         Ok(Some(Self {
+            from,
             via,
             status: message.status().ok_or(Fault::StartLine)?,
             cseq,
@@ -83,7 +90,7 @@ impl State {
         message: &Message<'_>,
         out: &mut Outbox,
     ) {
-        let response = match Response::read(cx, message) {
+        let response = match Response::read(cx, datagram.from, message) {
             Ok(Some(response)) if !datagram.truncated => response,
             Ok(None) => return cx.stats.drop_one(Dropped::ForeignResponse),
             Ok(Some(_)) | Err(_) => return cx.stats.drop_one(Dropped::MalformedResponse),
@@ -114,7 +121,7 @@ impl State {
             Fate::Supersede => {
                 cx.stats.drop_one(Dropped::Superseded);
                 if response.cseq.method == Method::Invite {
-                    let (to, is_final) = (datagram.from, response.is_final());
+                    let (to, is_final) = (response.from, response.is_final());
                     let method = if is_final {
                         Method::Ack
                     } else {
@@ -245,14 +252,10 @@ impl State {
         let tried = transaction.tried.get(usize::from(attempt)).copied();
         let entry = transaction.session;
         if let Some(answering) = tried.and_then(|server| cx.snapshot.member(server)) {
-            self.uncount_call(cx, entry);
+            self.move_call(cx, entry, answering);
             let session = self.sessions.get_mut(entry);
-            session.server = answering.server.id();
             if session.initial == response.branch.id as u32 {
                 session.attempt = attempt;
-            }
-            if session.is_call {
-                answering.server.open_call();
             }
         }
         self.on_final(cx, open, response);

@@ -6,6 +6,7 @@ use balance::{Arrival, ServerId};
 use sip::{Message, Method};
 
 use crate::{
+    dialogs::member_at,
     explain::Ledgers,
     io::{Datagram, Outbox},
     node::{Context, Origin, State},
@@ -192,10 +193,8 @@ impl State {
         session: Option<u32>,
         affinity: Affinity,
     ) -> Result<Course, Refusal> {
-        let of_session =
-            session.and_then(|entry| cx.snapshot.member(self.sessions.get(entry).server));
-        let member = of_session.filter(|member| member.address == affinity.server);
-        let member = member.or_else(|| cx.snapshot.member_at(affinity.server));
+        let of_session = session.map(|entry| self.sessions.get(entry).server);
+        let member = member_at(cx, of_session, affinity.server);
         let server = member.map(|member| member.server.id());
         let mut course = course(
             cx,
@@ -238,6 +237,7 @@ impl State {
         self.sessions.add_dialog(
             entry,
             DialogId {
+                server,
                 call_id: request.call_id,
                 client_tag,
                 server_tag,

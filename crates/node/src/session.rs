@@ -73,6 +73,7 @@ struct Dialog {
     next: u32,
     /// Its [`tag_pair`].
     tags: u32,
+    server: ServerId,
     call_id_len: u8,
     client_tag_len: u8,
     server_tag_len: u8,
@@ -83,7 +84,7 @@ struct Dialog {
 
 impl Dialog {
     /// Longer identities are not kept; such a dialog can't be re-checked.
-    const TEXT_BYTES: usize = 116;
+    const TEXT_BYTES: usize = 114;
 }
 
 const _: () = assert!(size_of::<Dialog>() <= 128 && size_of::<Session>() <= 72);
@@ -91,6 +92,9 @@ const _: () = assert!(size_of::<Dialog>() <= 128 && size_of::<Session>() <= 72);
 /// The identity of a dialog, to build a request within it. RFC 3261 §12
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DialogId<'a> {
+    /// Where its server side is: where forks of a call answer at several servers, not always the
+    /// session's.
+    pub(crate) server: ServerId,
     pub(crate) call_id: &'a [u8],
     pub(crate) client_tag: &'a [u8],
     pub(crate) server_tag: &'a [u8],
@@ -345,6 +349,15 @@ impl Sessions {
         self.dialogs[place as usize].id()
     }
 
+    /// Where a session's dialogs are: at its own server, if any is there, else at that of another.
+    pub(crate) fn server_of_dialogs(&self, entry: u32) -> Option<ServerId> {
+        let servers = self
+            .dialog_places(entry)
+            .map(|place| self.dialogs[place as usize].server);
+        let own = self.get(entry).server;
+        servers.reduce(|first, next| if next == own { next } else { first })
+    }
+
     fn dialog_places(&self, entry: u32) -> impl Iterator<Item = u32> {
         let exists = |place: u32| (place != NONE).then_some(place);
         std::iter::successors(exists(self.get(entry).dialogs), move |&place| {
@@ -448,6 +461,7 @@ impl Dialog {
         let mut dialog = Self {
             next,
             tags,
+            server: id.server,
             call_id_len: 0,
             client_tag_len: 0,
             server_tag_len: 0,
@@ -476,6 +490,7 @@ impl Dialog {
         let (client_tag, rest) = rest.split_at(self.client_tag_len.into());
         let server_tag = &rest[..self.server_tag_len.into()];
         (!call_id.is_empty()).then_some(DialogId {
+            server: self.server,
             call_id,
             client_tag,
             server_tag,
@@ -508,6 +523,7 @@ mod tests {
 
     fn id<'a>(server_tag: &'a [u8]) -> DialogId<'a> {
         DialogId {
+            server: ServerId(1),
             call_id: b"call",
             client_tag: b"alice",
             server_tag,

@@ -382,6 +382,16 @@ impl State {
         }
     }
 
+    /// Counts a session's call on another server from here on.
+    pub(crate) fn move_call(&mut self, cx: Context<'_>, entry: u32, to: &Member) {
+        self.uncount_call(cx, entry);
+        let session = self.sessions.get_mut(entry);
+        session.server = to.server.id();
+        if session.is_call {
+            to.server.open_call();
+        }
+    }
+
     /// After the last transaction and the last dialog of a session, it is over.
     pub(crate) fn settle(&mut self, cx: Context<'_>, entry: u32) {
         let session = self.sessions.get(entry);
@@ -436,7 +446,7 @@ impl State {
         self.answer_timed_out(cx, open, out);
         let closed = self.close(cx, open);
         if let Some(tags) = closed.ends_dialog {
-            self.sessions.remove_dialog(closed.session, tags);
+            self.remove_dialog(cx, closed.session, tags);
         }
         self.settle(cx, closed.session);
     }

@@ -135,6 +135,24 @@ fn a_late_2xx_moves_the_call_back() {
     assert_eq!(cluster.total(), (0, 0, 0.0));
 }
 
+/// The node asked one server about the dialog of the other, and took the call for over: found by
+/// random exploration. A call is where its caller acknowledged it.
+#[test]
+fn of_two_answers_the_acknowledged_one_makes_the_call() {
+    let mut cluster = Cluster::new(config(&[ONE, TWO]));
+    let invite = request("INVITE", ALICE, "call");
+    let (first, second) = moved(&mut cluster, &invite);
+    cluster.pass(&first.respond(200));
+    let answered = cluster.pass(&second.respond_as(200, "second"));
+    let caller = Dialog::of_caller(&invite, &answered);
+    assert_eq!(cluster.pass(&caller.ack()).to, second.to);
+    cluster.wait(TRANSACTION_MAX + ms(100));
+    assert_eq!(cluster.ledger(&first.to.to_string()), (0, 0, 0.0));
+    assert_eq!(cluster.ledger(&second.to.to_string()), (1, 0, 0.0));
+    let questions = cluster.wait(s(31 * 60));
+    assert_eq!(questions[0].to, second.to, "{questions:#?}");
+}
+
 /// RFC 3261 §9.1: a CANCEL waits for the first answer.
 #[test]
 fn a_late_2xx_ends_the_ringing_elsewhere() {
