@@ -9,6 +9,7 @@
 mod edge;
 mod estimate;
 mod experiment;
+pub mod explore;
 mod flights;
 mod network;
 mod occupancy;

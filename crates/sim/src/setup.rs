@@ -143,7 +143,9 @@ impl Setup {
         known.map(ServerSetup::calls_per_s).sum()
     }
 
-    fn caller(&self, edge: usize) -> CallerConfig {
+    /// What the caller of the edge with this number does.
+    #[must_use]
+    pub fn caller(&self, edge: usize) -> CallerConfig {
         let [.., high, low] = (edge as u64 + 1).to_be_bytes();
         let rate = self.calls.rate / self.edges as f64;
         let socket = |port| SocketAddr::from(([10, 2, high, low], 5060 + port));

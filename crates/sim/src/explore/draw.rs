@@ -1,0 +1,301 @@
+use std::{fmt, time::Duration};
+
+use balance::Policy;
+use fastrand::Rng;
+use load::{Discipline, Habits, Law, ServerConfig, Service, Stall, Stream};
+use node::config::{Limits, Pool, Probe, Timers};
+
+use super::fault::{Fault, Faults};
+use crate::{Bottleneck, Calls, Death, Link, ServerSetup, Setup, server_address};
+
+/// What one seed draws: a world, and what goes wrong in it.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The seed, of the world too.
+    pub seed: u64,
+    /// The world.
+    pub setup: Setup,
+    /// What sets some calls apart.
+    pub habits: Habits,
+    /// The edges' limits.
+    pub limits: Limits,
+    /// The edges' timers.
+    pub timers: Timers,
+    /// What goes wrong, and when it begins; sorted by time.
+    pub faults: Vec<(Duration, Fault)>,
+    /// When faults and calls end.
+    pub faulty_until: Duration,
+}
+
+/// Room that no run fills.
+const LIMIT: usize = 10_000;
+
+/// A run in so many is without any fault: then every call must be carried.
+const FAULTLESS: u32 = 8;
+
+impl Plan {
+    /// The plan of a seed.
+    #[must_use]
+    pub fn draw(seed: u64) -> Self {
+        let mut rng = Rng::with_seed(seed);
+        let rng = &mut rng;
+        let faultless = rng.u32(..FAULTLESS) == 0;
+        let faulty_until = Duration::from_secs(rng.u64(10..60));
+        let (edges, servers) = (rng.usize(1..=3), rng.usize(1..=6));
+        let rate = between(rng, 2.0, 40.0);
+        let stalling = !faultless && rng.u8(..3) == 0;
+        let setup = Setup {
+            edges,
+            workers: rng.usize(1..=3),
+            pool: pool(rng),
+            servers: (0..servers).map(|_| server(rng, stalling)).collect(),
+            calls: Calls {
+                rate,
+                stream: Stream::Poisson,
+                holding: holding(rng),
+            },
+            link: if faultless {
+                Link::clean(ms(rng, 0, 20))
+            } else {
+                link(rng, 0.1)
+            },
+        };
+        let faults = if faultless {
+            Vec::new()
+        } else {
+            faults(rng, edges, servers, faulty_until)
+        };
+        Self {
+            seed,
+            habits: Habits {
+                reinvite: between(rng, 0.0, 0.2),
+                cancel: between(rng, 0.0, 0.2),
+                abandon: if faultless {
+                    0.0
+                } else {
+                    between(rng, 0.0, 0.1)
+                },
+            },
+            limits: limits(rng, faultless),
+            timers: Timers {
+                t1: Duration::from_millis(500),
+                timer_c: Duration::from_secs(181),
+                call_max: Duration::from_secs(rng.u64(120..600)),
+                drain: Duration::from_secs(10),
+            },
+            setup,
+            faults,
+            faulty_until,
+        }
+    }
+
+    /// Whether nothing goes wrong, not even by chance.
+    #[must_use]
+    pub fn is_faultless(&self) -> bool {
+        let clean = Link::clean(Duration::ZERO);
+        let link = Link {
+            latency: clean.latency,
+            ..self.setup.link
+        };
+        self.faults.is_empty() && link == clean
+    }
+
+    /// Whether the edges' tables can be full.
+    #[must_use]
+    pub fn has_small_tables(&self) -> bool {
+        self.limits.sessions < LIMIT
+    }
+
+    /// Whether no server stops of its own accord.
+    #[must_use]
+    pub fn is_prompt(&self) -> bool {
+        let mut servers = self.setup.servers.iter();
+        servers.all(|server| server.config.stall.is_none())
+    }
+}
+
+fn pool(rng: &mut Rng) -> Pool {
+    let probe = Probe {
+        interval: Duration::from_secs(2),
+        timeout: Duration::from_secs(1),
+        fall: rng.u32(1..4),
+        rise: rng.u32(1..3),
+    };
+    Pool {
+        name: "app".to_owned(),
+        policy: Policy::ALL[rng.usize(..Policy::ALL.len())],
+        costs: vec![("INVITE".to_owned(), between(rng, 1.0, 4.0))],
+        servers: Vec::new(),
+        probe: rng.bool().then_some(probe),
+        slow_start: ms(rng, 0, 10_000),
+        answer_timeout: ms(rng, 500, 4_000),
+    }
+}
+
+fn server(rng: &mut Rng, stalling: bool) -> ServerSetup {
+    let ringing = ms(rng, 0, 3_000);
+    let stall = Stall::Calls {
+        first: rng.u64(1..50),
+        every: rng.u64(20..200),
+        lasting: ms(rng, 100, 2_000),
+    };
+    let config = ServerConfig {
+        service: Service {
+            invite: Law::Exponential(ms(rng, 0, 8)),
+            bye: Law::Exponential(ms(rng, 0, 4)),
+            other: Law::Exponential(ms(rng, 0, 2)),
+        },
+        discipline: if rng.bool() {
+            Discipline::Fifo
+        } else {
+            Discipline::ProcessorSharing
+        },
+        trying: rng.bool(),
+        ringing: Law::Normal {
+            mean: ringing,
+            deviation: ringing / 4,
+        },
+        stall: (stalling && rng.bool()).then_some(stall),
+        ..ServerConfig::prompt(server_address(0))
+    };
+    ServerSetup {
+        config,
+        speed: 1.0,
+        is_spare: false,
+        capacity: [0.5, 1.0, 1.0, 1.0, 4.0][rng.usize(..5)],
+    }
+}
+
+fn holding(rng: &mut Rng) -> Law {
+    let mean = ms(rng, 0, 15_000);
+    match rng.u8(..3) {
+        0 => Law::Constant(mean),
+        1 => Law::Exponential(mean),
+        _ => Law::Normal {
+            mean,
+            deviation: mean / 2,
+        },
+    }
+}
+
+/// Full tables are worth a look too.
+fn limits(rng: &mut Rng, faultless: bool) -> Limits {
+    let small = !faultless && rng.u8(..4) == 0;
+    let mut limit = |small_at_least: usize| {
+        if small {
+            rng.usize(small_at_least..4 * small_at_least)
+        } else {
+            LIMIT
+        }
+    };
+    Limits {
+        sessions: limit(100),
+        transactions: limit(100),
+        retained_requests: limit(4),
+        message_bytes: 16_384,
+        headers: 128,
+        handover_queue: 4_096,
+    }
+}
+
+fn link(rng: &mut Rng, worst: f64) -> Link {
+    let mut share = || {
+        if rng.bool() { rng.f64() * worst } else { 0.0 }
+    };
+    let (loss, duplication, reordering) = (share(), share(), share());
+    Link {
+        latency: Law::Exponential(ms(rng, 0, 20)),
+        loss,
+        duplication,
+        reordering,
+        held_back: if reordering > 0.0 {
+            ms(rng, 1, 2_000)
+        } else {
+            Duration::ZERO
+        },
+        ..Link::clean(Duration::ZERO)
+    }
+}
+
+fn faults(rng: &mut Rng, edges: usize, servers: usize, until: Duration) -> Vec<(Duration, Fault)> {
+    let mean = between(rng, 1.0, 10.0);
+    let pause = Law::Exponential(Duration::from_secs_f64(mean));
+    let mut at = pause.sample(rng);
+    let mut faults = Vec::new();
+    while at < until {
+        faults.push((at, fault(rng, edges, servers)));
+        at += pause.sample(rng);
+    }
+    faults
+}
+
+fn fault(rng: &mut Rng, edges: usize, servers: usize) -> Fault {
+    let (edge, server) = (rng.usize(..edges), rng.usize(..servers));
+    let death = if rng.bool() {
+        Death::Process
+    } else {
+        Death::Machine
+    };
+    let lasting = ms(rng, 50, 15_000);
+    match rng.u8(..10) {
+        0 => Fault::Edge(edge, death, lasting.min(Duration::from_secs(5))),
+        1 | 2 => Fault::Server(server, death, lasting),
+        3 => Fault::Cut(edge, server, lasting),
+        4 => Fault::CutCaller(edge, lasting.min(Duration::from_secs(5))),
+        5 => Fault::Links(link(rng, 0.5), lasting),
+        6 => Fault::Links(
+            Link {
+                bottleneck: Some(Bottleneck {
+                    per_s: between(rng, 50.0, 1_000.0),
+                    waiting_max: rng.u32(1..100),
+                }),
+                ..Link::clean(ms(rng, 0, 20))
+            },
+            lasting,
+        ),
+        7 => Fault::Stall(server, lasting),
+        8 if rng.bool() => Fault::Speed(server, between(rng, 0.1, 2.0), lasting),
+        8 => Fault::Drain(edge, server, lasting),
+        _ => Fault::Reload(edge, server, lasting),
+    }
+}
+
+fn ms(rng: &mut Rng, from: u64, to: u64) -> Duration {
+    Duration::from_millis(rng.u64(from..=to))
+}
+
+fn between(rng: &mut Rng, from: f64, to: f64) -> f64 {
+    from + (to - from) * rng.f64()
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Setup {
+            edges,
+            workers,
+            pool,
+            servers,
+            calls,
+            link,
+        } = &self.setup;
+        writeln!(
+            f,
+            "seed {}: {edges} edges of {workers} workers, {} servers, {}, {:.1} calls/s of {:?} until {:.0} s",
+            self.seed,
+            servers.len(),
+            pool.policy,
+            calls.rate,
+            calls.holding,
+            self.faulty_until.as_secs_f64()
+        )?;
+        writeln!(f, "links {}; {:?}", Faults(link), self.habits)?;
+        writeln!(f, "{pool:?}\n{:?}\n{:?}", self.limits, self.timers)?;
+        for server in servers {
+            writeln!(f, "{server:?}")?;
+        }
+        for (at, fault) in &self.faults {
+            writeln!(f, "{:8.3} s  {fault}", at.as_secs_f64())?;
+        }
+        Ok(())
+    }
+}

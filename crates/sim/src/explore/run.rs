@@ -1,0 +1,375 @@
+use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
+
+use load::{Arrivals, CallerConfig, Failure, ServerConfig};
+use node::{
+    Config, ReloadError,
+    config::{PoolServer, Timers},
+};
+
+use super::{Kind, Outcome, Plan, Violation, affinity::Affinity, fault::Fault, ledger};
+use crate::{Cluster, Digest, Link, PartyId, Setup, Watch, World, server_address};
+
+/// How often the ledgers are held beside what is open while there are faults.
+const CHECK_EVERY: Duration = Duration::from_millis(250);
+/// How long each caller makes calls when the faults are over, and how many a second.
+const LATER: Duration = Duration::from_secs(4);
+const LATER_RATE: f64 = 5.0;
+
+/// Runs a plan; `watch` sees all that happens.
+pub(super) fn run(plan: &Plan, watch: &mut impl Watch) -> Outcome {
+    let mut run = Run::new(plan, watch);
+    let violation = run.phases().err();
+    Outcome {
+        calls: run.calls,
+        failed: run.failed,
+        datagrams: run.cluster.world.arrivals(),
+        lasted: run.cluster.world.now(),
+        digest: run.watch.1.0.value(),
+        violation,
+    }
+}
+
+struct Run<'a, W> {
+    plan: &'a Plan,
+    cluster: Cluster,
+    /// What ends, and when: the places of faults.
+    ends: BinaryHeap<Reverse<(Duration, usize)>>,
+    watch: (Affinity, (Digest, &'a mut W)),
+    calls: u64,
+    failed: u64,
+}
+
+impl<'a, W: Watch> Run<'a, W> {
+    fn new(plan: &'a Plan, watch: &'a mut W) -> Self {
+        let cluster = cluster(plan).expect("what is drawn names few servers");
+        let forgetful = if plan.has_small_tables() {
+            cluster.edges.clone()
+        } else {
+            Vec::new()
+        };
+        let affinity = Affinity::new(cluster.servers.clone(), cluster.edges.clone(), forgetful);
+        Self {
+            plan,
+            cluster,
+            ends: BinaryHeap::new(),
+            watch: (affinity, (Digest::default(), watch)),
+            calls: 0,
+            failed: 0,
+        }
+    }
+
+    fn phases(&mut self) -> Result<(), Violation> {
+        self.faults()?;
+        self.heal();
+        self.every_call_ends()?;
+        let failure = self.tally();
+        if self.plan.is_faultless() {
+            self.none_failed(failure, "although nothing went wrong")?;
+        }
+        self.nothing_stays()?;
+        self.calls_come()?;
+        self.every_call_ends()?;
+        let failure = self.tally();
+        if self.plan.is_prompt() {
+            self.none_failed(failure, "although all was well again")?;
+        }
+        self.nothing_stays()
+    }
+
+    /// Calls come, and what can go wrong does.
+    fn faults(&mut self) -> Result<(), Violation> {
+        let mut begins = self.plan.faults.iter().enumerate().peekable();
+        while self.now() < self.plan.faulty_until {
+            while let Some((place, (_, fault))) = begins.next_if(|(_, (at, _))| *at <= self.now()) {
+                self.begin(fault);
+                self.ends
+                    .push(Reverse((self.now() + fault.lasting(), place)));
+            }
+            self.end_due();
+            let next_begin = begins.peek().map(|(_, (at, _))| *at);
+            let next_end = self.ends.peek().map(|Reverse((at, _))| *at);
+            let check = self.now() + CHECK_EVERY;
+            let next = [next_begin, next_end, Some(self.plan.faulty_until)];
+            let next = next.into_iter().flatten().fold(check, Duration::min);
+            self.run_until(next)?;
+        }
+        Ok(())
+    }
+
+    /// All faults end, and no more calls come.
+    fn heal(&mut self) {
+        while let Some(Reverse((_, place))) = self.ends.pop() {
+            self.end(&self.plan.faults[place].1);
+        }
+        let latency = self.plan.setup.link.latency;
+        self.cluster.world.network_mut().set_usual(Link {
+            latency,
+            ..Link::clean(Duration::ZERO)
+        });
+        self.set_rate(0.0);
+    }
+
+    fn every_call_ends(&mut self) -> Result<(), Violation> {
+        let Setup { calls, .. } = &self.plan.setup;
+        let patience = self.plan.timers.timer_c + self.transaction_max() * 4;
+        let end = self.now() + calls.holding.mean() * 20 + patience;
+        while self.open_calls() > 0 && self.now() < end {
+            self.run_until(self.now() + CHECK_EVERY * 4)?;
+        }
+        match self.open_calls() {
+            0 => Ok(()),
+            open => Err(self.violation(Kind::Liveness, format!("{open} calls have no end"))),
+        }
+    }
+
+    fn nothing_stays(&mut self) -> Result<(), Violation> {
+        let Timers {
+            call_max, timer_c, ..
+        } = self.plan.timers;
+        self.run_until(self.now() + call_max + timer_c + self.transaction_max() * 4)?;
+        let Cluster {
+            world,
+            edges,
+            servers,
+            ..
+        } = &self.cluster;
+        let left = ledger::left(world, edges, servers);
+        left.map_err(|what| self.violation(Kind::Liveness, what))
+    }
+
+    fn calls_come(&mut self) -> Result<(), Violation> {
+        self.set_rate(LATER_RATE);
+        self.run_until(self.now() + LATER)?;
+        self.set_rate(0.0);
+        Ok(())
+    }
+
+    /// Counts the calls that have come to an end; returns a failure, if there was one.
+    fn tally(&mut self) -> Option<Failure> {
+        let mut failure = None;
+        for &caller in &self.cluster.callers {
+            let stats = self.cluster.world.caller_mut(caller).stats_mut().take();
+            self.calls += stats.offered;
+            self.failed += stats.failures();
+            failure = failure.or_else(|| stats.failed.into_keys().next());
+        }
+        failure
+    }
+
+    fn none_failed(&self, failure: Option<Failure>, why_not: &str) -> Result<(), Violation> {
+        match failure {
+            Some(failure) => {
+                let what = format!("a call failed {why_not}: {failure}");
+                Err(self.violation(Kind::Liveness, what))
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn run_until(&mut self, end: Duration) -> Result<(), Violation> {
+        self.cluster.world.run_until(end, &mut self.watch);
+        if let Some(violation) = self.watch.0.violation.take() {
+            return Err(violation);
+        }
+        for &edge in &self.cluster.edges {
+            let checked = ledger::check(self.cluster.world.edge(edge));
+            checked.map_err(|what| self.violation(Kind::Safety, what))?;
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> Duration {
+        self.cluster.world.now()
+    }
+
+    fn transaction_max(&self) -> Duration {
+        self.plan.timers.t1 * 64
+    }
+
+    fn open_calls(&self) -> usize {
+        let callers = self.cluster.callers.iter();
+        let open = callers.map(|&caller| self.cluster.world.caller(caller).open_calls());
+        open.sum()
+    }
+
+    /// Each caller begins so many calls a second from here on.
+    fn set_rate(&mut self, rate: f64) {
+        let now = self.now();
+        for &caller in &self.cluster.callers {
+            let arrivals = if rate > 0.0 {
+                Arrivals::poisson(rate)
+            } else {
+                Arrivals::Window(0)
+            };
+            self.cluster
+                .world
+                .caller_mut(caller)
+                .set_arrivals(now, arrivals);
+        }
+    }
+
+    fn violation(&self, kind: Kind, what: String) -> Violation {
+        Violation {
+            at: self.now(),
+            kind,
+            what,
+        }
+    }
+}
+
+/// Faults begin and end.
+impl<W: Watch> Run<'_, W> {
+    fn begin(&mut self, fault: &Fault) {
+        let Self { cluster, watch, .. } = self;
+        let Cluster {
+            world,
+            edges,
+            servers,
+            callers,
+        } = cluster;
+        match *fault {
+            Fault::Edge(edge, death, _) => world.crash(edges[edge], death, watch),
+            Fault::Server(server, death, _) => world.crash(servers[server], death, watch),
+            Fault::Cut(edge, server, _) => {
+                world
+                    .network_mut()
+                    .set_cut(edges[edge], servers[server], true);
+            }
+            Fault::CutCaller(edge, _) => {
+                world
+                    .network_mut()
+                    .set_cut(edges[edge], callers[edge], true);
+            }
+            Fault::Links(link, _) => world.network_mut().set_usual(link),
+            Fault::Stall(server, lasting) => {
+                let now = world.now();
+                world.server_mut(servers[server]).stall(now, lasting);
+            }
+            Fault::Speed(server, speed, _) => self.set_speed(server, speed),
+            Fault::Drain(edge, server, _) => self.with_member(edge, server, |server, _| {
+                server.drain();
+            }),
+            Fault::Reload(edge, server, _) => {
+                let without = server_address(server);
+                self.reload(edge, |server| server.address != without);
+            }
+        }
+    }
+
+    fn end(&mut self, fault: &Fault) {
+        let Self { cluster, watch, .. } = self;
+        let Cluster {
+            world,
+            edges,
+            servers,
+            callers,
+        } = cluster;
+        match *fault {
+            Fault::Edge(edge, ..) => restart(world, edges[edge], watch),
+            Fault::Server(server, ..) => restart(world, servers[server], watch),
+            Fault::Cut(edge, server, _) => {
+                world
+                    .network_mut()
+                    .set_cut(edges[edge], servers[server], false);
+            }
+            Fault::CutCaller(edge, _) => {
+                world
+                    .network_mut()
+                    .set_cut(edges[edge], callers[edge], false);
+            }
+            Fault::Links(..) => world.network_mut().set_usual(self.plan.setup.link),
+            Fault::Stall(..) => {}
+            Fault::Speed(server, ..) => self.set_speed(server, 1.0),
+            Fault::Drain(edge, server, _) => {
+                self.with_member(edge, server, |server, now| server.undrain(now));
+            }
+            Fault::Reload(edge, ..) => self.reload(edge, |_| true),
+        }
+    }
+
+    fn end_due(&mut self) {
+        let now = self.now();
+        while let Some(&Reverse((at, place))) = self.ends.peek()
+            && at <= now
+        {
+            self.ends.pop();
+            self.end(&self.plan.faults[place].1);
+        }
+    }
+
+    fn set_speed(&mut self, server: usize, speed: f64) {
+        let (now, server) = (self.now(), self.cluster.servers[server]);
+        self.cluster.world.server_mut(server).set_speed(now, speed);
+    }
+
+    fn with_member(
+        &self,
+        edge: usize,
+        server: usize,
+        act: impl FnOnce(&balance::Server, Duration),
+    ) {
+        let edge = self.cluster.world.edge(self.cluster.edges[edge]);
+        let snapshot = edge.shared().snapshot();
+        let mut members = snapshot.members().iter().flatten();
+        if let Some(member) = members.find(|member| member.address == server_address(server)) {
+            act(&member.server, self.now());
+        }
+    }
+
+    /// An edge's operator edits the list of servers.
+    fn reload(&self, edge: usize, keeps: impl Fn(&PoolServer) -> bool) {
+        let mut config = self.plan.node(edge);
+        config.pools[0].servers.retain(keeps);
+        let edge = self.cluster.world.edge(self.cluster.edges[edge]);
+        edge.shared()
+            .reload(config, self.now())
+            .expect("nothing that is fixed at start changes");
+    }
+}
+
+fn restart(world: &mut World, party: PartyId, watch: &mut impl Watch) {
+    if !world.is_up(party) {
+        world
+            .restart(party, watch)
+            .expect("the configuration was good before");
+    }
+}
+
+fn cluster(plan: &Plan) -> Result<Cluster, ReloadError> {
+    let Setup { edges, servers, .. } = &plan.setup;
+    let mut world = World::new(plan.seed, plan.setup.link);
+    let callers = (0..*edges).map(|number| world.add_caller(plan.caller(number)));
+    let callers = callers.collect();
+    let servers = servers.iter().enumerate().map(|(number, server)| {
+        world.add_server(ServerConfig {
+            address: server_address(number),
+            ..server.config
+        })
+    });
+    let servers = servers.collect();
+    let edges = (0..*edges).map(|number| world.add_edge(plan.node(number), plan.setup.workers));
+    let edges = edges.collect::<Result<_, _>>()?;
+    Ok(Cluster {
+        world,
+        edges,
+        servers,
+        callers,
+    })
+}
+
+impl Plan {
+    fn node(&self, number: usize) -> Config {
+        Config {
+            limits: self.limits.clone(),
+            timers: self.timers.clone(),
+            ..self.setup.node(number)
+        }
+    }
+
+    fn caller(&self, number: usize) -> CallerConfig {
+        CallerConfig {
+            habits: self.habits,
+            ..self.setup.caller(number)
+        }
+    }
+}
