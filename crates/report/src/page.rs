@@ -12,11 +12,21 @@ svg { max-width: 100%; height: auto }
 pre { background: #f5f5f5; padding: .8rem; overflow-x: auto }
 ";
 
-/// One HTML page with its style and its plots inside.
+/// Results in the order they are read: one HTML page with its style and its plots inside, or plain
+/// text for a terminal.
 #[derive(Clone, Debug)]
 pub struct Page {
     title: String,
-    body: String,
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug)]
+enum Part {
+    Heading(String),
+    Text(String),
+    Verbatim(String),
+    Table(Table),
+    Svg(String),
 }
 
 impl Page {
@@ -25,32 +35,32 @@ impl Page {
     pub fn new(title: impl Into<String>) -> Self {
         Self {
             title: title.into(),
-            body: String::new(),
+            parts: Vec::new(),
         }
     }
 
     /// A heading below the title.
     #[must_use]
     pub fn heading(self, text: &str) -> Self {
-        self.with(format!("<h2>{}</h2>\n", escape(text)))
+        self.with(Part::Heading(text.to_owned()))
     }
 
     /// A paragraph of plain text.
     #[must_use]
     pub fn text(self, text: &str) -> Self {
-        self.with(format!("<p>{}</p>\n", escape(text)))
+        self.with(Part::Text(text.to_owned()))
     }
 
     /// Plain text as it is: a command, a ladder of messages.
     #[must_use]
     pub fn verbatim(self, text: &str) -> Self {
-        self.with(format!("<pre>{}</pre>\n", escape(text)))
+        self.with(Part::Verbatim(text.to_owned()))
     }
 
     /// A table.
     #[must_use]
     pub fn table(self, table: Table) -> Self {
-        self.with(table.html())
+        self.with(Part::Table(table))
     }
 
     /// A plot.
@@ -59,27 +69,56 @@ impl Page {
         self.svg(&plot.svg())
     }
 
-    /// A drawing that is SVG already, such as [`Bars`](crate::Bars).
+    /// A drawing that is SVG already.
     #[must_use]
     pub fn svg(self, svg: &str) -> Self {
-        self.with(format!("<figure>\n{svg}</figure>\n"))
+        self.with(Part::Svg(svg.to_owned()))
     }
 
     /// The whole page.
     #[must_use]
     pub fn html(&self) -> String {
         let title = escape(&self.title);
+        let body: String = self.parts.iter().map(Part::html).collect();
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n\
-             <style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n{}</body>\n</html>\n",
-            self.body
+             <style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n{body}</body>\n</html>\n",
         )
     }
 
-    fn with(mut self, part: String) -> Self {
-        self.body += &part;
+    /// The page for a terminal: its title and drawings left out.
+    #[must_use]
+    pub fn plain(&self) -> String {
+        let parts: Vec<String> = self.parts.iter().filter_map(Part::plain).collect();
+        parts.join("\n")
+    }
+
+    fn with(mut self, part: Part) -> Self {
+        self.parts.push(part);
         self
+    }
+}
+
+impl Part {
+    fn html(&self) -> String {
+        match self {
+            Self::Heading(text) => format!("<h2>{}</h2>\n", escape(text)),
+            Self::Text(text) => format!("<p>{}</p>\n", escape(text)),
+            Self::Verbatim(text) => format!("<pre>{}</pre>\n", escape(text)),
+            Self::Table(table) => table.html(),
+            Self::Svg(svg) => format!("<figure>\n{svg}</figure>\n"),
+        }
+    }
+
+    fn plain(&self) -> Option<String> {
+        match self {
+            Self::Heading(text) | Self::Text(text) | Self::Verbatim(text) => {
+                Some(format!("{}\n", text.trim_end()))
+            }
+            Self::Table(table) => Some(table.text()),
+            Self::Svg(_) => None,
+        }
     }
 }
 
@@ -110,5 +149,14 @@ mod tests {
         ];
         let places: Vec<_> = parts.iter().map(|part| html.find(part).unwrap()).collect();
         assert!(places.is_sorted(), "{html}");
+    }
+    #[test]
+    fn a_terminal_gets_the_parts_with_lines_between() {
+        let page = Page::new("title")
+            .heading("first")
+            .table(Table::new("t", ["c"]).row(["1"]))
+            .svg("<svg/>")
+            .verbatim("a\n b\n");
+        assert_eq!(page.plain(), "first\n\nt\nc\n1\n\na\n b\n");
     }
 }

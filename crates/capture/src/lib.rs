@@ -1,0 +1,30 @@
+//! From packet captures of SIP traffic to a layered queueing network of the servers in it.
+//!
+//! The way of Franks, Lau and Hrischuk, "Performance Measurements and Modeling of a Java-based Session Initiation Protocol (SIP)
+//! Application Server" (QoSA 2011), without the handwork.
+//!
+//! The crate is given bytes and gives models: it opens no file and reads no clock. Read [`Trace`] first.
+
+mod calls;
+mod ladder;
+mod merge;
+mod model;
+mod names;
+mod read;
+mod roles;
+mod sample;
+mod study;
+mod times;
+mod trace;
+mod turns;
+mod view;
+mod warning;
+mod work;
+
+pub use model::{Demand, Machines};
+pub use read::OpenError;
+pub use roles::{Role, Told};
+pub use sample::Sample;
+pub use study::{Flow, Link, Options, Place, Row, Rung, Study, StudyError};
+pub use trace::Trace;
+pub use warning::{Warning, WarningKind};

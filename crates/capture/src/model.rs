@@ -1,0 +1,309 @@
+//! From the times of a flow to a layered queueing network. Times are milliseconds, rates calls per millisecond.
+
+use lqn::{Builder, EntryDraft, Model, Multiplicity, Problem, Scheduling};
+
+use crate::{
+    Link, Role, Sample, Study,
+    roles::role_at,
+    work::{Part, Work},
+};
+
+/// A request is sent again after T1 (RFC 3261 §17.1.1.1), in milliseconds.
+const T1_MS: f64 = 500.0;
+/// Customers of a model whose servers cost nothing.
+const CUSTOMERS_MAX: f64 = 1_000.0;
+/// A processor's share of time when several work on it, in milliseconds; small against all service times.
+const QUANTUM_MS: f64 = 0.1;
+
+/// What a capture does not show.
+#[derive(Clone, Debug, Default)]
+pub struct Machines {
+    /// The share of its time that the network can carry packets, from 0 to 1; of all links, or of the one between two roles.
+    pub network_utilisation: Vec<(Option<(Role, Role)>, f64)>,
+    /// Threads of each node of a role; as many as are needed, where nothing is said.
+    pub threads: Vec<(Role, u32)>,
+    /// Processor cores of each node of a role; 1 where nothing is said.
+    pub cores: Vec<(Role, u32)>,
+    /// What a call costs the processors of a role, in milliseconds, where that was measured. The rest of the times that the
+    /// capture shows is then waiting.
+    pub processor_ms: Vec<(Role, f64)>,
+    /// Calls in the system at a time. Where nothing is said, as many as are there when an answer takes T1: with more,
+    /// requests are sent again, which is what limits a system's throughput.
+    pub customers: Option<u32>,
+}
+
+/// What a call asks of a station, and how many calls that allows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Demand {
+    /// The station's name in the model.
+    pub station: String,
+    /// How many work in parallel.
+    pub servers: u32,
+    /// Of a call, in milliseconds.
+    pub demand_ms: f64,
+    /// The most that the station can carry, in calls per second.
+    pub calls_per_s: f64,
+}
+
+impl Study {
+    /// The model of the measured flow.
+    ///
+    /// # Errors
+    /// The model makes no sense: as when a utilisation is out of range.
+    pub fn model(&self, name: &str, machines: &Machines) -> Result<Model, Vec<Problem>> {
+        Drawing {
+            study: self,
+            machines,
+        }
+        .model(name)
+    }
+
+    /// What a call asks of each processor and of the network, in the order of its way.
+    #[must_use]
+    pub fn demands(&self, machines: &Machines) -> Vec<Demand> {
+        Drawing {
+            study: self,
+            machines,
+        }
+        .demands()
+    }
+}
+
+/// A model, while it is drawn.
+struct Drawing<'s> {
+    study: &'s Study,
+    machines: &'s Machines,
+}
+
+impl Drawing<'_> {
+    fn model(&self, name: &str) -> Result<Model, Vec<Problem>> {
+        let mut builder = Builder::new(name);
+        self.add_processors(&mut builder);
+        self.add_tasks(&mut builder);
+        for (work, time) in self.study.works.iter().zip(&self.study.times) {
+            let entry = builder.entry(&work.name, &task_of(self.role(work.place), work.part));
+            self.draw(entry, work, time);
+        }
+        for (link, time) in self.measured_links() {
+            let entry = builder.entry(&link.entry_name(), "net");
+            entry.service(&self.packet_phases(link, time));
+        }
+        builder.build()
+    }
+
+    fn add_processors(&self, builder: &mut Builder) {
+        builder.processor("Pdriver", Scheduling::Delay);
+        for place in 1..self.places() {
+            let role = self.role(place);
+            builder
+                .processor(
+                    &processor_of(role),
+                    Scheduling::Sharing {
+                        quantum: QUANTUM_MS,
+                    },
+                )
+                .multiplicity(self.cores(place));
+        }
+        if self.places() > 2 {
+            builder.processor("Pnull", Scheduling::Delay);
+        }
+        if self.measured_links().next().is_some() {
+            builder.processor("Network", Scheduling::Fcfs);
+        }
+    }
+
+    fn add_tasks(&self, builder: &mut Builder) {
+        let customers = Multiplicity::Finite(self.customers());
+        builder
+            .reference("driver", "Pdriver")
+            .multiplicity(customers);
+        let has = |place, part| {
+            self.study
+                .works
+                .iter()
+                .any(|work| (work.place, work.part) == (place, part))
+        };
+        if has(0, Part::Port) {
+            // It stands for ports, not for a thread: it must not limit anything.
+            builder
+                .task("driverports", "Pdriver")
+                .multiplicity(Multiplicity::Infinite);
+        }
+        for place in 1..self.places() {
+            let role = self.role(place);
+            for part in [Part::Up, Part::Down, Part::Relay, Part::Server] {
+                if !has(place, part) {
+                    continue;
+                }
+                let (processor, threads) = match part {
+                    Part::Up | Part::Down => ("Pnull".to_owned(), Multiplicity::Infinite),
+                    _ => (processor_of(role), self.threads(place)),
+                };
+                builder
+                    .task(&task_of(role, part), &processor)
+                    .multiplicity(threads);
+            }
+        }
+        if self.measured_links().next().is_some() {
+            builder.task("net", "Network");
+        }
+    }
+
+    fn draw(&self, entry: &mut EntryDraft, work: &Work, time: &Sample) {
+        let share = self.processor_share(work.place);
+        entry.service(&[rounded(time.mean() * share)]);
+        if share < 1.0 {
+            entry.think(&[rounded(time.mean() * (1.0 - share))]);
+        }
+        for (link, _) in self.measured_links() {
+            let packets = work.packets[link.place(&self.study.links)];
+            if packets > 0 {
+                entry.calls(&link.entry_name(), &[packets.into()]);
+            }
+        }
+        for &asked in &work.synchronous {
+            entry.calls(&self.study.works[asked].name, &[1.0]);
+        }
+        for &asked in &work.asynchronous {
+            entry.sends(&self.study.works[asked].name, &[1.0]);
+        }
+    }
+
+    /// A link as a server that is away when it has served: s2 = s1 (1 - eta) / eta (paper, equation 1).
+    fn packet_phases(&self, link: &Link, time: &Sample) -> Vec<f64> {
+        let mean = rounded(time.mean().max(0.0));
+        match self.utilisation(link) {
+            Some(utilisation) => vec![mean, rounded(mean * (1.0 - utilisation) / utilisation)],
+            None => vec![mean],
+        }
+    }
+
+    fn demands(&self) -> Vec<Demand> {
+        let processor = |place: usize| {
+            let demand_ms = self.time_at(place) * self.processor_share(place);
+            Demand::new(processor_of(self.role(place)), self.cores(place), demand_ms)
+        };
+        let mut demands: Vec<Demand> = (1..self.places()).map(processor).collect();
+        let network = self.measured_links().map(|(link, time)| {
+            f64::from(link.packets) * self.packet_phases(link, time).iter().sum::<f64>()
+        });
+        let network: f64 = network.sum();
+        if network > 0.0 {
+            demands.push(Demand::new("Network".to_owned(), 1, network));
+        }
+        demands
+    }
+
+    fn customers(&self) -> u32 {
+        self.machines.customers.unwrap_or_else(|| {
+            let demands = self.demands().into_iter();
+            let slowest = demands.map(|demand| demand.demand_ms / f64::from(demand.servers));
+            let customers = T1_MS / slowest.fold(0.0, f64::max);
+            customers.clamp(2.0, CUSTOMERS_MAX).ceil() as u32
+        })
+    }
+
+    fn places(&self) -> usize {
+        self.study.places.len()
+    }
+
+    fn role(&self, place: usize) -> Role {
+        role_at(place, self.places())
+    }
+
+    /// Of all nodes of a place together.
+    fn cores(&self, place: usize) -> u32 {
+        let nodes = self.study.places[place].nodes.len() as u32;
+        nodes * told(&self.machines.cores, self.role(place)).unwrap_or(1)
+    }
+
+    fn threads(&self, place: usize) -> Multiplicity {
+        let nodes = self.study.places[place].nodes.len() as u32;
+        match told(&self.machines.threads, self.role(place)) {
+            Some(threads) => Multiplicity::Finite(nodes * threads),
+            None => Multiplicity::Infinite,
+        }
+    }
+
+    /// What the capture shows of a place's work for a call, in milliseconds.
+    fn time_at(&self, place: usize) -> f64 {
+        let works = self.study.works.iter().zip(&self.study.times);
+        works
+            .filter(|(work, _)| work.place == place)
+            .map(|(_, time)| time.mean())
+            .sum()
+    }
+
+    /// The share of it that is the processor's.
+    fn processor_share(&self, place: usize) -> f64 {
+        match told(&self.machines.processor_ms, self.role(place)) {
+            Some(cost) if place > 0 => (cost / self.time_at(place)).min(1.0),
+            _ => 1.0,
+        }
+    }
+
+    fn measured_links(&self) -> impl Iterator<Item = (&Link, &Sample)> {
+        let links = self.study.links.iter();
+        links.filter_map(|link| Some((link, link.packet_ms.as_ref()?)))
+    }
+
+    fn utilisation(&self, link: &Link) -> Option<f64> {
+        let utilisations = &self.machines.network_utilisation;
+        let of = |ends| utilisations.iter().rev().find(|(link, _)| *link == ends);
+        let ends = [(link.outer, link.inner), (link.inner, link.outer)];
+        let of_link = ends.into_iter().find_map(|ends| of(Some(ends)));
+        of_link
+            .or_else(|| of(None))
+            .map(|(_, utilisation)| *utilisation)
+    }
+}
+
+impl Link {
+    fn entry_name(&self) -> String {
+        format!("net_{}_{}", self.outer, self.inner)
+    }
+
+    fn place(&self, links: &[Self]) -> usize {
+        links
+            .iter()
+            .position(|link| link.outer == self.outer)
+            .unwrap_or(0)
+    }
+}
+
+impl Demand {
+    fn new(station: String, servers: u32, demand_ms: f64) -> Self {
+        Self {
+            station,
+            servers,
+            demand_ms,
+            calls_per_s: 1e3 * f64::from(servers) / demand_ms,
+        }
+    }
+}
+
+fn told<T: Copy>(all: &[(Role, T)], role: Role) -> Option<T> {
+    all.iter()
+        .rev()
+        .find(|(of, _)| *of == role)
+        .map(|(_, value)| *value)
+}
+
+fn processor_of(role: Role) -> String {
+    format!("P{role}")
+}
+
+fn task_of(role: Role, part: Part) -> String {
+    match part {
+        Part::User => "driver".to_owned(),
+        Part::Port => "driverports".to_owned(),
+        Part::Up => format!("{role}_up"),
+        Part::Down => format!("{role}_down"),
+        Part::Relay | Part::Server => role.to_string(),
+    }
+}
+
+/// To a tenth of a microsecond: clocks of captures are no finer.
+fn rounded(ms: f64) -> f64 {
+    (ms * 1e4).round() / 1e4
+}

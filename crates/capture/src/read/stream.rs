@@ -1,0 +1,252 @@
+//! SIP messages in TCP streams (RFC 3261 §18.3), past gaps.
+
+use std::net::SocketAddr;
+
+use etherparse::TcpSlice;
+use sip::{HeaderName, MESSAGE_BYTES_MAX, Message};
+
+use super::Map;
+
+/// Header fields a message may have.
+pub(crate) const HEADERS_MAX: usize = 256;
+/// Segments that wait for one before them, a direction.
+const SEGMENTS_MAX: usize = 64;
+const STREAMS_MAX: usize = 65_536;
+
+/// The directions of all connections.
+#[derive(Debug, Default)]
+pub(crate) struct Streams {
+    streams: Map<(SocketAddr, SocketAddr), Stream>,
+    segments: u64,
+}
+
+/// What a segment brought.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Piece<'a> {
+    /// A message is whole.
+    Message(&'a [u8]),
+    /// Bytes are missing from the capture.
+    Gap,
+}
+
+/// One direction of a connection.
+#[derive(Debug, Default)]
+struct Stream {
+    /// Of the next byte.
+    next: Option<u32>,
+    /// The bytes that are no whole message yet.
+    bytes: Vec<u8>,
+    /// What came too early.
+    early: Vec<(u32, Vec<u8>)>,
+    /// The number of the last segment.
+    used: u64,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    /// Nothing is known.
+    #[default]
+    New,
+    /// It carries SIP.
+    Sip,
+    /// Somewhere within a message; the next start line ends it.
+    Lost,
+    /// It carries something else.
+    Foreign,
+}
+
+impl Streams {
+    /// Takes in a segment and gives what is whole with it.
+    pub(crate) fn take(
+        &mut self,
+        ends: (SocketAddr, SocketAddr),
+        segment: &TcpSlice<'_>,
+        give: &mut impl FnMut(Piece<'_>),
+    ) {
+        self.segments += 1;
+        if self.streams.len() >= STREAMS_MAX && !self.streams.contains_key(&ends) {
+            self.forget_oldest();
+        }
+        let stream = self.streams.entry(ends).or_default();
+        stream.used = self.segments;
+        let mut sequence = segment.sequence_number();
+        if segment.syn() {
+            sequence = sequence.wrapping_add(1);
+            *stream = Stream {
+                next: Some(sequence),
+                used: self.segments,
+                ..Stream::default()
+            };
+        }
+        if stream.state != State::Foreign && !segment.payload().is_empty() {
+            stream.take(sequence, segment.payload(), give);
+        }
+        if segment.rst() || segment.fin() {
+            self.streams.remove(&ends);
+        }
+    }
+
+    fn forget_oldest(&mut self) {
+        let mut used: Vec<u64> = self.streams.values().map(|stream| stream.used).collect();
+        let (_, &mut median, _) = used.select_nth_unstable(STREAMS_MAX / 2);
+        self.streams.retain(|_, stream| stream.used > median);
+    }
+}
+
+impl Stream {
+    fn take(&mut self, sequence: u32, payload: &[u8], give: &mut impl FnMut(Piece<'_>)) {
+        let next = *self.next.get_or_insert(sequence);
+        // Half of the sequence numbers are before any, and half behind (RFC 9293 §3.4).
+        let ahead = sequence.wrapping_sub(next) as i32;
+        if ahead > 0 {
+            self.early.push((sequence, payload.to_vec()));
+            if self.early.len() <= SEGMENTS_MAX {
+                return;
+            }
+            self.skip_gap();
+            give(Piece::Gap);
+        } else {
+            self.append(sequence, payload);
+        }
+        self.append_early();
+        self.give_messages(give);
+    }
+
+    /// Adds what of the bytes is new.
+    fn append(&mut self, sequence: u32, payload: &[u8]) {
+        let next = self.next.unwrap_or(sequence);
+        let seen = next.wrapping_sub(sequence) as usize;
+        if let Some(new) = payload.get(seen..) {
+            self.bytes.extend_from_slice(new);
+            self.next = Some(next.wrapping_add(new.len() as u32));
+        }
+    }
+
+    fn append_early(&mut self) {
+        let fits = |next: u32, sequence: u32| sequence.wrapping_sub(next) as i32 <= 0;
+        while let Some(next) = self.next
+            && let Some(at) = self
+                .early
+                .iter()
+                .position(|(sequence, _)| fits(next, *sequence))
+        {
+            let (sequence, payload) = self.early.swap_remove(at);
+            self.append(sequence, &payload);
+        }
+    }
+
+    /// Goes on behind the missing bytes.
+    fn skip_gap(&mut self) {
+        let next = self.next.unwrap_or_default();
+        let nearest = self.early.iter().map(|(sequence, _)| *sequence);
+        self.next = nearest.min_by_key(|sequence| sequence.wrapping_sub(next));
+        self.bytes.clear();
+        self.state = State::Lost;
+    }
+
+    fn give_messages(&mut self, give: &mut impl FnMut(Piece<'_>)) {
+        let mut used = 0;
+        loop {
+            let bytes = &self.bytes[used..];
+            used += bytes
+                .iter()
+                .take_while(|byte| matches!(byte, b'\r' | b'\n'))
+                .count();
+            let bytes = &self.bytes[used..];
+            match Head::of(bytes) {
+                Head::Whole { length } if length > MESSAGE_BYTES_MAX => {
+                    self.state = State::Lost;
+                    used += 1;
+                }
+                Head::Whole { length } => {
+                    self.state = State::Sip;
+                    let Some(message) = bytes.get(..length) else {
+                        break;
+                    };
+                    give(Piece::Message(message));
+                    used += length;
+                }
+                Head::Partial => break,
+                Head::Foreign if self.state == State::New => {
+                    *self = Self {
+                        state: State::Foreign,
+                        used: self.used,
+                        ..Self::default()
+                    };
+                    return;
+                }
+                Head::Foreign => {
+                    if self.state == State::Sip {
+                        give(Piece::Gap);
+                    }
+                    self.state = State::Lost;
+                    used += next_line(bytes);
+                }
+            }
+        }
+        self.bytes.drain(..used);
+    }
+}
+
+/// What bytes begin with.
+enum Head {
+    /// A message's start line and headers; so long is it with its body.
+    Whole { length: usize },
+    /// Perhaps a message.
+    Partial,
+    /// No start line.
+    Foreign,
+}
+
+impl Head {
+    fn of(bytes: &[u8]) -> Self {
+        let line = bytes
+            .split(|&byte| byte == b'\n')
+            .next()
+            .unwrap_or_default();
+        let is_whole_line = line.len() < bytes.len();
+        if !is_start_line(line, is_whole_line) {
+            return Self::Foreign;
+        }
+        let end = sip_head_end(bytes);
+        match end.and_then(|end| Some((end, Message::parse(&bytes[..end], HEADERS_MAX).ok()?))) {
+            Some((end, message)) => {
+                let body = message.header(HeaderName::ContentLength);
+                let body = body.and_then(|text| str::from_utf8(text).ok()?.parse().ok());
+                Self::Whole {
+                    length: end.saturating_add(body.unwrap_or(0)),
+                }
+            }
+            None if end.is_some() || bytes.len() > MESSAGE_BYTES_MAX => Self::Foreign,
+            None => Self::Partial,
+        }
+    }
+}
+
+/// Whether the bytes are, or may become, a start line.
+fn is_start_line(line: &[u8], is_whole: bool) -> bool {
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    let status = b"SIP/2.0 ";
+    if is_whole {
+        return line.starts_with(status) || line.ends_with(b" SIP/2.0");
+    }
+    let is_method = |byte: &u8| byte.is_ascii_uppercase() || matches!(byte, b'-' | b'_');
+    let method = line.iter().take_while(|byte| is_method(byte)).count();
+    let may_be_request = method < 32 && matches!(line.get(method), None | Some(b' '));
+    may_be_request || line.starts_with(status) || status.starts_with(line)
+}
+
+/// Where the body begins.
+fn sip_head_end(bytes: &[u8]) -> Option<usize> {
+    bytes
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .map(|at| at + 4)
+}
+
+/// Behind the line that the bytes begin with.
+fn next_line(bytes: &[u8]) -> usize {
+    let end = bytes.iter().position(|&byte| byte == b'\n');
+    end.map_or(bytes.len(), |at| at + 1)
+}

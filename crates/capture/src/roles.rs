@@ -1,0 +1,213 @@
+//! Who the nodes are, and what each does in a call.
+
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    str::FromStr,
+};
+
+use crate::{calls::Call, merge::Sent, read::Map, trace::Trace};
+
+/// What a node does in a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Begins calls.
+    Driver,
+    /// Passes messages on; the first is next to the driver.
+    Balancer(u8),
+    /// Ends calls, or sends them back.
+    Server,
+}
+
+/// A role that a node is told to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    role: Role,
+    address: IpAddr,
+    /// None: all of them.
+    port: Option<u16>,
+}
+
+/// The nodes of a trace: which addresses belong together.
+#[derive(Debug)]
+pub(crate) struct Nodes {
+    /// The node of each address.
+    node: Vec<usize>,
+    /// The role it was told to have, and its addresses.
+    pub(crate) nodes: Vec<(Option<Role>, Vec<SocketAddr>)>,
+}
+
+/// The nodes of a call, in the order of its way: driver, balancers, server.
+pub(crate) type Chain = Vec<usize>;
+
+impl Nodes {
+    /// An address's node is its host. On a host that talks to itself it is the address with the port, a connection's port
+    /// being the port that its owner listens on.
+    pub(crate) fn new(trace: &Trace, sent: &[Sent], told: &[Told]) -> Self {
+        let addresses = trace.addresses.all();
+        let mut talks_to_itself: Map<IpAddr, ()> = Map::default();
+        for message in sent {
+            let (source, destination) = message.seen.ends;
+            let source = addresses[source as usize].ip();
+            if source == addresses[destination as usize].ip() {
+                talks_to_itself.insert(source, ());
+            }
+        }
+        let mut numbers: Map<Key, usize> = Map::default();
+        let mut nodes: Vec<(Option<Role>, Vec<SocketAddr>)> = Vec::new();
+        let mut node = Vec::new();
+        for &address in addresses {
+            let port = trace
+                .listening
+                .get(&address)
+                .copied()
+                .unwrap_or_else(|| address.port());
+            let owner = SocketAddr::new(address.ip(), port);
+            let role = told
+                .iter()
+                .find(|told| told.is_of(owner))
+                .map(|told| told.role);
+            let key = match role {
+                // A driver is one node, whatever it calls from.
+                Some(Role::Driver) => Key::Driver,
+                _ if talks_to_itself.contains_key(&address.ip()) => Key::Port(owner),
+                _ => Key::Host(address.ip()),
+            };
+            let number = *numbers.entry(key).or_insert_with(|| {
+                nodes.push((role, Vec::new()));
+                nodes.len() - 1
+            });
+            nodes[number].1.push(owner);
+            nodes[number].0 = nodes[number].0.or(role);
+            node.push(number);
+        }
+        for (_, addresses) in &mut nodes {
+            addresses.sort_unstable();
+            addresses.dedup();
+        }
+        Self { node, nodes }
+    }
+
+    pub(crate) fn of(&self, address: u32) -> usize {
+        self.node[address as usize]
+    }
+
+    pub(crate) fn ends(&self, message: &Sent) -> (usize, usize) {
+        let (source, destination) = message.seen.ends;
+        (self.of(source), self.of(destination))
+    }
+
+    /// Follows a call's first request from node to node. None if the call begins with no request, or has messages of nodes
+    /// beside its way.
+    pub(crate) fn chain(&self, trace: &Trace, sent: &[Sent], call: &Call) -> Option<Chain> {
+        let messages: Vec<&Sent> = call.sent.iter().map(|&at| &sent[at]).collect();
+        let first = messages.first()?;
+        if trace.labels.get(first.seen.label).status.is_some() {
+            return None;
+        }
+        let (driver, mut here) = self.ends(first);
+        let mut chain = vec![driver, here];
+        let is_same = |message: &Sent| {
+            let (one, other) = (&message.seen, &first.seen);
+            one.label == other.label && one.cseq == other.cseq && one.from_tag == other.from_tag
+        };
+        while self.nodes[here].0 != Some(Role::Server) {
+            let onward = messages
+                .iter()
+                .filter(|message| is_same(message))
+                .map(|message| self.ends(message));
+            let next = onward
+                .filter(|(source, _)| *source == here)
+                .map(|(_, next)| next);
+            let Some(next) = next.into_iter().find(|next| !chain.contains(next)) else {
+                break;
+            };
+            chain.push(next);
+            here = next;
+        }
+        let is_known = |message: &&Sent| {
+            let (source, destination) = self.ends(message);
+            let place = |node| chain.iter().position(|&other| other == node);
+            let (Some(source), Some(destination)) = (place(source), place(destination)) else {
+                return false;
+            };
+            source.abs_diff(destination) == 1
+        };
+        messages.iter().all(is_known).then_some(chain)
+    }
+}
+
+#[derive(PartialEq, Eq, Hash)]
+enum Key {
+    Driver,
+    Host(IpAddr),
+    Port(SocketAddr),
+}
+
+/// What the node at this place of a chain does.
+pub(crate) fn role_at(place: usize, length: usize) -> Role {
+    match place {
+        0 => Role::Driver,
+        place if place + 1 == length => Role::Server,
+        place => Role::Balancer(place as u8),
+    }
+}
+
+impl Told {
+    fn is_of(&self, address: SocketAddr) -> bool {
+        self.address == address.ip() && self.port.is_none_or(|port| port == address.port())
+    }
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Driver => f.write_str("driver"),
+            Self::Balancer(1) => f.write_str("balancer"),
+            Self::Balancer(place) => write!(f, "balancer{place}"),
+            Self::Server => f.write_str("server"),
+        }
+    }
+}
+
+impl FromStr for Role {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "driver" => Ok(Self::Driver),
+            "balancer" => Ok(Self::Balancer(1)),
+            "server" => Ok(Self::Server),
+            _ => Err(format!(
+                "`{text}` is no role: write driver, balancer or server"
+            )),
+        }
+    }
+}
+
+impl FromStr for Told {
+    type Err = String;
+
+    /// `ROLE=ADDRESS` or `ROLE=ADDRESS:PORT`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (role, address) = text
+            .split_once('=')
+            .ok_or("write ROLE=ADDRESS or ROLE=ADDRESS:PORT")?;
+        let role = role.parse()?;
+        if let Ok(address) = address.parse() {
+            return Ok(Self {
+                role,
+                address,
+                port: None,
+            });
+        }
+        let address: SocketAddr = address
+            .parse()
+            .map_err(|_| format!("`{address}` is no IP address, with or without a port"))?;
+        Ok(Self {
+            role,
+            address: address.ip(),
+            port: Some(address.port()),
+        })
+    }
+}

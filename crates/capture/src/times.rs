@@ -1,0 +1,224 @@
+//! The times of a flow's calls.
+
+use crate::{
+    Link, Place, Row, Rung, Sample, Study, WarningKind,
+    roles::role_at,
+    turns::Turns,
+    view::{View, Whole},
+    warning::Counts,
+    work::{Work, Works},
+};
+
+/// Intervals wider than this share of their mean are warned of.
+const WIDE_SHARE: f64 = 0.2;
+
+/// Of each place and turn: its time and its pause, in milliseconds.
+type TurnTimes = Vec<Vec<(Sample, Sample)>>;
+
+/// What calls of one flow show.
+pub(crate) fn measure(
+    view: &View<'_>,
+    points: &[usize],
+    calls: &[&Whole<'_>],
+    counts: &mut Counts,
+) -> Study {
+    let first = calls[0];
+    let works = Works::new(&first.turns, &first.ends);
+    let turn_times = turn_times(calls);
+    let estimates = estimates(first, &turn_times, counts);
+    let times = work_times(&works.works, calls, &estimates);
+    let is_wide = |time: &&Sample| {
+        time.ci95()
+            .is_some_and(|half| half > WIDE_SHARE * time.mean())
+    };
+    let served = works
+        .works
+        .iter()
+        .zip(&times)
+        .filter(|(work, _)| work.place > 0);
+    counts.add(
+        WarningKind::Wide,
+        served.map(|(_, time)| time).filter(is_wide).count(),
+    );
+    Study {
+        flows: Vec::new(),
+        places: places(view, points, calls),
+        call_id: String::from_utf8_lossy(view.trace.call_ids.get(first.call.call_id)).into_owned(),
+        ladder: ladder(view, first),
+        rows: rows(&works, first, turn_times),
+        links: links(view, points, &works, calls, counts),
+        warnings: Vec::new(),
+        works: works.works,
+        times,
+    }
+}
+
+fn ms(ns: i64) -> f64 {
+    ns as f64 / 1e6
+}
+
+fn turn_times(calls: &[&Whole<'_>]) -> TurnTimes {
+    let empty = |turns: &Turns| vec![Default::default(); turns.turns.len()];
+    let mut times: TurnTimes = calls[0].turns.iter().map(empty).collect();
+    for whole in calls {
+        for (turns, times) in whole.turns.iter().zip(&mut times) {
+            for (turn, (time, pause)) in turns.turns.iter().zip(times) {
+                if let Some(ns) = turn.service_ns.or(turn.until_next_ns) {
+                    time.add(ms(ns));
+                }
+                pause.add(ms(turn.pause_ns));
+            }
+        }
+    }
+    times
+}
+
+/// What a turn is taken to last where its end can't be seen, in milliseconds, of each place and turn.
+///
+/// Up to the next message at the driver, as in the paper: it is no bottleneck. Elsewhere the least that the node takes for any other.
+fn estimates(first: &Whole<'_>, times: &TurnTimes, counts: &mut Counts) -> Vec<Vec<f64>> {
+    let mut estimates = Vec::new();
+    for (place, (turns, times)) in first.turns.iter().zip(times).enumerate() {
+        let seen = turns
+            .turns
+            .iter()
+            .zip(times)
+            .filter(|(turn, _)| turn.service_ns.is_some());
+        let least = seen
+            .map(|(_, (time, _))| time.mean())
+            .reduce(f64::min)
+            .unwrap_or(0.0);
+        let estimate = |(_, (time, _)): (_, &(Sample, Sample))| match time.count() {
+            0 => least,
+            _ if place == 0 => time.mean(),
+            _ => time.mean().min(least),
+        };
+        let hidden = turns
+            .turns
+            .iter()
+            .filter(|turn| place > 0 && turn.service_ns.is_none());
+        counts.add(WarningKind::Estimated, hidden.count());
+        estimates.push(turns.turns.iter().zip(times).map(estimate).collect());
+    }
+    estimates
+}
+
+fn work_times(works: &[Work], calls: &[&Whole<'_>], estimates: &[Vec<f64>]) -> Vec<Sample> {
+    let time_of = |work: &Work, whole: &Whole<'_>| -> f64 {
+        let turns = &whole.turns[work.place].turns;
+        let times = work.turns.iter().map(|&turn| {
+            let seen = turns[turn].service_ns.map(ms);
+            seen.unwrap_or(estimates[work.place][turn])
+        });
+        times.sum()
+    };
+    works
+        .iter()
+        .map(|work| {
+            let mut sample = Sample::default();
+            for whole in calls.iter().filter(|_| !work.turns.is_empty()) {
+                sample.add(time_of(work, whole));
+            }
+            sample
+        })
+        .collect()
+}
+
+fn rows(works: &Works, first: &Whole<'_>, times: TurnTimes) -> Vec<Row> {
+    let length = first.turns.len();
+    let mut rows = Vec::new();
+    for (place, (turns, times)) in first.turns.iter().zip(times).enumerate() {
+        for (number, (turn, (time_ms, pause_ms))) in turns.turns.iter().zip(times).enumerate() {
+            let owner = works
+                .works
+                .iter()
+                .find(|work| work.place == place && work.turns.contains(&number));
+            rows.push(Row {
+                role: role_at(place, length),
+                from: turn.input + 1,
+                to: turn.outputs.last().map(|output| output + 1),
+                time_ms,
+                entry: owner.map_or_else(String::new, |work| work.name.clone()),
+                pause_ms,
+            });
+        }
+    }
+    rows
+}
+
+fn ladder(view: &View<'_>, first: &Whole<'_>) -> Vec<Rung> {
+    let messages: Vec<_> = first.call.sent.iter().map(|&at| &view.sent[at]).collect();
+    let rungs = messages
+        .iter()
+        .zip(&first.ends)
+        .map(|(message, &ends)| Rung {
+            message: view.trace.labels.get(message.seen.label).to_string(),
+            ends,
+            offset_ms: ms(message.time_ns - messages[0].time_ns),
+        });
+    rungs.collect()
+}
+
+fn places(view: &View<'_>, points: &[usize], calls: &[&Whole<'_>]) -> Vec<Place> {
+    let length = calls[0].chain.len();
+    let place = |at: usize| {
+        let mut nodes: Vec<usize> = calls.iter().map(|whole| whole.chain[at]).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let mut names: Vec<String> = nodes
+            .iter()
+            .map(|&node| view.trace.points[points[node]].name.clone())
+            .collect();
+        names.sort();
+        names.dedup();
+        Place {
+            role: role_at(at, length),
+            nodes: nodes
+                .iter()
+                .map(|&node| view.nodes.nodes[node].1.clone())
+                .collect(),
+            points: names,
+        }
+    };
+    (0..length).map(place).collect()
+}
+
+fn links(
+    view: &View<'_>,
+    points: &[usize],
+    works: &Works,
+    calls: &[&Whole<'_>],
+    counts: &mut Counts,
+) -> Vec<Link> {
+    let length = calls[0].chain.len();
+    let link = |at: usize| {
+        let mut packet_ms = Sample::default();
+        for whole in calls {
+            let (outer, inner) = (points[whole.chain[at]], points[whole.chain[at + 1]]);
+            if outer == inner {
+                continue;
+            }
+            for trip in works.round_trips.iter().filter(|trip| trip.link == at) {
+                let request = whole.turns[at + 1].turns[trip.inner].input;
+                let reply = whole.turns[at].turns[trip.outer].input;
+                let time = |message: usize, point: usize| {
+                    view.sent[whole.call.sent[message]].times_ns[point]
+                };
+                let round = |point| Some(time(reply, point)? - time(request, point)?);
+                if let (Some(outside), Some(inside)) = (round(outer), round(inner)) {
+                    packet_ms.add(ms(outside - inside) / 2.0);
+                }
+            }
+        }
+        Link {
+            outer: role_at(at, length),
+            inner: role_at(at + 1, length),
+            packets: works.works.iter().map(|work| work.packets[at]).sum(),
+            packet_ms: (packet_ms.count() > 0).then_some(packet_ms),
+        }
+    };
+    let links: Vec<Link> = (0..length - 1).map(link).collect();
+    let unknown = links.iter().filter(|link| link.packet_ms.is_none());
+    counts.add(WarningKind::NetworkUnknown, unknown.count());
+    links
+}

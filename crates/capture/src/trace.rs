@@ -1,0 +1,318 @@
+//! The SIP messages of one or several capture points.
+
+use std::{
+    fmt,
+    hash::{DefaultHasher, Hash, Hasher},
+    io::Read,
+    net::SocketAddr,
+    time::Duration,
+};
+
+use sip::{Message, ParseError};
+
+use crate::{
+    OpenError, Warning, WarningKind,
+    names::Names,
+    read::{Decoder, HEADERS_MAX, Item, Map, Packet, Packets, Piece, Streams, Transport},
+    warning::Counts,
+};
+
+/// Messages kept of all points together.
+const MESSAGES_MAX: usize = 10_000_000;
+/// Neighbouring packets of a capture may change places by so much.
+const DISORDER_MAX: Duration = Duration::from_millis(1);
+
+/// The SIP messages that one or several capture points saw.
+///
+/// Each file is a point: what a message's times at two of them differ by is the network between them. Only differences of times
+/// of one point are used, so the clocks need not agree.
+#[derive(Debug, Default)]
+pub struct Trace {
+    pub(crate) points: Vec<Point>,
+    pub(crate) addresses: Names<SocketAddr>,
+    pub(crate) call_ids: Names<Box<[u8]>>,
+    pub(crate) labels: Names<Label>,
+    /// The port that the owner of a connection's port names in Via.
+    pub(crate) listening: Map<SocketAddr, u16>,
+    messages: usize,
+}
+
+/// What one point saw.
+#[derive(Debug, Default)]
+pub(crate) struct Point {
+    pub(crate) name: String,
+    pub(crate) packets: u64,
+    pub(crate) foreign: u64,
+    pub(crate) messages: Vec<Seen>,
+    pub(crate) counts: Counts,
+}
+
+/// A message, seen at a point.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    /// On the point's clock, with steps back taken out.
+    pub(crate) time: Duration,
+    pub(crate) packet: u64,
+    /// Source and destination in [`Trace::addresses`].
+    pub(crate) ends: (u32, u32),
+    /// A hash of the message's bytes.
+    pub(crate) content: u64,
+    /// In [`Trace::call_ids`].
+    pub(crate) call_id: u32,
+    /// In [`Trace::labels`].
+    pub(crate) label: u32,
+    pub(crate) cseq: u32,
+    /// Hashes; 0 for none.
+    pub(crate) from_tag: u64,
+    pub(crate) to_tag: u64,
+}
+
+/// What a message is: a request of a method, or a response to one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Label {
+    pub(crate) status: Option<u16>,
+    pub(crate) method: String,
+}
+
+impl Trace {
+    /// Takes in a capture: a pcap or pcapng file's bytes. `progress` is told how many of them have been read, now and then.
+    ///
+    /// # Errors
+    /// The bytes can't be read, or are no capture. Damage inside a capture is a [warning](Self::warnings).
+    pub fn read(
+        &mut self,
+        name: &str,
+        bytes: impl Read,
+        mut progress: impl FnMut(u64),
+    ) -> Result<(), OpenError> {
+        let mut packets = Packets::open(bytes)?;
+        let mut reader = Reader {
+            trace: self,
+            point: Point {
+                name: name.to_owned(),
+                ..Point::default()
+            },
+            streams: Streams::default(),
+            last: Duration::ZERO,
+            lag: Duration::ZERO,
+        };
+        let mut decoder = Decoder::default();
+        loop {
+            let behind = reader.point.packets + 1;
+            match packets.next().map_err(OpenError::Read)? {
+                Item::Packet(packet) => {
+                    reader.take(&packet, &mut decoder);
+                    if packet.number.is_multiple_of(65_536) {
+                        progress(packet.end);
+                    }
+                }
+                Item::Damage => reader.point.counts.at(WarningKind::DamagedFile, behind),
+                Item::Cut => reader.point.counts.at(WarningKind::CutFile, behind),
+                Item::End => break,
+            }
+        }
+        let point = reader.point;
+        self.points.push(point);
+        Ok(())
+    }
+
+    /// What stands in the way of reading the captures, a point after the other.
+    pub fn warnings(&self) -> impl Iterator<Item = Warning> {
+        self.points
+            .iter()
+            .flat_map(|point| point.counts.warnings(Some(&point.name)))
+    }
+
+    /// Of each point: its name, its packets, its SIP messages, and the packets without one.
+    pub fn points(&self) -> impl Iterator<Item = (&str, u64, usize, u64)> {
+        self.points.iter().map(|point| {
+            (
+                point.name.as_str(),
+                point.packets,
+                point.messages.len(),
+                point.foreign,
+            )
+        })
+    }
+}
+
+/// A capture, while it is read.
+struct Reader<'t> {
+    trace: &'t mut Trace,
+    point: Point,
+    streams: Streams,
+    /// The last packet's time.
+    last: Duration,
+    /// How far the clock has gone back in all.
+    lag: Duration,
+}
+
+impl Reader<'_> {
+    fn take(&mut self, packet: &Packet<'_>, decoder: &mut Decoder) {
+        self.point.packets = packet.number;
+        self.keep_time(packet);
+        let number = packet.number;
+        match decoder.open(packet) {
+            Transport::Udp {
+                source,
+                destination,
+                payload,
+                is_cut,
+            } => {
+                if is_cut && is_likely(payload) {
+                    self.point.counts.at(WarningKind::SnapLength, number);
+                }
+                self.take_message(number, source, destination, payload, false);
+            }
+            Transport::Tcp {
+                source,
+                destination,
+                segment,
+            } => self.take_segment(packet, source, destination, &segment),
+            Transport::Fragment => {}
+            Transport::BadFragment => self.point.counts.at(WarningKind::BadFragment, number),
+            Transport::Cut => self.point.counts.at(WarningKind::SnapLength, number),
+            Transport::UnknownLink => self.point.counts.at(WarningKind::UnknownLink, number),
+            Transport::Foreign => self.point.foreign += 1,
+        }
+    }
+
+    fn keep_time(&mut self, packet: &Packet<'_>) {
+        let step = self.last.saturating_sub(packet.time);
+        if step > DISORDER_MAX {
+            self.lag += step;
+            self.point.counts.at(WarningKind::ClockBack, packet.number);
+        }
+        self.last = packet.time;
+    }
+
+    fn take_segment(
+        &mut self,
+        packet: &Packet<'_>,
+        source: SocketAddr,
+        destination: SocketAddr,
+        segment: &etherparse::TcpSlice<'_>,
+    ) {
+        if is_tls(segment.payload()) && [source.port(), destination.port()].contains(&5061) {
+            self.point.counts.at(WarningKind::Encrypted, packet.number);
+        }
+        let mut streams = std::mem::take(&mut self.streams);
+        let mut found = 0;
+        streams.take((source, destination), segment, &mut |piece| match piece {
+            Piece::Message(message) => {
+                found += 1;
+                self.take_message(packet.number, source, destination, message, true);
+            }
+            Piece::Gap => self
+                .point
+                .counts
+                .at(WarningKind::MissingSegments, packet.number),
+        });
+        self.streams = streams;
+    }
+
+    fn take_message(
+        &mut self,
+        packet: u64,
+        source: SocketAddr,
+        destination: SocketAddr,
+        bytes: &[u8],
+        is_tcp: bool,
+    ) {
+        let message = match Message::parse(bytes, HEADERS_MAX) {
+            Ok(message) => message,
+            Err(ParseError::KeepAlive | ParseError::NotSip | ParseError::TooLong) => {
+                self.point.foreign += 1;
+                return;
+            }
+            Err(_) => return self.point.counts.at(WarningKind::BadMessage, packet),
+        };
+        let Some(seen) = self.trace.look_at(&message) else {
+            return self.point.counts.at(WarningKind::BadMessage, packet);
+        };
+        if self.trace.messages >= MESSAGES_MAX {
+            return self.point.counts.at(WarningKind::TooManyMessages, packet);
+        }
+        if is_tcp && message.is_request() {
+            self.trace.learn_port(&message, source);
+        }
+        self.trace.messages += 1;
+        let addresses = &mut self.trace.addresses;
+        self.point.messages.push(Seen {
+            time: self.last + self.lag,
+            packet,
+            ends: (addresses.number(&source), addresses.number(&destination)),
+            ..seen
+        });
+    }
+}
+
+impl Trace {
+    /// What the message says; none if it has no readable Call-ID or CSeq.
+    fn look_at(&mut self, message: &Message<'_>) -> Option<Seen> {
+        let cseq = message.cseq().ok()?;
+        let method = message.method().unwrap_or(cseq.method);
+        let label = Label {
+            status: message.status(),
+            method: String::from_utf8_lossy(method.as_bytes()).into_owned(),
+        };
+        let call_id: Box<[u8]> = message.call_id().ok()?.into();
+        let tag = |tag: Option<&[u8]>| tag.map_or(0, hash);
+        Some(Seen {
+            time: Duration::ZERO,
+            packet: 0,
+            ends: (0, 0),
+            content: hash(message.bytes()),
+            call_id: self.call_ids.number(&call_id),
+            label: self.labels.number(&label),
+            cseq: cseq.number,
+            from_tag: tag(message.from_tag().ok()?),
+            to_tag: tag(message.to_tag().ok()?),
+        })
+    }
+
+    /// Who sends a request from a connection's port names the port it listens on (RFC 3261 §18.1.1).
+    fn learn_port(&mut self, message: &Message<'_>, source: SocketAddr) {
+        let Ok(via) = message.top_via() else { return };
+        let port = via.port.unwrap_or(5060);
+        if port != source.port() {
+            self.listening.insert(source, port);
+        }
+    }
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.status {
+            None => f.write_str(&self.method),
+            Some(status) => {
+                write!(
+                    f,
+                    "{status} {} ({})",
+                    sip::reason_phrase(status),
+                    self.method
+                )
+            }
+        }
+    }
+}
+
+fn hash(bytes: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    bytes.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Whether the bytes begin like a SIP message.
+fn is_likely(bytes: &[u8]) -> bool {
+    let line = bytes
+        .split(|&byte| byte == b'\n')
+        .next()
+        .unwrap_or_default();
+    line.starts_with(b"SIP/2.0") || line.trim_ascii_end().ends_with(b"SIP/2.0")
+}
+
+/// Whether the bytes begin like a TLS handshake's record.
+fn is_tls(bytes: &[u8]) -> bool {
+    matches!(bytes, [0x16, 3, ..])
+}

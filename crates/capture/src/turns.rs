@@ -1,0 +1,152 @@
+//! What a node does in a call: a message comes in, others go out.
+
+use std::time::Duration;
+
+use crate::merge::Sent;
+
+/// A message that comes to a node, and what the node sends until the next comes. Messages are numbered within the call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Turn {
+    pub(crate) input: usize,
+    pub(crate) outputs: Vec<usize>,
+    /// From the input to the last output, pauses left out; none if there is no output, or only after a pause.
+    pub(crate) service_ns: Option<i64>,
+    /// What the node waited on its own account: for somebody to answer, or to hang up.
+    pub(crate) pause_ns: i64,
+    /// To the next input, if the node sent nothing and did not pause.
+    pub(crate) until_next_ns: Option<i64>,
+}
+
+/// A node's turns in the order of time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Turns {
+    /// What it sent before anything came in.
+    pub(crate) leading: Vec<usize>,
+    pub(crate) turns: Vec<Turn>,
+}
+
+/// A message at a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Event {
+    pub(crate) message: usize,
+    pub(crate) time_ns: i64,
+    pub(crate) is_input: bool,
+}
+
+/// A node's messages of a call as a point saw them, in the order of time. `messages` says for each whether it comes in.
+pub(crate) fn events<'a>(
+    point: usize,
+    messages: impl Iterator<Item = (usize, &'a Sent, bool)>,
+) -> Vec<Event> {
+    let event = |(message, sent, is_input): (usize, &'a Sent, bool)| {
+        let time_ns = sent.times_ns[point]?;
+        Some(Event {
+            message,
+            time_ns,
+            is_input,
+        })
+    };
+    let mut events: Vec<Event> = messages.filter_map(event).collect();
+    events.sort_by_key(|event| event.time_ns);
+    events
+}
+
+impl Turns {
+    /// A gap longer than `pause` in what a node does is no work.
+    pub(crate) fn new(events: &[Event], pause: Duration) -> Self {
+        let pause = pause.as_nanos() as i64;
+        let mut all = Self::default();
+        let mut last_ns = 0;
+        for event in events {
+            let gap = event.time_ns - last_ns;
+            match all.turns.last_mut() {
+                _ if event.is_input => {
+                    if let Some(turn) = all.turns.last_mut()
+                        && turn.outputs.is_empty()
+                        && gap <= pause
+                    {
+                        turn.until_next_ns = Some(gap);
+                    }
+                    all.turns.push(Turn {
+                        input: event.message,
+                        outputs: Vec::new(),
+                        service_ns: None,
+                        pause_ns: 0,
+                        until_next_ns: None,
+                    });
+                }
+                Some(turn) => {
+                    turn.outputs.push(event.message);
+                    if gap <= pause {
+                        *turn.service_ns.get_or_insert(0) += gap;
+                    } else {
+                        turn.pause_ns += gap;
+                    }
+                }
+                None => all.leading.push(event.message),
+            }
+            last_ns = event.time_ns;
+        }
+        all
+    }
+
+    /// The turn that sent the message; none if it was sent before any.
+    pub(crate) fn sender_of(&self, message: usize) -> Option<usize> {
+        self.turns
+            .iter()
+            .position(|turn| turn.outputs.contains(&message))
+    }
+
+    /// The turn that the message began.
+    pub(crate) fn begun_by(&self, message: usize) -> Option<usize> {
+        self.turns.iter().position(|turn| turn.input == message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAUSE: Duration = Duration::from_millis(100);
+
+    fn turns(events: &[(i64, bool)]) -> Turns {
+        let event = |(message, &(ms, is_input)): (usize, &(i64, bool))| Event {
+            message,
+            time_ns: ms * 1_000_000,
+            is_input,
+        };
+        let events: Vec<_> = events.iter().enumerate().map(event).collect();
+        Turns::new(&events, PAUSE)
+    }
+
+    #[test]
+    fn a_turn_lasts_from_its_input_to_its_last_output() {
+        let turns = turns(&[(0, true), (2, false), (5, false), (9, true), (11, true)]);
+        assert_eq!(turns.turns[0].outputs, [1, 2]);
+        assert_eq!(turns.turns[0].service_ns, Some(5_000_000));
+        assert_eq!(turns.turns[1].until_next_ns, Some(2_000_000));
+        assert_eq!(turns.turns[2].until_next_ns, None);
+        assert_eq!(turns.sender_of(2), Some(0));
+        assert_eq!(turns.begun_by(4), Some(2));
+    }
+
+    #[test]
+    fn a_pause_is_no_work() {
+        let turns = turns(&[
+            (0, false),
+            (3, true),
+            (4, false),
+            (2_004, false),
+            (2_006, false),
+        ]);
+        assert_eq!(turns.leading, [0]);
+        assert_eq!(turns.turns[0].service_ns, Some(3_000_000));
+        assert_eq!(turns.turns[0].pause_ns, 2_000_000_000);
+    }
+
+    #[test]
+    fn an_answer_after_a_pause_shows_no_work() {
+        let turns = turns(&[(0, true), (2_000, false)]);
+        assert_eq!(turns.turns[0].service_ns, None);
+    }
+}

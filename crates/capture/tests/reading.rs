@@ -1,0 +1,614 @@
+//! All formats and link layers give the same messages; what is damaged, cut or foreign is told, and the rest is used.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::{net::SocketAddr, time::Duration};
+
+use capture::{OpenError, Options, Study, Trace, Warning, WarningKind};
+use common::{Dialog, File, Format, Link, PCAP, message, ms, tcp, udp};
+use proptest::prelude::*;
+
+const CALLS: usize = 12;
+
+fn caller() -> SocketAddr {
+    "192.0.2.1:5060".parse().unwrap()
+}
+
+fn server() -> SocketAddr {
+    "192.0.2.2:5060".parse().unwrap()
+}
+
+/// Each message of a call: when it passes, in milliseconds, whether it goes to the server, and what it is.
+const CALL: [(f64, bool, &str, &str); 6] = [
+    (0.0, true, "INVITE", "1 INVITE"),
+    (2.0, false, "180 Ringing", "1 INVITE"),
+    (2_002.0, false, "200 OK", "1 INVITE"),
+    (2_003.0, true, "ACK", "1 ACK"),
+    (9_003.0, true, "BYE", "2 BYE"),
+    (9_004.0, false, "200 OK", "2 BYE"),
+];
+
+/// The times, ends and bytes of some calls, one after the other.
+fn calls(
+    caller: SocketAddr,
+    server: SocketAddr,
+) -> Vec<(Duration, SocketAddr, SocketAddr, Vec<u8>)> {
+    let mut packets = Vec::new();
+    for call in 0..CALLS {
+        let call_id = format!("{call}@192.0.2.1");
+        let dialog = Dialog {
+            call_id: &call_id,
+            from_tag: "a",
+        };
+        for (time, is_up, start, cseq) in CALL {
+            let time = Duration::from_secs(1_700_000_000 + 20 * call as u64) + ms(time);
+            let (source, destination) = if is_up {
+                (caller, server)
+            } else {
+                (server, caller)
+            };
+            let branch = if cseq.ends_with("BYE") {
+                "bye"
+            } else {
+                "invite"
+            };
+            packets.push((
+                time,
+                source,
+                destination,
+                message(start, dialog, cseq, branch),
+            ));
+        }
+    }
+    packets
+}
+
+fn capture_of(format: Format, link: Link, ends: (SocketAddr, SocketAddr)) -> File {
+    let mut file = File::new(format, link);
+    for (time, source, destination, bytes) in calls(ends.0, ends.1) {
+        file.udp(time, source, destination, &bytes);
+    }
+    file
+}
+
+fn trace_of(bytes: &[u8]) -> Trace {
+    let mut trace = Trace::default();
+    trace.read("point", bytes, |_| {}).unwrap();
+    trace
+}
+
+fn study_of(bytes: &[u8]) -> Study {
+    Study::new(&trace_of(bytes), &Options::default()).unwrap()
+}
+
+fn count(warnings: &[Warning], kind: WarningKind) -> u64 {
+    warnings
+        .iter()
+        .filter(|warning| warning.kind == kind)
+        .map(|warning| warning.count)
+        .sum()
+}
+
+/// The flow of `CALL`, so often.
+#[track_caller]
+fn check(study: &Study, calls: usize) {
+    assert_eq!(
+        (study.flows[0].calls, study.flows[0].messages),
+        (calls, 6),
+        "{:?}",
+        study.warnings
+    );
+    let server = study
+        .rows
+        .iter()
+        .filter(|row| row.role == capture::Role::Server);
+    let times: Vec<f64> = server.clone().map(|row| row.time_ms.mean()).collect();
+    assert!(
+        (times[0] - 2.0).abs() < 1e-3 && (times[2] - 1.0).abs() < 1e-3,
+        "{times:?}"
+    );
+    let pauses: Vec<f64> = server.map(|row| row.pause_ms.mean()).collect();
+    assert!((pauses[0] - 2_000.0).abs() < 1e-3, "{pauses:?}");
+}
+
+#[test]
+fn all_formats_and_link_layers_are_read() {
+    let bools = [false, true];
+    let mut formats = Vec::new();
+    for is_big_endian in bools {
+        for other in bools {
+            formats.push(Format::Pcap {
+                is_big_endian,
+                is_nano: other,
+            });
+            formats.push(Format::Ng {
+                is_big_endian,
+                is_binary: other,
+            });
+        }
+    }
+    let links = [
+        Link::Ethernet,
+        Link::Vlan,
+        Link::StackedVlan,
+        Link::Cooked,
+        Link::Cooked2,
+        Link::Null,
+        Link::Raw,
+    ];
+    let v6 = (
+        "[2001:db8::1]:5060".parse().unwrap(),
+        "[2001:db8::2]:5060".parse().unwrap(),
+    );
+    for format in formats {
+        for link in links {
+            for ends in [(caller(), server()), v6] {
+                let study = study_of(&capture_of(format, link, ends).bytes);
+                check(&study, CALLS);
+                let kinds: Vec<_> = study.warnings.iter().map(|warning| warning.kind).collect();
+                assert_eq!(
+                    kinds,
+                    [WarningKind::NetworkUnknown, WarningKind::Estimated],
+                    "{format:?} {link:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_host_that_talks_to_itself_is_told_apart_by_ports() {
+    let ends = (
+        "127.0.0.1:6000".parse().unwrap(),
+        "127.0.0.1:5060".parse().unwrap(),
+    );
+    check(
+        &study_of(&capture_of(PCAP, Link::Ethernet, ends).bytes),
+        CALLS,
+    );
+}
+
+#[test]
+fn fragments_are_put_together() {
+    let mut file = File::new(PCAP, Link::Ethernet);
+    for (number, (time, source, destination, bytes)) in
+        calls(caller(), server()).into_iter().enumerate()
+    {
+        let whole = udp(source, destination, &bytes);
+        let (header, payload) = whole.split_at(20);
+        // The second piece comes first.
+        for (piece, offset) in [(&payload[160..], 20_u16), (&payload[..160], 0x2000)] {
+            let mut packet = [header, piece].concat();
+            let length = packet.len() as u16;
+            packet[2..4].copy_from_slice(&length.to_be_bytes());
+            packet[4..6].copy_from_slice(&(number as u16).to_be_bytes());
+            packet[6..8].copy_from_slice(&offset.to_be_bytes());
+            file.ip(time, &packet);
+        }
+    }
+    check(&study_of(&file.bytes), CALLS);
+}
+
+#[test]
+fn fragments_of_no_datagram_are_told() {
+    let mut file = capture_of(PCAP, Link::Ethernet, (caller(), server()));
+    let mut packet = udp(caller(), server(), &[0; 13]);
+    packet[6..8].copy_from_slice(&0x2000_u16.to_be_bytes());
+    file.ip(ms(1.8e12), &packet);
+    let study = study_of(&file.bytes);
+    check(&study, CALLS);
+    assert_eq!(count(&study.warnings, WarningKind::BadFragment), 1);
+}
+
+/// The calls over TCP from a connection's port, cut into segments of a length each.
+fn over_tcp(
+    segment: usize,
+    mut change: impl FnMut(&mut Vec<(Duration, bool, u32, Vec<u8>)>),
+) -> File {
+    let mut next = [1_u32, u32::MAX - 700];
+    let mut segments = Vec::new();
+    for (time, source, _, bytes) in calls(caller(), server()) {
+        let is_up = source == caller();
+        for (number, piece) in bytes.chunks(segment).enumerate() {
+            let sequence = &mut next[usize::from(is_up)];
+            // The last piece of a message comes at its time.
+            let left = bytes.len().div_ceil(segment) - number - 1;
+            segments.push((
+                time - Duration::from_nanos(10 * left as u64),
+                is_up,
+                *sequence,
+                piece.to_vec(),
+            ));
+            *sequence = sequence.wrapping_add(piece.len() as u32);
+        }
+    }
+    change(&mut segments);
+    let connection: SocketAddr = "192.0.2.1:41234".parse().unwrap();
+    let mut file = File::new(PCAP, Link::Ethernet);
+    for (time, is_up, sequence, piece) in segments {
+        let (source, destination) = if is_up {
+            (connection, server())
+        } else {
+            (server(), connection)
+        };
+        file.ip(time, &tcp(source, destination, sequence, &piece));
+    }
+    file
+}
+
+#[test]
+fn messages_are_found_in_segments() {
+    for segment in [1, 50, 300, 10_000] {
+        check(&study_of(&over_tcp(segment, |_| {}).bytes), CALLS);
+    }
+}
+
+#[test]
+fn segments_may_come_twice_and_in_disorder() {
+    let file = over_tcp(100, |segments| {
+        let again = segments[3].clone();
+        segments.insert(5, again);
+        segments.swap(1, 2);
+        let (first, second) = (segments[1].0, segments[2].0);
+        (segments[1].0, segments[2].0) = (first.min(second), first.max(second));
+    });
+    check(&study_of(&file.bytes), CALLS);
+}
+
+#[test]
+fn messages_behind_missing_segments_are_used() {
+    let file = over_tcp(100, |segments| {
+        segments.remove(30);
+    });
+    let trace = trace_of(&file.bytes);
+    let warnings: Vec<_> = trace.warnings().collect();
+    assert_eq!(
+        count(&warnings, WarningKind::MissingSegments),
+        1,
+        "{warnings:?}"
+    );
+    let study = Study::new(&trace, &Options::default()).unwrap();
+    assert!(study.flows[0].calls > 0);
+}
+
+#[test]
+fn several_messages_in_a_segment_and_bodies_are_told_apart() {
+    let dialog = Dialog {
+        call_id: "x",
+        from_tag: "a",
+    };
+    let with_body = |start, cseq, branch| {
+        let text = String::from_utf8(message(start, dialog, cseq, branch)).unwrap();
+        text.replace(
+            "Content-Length: 0\r\n\r\n",
+            "Content-Length: 18\r\n\r\nSIP/2.0 is a body\n",
+        )
+    };
+    let requests = with_body("INVITE", "1 INVITE", "i") + &with_body("BYE", "2 BYE", "b");
+    let responses =
+        with_body("200 OK", "1 INVITE", "i") + "\r\n\r\n" + &with_body("200 OK", "2 BYE", "b");
+    let mut file = File::new(PCAP, Link::Ethernet);
+    file.ip(ms(1.0), &tcp(caller(), server(), 7, requests.as_bytes()));
+    file.ip(ms(2.0), &tcp(server(), caller(), 9, responses.as_bytes()));
+    let trace = trace_of(&file.bytes);
+    assert_eq!(trace.points().next().unwrap().2, 4);
+}
+
+#[test]
+fn foreign_traffic_is_counted_and_left_out() {
+    let mut file = File::new(PCAP, Link::Ethernet);
+    let rtp = [0x80, 8, 0, 1, 0, 0, 0, 160];
+    for (time, source, destination, bytes) in calls(caller(), server()) {
+        file.udp(time, caller(), server(), &rtp);
+        file.ip(time, &tcp(caller(), server(), 1, b"GET / HTTP/1.1\r\n\r\n"));
+        file.ip(
+            time,
+            &[
+                0x45, 0, 0, 20, 0, 0, 0, 0, 64, 1, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8,
+            ],
+        );
+        file.ip(time, &[0]);
+        file.udp(time, source, destination, &bytes);
+        file.udp(time, source, destination, b"\r\n\r\n");
+    }
+    let trace = trace_of(&file.bytes);
+    let (_, packets, messages, foreign) = trace.points().next().unwrap();
+    let each = 6 * CALLS as u64;
+    assert_eq!((packets, messages as u64), (6 * each, each));
+    assert!(foreign >= 4 * each, "{foreign}");
+    check(&Study::new(&trace, &Options::default()).unwrap(), CALLS);
+}
+
+#[test]
+fn a_capture_cut_in_the_middle_is_used_up_to_there() {
+    for format in [
+        PCAP,
+        Format::Ng {
+            is_big_endian: true,
+            is_binary: false,
+        },
+    ] {
+        let bytes = capture_of(format, Link::Ethernet, (caller(), server())).bytes;
+        let study = study_of(&bytes[..bytes.len() - 100]);
+        check(&study, CALLS - 1);
+        assert_eq!(count(&study.warnings, WarningKind::CutFile), 1);
+        assert_eq!(count(&study.warnings, WarningKind::Unanswered), 1);
+    }
+}
+
+#[test]
+fn what_is_behind_a_damaged_place_is_used() {
+    for format in [
+        PCAP,
+        Format::Ng {
+            is_big_endian: false,
+            is_binary: true,
+        },
+    ] {
+        let mut file = capture_of(format, Link::Ethernet, (caller(), server()));
+        // Within one call.
+        let middle = file.bytes.len() * 13 / 24;
+        file.bytes[middle..middle + 500].fill(0xff);
+        let study = study_of(&file.bytes);
+        check(&study, CALLS - 1);
+        let damage = study
+            .warnings
+            .iter()
+            .find(|warning| warning.kind == WarningKind::DamagedFile)
+            .unwrap();
+        assert_eq!(damage.count, 1);
+        assert!(
+            damage
+                .packet
+                .is_some_and(|packet| (37..43).contains(&packet)),
+            "{damage}"
+        );
+    }
+}
+
+#[test]
+fn a_short_snap_length_is_told() {
+    let mut file = File::new(PCAP, Link::Ethernet);
+    file.snap = 96;
+    for (time, source, destination, bytes) in calls(caller(), server()) {
+        file.udp(time, source, destination, &bytes);
+    }
+    let trace = trace_of(&file.bytes);
+    let warnings: Vec<_> = trace.warnings().collect();
+    assert_eq!(count(&warnings, WarningKind::SnapLength), 6 * CALLS as u64);
+    assert!(
+        warnings[0].to_string().contains("tcpdump -s 0"),
+        "{}",
+        warnings[0]
+    );
+}
+
+#[test]
+fn what_is_no_capture_is_refused_with_the_reason() {
+    let refused = |bytes: &[u8]| Trace::default().read("x", bytes, |_| {}).unwrap_err();
+    assert!(matches!(refused(b""), OpenError::Empty));
+    assert!(matches!(
+        refused(&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+        OpenError::Compressed
+    ));
+    assert!(matches!(
+        refused(b"INVITE sip:bob@example.com SIP/2.0\r\n"),
+        OpenError::NoCapture
+    ));
+    assert!(matches!(refused(&[0xd4, 0xc3, 0xb2]), OpenError::NoCapture));
+}
+
+#[test]
+fn packets_that_were_captured_twice_count_once() {
+    let mut file = File::new(PCAP, Link::Cooked);
+    for (time, source, destination, bytes) in calls(caller(), server()) {
+        file.udp(time, source, destination, &bytes);
+        file.udp(time + ms(0.02), source, destination, &bytes);
+    }
+    let study = study_of(&file.bytes);
+    check(&study, CALLS);
+    assert_eq!(
+        count(&study.warnings, WarningKind::CapturedTwice),
+        6 * CALLS as u64
+    );
+}
+
+#[test]
+fn calls_with_retransmissions_are_left_out_and_told() {
+    let mut file = File::new(PCAP, Link::Ethernet);
+    for (number, (time, source, destination, bytes)) in
+        calls(caller(), server()).into_iter().enumerate()
+    {
+        file.udp(time, source, destination, &bytes);
+        if number == 0 {
+            file.udp(
+                time + ms(1.5),
+                server(),
+                caller(),
+                &message(
+                    "100 Trying",
+                    Dialog {
+                        call_id: "0@192.0.2.1",
+                        from_tag: "a",
+                    },
+                    "1 INVITE",
+                    "invite",
+                ),
+            );
+        }
+        if number == 1 {
+            let invite = message(
+                "INVITE",
+                Dialog {
+                    call_id: "0@192.0.2.1",
+                    from_tag: "a",
+                },
+                "1 INVITE",
+                "invite",
+            );
+            file.udp(time + ms(500.0), caller(), server(), &invite);
+        }
+    }
+    let study = study_of(&file.bytes);
+    check(&study, CALLS - 1);
+    assert_eq!(count(&study.warnings, WarningKind::Retransmitted), 1);
+}
+
+#[test]
+fn two_calls_with_one_call_id_are_told_apart() {
+    for is_same_tag in [true, false] {
+        let mut file = File::new(PCAP, Link::Ethernet);
+        for call in 0..CALLS {
+            let tag = if is_same_tag {
+                "a".to_owned()
+            } else {
+                call.to_string()
+            };
+            let dialog = Dialog {
+                call_id: "same@192.0.2.1",
+                from_tag: &tag,
+            };
+            for (time, is_up, start, cseq) in CALL {
+                let time = Duration::from_secs(60 * call as u64) + ms(time);
+                let (source, destination) = if is_up {
+                    (caller(), server())
+                } else {
+                    (server(), caller())
+                };
+                file.udp(
+                    time,
+                    source,
+                    destination,
+                    &message(start, dialog, cseq, "b"),
+                );
+            }
+        }
+        check(&study_of(&file.bytes), CALLS);
+    }
+}
+
+#[test]
+fn missing_responses_are_told() {
+    let mut file = File::new(PCAP, Link::Ethernet);
+    for (number, (time, source, destination, bytes)) in
+        calls(caller(), server()).into_iter().enumerate()
+    {
+        if number != 5 {
+            file.udp(time, source, destination, &bytes);
+        }
+    }
+    let study = study_of(&file.bytes);
+    check(&study, CALLS - 1);
+    assert_eq!(count(&study.warnings, WarningKind::Unanswered), 1);
+}
+
+#[test]
+fn a_clock_that_goes_back_is_told() {
+    let mut file = File::new(PCAP, Link::Ethernet);
+    for (number, (time, source, destination, bytes)) in
+        calls(caller(), server()).into_iter().enumerate()
+    {
+        let back = if number < 12 { 0.0 } else { 30_000.0 };
+        file.udp(time - ms(back), source, destination, &bytes);
+    }
+    let study = study_of(&file.bytes);
+    check(&study, CALLS);
+    let step = study
+        .warnings
+        .iter()
+        .find(|warning| warning.kind == WarningKind::ClockBack)
+        .unwrap();
+    assert_eq!((step.count, step.packet), (1, Some(13)));
+}
+
+#[test]
+fn calls_that_overlap_are_told() {
+    let mut packets = calls(caller(), server());
+    for (number, packet) in packets.iter_mut().enumerate() {
+        packet.0 = Duration::from_secs(5)
+            + (packet.0 - Duration::from_secs(1_700_000_000 + 20 * (number / 6) as u64))
+            + ms((number / 6) as f64);
+    }
+    packets.sort_by_key(|packet| packet.0);
+    let mut file = File::new(PCAP, Link::Ethernet);
+    for (time, source, destination, bytes) in packets {
+        file.udp(time, source, destination, &bytes);
+    }
+    let study = study_of(&file.bytes);
+    check(&study, CALLS);
+    assert!(count(&study.warnings, WarningKind::Overlap) > 0);
+}
+
+#[test]
+fn few_calls_are_told() {
+    let mut file = File::new(PCAP, Link::Ethernet);
+    for (time, source, destination, bytes) in calls(caller(), server()).into_iter().take(12) {
+        file.udp(time, source, destination, &bytes);
+    }
+    let study = study_of(&file.bytes);
+    check(&study, 2);
+    assert_eq!(count(&study.warnings, WarningKind::FewCalls), 2);
+}
+
+fn any_file() -> impl Strategy<Value = Vec<u8>> {
+    let formats = prop_oneof![
+        Just(PCAP),
+        Just(Format::Pcap {
+            is_big_endian: true,
+            is_nano: false
+        }),
+        Just(Format::Ng {
+            is_big_endian: false,
+            is_binary: false
+        }),
+        Just(Format::Ng {
+            is_big_endian: true,
+            is_binary: true
+        }),
+    ];
+    let links = prop_oneof![
+        Just(Link::Ethernet),
+        Just(Link::StackedVlan),
+        Just(Link::Cooked),
+        Just(Link::Cooked2),
+        Just(Link::Null),
+        Just(Link::Raw)
+    ];
+    (formats, links).prop_map(|(format, link)| capture_of(format, link, (caller(), server())).bytes)
+}
+
+fn read_anything(bytes: &[u8]) {
+    let mut trace = Trace::default();
+    let _ = trace.read("any", bytes, |_| {});
+    if let Ok(study) = Study::new(&trace, &Options::default()) {
+        let _ = study.model("any", &capture::Machines::default());
+        let _ = study.ladder_text();
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn any_bytes_are_read_without_a_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+        read_anything(&bytes);
+    }
+
+    #[test]
+    fn damaged_captures_are_read_without_a_panic(
+        file in any_file(),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..40),
+        cut in any::<prop::sample::Index>(),
+    ) {
+        let mut file = file;
+        for (at, byte) in damage {
+            let at = at.index(file.len());
+            file[at] = byte;
+        }
+        let end = cut.index(file.len());
+        read_anything(&file);
+        read_anything(&file[..end]);
+    }
+}
