@@ -1,8 +1,9 @@
 //! The headers the crate knows, and finding one by its name.
 
-use memchr::memchr2;
-
-use crate::text::{find, is_token_text, skip_lws, trimmed_end};
+use crate::{
+    scan::{self, Block, seek},
+    text::{find, is_token_text, skip_lws, trimmed_end},
+};
 
 macro_rules! header_names {
     ($($variant:ident $text:literal $($compact:literal)?,)*) => {
@@ -73,9 +74,7 @@ impl HeaderName {
     /// The header of this name, whatever its case, or of this compact form.
     pub fn from_bytes(name: &[u8]) -> Option<Self> {
         if name.len() < KEY_BYTES {
-            let mut padded = [0; KEY_BYTES];
-            padded[..name.len()].copy_from_slice(name);
-            return Self::from_key(lower_case(words(&padded)));
+            return Self::from_key(key(scan::padded(name), name.len()));
         }
         let is_spelling = |text: &str| text.as_bytes().eq_ignore_ascii_case(name);
         SPELLINGS
@@ -91,13 +90,13 @@ impl HeaderName {
     }
 }
 
-/// A name shorter than [`KEY_BYTES`] and zeros behind it, as two numbers: quick to compare and to hash.
-type Key = [u64; 2];
+/// A name shorter than [`KEY_BYTES`] in lower case and zeros behind it: quick to compare and to hash.
+type Key = u128;
 
 const KEY_BYTES: usize = 16;
 
 /// The key of a spelling that is too long for one; no name makes it.
-const NO_KEY: Key = [u64::MAX; 2];
+const NO_KEY: Key = Key::MAX;
 
 const KEYS: [Key; SPELLINGS.len()] = {
     let mut keys = [NO_KEY; SPELLINGS.len()];
@@ -107,11 +106,30 @@ const KEYS: [Key; SPELLINGS.len()] = {
         if name.len() < KEY_BYTES {
             let mut padded = [0; KEY_BYTES];
             padded.split_at_mut(name.len()).0.copy_from_slice(name);
-            keys[index] = lower_case(words(&padded));
+            keys[index] = key(padded, name.len());
         }
         index += 1;
     }
     keys
+};
+
+/// The key of the name that is the first `length` bytes.
+const fn key(bytes: [u8; KEY_BYTES], length: usize) -> Key {
+    const BIT_6: Key = Key::from_le_bytes([0x40; KEY_BYTES]);
+    let name = Key::from_le_bytes(bytes) & FIRST_BYTES[length];
+    // Bit 5 of all that have bit 6: letters lose their case, digits and hyphens stay.
+    name | (name & BIT_6) >> 1
+}
+
+/// Masks of the first bytes of a key, by their number.
+const FIRST_BYTES: [Key; KEY_BYTES] = {
+    let mut masks = [0; KEY_BYTES];
+    let mut length = 1;
+    while length < KEY_BYTES {
+        masks[length] = masks[length - 1] << 8 | 0xff;
+        length += 1;
+    }
+    masks
 };
 
 /// The index of the spelling that hashes to each slot; any index where none does.
@@ -121,7 +139,7 @@ const SLOTS: [u8; 1 << SLOT_BITS] = {
     let mut index = 0;
     while index < KEYS.len() {
         let slot = slot(KEYS[index]);
-        if KEYS[index][0] != NO_KEY[0] {
+        if KEYS[index] != NO_KEY {
             assert!(!taken[slot], "look for another SLOT_MULTIPLIER");
             taken[slot] = true;
             slots[slot] = index as u8;
@@ -137,117 +155,119 @@ const SLOT_BITS: u32 = 7;
 const SLOT_MULTIPLIER: u64 = 0x4be0_3db0_dc25_74bd;
 
 const fn slot(key: Key) -> usize {
-    ((key[0] ^ key[1]).wrapping_mul(SLOT_MULTIPLIER) >> (u64::BITS - SLOT_BITS)) as usize
+    let folded = key as u64 ^ (key >> u64::BITS) as u64;
+    (folded.wrapping_mul(SLOT_MULTIPLIER) >> (u64::BITS - SLOT_BITS)) as usize
 }
 
-const fn words(bytes: &[u8; KEY_BYTES]) -> Key {
-    let both = u128::from_le_bytes(*bytes);
-    [both as u64, (both >> u64::BITS) as u64]
-}
-
-/// Sets bit 5 of the bytes that have bit 6: letters lose their case, digits and hyphens stay.
-const fn lower_case(key: Key) -> Key {
-    const BIT_6: u64 = u64::from_le_bytes([0x40; 8]);
-    [
-        key[0] | ((key[0] & BIT_6) >> 1),
-        key[1] | ((key[1] & BIT_6) >> 1),
-    ]
-}
-
-/// One header field's place: its first byte, its value without white space around it.
+/// One header field's place: its first byte, its value without white space around it, the line after it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Field {
     pub(crate) line: u16,
     pub(crate) value: u16,
     pub(crate) end: u16,
+    pub(crate) next: u16,
 }
 
 /// A header field with all its continuation lines.
 pub(crate) struct Line {
     pub(crate) known: Option<HeaderName>,
-    /// Whether there is a name with a colon after it.
-    pub(crate) named: bool,
+    /// How long its name is, if it has a name and a colon after it.
+    pub(crate) name: Option<usize>,
     pub(crate) field: Field,
-    /// Where the next line begins.
-    pub(crate) next: usize,
 }
 
-/// Reads the header field at `at`; none when its line does not end. The bytes are at most 65,535.
-#[inline(always)]
-pub(crate) fn read_line(bytes: &[u8], at: usize) -> Option<Line> {
-    // The line's end is found before its name is looked at, so that one doesn't wait for the other.
-    let mut next = at + find(&bytes[at..], b'\n')? + 1;
-    while let Some(b' ' | b'\t') = bytes.get(next) {
-        next += find(&bytes[next..], b'\n')? + 1;
+/// The header fields from a position on, without end: what follows the headers is read as if it were one.
+pub(crate) struct Lines<'a> {
+    length: usize,
+    rest: &'a [u8],
+}
+
+impl<'a> Lines<'a> {
+    /// The header fields from `at` on of a text of at most 65,535 bytes.
+    pub(crate) fn new(text: &'a [u8], at: usize) -> Self {
+        Self {
+            length: text.len(),
+            rest: &text[at..],
+        }
     }
-    let (known, colon) = match short_name(bytes, at) {
-        Some((known, colon)) => (known, Some(colon)),
-        None => any_name(bytes, at),
-    };
-    let (value, end) = trimmed(bytes, colon.map_or(at, |colon| colon + 1), next);
-    let field = Field {
-        line: at as u16,
-        value: value as u16,
-        end: end as u16,
-    };
-    Some(Line {
-        known,
-        named: colon.is_some(),
-        field,
-        next,
-    })
+
+    /// What is not read yet.
+    pub(crate) const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Where the next line begins.
+    pub(crate) const fn at(&self) -> usize {
+        self.length - self.rest.len()
+    }
 }
 
-/// The text in `start..next` without white space around it, which is mostly one space and one line end.
+impl Iterator for Lines<'_> {
+    type Item = Line;
+
+    /// The next header field; none when its line does not end.
+    #[inline(always)]
+    fn next(&mut self) -> Option<Line> {
+        let at = self.at();
+        let (line, rest) = split_line(self.rest)?;
+        let (known, name) = short_name(self.rest).unwrap_or_else(|| any_name(line));
+        let (value, end) = trimmed(line, name.map_or(0, |name| name + 1));
+        self.rest = rest;
+        let [line, value, end, next] = [at, at + value, at + end, self.at()].map(|at| at as u16);
+        let field = Field {
+            line,
+            value,
+            end,
+            next,
+        };
+        Some(Line { known, name, field })
+    }
+}
+
+/// The line that the text begins with, continuation lines and line ends included, and what follows.
 #[inline(always)]
-fn trimmed(bytes: &[u8], start: usize, next: usize) -> (usize, usize) {
-    if let [b' ', first, .., last, b'\r', b'\n'] = bytes[start..next]
+fn split_line(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let mut next = find(text, b'\n')? + 1;
+    while let Some(b' ' | b'\t') = text.get(next) {
+        next += find(&text[next..], b'\n')? + 1;
+    }
+    text.split_at_checked(next)
+}
+
+/// The text from `start` on without white space around it, which is mostly one space and one line end.
+#[inline(always)]
+fn trimmed(line: &[u8], start: usize) -> (usize, usize) {
+    if let [b' ', first, .., last, b'\r', b'\n'] = line[start..]
         && first > b' '
         && last > b' '
     {
-        return (start + 1, next - 2);
+        return (start + 1, line.len() - 2);
     }
-    let value = skip_lws(&bytes[..next], start);
-    (value, trimmed_end(bytes, value, next))
+    let value = skip_lws(line, start);
+    (value, trimmed_end(line, value, line.len()))
 }
 
-/// A name of less than 16 bytes with the colon right after it: the usual case, without a loop.
+/// A name shorter than a key with the colon right after it: the usual case, without a loop.
 #[inline(always)]
-fn short_name(bytes: &[u8], at: usize) -> Option<(Option<HeaderName>, usize)> {
-    let [low, high] = words(bytes[at..].first_chunk()?);
-    let (low, high, colon) = match (first_colon(low), first_colon(high)) {
-        (0, _) | (8, 8) => return None,
-        (8, colon) => (low, first_bytes(high, colon), 8 + colon),
-        (colon, _) => (first_bytes(low, colon), 0, colon),
-    };
-    let known = HeaderName::from_key(lower_case([low, high]));
-    let colon = at + colon;
-    (known.is_some() || is_token_text(&bytes[at..colon])).then_some((known, colon))
-}
-
-/// The first `count` of eight bytes, less than eight, and zeros behind them.
-const fn first_bytes(word: u64, count: usize) -> u64 {
-    word & ((1 << (8 * count)) - 1)
-}
-
-/// The index of the first colon among eight bytes, 8 if there is none.
-const fn first_colon(word: u64) -> usize {
-    const ONES: u64 = u64::from_le_bytes([1; 8]);
-    let zeros = word ^ (ONES * b':' as u64);
-    // The lowest byte that this marks is a colon; those above it may be marked by the borrow.
-    let marks = zeros.wrapping_sub(ONES) & !zeros & (ONES << 7);
-    (marks.trailing_zeros() / 8) as usize
+fn short_name(line: &[u8]) -> Option<(Option<HeaderName>, Option<usize>)> {
+    let &start = line.first_chunk()?;
+    let length = Block::new(start).is(b':').before_first();
+    if !(1..KEY_BYTES).contains(&length) {
+        return None;
+    }
+    let known = HeaderName::from_key(key(start, length));
+    let is_name = known.is_some() || is_token_text(&line[..length]);
+    is_name.then_some((known, Some(length)))
 }
 
 /// A name of any length, with white space before the colon (RFC 3261 §25.1, HCOLON), or none.
-fn any_name(bytes: &[u8], at: usize) -> (Option<HeaderName>, Option<usize>) {
-    let line = &bytes[at..];
-    match memchr2(b':', b'\n', line) {
-        Some(length) if line[length] == b':' => {
-            let name = line[..length].trim_ascii_end();
-            let colon = is_token_text(name).then_some(at + length);
-            (HeaderName::from_bytes(name), colon)
-        }
-        _ => (None, None),
+#[cold]
+fn any_name(line: &[u8]) -> (Option<HeaderName>, Option<usize>) {
+    let length = seek(line, |block| block.is(b':') | block.is(b'\n'));
+    let name = line[..length].trim_ascii_end();
+    if line.get(length) == Some(&b':') && is_token_text(name) {
+        (HeaderName::from_bytes(name), Some(length))
+    } else {
+        (None, None)
     }
 }

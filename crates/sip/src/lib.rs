@@ -25,11 +25,14 @@
 mod edits;
 mod fault;
 mod header;
+mod headers;
 mod message;
 mod method;
 mod name_addr;
 mod params;
+mod reader;
 mod reply;
+mod scan;
 mod start_line;
 mod text;
 mod uri;

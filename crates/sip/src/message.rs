@@ -2,8 +2,11 @@
 
 use crate::{
     Fault, HeaderName, Method, NameAddr, ParseError, StartLine, Via,
-    header::{Field, read_line},
-    text::{Span, digits, find, is_lws, number, offset, skip_lws, trim},
+    header::{Field, Lines},
+    headers::Headers,
+    reader::{Malformed, Reader},
+    scan::Block,
+    text::{Span, digits, find, number, offset, skip_lws, trim},
     values::{Fields, Values},
 };
 
@@ -20,13 +23,9 @@ pub struct Message<'a> {
     start_line: StartLine<'a>,
     /// What is wrong with the start line or a header field as such.
     pub(crate) fault: Option<Fault>,
-    /// The first field of each known header, valid if the header's bit is set in `present`.
-    first: [Field; HeaderName::ALL.len()],
-    present: u32,
-    repeated: u32,
+    headers: Headers,
     /// Where the first header field begins.
     headers_start: u16,
-    body_start: u16,
 }
 
 /// A CSeq header's value (RFC 3261 §20.16).
@@ -60,44 +59,16 @@ impl<'a> Message<'a> {
         let line_feed = find(bytes, b'\n').ok_or(ParseError::NotSip)?;
         let line = &bytes[..line_feed];
         let (start_line, fault) = StartLine::parse(line.strip_suffix(b"\r").unwrap_or(line))?;
+        let headers = Headers::find(bytes, line_feed + 1, headers_max)?;
         let mut message = Self {
             bytes,
             start_line,
-            fault,
-            first: [Field::default(); HeaderName::ALL.len()],
-            present: 0,
-            repeated: 0,
+            fault: fault.or(headers.fault),
+            headers,
             headers_start: (line_feed + 1) as u16,
-            body_start: 0,
         };
-        message.find_headers(headers_max)?;
         message.cut_body();
         Ok(message)
-    }
-
-    fn find_headers(&mut self, headers_max: usize) -> Result<(), ParseError> {
-        let mut at = usize::from(self.headers_start);
-        let (mut present, mut repeated) = (0u32, 0u32);
-        for _ in 0..=headers_max {
-            if let Some(length) = empty_line(&self.bytes[at..]) {
-                self.body_start = (at + length) as u16;
-                (self.present, self.repeated) = (present, repeated);
-                return Ok(());
-            }
-            let line = read_line(self.bytes, at).ok_or(ParseError::Truncated)?;
-            if let Some(name) = line.known {
-                let bit = 1 << name as u32;
-                if present & bit == 0 {
-                    self.first[name as usize] = line.field;
-                }
-                repeated |= present & bit;
-                present |= bit;
-            } else if !line.named {
-                self.fault = self.fault.or(Some(Fault::HeaderField));
-            }
-            at = line.next;
-        }
-        Err(ParseError::TooManyHeaders)
     }
 
     fn cut_body(&mut self) {
@@ -105,7 +76,7 @@ impl<'a> Message<'a> {
         if let Some(length) = length.and_then(|length| usize::try_from(length).ok())
             && length < self.body().len()
         {
-            self.bytes = &self.bytes[..usize::from(self.body_start) + length];
+            self.bytes = &self.bytes[..usize::from(self.headers.end) + length];
         }
     }
 
@@ -150,7 +121,7 @@ impl<'a> Message<'a> {
 
     /// The body; empty when there is none.
     pub fn body(&self) -> &'a [u8] {
-        &self.bytes[usize::from(self.body_start)..]
+        &self.bytes[usize::from(self.headers.end)..]
     }
 
     /// The value of the header's first field, without white space around it. Line folds within are left in.
@@ -165,17 +136,14 @@ impl<'a> Message<'a> {
 
     /// All header fields, known or not, as they come: name and value.
     pub fn headers(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-        let mut at = usize::from(self.headers_start);
-        std::iter::from_fn(move || {
-            if at >= self.headers_end() {
-                return None;
-            }
-            let line = read_line(self.bytes, at)?;
-            let name = &self.bytes[at..usize::from(line.field.value)];
-            let name = &name[..find(name, b':').filter(|_| line.named).unwrap_or(0)];
-            at = line.next;
-            Some((trim(name), self.value(line.field)))
-        })
+        let end = self.headers_end();
+        Lines::new(self.bytes, self.headers_start.into())
+            .take_while(move |line| line.field.line < end)
+            .map(|line| {
+                let start = usize::from(line.field.line);
+                let name = &self.bytes[start..start + line.name.unwrap_or(0)];
+                (trim(name), self.value(line.field))
+            })
     }
 
     /// The Call-ID.
@@ -183,8 +151,9 @@ impl<'a> Message<'a> {
     /// # Errors
     /// There is not exactly one, or it is empty or has white space in it.
     pub fn call_id(&self) -> Result<&'a [u8], Fault> {
-        let call_id = self.value(self.only(HeaderName::CallId, Fault::CallId)?);
-        if call_id.is_empty() || call_id.iter().any(|&byte| is_lws(byte)) {
+        let mut reader = self.reader(self.only(HeaderName::CallId, Fault::CallId)?);
+        let call_id = reader.word(Block::is_blank);
+        if call_id.is_empty() || reader.peek().is_some() {
             return Err(Fault::CallId);
         }
         Ok(call_id)
@@ -195,14 +164,15 @@ impl<'a> Message<'a> {
     /// # Errors
     /// There is not exactly one, or it is no 32-bit number and a method.
     pub fn cseq(&self) -> Result<CSeq<'a>, Fault> {
-        let value = self.value(self.only(HeaderName::CSeq, Fault::CSeq)?);
-        let (number, rest) = digits(value);
-        let method = trim(rest);
-        if method.is_empty() || method.len() == rest.len() {
+        let mut reader = self.reader(self.only(HeaderName::CSeq, Fault::CSeq)?);
+        let number = reader.number().ok_or(Fault::CSeq)?;
+        let is_apart = reader.skip_blank();
+        let method = reader.word(Block::is_blank);
+        if !is_apart || method.is_empty() || reader.peek().is_some() {
             return Err(Fault::CSeq);
         }
         Ok(CSeq {
-            number: number.ok_or(Fault::CSeq)?,
+            number,
             method: Method::from_bytes(method),
         })
     }
@@ -213,22 +183,17 @@ impl<'a> Message<'a> {
     /// There is none, or it is malformed.
     pub fn top_via(&self) -> Result<Via<'a>, Fault> {
         let field = self.field(HeaderName::Via).ok_or(Fault::Via)?;
-        let bytes = &self.bytes[..usize::from(field.end)];
-        Via::read(bytes, usize::from(field.value))
-            .map(|(via, _)| via)
-            .map_err(|_| Fault::Via)
+        Via::read(&mut self.reader(field)).map_err(|Malformed| Fault::Via)
     }
 
     /// The Via value below the topmost, which is `top`; none if there is none, or it is malformed.
     pub fn via_below(&self, top: &Via<'_>) -> Option<Via<'a>> {
         let field = self.field(HeaderName::Via)?;
-        let end = usize::from(field.end);
-        if top.span.end < end {
+        if top.span.end < usize::from(field.end) {
             return self.vias().nth(1)?.ok();
         }
         let below = Fields::new(self, HeaderName::Via).nth(1)?;
-        let bytes = &self.bytes[..usize::from(below.end)];
-        Some(Via::read(bytes, usize::from(below.value)).ok()?.0)
+        Via::read(&mut self.reader(below)).ok()
     }
 
     /// All Via values, topmost first, up to the first malformed one.
@@ -336,28 +301,26 @@ impl<'a> Message<'a> {
     }
 
     pub(crate) fn field(&self, name: HeaderName) -> Option<Field> {
-        (self.present & 1 << name as u32 != 0).then(|| self.first[name as usize])
+        (self.headers.present & 1 << name as u32 != 0).then(|| self.headers.first[name as usize])
     }
 
     pub(crate) const fn is_repeated(&self, name: HeaderName) -> bool {
-        self.repeated & 1 << name as u32 != 0
+        self.headers.repeated & 1 << name as u32 != 0
     }
 
     pub(crate) fn value(&self, field: Field) -> &'a [u8] {
         &self.bytes[usize::from(field.value)..usize::from(field.end)]
     }
 
+    pub(crate) fn reader(&self, field: Field) -> Reader<'a> {
+        Reader::new(self.bytes, field.value.into(), field.end.into())
+    }
+
     /// The field with its continuation lines and their ends.
     pub(crate) fn line_span(&self, field: Field) -> Span {
-        let mut end = usize::from(field.end);
-        loop {
-            end += find(&self.bytes[end..], b'\n').map_or(self.bytes.len() - end, |at| at + 1);
-            if !matches!(self.bytes.get(end), Some(b' ' | b'\t')) {
-                return Span {
-                    start: usize::from(field.line),
-                    end,
-                };
-            }
+        Span {
+            start: field.line.into(),
+            end: field.next.into(),
         }
     }
 
@@ -366,13 +329,10 @@ impl<'a> Message<'a> {
     }
 
     /// Where the empty line behind the headers begins.
-    pub(crate) fn headers_end(&self) -> usize {
-        let end = usize::from(self.body_start) - 1;
-        if self.bytes[end - 1] == b'\r' {
-            end - 1
-        } else {
-            end
-        }
+    pub(crate) fn headers_end(&self) -> u16 {
+        let end = self.headers.end - 1;
+        let is_return = self.bytes[usize::from(end) - 1] == b'\r';
+        end - u16::from(is_return)
     }
 
     /// The header's field, which must be the only one.
@@ -383,10 +343,9 @@ impl<'a> Message<'a> {
     }
 
     fn name_addr(&self, name: HeaderName, fault: Fault) -> Result<NameAddr<'a>, Fault> {
-        let field = self.only(name, fault)?;
-        let bytes = &self.bytes[..usize::from(field.end)];
-        match NameAddr::read(bytes, usize::from(field.value)) {
-            Ok((value, stop)) if stop == bytes.len() => Ok(value),
+        let mut reader = self.reader(self.only(name, fault)?);
+        match NameAddr::read(&mut reader) {
+            Ok(value) if reader.peek().is_none() => Ok(value),
             _ => Err(fault),
         }
     }
@@ -394,15 +353,5 @@ impl<'a> Message<'a> {
     fn seconds(&self, name: HeaderName) -> Option<u32> {
         let (number, rest) = digits(self.header(name)?);
         number.filter(|_| matches!(rest.get(skip_lws(rest, 0)), None | Some(b';' | b'(')))
-    }
-}
-
-/// The length of the empty line that the bytes begin with, if they do.
-fn empty_line(bytes: &[u8]) -> Option<usize> {
-    match bytes {
-        [first, ..] if *first > b'\r' => None,
-        [b'\n', ..] => Some(1),
-        [b'\r', b'\n', ..] => Some(2),
-        _ => None,
     }
 }

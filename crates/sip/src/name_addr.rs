@@ -1,8 +1,10 @@
 //! Addresses with parameters, as in From, To, Contact, Route and Record-Route.
 
 use crate::{
-    params::{self, BadParams, Params},
-    text::{Span, count_until, find, is_lws, quoted_end, set, skip_lws, trimmed_end},
+    params::{self, Param},
+    reader::{Malformed, Reader},
+    scan::{Block, Marks},
+    text::{Span, trim},
 };
 
 /// One value of a header whose values are `name-addr` or `addr-spec` with parameters (RFC 3261 §20.10).
@@ -25,57 +27,58 @@ impl<'a> NameAddr<'a> {
         params::find(self.params, name)
     }
 
-    /// Reads the value that begins at `at`, and the position of the comma or the end behind it.
     #[inline]
-    pub(crate) fn read(bytes: &'a [u8], at: usize) -> Result<(Self, usize), BadParams> {
-        let start = skip_lws(bytes, at);
-        let (uri, params_start) = read_uri(bytes, start)?;
-        let mut params = Params::new(bytes, params_start);
+    pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let start = reader.at();
+        let uri = read_uri(reader)?;
+        let params_start = reader.at();
         let mut tag = None;
-        while let Some(param) = params.read()? {
+        while let Some(param) = Param::read(reader)? {
             if tag.is_none() && param.is(b"tag") {
                 tag = param.value.filter(|value| !value.is_empty());
             }
         }
-        let end = params.end();
-        let span = Span { start, end };
-        Ok((
-            Self {
-                span,
-                uri,
-                params: &bytes[params_start..end],
-                tag,
-            },
-            params.stop(),
-        ))
+        let end = reader.at();
+        Ok(Self {
+            span: Span { start, end },
+            uri,
+            params: reader.since(params_start),
+            tag,
+        })
     }
 }
 
-/// The URI of the value at `start`, and where its parameters begin.
-fn read_uri(bytes: &[u8], start: usize) -> Result<(&[u8], usize), BadParams> {
-    let mut at = start;
+/// Reads the URI, with the display name before it.
+fn read_uri<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
+    let start = reader.at();
     loop {
-        match bytes.get(at) {
-            Some(b'<') => {
-                let open = skip_lws(bytes, at + 1);
-                let close = open + find(&bytes[open..], b'>').ok_or(BadParams)?;
-                let uri = &bytes[open..trimmed_end(bytes, open, close)];
-                return if uri.is_empty() {
-                    Err(BadParams)
-                } else {
-                    Ok((uri, close + 1))
-                };
-            }
-            Some(b'"') => at = quoted_end(bytes, at).ok_or(BadParams)?,
-            None | Some(b';' | b',') => break,
-            Some(_) => at += 1 + count_until(&bytes[at + 1..], set::ADDR_END),
+        if reader.byte(b'<') {
+            let uri = trim(reader.up_to(b'>')?);
+            return if uri.is_empty() {
+                Err(Malformed)
+            } else {
+                Ok(uri)
+            };
         }
+        if reader.byte(b'"') {
+            reader.unquote()?;
+        } else {
+            let is_first = reader.at() == start;
+            let word = reader.word(ends_word);
+            if word.is_empty() {
+                return Err(Malformed);
+            }
+            // Without brackets, parameters belong to the header (RFC 3261 §20.10).
+            if is_first && matches!(reader.peek(), None | Some(b';' | b',')) {
+                return Ok(word);
+            }
+        }
+        reader.skip_blank();
     }
-    // Without brackets, parameters belong to the header (RFC 3261 §20.10).
-    let end = trimmed_end(bytes, start, at);
-    let uri = &bytes[start..end];
-    if uri.is_empty() || uri.iter().any(|&byte| is_lws(byte) || byte == b'"') {
-        return Err(BadParams);
-    }
-    Ok((uri, end))
+}
+
+/// What ends a word of a display name, or a URI without brackets.
+#[inline(always)]
+fn ends_word(block: Block) -> Marks {
+    block.is_blank() | block.is(b'<') | block.is(b'"') | block.is(b';') | block.is(b',')
 }

@@ -2,6 +2,8 @@
 
 use std::{io::Write, net::IpAddr};
 
+use crate::scan::seek;
+
 /// A range of [`Message::bytes`](crate::Message::bytes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
@@ -16,58 +18,16 @@ pub(crate) const fn is_lws(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }
 
-/// Sets of characters, one bit each in [`SETS`].
-pub(crate) mod set {
-    /// Tokens (RFC 3261 §25.1).
-    pub(crate) const TOKEN: u8 = 1;
-    /// Host names and IPv4 addresses. The underscore isn't allowed in them, but too common to refuse.
-    pub(crate) const HOST: u8 = 2;
-    /// What can't stand in a URI.
-    pub(crate) const NO_URI: u8 = 4;
-    /// What ends a parameter's value.
-    pub(crate) const VALUE_END: u8 = 8;
-    /// What ends a parameter's name.
-    pub(crate) const NAME_END: u8 = 16;
-    /// Decimal digits.
-    pub(crate) const DIGIT: u8 = 32;
-    /// What ends the part of an address before its brackets or parameters.
-    pub(crate) const ADDR_END: u8 = 64;
-}
-
-/// The sets that each byte is in.
-static SETS: [u8; 256] = {
-    let mut sets = [0; 256];
+/// The characters of tokens (RFC 3261 §25.1).
+static IS_TOKEN: [bool; 256] = {
+    let mut is_in = [false; 256];
     let mut index = 0;
-    while index < sets.len() {
-        let byte = index as u8;
-        let value_end = matches!(byte, b';' | b',' | b'"') || is_lws(byte);
-        let is_host = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
-        let is_uri = byte.is_ascii_graphic() && !matches!(byte, b'<' | b'>' | b'"');
-        let members = [
-            (set::TOKEN, is_token(byte)),
-            (set::HOST, is_host),
-            (set::NO_URI, !is_uri),
-            (set::VALUE_END, value_end),
-            (set::NAME_END, value_end || byte == b'='),
-            (set::DIGIT, byte.is_ascii_digit()),
-            (set::ADDR_END, matches!(byte, b'<' | b'"' | b';' | b',')),
-        ];
-        let mut at = 0;
-        while at < members.len() {
-            if members[at].1 {
-                sets[index] |= members[at].0;
-            }
-            at += 1;
-        }
+    while index < is_in.len() {
+        is_in[index] = is_token(index as u8);
         index += 1;
     }
-    sets
+    is_in
 };
-
-/// Whether a byte is in one of the sets.
-pub(crate) fn is_in(byte: u8, sets: u8) -> bool {
-    SETS[usize::from(byte)] & sets != 0
-}
 
 const fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric()
@@ -79,55 +39,21 @@ const fn is_token(byte: u8) -> bool {
 
 /// Whether the text is a token of at least one character.
 pub(crate) fn is_token_text(text: &[u8]) -> bool {
-    !text.is_empty() && count_while(text, set::TOKEN) == text.len()
+    !text.is_empty() && token_length(text) == text.len()
 }
 
-/// How many bytes come before the first that is in one of the sets.
+/// How many bytes come before the first that can't be in a token.
 #[inline]
-pub(crate) fn count_until(bytes: &[u8], sets: u8) -> usize {
-    let (fours, _) = bytes.as_chunks::<4>();
-    let ends = |four: &[u8; 4]| {
-        four.iter()
-            .fold(0, |all, &byte| all | SETS[usize::from(byte)])
-            & sets
-            != 0
-    };
-    let mut at = 0;
-    for four in fours {
-        if ends(four) {
-            break;
-        }
-        at += 4;
-    }
-    while at < bytes.len() && !is_in(bytes[at], sets) {
-        at += 1;
-    }
-    at
-}
-
-/// How many bytes come before the first that is not in the set.
-#[inline]
-pub(crate) fn count_while(bytes: &[u8], set: u8) -> usize {
-    let mut at = 0;
-    while at < bytes.len() && is_in(bytes[at], set) {
-        at += 1;
-    }
-    at
-}
-
-/// The position of the first such byte. What is searched is so short that choosing the widest vectors, as
-/// `memchr::memchr` does at each call, costs more than it saves.
-#[inline]
-#[cfg(target_arch = "x86_64")]
-pub(crate) fn find(bytes: &[u8], byte: u8) -> Option<usize> {
-    memchr::arch::x86_64::sse2::memchr::One::new(byte)?.find(bytes)
+pub(crate) fn token_length(bytes: &[u8]) -> usize {
+    let is_end = |&byte: &u8| !IS_TOKEN[usize::from(byte)];
+    bytes.iter().position(is_end).unwrap_or(bytes.len())
 }
 
 /// The position of the first such byte.
 #[inline]
-#[cfg(not(target_arch = "x86_64"))]
 pub(crate) fn find(bytes: &[u8], byte: u8) -> Option<usize> {
-    memchr::memchr(byte, bytes)
+    let at = seek(bytes, |block| block.is(byte));
+    (at < bytes.len()).then_some(at)
 }
 
 /// The first position from `at` on that is not white space.
@@ -153,18 +79,6 @@ pub(crate) fn trim(text: &[u8]) -> &[u8] {
     &text[start..trimmed_end(text, start, text.len())]
 }
 
-/// The position after the quoted string that opens at `at`; none when it never closes.
-pub(crate) fn quoted_end(bytes: &[u8], at: usize) -> Option<usize> {
-    let mut at = at + 1;
-    loop {
-        at += memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
-        if bytes[at] == b'"' {
-            return Some(at + 1);
-        }
-        at += 2;
-    }
-}
-
 /// A number of digits only; none when it does not fit.
 pub(crate) fn number(text: &[u8]) -> Option<u32> {
     match digits(text) {
@@ -175,12 +89,15 @@ pub(crate) fn number(text: &[u8]) -> Option<u32> {
 
 /// The number that the text begins with, and what follows it.
 pub(crate) fn digits(text: &[u8]) -> (Option<u32>, &[u8]) {
-    let count = count_while(text, set::DIGIT);
-    let (digits, rest) = text.split_at(count);
-    let value = digits.iter().try_fold(0u32, |value, &digit| {
-        value.checked_mul(10)?.checked_add(u32::from(digit - b'0'))
-    });
-    (value.filter(|_| count > 0), rest)
+    const TOO_MUCH: u64 = 1 << u32::BITS;
+    let mut value = 0;
+    let mut rest = text;
+    while let [digit @ b'0'..=b'9', behind @ ..] = rest {
+        value = (value * 10 + u64::from(digit - b'0')).min(TOO_MUCH);
+        rest = behind;
+    }
+    let value = u32::try_from(value).ok();
+    (value.filter(|_| rest.len() < text.len()), rest)
 }
 
 /// Where `part`, a slice of `whole`, begins in it.

@@ -6,8 +6,9 @@ use std::{
 };
 
 use crate::{
-    text::{count_until, count_while, find, set},
-    via::{host_length, ip, port_number},
+    scan::{Block, Marks, seek},
+    text::{digits, find},
+    via::{host_length, ip},
 };
 
 /// What a URI begins with.
@@ -49,24 +50,13 @@ pub enum Host<'a> {
 impl<'a> Host<'a> {
     /// Reads a host as it stands in a URI: an IPv6 address needs its brackets.
     pub fn parse(text: &'a [u8]) -> Option<Self> {
-        Self::is_well_formed(text).then(|| Self::of_well_formed(text))
+        (host_length(text) == Some(text.len())).then(|| Self::of_well_formed(text))
     }
 
     fn of_well_formed(text: &'a [u8]) -> Self {
         match text.last() {
             Some(b']' | b'0'..=b'9') => ip(text).map_or(Self::Name(text), Self::Ip),
             _ => Self::Name(text),
-        }
-    }
-
-    /// Whether the text is an IPv6 reference or has only what names and IPv4 addresses are made of.
-    pub(crate) fn is_well_formed(text: &[u8]) -> bool {
-        match text {
-            [] => false,
-            [b'[', address @ .., b']'] => matches!(ip(address), Some(IpAddr::V6(_))),
-            name => name
-                .iter()
-                .all(|byte| byte.is_ascii_alphanumeric() || b"-._".contains(byte)),
         }
     }
 
@@ -136,12 +126,9 @@ impl<'a> Uri<'a> {
     /// # Errors
     /// What makes it none.
     pub fn parse(text: &'a [u8]) -> Result<Self, UriError> {
-        let colon = text
-            .iter()
-            .position(|&byte| byte == b':')
-            .filter(|&colon| colon > 0)
-            .ok_or(UriError::Scheme)?;
-        if count_until(text, set::NO_URI) < text.len() {
+        let colon = find(text, b':').filter(|&colon| colon > 0);
+        let colon = colon.ok_or(UriError::Scheme)?;
+        if seek(text, cannot_be_in_uri) < text.len() {
             return Err(UriError::Character);
         }
         let scheme = Scheme::from_bytes(&text[..colon]);
@@ -224,6 +211,11 @@ impl<'a> Uri<'a> {
     }
 }
 
+#[inline(always)]
+fn cannot_be_in_uri(block: Block) -> Marks {
+    !block.is_within(b'!', b'~') | block.is(b'<') | block.is(b'>') | block.is(b'"')
+}
+
 type UserPassword<'a> = (Option<&'a [u8]>, Option<&'a [u8]>, &'a [u8]);
 
 fn split_user(text: &[u8]) -> Result<UserPassword<'_>, UriError> {
@@ -254,9 +246,9 @@ fn split_port(text: &[u8]) -> Result<(Option<u16>, &[u8]), UriError> {
     let [b':', rest @ ..] = text else {
         return Ok((None, text));
     };
-    let (digits, rest) = rest.split_at(count_while(rest, set::DIGIT));
-    let port = port_number(digits).ok_or(UriError::Port)?;
-    Ok((Some(port), rest))
+    let (number, rest) = digits(rest);
+    let port = number.and_then(|port| u16::try_from(port).ok());
+    Ok((Some(port.ok_or(UriError::Port)?), rest))
 }
 
 /// The names and values of parameters or headers.

@@ -2,8 +2,8 @@
 
 use crate::{
     Fault, HeaderName, Message, NameAddr, Via,
-    header::{Field, read_line},
-    params::BadParams,
+    header::{Field, Line, Lines},
+    reader::{Malformed, Reader},
     text::Span,
 };
 
@@ -11,8 +11,14 @@ use crate::{
 pub(crate) struct Fields<'m, 'a> {
     message: &'m Message<'a>,
     name: HeaderName,
-    /// Where to look for the next one: none, at the header's first.
-    from: Option<usize>,
+    next: Next<'a>,
+}
+
+/// Where to look for the next field.
+enum Next<'a> {
+    First,
+    Among(Lines<'a>),
+    Nowhere,
 }
 
 impl<'m, 'a> Fields<'m, 'a> {
@@ -20,27 +26,24 @@ impl<'m, 'a> Fields<'m, 'a> {
         Self {
             message,
             name,
-            from: None,
+            next: Next::First,
         }
     }
 
     /// Looks no further.
-    const fn stop(&mut self) {
-        self.from = Some(usize::MAX);
+    fn stop(&mut self) {
+        self.next = Next::Nowhere;
     }
 
-    fn look_from(&self, mut at: usize) -> Option<Field> {
-        if !self.message.is_repeated(self.name) {
-            return None;
+    fn first(&mut self) -> Option<Field> {
+        let first = self.message.field(self.name)?;
+        if self.message.is_repeated(self.name) {
+            let lines = Lines::new(self.message.bytes(), first.next.into());
+            self.next = Next::Among(lines);
+        } else {
+            self.stop();
         }
-        while at < self.message.headers_end() {
-            let line = read_line(self.message.bytes(), at)?;
-            if line.known == Some(self.name) {
-                return Some(line.field);
-            }
-            at = line.next;
-        }
-        None
+        Some(first)
     }
 }
 
@@ -48,26 +51,32 @@ impl Iterator for Fields<'_, '_> {
     type Item = Field;
 
     fn next(&mut self) -> Option<Field> {
-        let found = match self.from {
-            None => self.message.field(self.name),
-            Some(at) => self.look_from(at),
-        };
-        self.from = Some(found.map_or(usize::MAX, |field| self.message.line_span(field).end));
-        found
+        match &mut self.next {
+            Next::First => self.first(),
+            Next::Among(lines) => {
+                let end = self.message.headers_end();
+                let is_wanted = |line: &Line| line.known == Some(self.name);
+                let found = lines
+                    .take_while(|line| line.field.line < end)
+                    .find(is_wanted);
+                found.map(|line| line.field)
+            }
+            Next::Nowhere => None,
+        }
     }
 }
 
 /// A kind of value that a header may have several of, separated by commas.
 pub(crate) trait Value<'a>: Sized {
-    /// Reads the value that begins at `at`, and the position of the comma or the end behind it.
-    fn read(bytes: &'a [u8], at: usize) -> Result<(Self, usize), BadParams>;
+    /// Reads one value, up to the comma or the end behind it.
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed>;
 
     fn span(&self) -> Span;
 }
 
 impl<'a> Value<'a> for Via<'a> {
-    fn read(bytes: &'a [u8], at: usize) -> Result<(Self, usize), BadParams> {
-        Via::read(bytes, at)
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        Via::read(reader)
     }
 
     fn span(&self) -> Span {
@@ -76,8 +85,8 @@ impl<'a> Value<'a> for Via<'a> {
 }
 
 impl<'a> Value<'a> for NameAddr<'a> {
-    fn read(bytes: &'a [u8], at: usize) -> Result<(Self, usize), BadParams> {
-        NameAddr::read(bytes, at)
+    fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        NameAddr::read(reader)
     }
 
     fn span(&self) -> Span {
@@ -108,7 +117,7 @@ impl<'a, V: Value<'a>> Iterator for Values<'_, 'a, V> {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if let Some(result) = self.field.as_mut().and_then(Iterator::next) {
-                return Some(result.map_err(|BadParams| {
+                return Some(result.map_err(|Malformed| {
                     self.fields.stop();
                     self.fault
                 }));
@@ -119,33 +128,31 @@ impl<'a, V: Value<'a>> Iterator for Values<'_, 'a, V> {
     }
 }
 
-/// The values of one field.
+/// The values of one field, up to the first malformed one.
 pub(crate) struct FieldValues<'a, V> {
-    /// The message up to the field's end.
-    bytes: &'a [u8],
-    at: Option<usize>,
+    /// None: all are read.
+    reader: Option<Reader<'a>>,
     kind: std::marker::PhantomData<V>,
 }
 
 impl<'a, V: Value<'a>> FieldValues<'a, V> {
     pub(crate) fn new(message: &Message<'a>, field: Field) -> Self {
-        let bytes = &message.bytes()[..usize::from(field.end)];
         Self {
-            bytes,
-            at: Some(usize::from(field.value)),
+            reader: Some(message.reader(field)),
             kind: std::marker::PhantomData,
         }
     }
 }
 
 impl<'a, V: Value<'a>> Iterator for FieldValues<'a, V> {
-    type Item = Result<V, BadParams>;
+    type Item = Result<V, Malformed>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let result = V::read(self.bytes, self.at.take()?);
-        Some(result.map(|(value, stop)| {
-            self.at = (stop < self.bytes.len()).then_some(stop + 1);
-            value
-        }))
+        let mut reader = self.reader.take()?;
+        let value = V::read(&mut reader);
+        if value.is_ok() && reader.separator(b',') {
+            self.reader = Some(reader);
+        }
+        Some(value)
     }
 }

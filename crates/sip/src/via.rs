@@ -3,9 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::{
-    Host,
-    params::{BadParams, Params},
-    text::{Span, count_while, find, number, offset, set, skip_lws},
+    params::Param,
+    reader::{Malformed, Reader},
+    scan::{Block, Marks, seek},
+    text::{Span, find, number},
 };
 
 const PORT_DEFAULT: u16 = 5060;
@@ -30,18 +31,11 @@ pub struct Via<'a> {
     pub rport: Option<Option<u16>>,
     /// The maddr parameter (RFC 3261 §18.2.2).
     pub maddr: Option<&'a [u8]>,
-    /// From after the transport: all of sent-by and the parameters.
-    pub(crate) params: &'a [u8],
     /// The rport parameter with its value.
     pub(crate) rport_span: Option<Span>,
 }
 
 impl<'a> Via<'a> {
-    /// The first parameter of that name, in any case: its value, when it has one.
-    pub fn param(&self, name: &[u8]) -> Option<Option<&'a [u8]>> {
-        crate::params::find(self.params, name)
-    }
-
     /// Where the response goes (RFC 3261 §18.2.2, RFC 3581 §4): to maddr, else to received and rport, else to sent-by.
     /// None when that is a name to be resolved.
     pub fn response_address(&self) -> Option<SocketAddr> {
@@ -56,12 +50,11 @@ impl<'a> Via<'a> {
         Some(SocketAddr::new(ip(self.host)?, port))
     }
 
-    /// Reads the value that begins at `at`, and the position of the comma or the end behind it.
     #[inline]
-    pub(crate) fn read(bytes: &'a [u8], at: usize) -> Result<(Self, usize), BadParams> {
-        let start = skip_lws(bytes, at);
-        let (transport, at) = read_protocol(bytes, start).ok_or(BadParams)?;
-        let (host, port, params_start) = read_sent_by(bytes, at).ok_or(BadParams)?;
+    pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+        let start = reader.at();
+        let transport = read_protocol(reader)?;
+        let (host, port) = read_sent_by(reader)?;
         let mut via = Self {
             span: Span { start, end: start },
             transport,
@@ -71,87 +64,78 @@ impl<'a> Via<'a> {
             received: None,
             rport: None,
             maddr: None,
-            params: &[],
             rport_span: None,
         };
-        let mut params = Params::new(bytes, params_start);
-        while let Some(param) = params.read()? {
+        while let Some(param) = Param::read(reader)? {
             match param.name.len() {
                 6 if param.is(b"branch") => via.branch = via.branch.or(param.value),
                 8 if param.is(b"received") => via.received = via.received.or(param.value),
                 5 if param.is(b"maddr") => via.maddr = via.maddr.or(param.value),
                 5 if param.is(b"rport") && via.rport.is_none() => {
                     via.rport = Some(read_rport(param.value)?);
-                    via.rport_span = Some(Span {
-                        start: offset(bytes, param.name),
-                        end: params.end(),
-                    });
+                    via.rport_span = Some(reader.span_from(param.name));
                 }
                 _ => {}
             }
         }
-        via.span.end = params.end();
-        via.params = &bytes[params_start..via.span.end];
-        Ok((via, params.stop()))
+        via.span.end = reader.at();
+        Ok(via)
     }
 }
 
-fn read_rport(value: Option<&[u8]>) -> Result<Option<u16>, BadParams> {
+fn read_rport(value: Option<&[u8]>) -> Result<Option<u16>, Malformed> {
     match value {
         None | Some(b"") => Ok(None),
-        Some(value) => Ok(Some(port_number(value).ok_or(BadParams)?)),
+        Some(value) => port_number(value).map(Some).ok_or(Malformed),
     }
 }
 
-/// The transport of `SIP/2.0/UDP`, and the position after it. White space may stand around the slashes.
-fn read_protocol(bytes: &[u8], start: usize) -> Option<(&[u8], usize)> {
-    let transport = if bytes[start..].starts_with(b"SIP/2.0/") {
-        start + 8
-    } else {
-        let version = skip_slash(bytes, token_end(bytes, start)?)?;
-        skip_slash(bytes, token_end(bytes, version)?)?
-    };
-    let transport = skip_lws(bytes, transport);
-    let end = token_end(bytes, transport)?;
-    Some((&bytes[transport..end], end))
-}
-
-fn skip_slash(bytes: &[u8], at: usize) -> Option<usize> {
-    let at = skip_lws(bytes, at);
-    (bytes.get(at) == Some(&b'/')).then(|| skip_lws(bytes, at + 1))
-}
-
-fn token_end(bytes: &[u8], start: usize) -> Option<usize> {
-    let length = count_while(&bytes[start..], set::TOKEN);
-    (length > 0).then_some(start + length)
-}
-
-/// The host and the port that follow the transport at `at`, and the position after them.
-fn read_sent_by(bytes: &[u8], at: usize) -> Option<(&[u8], Option<u16>, usize)> {
-    let start = skip_lws(bytes, at);
-    if start == at {
-        return None;
+/// The transport of `SIP/2.0/UDP`, which white space follows. White space may stand around the slashes.
+fn read_protocol<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
+    if reader.text(b"SIP/2.0/UDP ") {
+        reader.skip_blank();
+        return Ok(b"UDP");
     }
-    let end = start + host_length(&bytes[start..])?;
-    let host = &bytes[start..end];
-    let colon = skip_lws(bytes, end);
-    if bytes.get(colon) != Some(&b':') {
-        return Some((host, None, end));
+    for _ in ["SIP", "2.0"] {
+        reader.token()?;
+        if !reader.separator(b'/') {
+            return Err(Malformed);
+        }
     }
-    let digits = skip_lws(bytes, colon + 1);
-    let end = digits + count_while(&bytes[digits..], set::DIGIT);
-    Some((host, Some(port_number(&bytes[digits..end])?), end))
+    let transport = reader.token()?;
+    reader.skip_blank().then_some(transport).ok_or(Malformed)
 }
 
-/// The length of the host that the bytes begin with.
+/// The host and the port.
+fn read_sent_by<'a>(reader: &mut Reader<'a>) -> Result<(&'a [u8], Option<u16>), Malformed> {
+    let host = reader.host()?;
+    if !reader.separator(b':') {
+        return Ok((host, None));
+    }
+    let number = reader.number().ok_or(Malformed)?;
+    let port = u16::try_from(number).map_err(|_| Malformed)?;
+    Ok((host, Some(port)))
+}
+
+/// The length of the host that the bytes begin with: a name, an IPv4 address or an IPv6 reference.
 pub(crate) fn host_length(bytes: &[u8]) -> Option<usize> {
     let length = if bytes.first() == Some(&b'[') {
         let length = find(bytes, b']')? + 1;
-        Host::is_well_formed(&bytes[..length]).then_some(length)?
+        matches!(ip(&bytes[..length]), Some(IpAddr::V6(_))).then_some(length)?
     } else {
-        count_while(bytes, set::HOST)
+        seek(bytes, |block| !can_be_in_name(block))
     };
     (length > 0).then_some(length)
+}
+
+/// Host names and IPv4 addresses. The underscore isn't allowed in them, but too common to refuse.
+#[inline(always)]
+fn can_be_in_name(block: Block) -> Marks {
+    block.lower_case().is_within(b'a', b'z')
+        | block.is_within(b'0', b'9')
+        | block.is(b'-')
+        | block.is(b'.')
+        | block.is(b'_')
 }
 
 pub(crate) fn port_number(digits: &[u8]) -> Option<u16> {
