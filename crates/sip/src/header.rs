@@ -243,8 +243,8 @@ fn trimmed(line: &[u8], start: usize) -> (usize, usize) {
     {
         return (start + 1, line.len() - 2);
     }
-    let value = skip_lws(line, start);
-    (value, trimmed_end(line, value, line.len()))
+    let end = trimmed_end(line, start, line.len());
+    (skip_lws(&line[..end], start), end)
 }
 
 /// A name shorter than a key with the colon right after it: the usual case, without a loop.
