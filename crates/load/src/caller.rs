@@ -164,6 +164,12 @@ impl Caller {
         self.calls_left = 0;
     }
 
+    /// Calls that are yet to begin.
+    #[must_use]
+    pub fn calls_left(&self) -> u64 {
+        self.calls_left
+    }
+
     /// Calls in progress.
     #[must_use]
     pub fn open_calls(&self) -> usize {
@@ -218,6 +224,7 @@ impl Caller {
         call.failure = None;
         self.calls_left -= 1;
         self.stats.offered += 1;
+        record(&mut self.stats.late_ns, now.saturating_sub(scheduled));
         self.request(slot, State::Calling, scheduled, now, out);
     }
 

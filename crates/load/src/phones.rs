@@ -277,6 +277,7 @@ impl Phones {
         self.timers.set(number, &mut phone.alarm, due);
         self.in_progress += 1;
         self.stats.offered += 1;
+        record(&mut self.stats.late_ns, now.saturating_sub(scheduled));
         self.send(number, out);
     }
 

@@ -20,6 +20,9 @@ pub struct Stats {
     pub retransmissions: u64,
     /// Responses that came again, or that nobody was waiting for.
     pub strays: u64,
+    /// Nanoseconds from the scheduled time of a call or a registration to when it began. More than
+    /// the latencies that are measured: this machine is too slow for the load.
+    pub late_ns: Histogram<u64>,
     /// Nanoseconds from an INVITE's scheduled time to its first response, of any status.
     pub first_response_ns: Histogram<u64>,
     /// Nanoseconds from an INVITE's scheduled time to its 2xx.
@@ -90,13 +93,16 @@ impl Stats {
             *self.failed.entry(failure).or_default() += count;
         }
         for (own, other) in [
+            (&mut self.late_ns, &other.late_ns),
             (&mut self.first_response_ns, &other.first_response_ns),
             (&mut self.answer_ns, &other.answer_ns),
             (&mut self.reinvite_ns, &other.reinvite_ns),
             (&mut self.bye_ns, &other.bye_ns),
             (&mut self.register_ns, &other.register_ns),
         ] {
-            own.add(other).expect("all histograms have the same bounds");
+            if !other.is_empty() {
+                own.add(other).expect("all histograms have the same bounds");
+            }
         }
     }
 
@@ -115,6 +121,7 @@ impl Default for Stats {
             failed: BTreeMap::new(),
             retransmissions: 0,
             strays: 0,
+            late_ns: histogram(),
             first_response_ns: histogram(),
             answer_ns: histogram(),
             reinvite_ns: histogram(),

@@ -11,7 +11,6 @@ mod scene;
 mod schedule;
 mod screen;
 mod summary;
-mod text;
 mod user_agents;
 
 use std::{

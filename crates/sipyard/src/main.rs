@@ -2,7 +2,7 @@
 //!
 //! The only place where all crates meet, and where the clock, signals and files are. [`config`]
 //! turns a file into what a node takes, [`serve`] runs it, [`admin`] answers questions about it,
-//! [`ctl`] asks them. No call passes through here: the workers' threads belong to `net`.
+//! [`ctl`] asks them. [`load`] makes calls, registers phones and emulates servers. No call passes through here: the workers' threads belong to `net`.
 
 mod admin;
 mod check;
@@ -10,7 +10,9 @@ mod config;
 mod ctl;
 mod demo;
 mod explain;
+mod load;
 mod serve;
+mod text;
 mod view;
 
 use std::process::ExitCode;
@@ -23,7 +25,8 @@ use clap::{Parser, Subcommand};
 #[command(after_help = "Examples:
   sipyard check edge.toml             find every mistake of a configuration
   sipyard serve --config edge.toml    run a node
-  sipyard ctl status                  see what it does")]
+  sipyard ctl status                  see what it does
+  sipyard load call --to ADDRESS      make calls to it and measure")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -35,6 +38,7 @@ enum Command {
     Check(check::Check),
     Ctl(ctl::Ctl),
     Demo(demo::Demo),
+    Load(load::Load),
 }
 
 fn main() -> ExitCode {
@@ -43,6 +47,7 @@ fn main() -> ExitCode {
         Command::Check(command) => command.run(),
         Command::Ctl(command) => command.run(),
         Command::Demo(command) => command.run(),
+        Command::Load(command) => command.run(),
     }
 }
 

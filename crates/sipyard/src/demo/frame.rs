@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::{
     scene::{Act, PolicyScene, ResponseTimes, Scene, ServerScene},
     schedule::POLICIES,
-    text::{count, ms_or_dash},
     user_agents::{Moment, SAMPLE},
 };
+use crate::text::{count, ms_or_dash};
 use crate::view::ServerState;
 
 /// SGR codes (ECMA-48 §8.3.117).

@@ -8,8 +8,8 @@ use std::{
 use super::{
     scene::{Act, Scene},
     schedule::POLICIES,
-    text::{count, ms_or_dash},
 };
+use crate::text::{count, ms_or_dash};
 
 /// Lines between two repetitions of the columns' names.
 const HEADER_EVERY: u64 = 20;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// Milliseconds to three digits.
-pub(super) fn ms(time: Duration) -> String {
+pub(crate) fn ms(time: Duration) -> String {
     let ms = time.as_secs_f64() * 1e3;
     match ms {
         ..9.995 => format!("{ms:.2}"),
@@ -13,12 +13,12 @@ pub(super) fn ms(time: Duration) -> String {
 }
 
 /// As [`ms`], and a dash where there is none.
-pub(super) fn ms_or_dash(time: Option<Duration>) -> String {
+pub(crate) fn ms_or_dash(time: Option<Duration>) -> String {
     time.map_or_else(|| "-".to_owned(), ms)
 }
 
 /// A count with its thousands apart.
-pub(super) fn count(count: u64) -> String {
+pub(crate) fn count(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (place, digit) in digits.char_indices() {
@@ -31,7 +31,7 @@ pub(super) fn count(count: u64) -> String {
 }
 
 /// A part of a whole in percent.
-pub(super) fn percent(part: u64, whole: u64) -> String {
+pub(crate) fn percent(part: u64, whole: u64) -> String {
     format!("{:.1} %", part as f64 * 100.0 / whole.max(1) as f64)
 }
 

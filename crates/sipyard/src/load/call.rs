@@ -1,0 +1,220 @@
+//! `sipyard load call`: callers.
+
+use std::{net::SocketAddr, time::Duration};
+
+use clap::{Args, ValueEnum};
+use fastrand::Rng;
+use load::{Arrivals, Caller, CallerConfig, Habits, Law, Ramp, Rate, Retransmission, Stream};
+use net::Clock;
+
+use super::{
+    Refusal,
+    drive::{Drive, Limits},
+    html,
+    outcome::{Files, Outcome, counts, latencies},
+    peak::{self, Criterion},
+    progress::Progress,
+    signals::Signals,
+    sockets, values,
+};
+
+/// Make calls and measure what becomes of them
+#[derive(Args)]
+#[command(after_help = "Examples:
+  sipyard load call --to 127.0.0.1:5060 --rate 1000 --duration 30s
+  sipyard load call --to edge:5060 --rate 200 --holding normal:20s,10s --html calls.html
+  sipyard load call --to edge:5060 --ramp 100..2000:100/10s --json -
+  sipyard load call --to edge:5060 --window 100 --calls 100000
+  sipyard load call --to edge:5060 --rate 500 --reinvite 5% --cancel 2% --abandon 1%
+  sipyard load call --to edge:5060 --find-peak
+
+A call is INVITE, 200, ACK, the holding time, BYE, 200. Latencies count from the time at which a
+call was to begin, so that a late start hides nothing. The first Ctrl-C lets the calls in progress
+end, the second cuts them off.
+
+Exit code: 0; 1 if less than --success of the calls went as planned; 2 for wrong arguments.")]
+pub(super) struct Call {
+    /// Where INVITEs go, such as 127.0.0.1:5060
+    #[arg(long, value_name = "ADDRESS", value_parser = values::address)]
+    to: SocketAddr,
+    /// Call from these addresses, comma between them [default: the one that reaches --to]
+    #[arg(long, value_name = "ADDRESS,...", value_delimiter = ',', value_parser = values::own_address)]
+    from: Vec<SocketAddr>,
+    /// Call from so many ports of each address
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    ports: u16,
+    #[command(flatten)]
+    pace: Pace,
+    /// How regularly calls begin: even, poisson, or bursty:RATIO,CALM,BURST for bursts of mean
+    /// length BURST, RATIO times the rate of the calm between them, such as bursty:10,9s,1s
+    #[arg(long, default_value = "poisson", value_parser = values::stream, conflicts_with = "window")]
+    arrivals: Stream,
+    /// Make so many calls
+    #[arg(long, value_name = "NUMBER")]
+    calls: Option<u64>,
+    /// Begin calls for so long, such as 30s or 5m; with --find-peak, for so long at each rate
+    #[arg(long, value_name = "TIME", value_parser = values::positive_duration)]
+    duration: Option<Duration>,
+    /// The time from the answer to the BYE: 20s, exponential:20s, normal:20s,10s, log-normal:20s,10s
+    #[arg(long, value_name = "LAW", default_value = "0s", value_parser = values::law)]
+    holding: Law,
+    /// The share of calls with a re-INVITE in the middle of the holding time, such as 5%
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = values::share)]
+    reinvite: f64,
+    /// The share of calls that are cancelled when they ring
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = values::share)]
+    cancel: f64,
+    /// The share of calls whose callers vanish in place of a BYE
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = values::share)]
+    abandon: f64,
+    /// Send requests again, or never as SIPstone has it
+    #[arg(long, default_value = "rfc3261")]
+    timers: Timers,
+    /// The domain of those who are called
+    #[arg(long, default_value = "example.com")]
+    domain: String,
+    /// Call so many users in turn by chance: user-0 and so on
+    #[arg(long, value_name = "NUMBER", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
+    users: u32,
+    /// The least share of calls that must go as planned
+    #[arg(long, value_name = "SHARE", default_value = "99.99%", value_parser = values::share)]
+    success: f64,
+    #[command(flatten)]
+    files: Files,
+}
+
+/// How many calls; one of these is needed.
+#[derive(Args)]
+#[group(required = true, multiple = true)]
+struct Pace {
+    /// Calls per second; with --find-peak, the first to try
+    #[arg(long, value_name = "CALLS/S", value_parser = values::rate, conflicts_with_all = ["ramp", "window"])]
+    rate: Option<f64>,
+    /// Calls per second from one rate to another in steps, each held for a time: 100..2000:100/10s
+    #[arg(long, value_name = "FROM..TO:STEP/TIME", value_parser = values::ramp, conflicts_with_all = ["window", "find_peak"])]
+    ramp: Option<Ramp>,
+    /// So many calls in progress at any time
+    #[arg(long, value_name = "CALLS", conflicts_with = "find_peak")]
+    window: Option<usize>,
+    /// Find the highest rate: with --success of the calls (by bisection), or without an error in
+    /// 50,000 calls as RFC 7502 has it, which takes long
+    #[arg(long, value_name = "CRITERION", num_args = 0..=1, default_missing_value = "success")]
+    find_peak: Option<Criterion>,
+}
+
+/// Retransmission timers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Timers {
+    /// As RFC 3261 has it.
+    Rfc3261,
+    /// No retransmission.
+    None,
+}
+
+impl From<Timers> for Retransmission {
+    fn from(timers: Timers) -> Self {
+        match timers {
+            Timers::Rfc3261 => Self::Rfc3261,
+            Timers::None => Self::Never,
+        }
+    }
+}
+
+impl Call {
+    /// Whether enough calls went as planned, or a peak was found.
+    pub(super) fn run(self) -> Result<bool, Refusal> {
+        self.check()?;
+        let from = match &*self.from {
+            [] => vec![sockets::local(self.to)?],
+            from => from.to_vec(),
+        };
+        let sockets = sockets::bind(&from, self.ports)?;
+        let addresses: Vec<_> = sockets.iter().map(|socket| socket.local_addr()).collect();
+        let clock = Clock::start();
+        let signals = Signals::listen()?;
+        let mut rng = Rng::with_seed(net::seed());
+        let caller = |config, now| Caller::new(config, rng.fork(), now);
+        let config = self.config(addresses);
+        match self.pace.find_peak {
+            Some(criterion) => {
+                let search = peak::Search {
+                    criterion,
+                    success: self.success,
+                    first: self.pace.rate.unwrap_or(100.0),
+                    duration: self.duration.unwrap_or(peak::DURATION),
+                    stream: self.arrivals,
+                };
+                peak::find(
+                    search,
+                    config,
+                    caller,
+                    sockets,
+                    clock,
+                    &signals,
+                    &self.files,
+                )
+            }
+            None => self.measure(config, caller, sockets, clock, &signals),
+        }
+    }
+
+    fn check(&self) -> Result<(), Refusal> {
+        let shares = self.reinvite + self.cancel + self.abandon;
+        if shares > 1.0 {
+            return Err(Refusal::Arguments(
+                "--reinvite, --cancel and --abandon are shares of the same calls: their sum is \
+                 above 100 %"
+                    .to_owned(),
+            ));
+        }
+        Ok(())
+    }
+
+    fn config(&self, sockets: Vec<SocketAddr>) -> CallerConfig {
+        let arrivals = match (self.pace.window, self.pace.ramp, self.pace.rate) {
+            (Some(window), ..) => Arrivals::Window(window),
+            (_, Some(ramp), _) => Arrivals::Open(Rate::Ramp(ramp), self.arrivals),
+            (.., rate) => Arrivals::Open(Rate::Constant(rate.unwrap_or(0.0)), self.arrivals),
+        };
+        CallerConfig {
+            domain: self.domain.clone(),
+            users: self.users,
+            holding: self.holding,
+            calls_max: self.calls.unwrap_or(u64::MAX),
+            habits: Habits {
+                reinvite: self.reinvite,
+                cancel: self.cancel,
+                abandon: self.abandon,
+            },
+            retransmission: self.timers.into(),
+            ..CallerConfig::plain(sockets, self.to, arrivals)
+        }
+    }
+
+    fn measure(
+        &self,
+        config: CallerConfig,
+        mut caller: impl FnMut(CallerConfig, Duration) -> Caller,
+        sockets: Vec<net::udp::Socket>,
+        clock: Clock,
+        signals: &Signals,
+    ) -> Result<bool, Refusal> {
+        let ramp = self.pace.ramp.as_ref().map(Ramp::lasting);
+        let limits = Limits {
+            duration: self.duration.or(ramp).unwrap_or(Duration::MAX),
+            ..Limits::NONE
+        };
+        let progress = Progress::new();
+        let mut drive = Drive::new(caller(config, clock.now()), sockets, clock);
+        let record = drive.run(limits, signals, &progress);
+        drop(progress);
+        let tables = [counts("calls", &record), latencies(&record)];
+        let [first, second] = &tables;
+        let outcome = Outcome::of(&record);
+        let title = format!("Calls to {}", self.to);
+        self.files.write(&[first, second], &outcome, || {
+            html::page(&title, &record, tables.clone())
+        })?;
+        Ok(record.success() >= self.success)
+    }
+}

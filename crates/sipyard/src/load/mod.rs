@@ -1,0 +1,76 @@
+//! `sipyard load`: makes calls, registers phones, or emulates servers, and measures.
+
+mod call;
+mod drive;
+mod html;
+mod outcome;
+mod peak;
+mod progress;
+mod register;
+mod serve;
+mod signals;
+mod sockets;
+mod values;
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use clap::{Args, Subcommand};
+
+/// Make calls, register phones, or emulate servers, and measure
+#[derive(Args)]
+#[command(after_help = "Examples:
+  sipyard load serve --address 127.0.0.1:7000 --servers 4
+  sipyard load call --to 127.0.0.1:5060 --rate 1000 --duration 30s
+  sipyard load register --to 127.0.0.1:5060 --users 10000 --rate 500")]
+pub(crate) struct Load {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    Call(Box<call::Call>),
+    Register(Box<register::Register>),
+    Serve(Box<serve::Serve>),
+}
+
+/// Why nothing was measured.
+enum Refusal {
+    /// The arguments can't be followed here.
+    Arguments(String),
+    /// The system failed on the way.
+    System(io::Error),
+}
+
+impl From<io::Error> for Refusal {
+    fn from(error: io::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+impl Load {
+    /// Runs to the end of the load or until a signal.
+    pub(crate) fn run(self) -> ExitCode {
+        let outcome = match self.what {
+            What::Call(call) => call.run(),
+            What::Register(register) => register.run(),
+            What::Serve(serve) => serve.run(),
+        };
+        match outcome {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(Refusal::Arguments(text)) => {
+                // With nowhere to say why, the exit code still tells.
+                let _ = writeln!(io::stderr(), "sipyard load: {text}");
+                crate::refused()
+            }
+            Err(Refusal::System(error)) => {
+                let _ = writeln!(io::stderr(), "sipyard load: {error}");
+                ExitCode::FAILURE
+            }
+        }
+    }
+}

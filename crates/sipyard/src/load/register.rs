@@ -1,0 +1,132 @@
+//! `sipyard load register`: phones.
+
+use std::{net::SocketAddr, time::Duration};
+
+use clap::Args;
+use fastrand::Rng;
+use load::{Phones, PhonesConfig, Rate, Stream};
+use net::Clock;
+
+use super::{
+    Refusal,
+    call::Timers,
+    drive::{Drive, Limits, Users},
+    html,
+    outcome::{Files, Outcome, counts, latencies},
+    progress::Progress,
+    signals::Signals,
+    sockets, values,
+};
+
+/// Register phones, keep them registered, and measure
+#[derive(Args)]
+#[command(after_help = "Examples:
+  sipyard load register --to 127.0.0.1:5060 --users 10000 --rate 500
+  sipyard load register --to edge:5060 --users 1000000 --rate 2000 --expires 3600s --duration 1h
+  sipyard load register --to edge:5060 --users 1000 --rate 100 --contact 127.0.0.1:7000 --stay
+
+Phones of user-0@DOMAIN and so on come up at the rate, register again before their time is over,
+and remove their registrations at the end, unless they are to stay. With --contact and --stay, calls
+to them go to a `sipyard load serve` at that address.
+
+Exit code: 0; 1 if less than --success of the REGISTERs were granted; 2 for wrong arguments.")]
+pub(super) struct Register {
+    /// Where REGISTERs go, such as 127.0.0.1:5060
+    #[arg(long, value_name = "ADDRESS", value_parser = values::address)]
+    to: SocketAddr,
+    /// Register from these addresses, comma between them [default: the one that reaches --to]
+    #[arg(long, value_name = "ADDRESS,...", value_delimiter = ',', value_parser = values::own_address)]
+    from: Vec<SocketAddr>,
+    /// Register from so many ports of each address
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    ports: u16,
+    /// Where calls to the phones are to go, comma between them [default: where they register from]
+    #[arg(long, value_name = "ADDRESS,...", value_delimiter = ',', value_parser = values::address)]
+    contact: Vec<SocketAddr>,
+    /// So many phones, one for each user
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    users: u32,
+    /// So many phones come up in a second, and leave in a second at the end
+    #[arg(long, value_name = "PHONES/S", value_parser = values::rate)]
+    rate: f64,
+    /// How regularly they do: even, poisson or bursty:RATIO,CALM,BURST
+    #[arg(long, default_value = "poisson", value_parser = values::stream)]
+    arrivals: Stream,
+    /// The time to register for
+    #[arg(long, value_name = "TIME", default_value = "300s", value_parser = values::positive_duration)]
+    expires: Duration,
+    /// Register again when so much of the granted time is over
+    #[arg(long, value_name = "SHARE", default_value = "90%", value_parser = values::share)]
+    refresh: f64,
+    /// The domain of the users
+    #[arg(long, default_value = "example.com")]
+    domain: String,
+    /// Begin to leave after so long [default: when all have come up]
+    #[arg(long, value_name = "TIME", value_parser = values::positive_duration)]
+    duration: Option<Duration>,
+    /// Leave the registrations in place at the end
+    #[arg(long)]
+    stay: bool,
+    /// Send requests again, or never as SIPstone has it
+    #[arg(long, default_value = "rfc3261")]
+    timers: Timers,
+    /// The least share of REGISTERs that must be granted
+    #[arg(long, value_name = "SHARE", default_value = "99.99%", value_parser = values::share)]
+    success: f64,
+    #[command(flatten)]
+    files: Files,
+}
+
+impl Register {
+    /// Whether enough REGISTERs were granted.
+    pub(super) fn run(self) -> Result<bool, Refusal> {
+        let from = match &*self.from {
+            [] => vec![sockets::local(self.to)?],
+            from => from.to_vec(),
+        };
+        let sockets = sockets::bind(&from, self.ports)?;
+        let addresses: Vec<_> = sockets.iter().map(|socket| socket.local_addr()).collect();
+        let signals = Signals::listen()?;
+        let clock = Clock::start();
+        let rng = Rng::with_seed(net::seed());
+        let users = Users {
+            phones: Phones::new(self.config(addresses), rng, clock.now()),
+            stay: self.stay,
+            until_all_are_up: self.duration.is_none().then_some(self.users),
+        };
+        let limits = Limits {
+            duration: self.duration.unwrap_or(Duration::MAX),
+            ..Limits::NONE
+        };
+        let progress = Progress::new();
+        let record = Drive::new(users, sockets, clock).run(limits, &signals, &progress);
+        drop(progress);
+        let tables = [counts("registrations", &record), latencies(&record)];
+        let [first, second] = &tables;
+        let title = format!("Registrations at {}", self.to);
+        self.files
+            .write(&[first, second], &Outcome::of(&record), || {
+                html::page(&title, &record, tables.clone())
+            })?;
+        Ok(record.success() >= self.success)
+    }
+
+    fn config(&self, sockets: Vec<SocketAddr>) -> PhonesConfig {
+        let contacts = match &*self.contact {
+            [] => sockets.clone(),
+            contacts => contacts.to_vec(),
+        };
+        PhonesConfig {
+            sockets,
+            contacts,
+            registrar: self.to,
+            domain: self.domain.clone(),
+            users: self.users,
+            rate: Rate::Constant(self.rate),
+            stream: self.arrivals,
+            expires: self.expires,
+            refresh: self.refresh,
+            retransmission: self.timers.into(),
+        }
+    }
+}
