@@ -47,7 +47,9 @@ impl<'a> StartLine<'a> {
             return Err(ParseError::NotSip);
         }
         let method = Method::from_bytes(&trimmed[..first]);
-        let uri = trimmed.get(first + 1..last).unwrap_or(&trimmed[last..last]);
+        let uri = trimmed
+            .get(first + 1..last)
+            .unwrap_or_else(|| &trimmed[last..last]);
         let fault = if trimmed.len() != line.len() || uri.trim_ascii().len() != uri.len() {
             Some(Fault::StartLine)
         } else {
