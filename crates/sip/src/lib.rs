@@ -22,6 +22,7 @@
 //! assert_eq!(sip::Message::parse(&out, 128).expect("it still is").vias().count(), 2);
 //! ```
 
+pub mod digest;
 mod edits;
 mod fault;
 mod header;

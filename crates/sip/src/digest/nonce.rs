@@ -1,0 +1,91 @@
+//! Nonces that every node with the key can check: when they were issued, a random part, and a MAC.
+
+use std::{fmt, hash::Hasher, time::Duration};
+
+use siphasher::sip::SipHasher24;
+
+use super::hash::Hex;
+
+/// Seconds, random part, MAC.
+const BYTES: usize = 4 + 8 + 8;
+
+/// Issues and checks nonces.
+#[derive(Clone)]
+pub struct Nonces {
+    mac: SipHasher24,
+    lifetime: Duration,
+}
+
+impl fmt::Debug for Nonces {
+    /// Without the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Nonces({:?})", self.lifetime)
+    }
+}
+
+/// A nonce that was issued with our key: when, in seconds since the UNIX epoch, and its random part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Nonce {
+    issued_s: u32,
+    random: u64,
+}
+
+/// What a client's nonce is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Freshness {
+    Fresh(Nonce),
+    /// Too old, from the future, or not ours.
+    Stale,
+}
+
+impl Nonces {
+    /// Nonces under a key that the cluster shares and nobody else has, each good for a lifetime.
+    pub fn new(key: &[u8; 16], lifetime: Duration) -> Self {
+        Self {
+            mac: SipHasher24::new_with_key(key),
+            lifetime,
+        }
+    }
+
+    /// Appends a nonce. No two may have the same random part within a lifetime.
+    pub fn issue(&self, now: Duration, random: u64, out: &mut Vec<u8>) {
+        let nonce = Nonce {
+            issued_s: now.as_secs() as u32,
+            random,
+        };
+        out.extend_from_slice(self.text(nonce).as_bytes());
+    }
+
+    pub(super) fn check(&self, now: Duration, text: &[u8]) -> Freshness {
+        let Some(nonce) = read(text).filter(|nonce| self.text(*nonce).is(text)) else {
+            return Freshness::Stale;
+        };
+        let age = now.abs_diff(Duration::from_secs(nonce.issued_s.into()));
+        // Clocks of nodes differ, so one may be ahead of ours.
+        if age > self.lifetime {
+            return Freshness::Stale;
+        }
+        Freshness::Fresh(nonce)
+    }
+
+    fn text(&self, nonce: Nonce) -> Hex {
+        let mut bytes = [0; BYTES];
+        let (signed, mac) = bytes.split_at_mut(12);
+        signed[..4].copy_from_slice(&nonce.issued_s.to_be_bytes());
+        signed[4..].copy_from_slice(&nonce.random.to_be_bytes());
+        let mut hasher = self.mac;
+        hasher.write(signed);
+        mac.copy_from_slice(&hasher.finish().to_be_bytes());
+        Hex::of(&bytes)
+    }
+}
+
+/// The parts that a nonce's text tells, true or not.
+fn read(text: &[u8]) -> Option<Nonce> {
+    let text = std::str::from_utf8(text).ok()?;
+    let number = |from, to| u64::from_str_radix(text.get(from..to)?, 16).ok();
+    Some(Nonce {
+        issued_s: number(0, 8)? as u32,
+        random: number(8, 24)?,
+    })
+}

@@ -1,0 +1,229 @@
+use super::*;
+
+const MUFASA: &str = "Digest username=\"Mufasa\",
+       realm=\"http-auth@example.org\",
+       uri=\"/dir/index.html\",
+       nonce=\"7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v\",
+       nc=00000001,
+       cnonce=\"f2/wE4q74E6zIJEtWaHKaf5wv/H5QzzpXusqGemxURZJ\",
+       qop=auth,
+       opaque=\"FQhe/qaU925kfnzjCev0ciny7QMkPqMAFRtzCUYo5tdS\",";
+
+fn mufasa(algorithm: Algorithm) -> Ha1 {
+    Ha1::new(
+        algorithm,
+        b"Mufasa",
+        b"http-auth@example.org",
+        b"Circle of Life",
+    )
+}
+
+/// RFC 7616 §3.9.1, and RFC 2617 §3.5 with its own nonce.
+#[test]
+fn the_examples_of_the_rfc_match() {
+    let cases = [
+        (
+            Algorithm::Md5,
+            "algorithm=MD5, response=\"8ca523f5e9506fed4657c9700eebdbec\"",
+        ),
+        (
+            Algorithm::Sha256,
+            "algorithm=SHA-256, response=\
+             \"753927fa0e85d155564e2e272a28d1802ca10daf4496794697cf8db5856cb6c1\"",
+        ),
+    ];
+    for (algorithm, rest) in cases {
+        let text = format!("{MUFASA} {rest}");
+        let credentials = Credentials::parse(text.as_bytes()).unwrap();
+        assert_eq!(credentials.algorithm, algorithm);
+        assert_eq!(credentials.nc, 1);
+        assert!(credentials.matches(b"GET", &mufasa(algorithm)));
+        assert!(!credentials.matches(b"PUT", &mufasa(algorithm)));
+        let other = Ha1::new(algorithm, b"Mufasa", b"http-auth@example.org", b"circle");
+        assert!(!credentials.matches(b"GET", &other));
+    }
+    let sha_for_md5 = format!("{MUFASA} algorithm=MD5, response=\"{}\"", "0".repeat(32));
+    let credentials = Credentials::parse(sha_for_md5.as_bytes()).unwrap();
+    assert!(!credentials.matches(b"GET", &mufasa(Algorithm::Sha256)));
+    let old = "Digest username=\"Mufasa\", realm=\"testrealm@host.com\",
+        nonce=\"dcd98b7102dd2f0e8b11d0f600bfb0c093\", uri=\"/dir/index.html\", qop=auth, nc=00000001,
+        cnonce=\"0a4f113b\", response=\"6629fae49393a05397450978507c4ef1\",
+        opaque=\"5ccc069c403ebaf9f0171e9517f40e41\"";
+    let ha1 = Ha1::new(
+        Algorithm::Md5,
+        b"Mufasa",
+        b"testrealm@host.com",
+        b"Circle Of Life",
+    );
+    let credentials = Credentials::parse(old.as_bytes()).unwrap();
+    assert!(credentials.matches(b"GET", &ha1));
+}
+
+#[test]
+fn credentials_are_read_as_written() {
+    const ALL: &str = "username=\"u\", realm=\"r\", nonce=\"n\", uri=\"sip:h\", response=\"0\", \
+                       cnonce=\"c\", nc=1";
+    let cases = [
+        ("Digest ALL, qop=auth", Ok(())),
+        (" DIGEST\r\n ALL ,\r\n\tQOP = \"AUTH\"", Ok(())),
+        ("Digest ALL, qop=auth,", Ok(())),
+        (
+            "Digest ALL, qop=auth, algorithm=sha-256, new=\"a\\\"b,c\"",
+            Ok(()),
+        ),
+        ("Basic dXNlcg==", Err(DigestError::Scheme)),
+        ("", Err(DigestError::Scheme)),
+        ("Digest", Err(DigestError::Qop)),
+        ("Digest ALL", Err(DigestError::Qop)),
+        ("Digest ALL, qop=auth-int", Err(DigestError::Qop)),
+        (
+            "Digest ALL, qop=auth, algorithm=MD5-sess",
+            Err(DigestError::Algorithm),
+        ),
+        (
+            "Digest ALL, qop=auth, realm=\"s\"",
+            Err(DigestError::Malformed),
+        ),
+        ("Digest ALL, qop=auth, realm", Err(DigestError::Malformed)),
+        (
+            "Digest ALL, qop=auth, opaque=\"open",
+            Err(DigestError::Malformed),
+        ),
+        ("Digest ALL qop=auth", Err(DigestError::Malformed)),
+        (
+            "Digest qop=auth, nc=1",
+            Err(DigestError::Missing("username")),
+        ),
+    ];
+    for (text, expected) in cases {
+        let text = text.replace("ALL", ALL);
+        let parsed = Credentials::parse(text.as_bytes()).map(|_| ());
+        assert_eq!(parsed, expected, "{text}");
+    }
+    for nc in ["+1", "\"\"", "100000000"] {
+        let all = ALL.replace("nc=1", &format!("nc={nc}"));
+        let text = format!("Digest {all}, qop=auth");
+        let parsed = Credentials::parse(text.as_bytes());
+        assert_eq!(parsed, Err(DigestError::Malformed), "{text}");
+    }
+}
+
+#[test]
+fn challenges_come_by_preference() {
+    let challenge = Challenge {
+        realm: "example.com",
+        nonce: b"n",
+        stale: true,
+    };
+    let mut out = Vec::new();
+    let algorithms = [Algorithm::Sha256, Algorithm::Md5];
+    challenge.write("WWW-Authenticate", &algorithms, &mut out);
+    let expected = "WWW-Authenticate: Digest realm=\"example.com\", nonce=\"n\", \
+                    algorithm=SHA-256, qop=\"auth\", stale=true\r\n\
+                    WWW-Authenticate: Digest realm=\"example.com\", nonce=\"n\", \
+                    algorithm=MD5, qop=\"auth\", stale=true\r\n";
+    assert_eq!(String::from_utf8(out).unwrap(), expected);
+}
+
+const LIFETIME: Duration = Duration::from_secs(60);
+const NOW: Duration = Duration::from_secs(1_800_000_000);
+
+fn nonces(key: u8) -> Nonces {
+    Nonces::new(&[key; 16], LIFETIME)
+}
+
+/// What a verifier says of a client that knows the password.
+fn say(verifier: &mut Verifier, now: Duration, nonce: &[u8], nc: u32) -> Verdict {
+    let ha1 = Ha1::new(Algorithm::Sha256, b"alice", b"example.com", b"secret");
+    let nonce = std::str::from_utf8(nonce).unwrap();
+    let hash = |text: String| Algorithm::Sha256.hash(&[text.as_bytes()]);
+    let show = |hex: hash::Hex| String::from_utf8(hex.as_bytes().to_vec()).unwrap();
+    let a2 = show(hash("REGISTER:sip:example.com".into()));
+    let a1 = show(ha1.hex());
+    let response = show(hash(format!("{a1}:{nonce}:{nc:08x}:c:auth:{a2}")));
+    let text = format!(
+        "Digest username=\"alice\", realm=\"example.com\", nonce=\"{nonce}\", nc={nc:08x}, \
+         uri=\"sip:example.com\", response=\"{response}\", algorithm=SHA-256, cnonce=\"c\", qop=auth"
+    );
+    let credentials = Credentials::parse(text.as_bytes()).unwrap();
+    let forged = Ha1::new(Algorithm::Sha256, b"alice", b"example.com", b"guess");
+    assert_eq!(
+        verifier.verify(now, &credentials, b"REGISTER", &forged),
+        Verdict::Wrong
+    );
+    verifier.verify(now, &credentials, b"REGISTER", &ha1)
+}
+
+fn issued(nonces: &Nonces, random: u64) -> Vec<u8> {
+    let mut nonce = Vec::new();
+    nonces.issue(NOW, random, &mut nonce);
+    nonce
+}
+
+#[test]
+fn a_nonce_is_good_on_every_node_for_its_lifetime() {
+    let nonce = issued(&nonces(1), 7);
+    let second = Duration::from_secs(1);
+    let cases = [
+        (nonces(1), NOW, Verdict::Good),
+        (nonces(1), NOW + LIFETIME, Verdict::Good),
+        (nonces(1), NOW - second, Verdict::Good),
+        (nonces(1), NOW + LIFETIME + second, Verdict::Stale),
+        (nonces(1), NOW - LIFETIME - second, Verdict::Stale),
+        (nonces(2), NOW, Verdict::Stale),
+    ];
+    for (nonces, now, expected) in cases {
+        let mut verifier = Verifier::new(nonces, 10);
+        assert_eq!(say(&mut verifier, now, &nonce, 1), expected, "{now:?}");
+    }
+    for at in 0..nonce.len() {
+        let mut forged = nonce.clone();
+        forged[at] = if forged[at] == b'0' { b'1' } else { b'0' };
+        let mut verifier = Verifier::new(nonces(1), 10);
+        assert_eq!(say(&mut verifier, NOW, &forged, 1), Verdict::Stale, "{at}");
+    }
+}
+
+#[test]
+fn a_count_is_good_once() {
+    let nonce = issued(&nonces(1), 7);
+    let mut verifier = Verifier::new(nonces(1), 10);
+    let cases = [
+        (5, Verdict::Good),
+        (5, Verdict::Replayed),
+        (4, Verdict::Good),
+        (4, Verdict::Replayed),
+        (68, Verdict::Good),
+        (5, Verdict::Replayed),
+        (6, Verdict::Good),
+        (4, Verdict::Replayed),
+        (1_000, Verdict::Good),
+        (68, Verdict::Replayed),
+        (999, Verdict::Good),
+        (u32::MAX, Verdict::Good),
+        (u32::MAX, Verdict::Replayed),
+        (0, Verdict::Replayed),
+    ];
+    for (nc, expected) in cases {
+        assert_eq!(say(&mut verifier, NOW, &nonce, nc), expected, "{nc}");
+    }
+}
+
+#[test]
+fn forgotten_nonces_are_stale() {
+    let nonces = nonces(1);
+    let mut verifier = Verifier::new(nonces.clone(), 3);
+    for random in 0..10 {
+        let nonce = issued(&nonces, random);
+        assert_eq!(say(&mut verifier, NOW, &nonce, 1), Verdict::Good);
+    }
+    for random in 0..10 {
+        let expected = if random < 7 {
+            Verdict::Stale
+        } else {
+            Verdict::Replayed
+        };
+        let nonce = issued(&nonces, random);
+        assert_eq!(say(&mut verifier, NOW, &nonce, 1), expected, "{random}");
+    }
+}
