@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 
 system='libc|linux-raw-sys|rustix|nix|mio|polling|socket2|tokio|async-std|smol|getrandom|rand_core'
 status=0
-for crate in sip transaction balance node load sim lqn capture; do
+for crate in sip transaction balance node load sim lqn capture location; do
     below=$(cargo tree --package "$crate" --edges normal --prefix none --no-dedupe \
         --target x86_64-unknown-linux-gnu --format '{lib}')
     if found=$(grep -xE "$system" <<<"$below"); then

@@ -2,7 +2,7 @@
 # Installs what `make demo` or `make test` needs and this machine lacks; silent if that is nothing.
 #
 #   scripts/setup.sh demo    a linker, and Rust
-#   scripts/setup.sh test    these, Rust's lints and format, and the SIP programs of the tests
+#   scripts/setup.sh test    these, Rust's lints and format, and the programs of the tests
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -39,6 +39,7 @@ missing_packages() {
         has kamailio || echo kamailio
         has sipsak || echo sipsak
         has baresip || echo baresip-core
+        has redis-server || echo redis-server
     fi
 }
 
@@ -70,12 +71,12 @@ install_packages() {
     fi
 }
 
-# Kamailio's package would start a SIP server on port 5060, at each boot again. The tests start
-# their own.
+# The packages of these would start a server each, at each boot again. The tests start their own.
 without_services() {
     local as_root=$1 packages=$2 policy=/usr/sbin/policy-rc.d ours=no status=0
-    case $packages in *kamailio*) ;; *) policy= ;; esac
-    if [ -n "$policy" ] && [ ! -e "$policy" ]; then
+    local services
+    services=$(tr ' ' '\n' <<<"$packages" | grep -xE 'kamailio|redis-server' || true)
+    if [ -n "$services" ] && [ ! -e "$policy" ]; then
         ours=yes
         printf '#!/bin/sh\nexit 101\n' | $as_root tee "$policy" >/dev/null
         $as_root chmod 755 "$policy"
@@ -84,10 +85,13 @@ without_services() {
     $as_root env DEBIAN_FRONTEND=noninteractive \
         apt-get install -y -qq --no-install-recommends $packages >&2 || status=$?
     [ $ours = no ] || $as_root rm -f "$policy"
-    if [ -n "$policy" ] && [ $status = 0 ] && has systemctl; then
-        say "Kamailio's service stays off: systemctl disable --now kamailio"
-        $as_root systemctl disable kamailio >/dev/null 2>&1 || true
-        $as_root systemctl stop kamailio >/dev/null 2>&1 || true
+    if [ -n "$services" ] && [ $status = 0 ] && has systemctl; then
+        local service
+        for service in $services; do
+            say "the service $service stays off: systemctl disable --now $service"
+            $as_root systemctl disable "$service" >/dev/null 2>&1 || true
+            $as_root systemctl stop "$service" >/dev/null 2>&1 || true
+        done
     fi
     return $status
 }

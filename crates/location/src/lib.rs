@@ -1,0 +1,39 @@
+//! What a location service keeps: who may register, and who is reached where.
+//!
+//! An [`Aor`] is the name under which both are kept. Its [`Binding`]s make one record, a
+//! [`Subscriber`] another; each is read from and written to bytes that a store keeps without looking
+//! into them. Times are wall time, as they outlive a process: a [`std::time::Duration`] since the
+//! UNIX epoch.
+//!
+//! The crate never reads a clock and does no I/O. Read [`Aor`] and [`Binding`] first.
+//!
+//! ```
+//! use std::time::Duration;
+//! use location::{Aor, Binding};
+//!
+//! let uri = sip::Uri::parse(b"sip:%61lice@Example.COM;user=phone").expect("it is one");
+//! let aor = Aor::of(&uri).expect("it names a user");
+//! assert_eq!(aor.key(), b"aor:alice@example.com");
+//!
+//! let phone = Binding {
+//!     contact: "sip:alice@192.0.2.7:5060",
+//!     q: 1000,
+//!     expires: Duration::from_secs(1_700_003_600),
+//!     call_id: "7@192.0.2.7",
+//!     cseq: 1,
+//!     path: "",
+//!     received: "192.0.2.7:5060".parse().expect("it is an address"),
+//! };
+//! let record = location::write_bindings(&[phone]);
+//! assert_eq!(location::read_bindings(&record), Ok(vec![phone]));
+//! ```
+
+mod aor;
+mod binding;
+mod codec;
+mod subscriber;
+
+pub use aor::Aor;
+pub use binding::{Binding, read_bindings, write_bindings};
+pub use codec::Corrupt;
+pub use subscriber::Subscriber;

@@ -1,0 +1,124 @@
+//! A value with its key and its end, in one allocation.
+
+use std::{fmt, ops::Deref, sync::Arc, time::Duration};
+
+use crate::Error;
+
+/// Expiry in milliseconds, length of the key, and whether there is a value.
+const HEAD_BYTES: usize = 8 + 2 + 1;
+const NEVER_MS: u64 = u64::MAX;
+
+/// The longest key and the longest value, in bytes.
+pub(crate) const KEY_BYTES_MAX: usize = 4 * 1024;
+pub(crate) const VALUE_BYTES_MAX: usize = 1024 * 1024;
+
+/// A key with its value, or with the word that it has none.
+#[derive(Clone)]
+pub(crate) struct Entry(Arc<[u8]>);
+
+impl Entry {
+    pub(crate) fn new(key: &[u8], next: Option<Next<'_>>) -> Result<Self, Error> {
+        let value = next.map_or(&[][..], |next| next.value);
+        if key.len() > KEY_BYTES_MAX || value.len() > VALUE_BYTES_MAX {
+            return Err(Error::TooLong);
+        }
+        let expires_ms = next
+            .and_then(|next| next.expires)
+            .map_or(NEVER_MS, |expires| expires.as_millis() as u64);
+        let mut bytes = Vec::with_capacity(HEAD_BYTES + key.len() + value.len());
+        bytes.extend_from_slice(&expires_ms.to_be_bytes());
+        bytes.extend_from_slice(&(key.len() as u16).to_be_bytes());
+        bytes.push(next.is_some().into());
+        bytes.extend_from_slice(key);
+        bytes.extend_from_slice(value);
+        Ok(Self(bytes.into()))
+    }
+
+    /// The entry of these bytes, if they are one's.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let head: &[u8; HEAD_BYTES] = bytes.first_chunk()?;
+        let key_len = usize::from(u16::from_be_bytes([head[8], head[9]]));
+        let fits = match head[10] {
+            0 => bytes.len() == HEAD_BYTES + key_len,
+            1 => bytes.len() >= HEAD_BYTES + key_len,
+            _ => false,
+        };
+        fits.then(|| Self(bytes.into()))
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    pub(crate) fn key(&self) -> &[u8] {
+        &self.0[HEAD_BYTES..self.value_at()]
+    }
+
+    pub(crate) fn value(&self) -> Option<Value> {
+        (self.0[10] == 1).then(|| Value(self.clone()))
+    }
+
+    /// Whether a value is past its end.
+    pub(crate) fn is_over(&self, wall: Duration) -> bool {
+        wall.as_millis() >= u128::from(self.expires_ms())
+    }
+
+    fn expires_ms(&self) -> u64 {
+        u64::from_be_bytes(*self.0.first_chunk().expect("the constructors wrote it"))
+    }
+
+    fn value_at(&self) -> usize {
+        HEAD_BYTES + usize::from(u16::from_be_bytes([self.0[8], self.0[9]]))
+    }
+}
+
+/// What a key's value shall become.
+#[derive(Clone, Copy, Debug)]
+pub struct Next<'a> {
+    /// The bytes.
+    pub value: &'a [u8],
+    /// When the value ends: wall time since the UNIX epoch. None: never.
+    pub expires: Option<Duration>,
+}
+
+/// A value as the store has it, shared and not copied.
+#[derive(Clone)]
+pub struct Value(Entry);
+
+impl Value {
+    /// When it ends: wall time since the UNIX epoch. None: never.
+    pub fn expires(&self) -> Option<Duration> {
+        match self.0.expires_ms() {
+            NEVER_MS => None,
+            ms => Some(Duration::from_millis(ms)),
+        }
+    }
+
+    /// The bytes with the key and the end, as they are kept.
+    pub(crate) fn entry_bytes(&self) -> &[u8] {
+        self.0.bytes()
+    }
+}
+
+impl Deref for Value {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.0.0[self.0.value_at()..]
+    }
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Value {}
+
+impl fmt::Debug for Value {
+    /// Without the bytes: they may be somebody's secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Value({} bytes)", self.len())
+    }
+}

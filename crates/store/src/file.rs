@@ -1,0 +1,293 @@
+//! The store in a file: a table in memory, and a log of every change of it.
+//!
+//! One thread takes all that waits, writes it as one batch, syncs once, and only then answers. When
+//! half of the file is outdated it is written anew, a piece after each batch, and replaced whole.
+
+use std::{
+    collections::HashMap,
+    fs::{self, File, TryLockError},
+    io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel},
+    },
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use crate::{
+    Done, Error, Now, OpenError, Put,
+    entry::{Entry, Value},
+    log::{Log, beside, install},
+    table::{SHARDS, Table},
+};
+
+/// How many changes one sync serves at most, and of how many bytes: they make one frame.
+const BATCH_MAX: usize = 8192;
+const BATCH_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// A smaller file is not worth writing anew.
+const REWRITE_BYTES_MIN: u64 = 16 * 1024 * 1024;
+/// How long after a failure the file is tried again.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// A change that waits to be durable.
+pub(crate) struct Change {
+    pub(crate) seen: Option<Value>,
+    pub(crate) next: Entry,
+    pub(crate) done: Done<Put>,
+}
+
+/// The thread that writes.
+pub(crate) struct Writer {
+    /// None only while it is dropped.
+    queue: Option<SyncSender<Change>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    /// Reads the file at `path` into the table, or makes one, and starts the thread.
+    pub(crate) fn open(
+        path: &Path,
+        table: Arc<Table>,
+        queue_max: usize,
+    ) -> Result<Self, OpenError> {
+        let lock = lock(path)?;
+        let new = beside(path, ".new");
+        let io_error = |error| OpenError::Io(path.to_owned(), error);
+        let log = if path.try_exists().map_err(io_error)? {
+            let now = Now::read();
+            Log::open(path, |entry| table.put(entry, now))?
+        } else {
+            create(&new, path).map_err(io_error)?
+        };
+        let (sender, queue) = sync_channel(queue_max);
+        let mut file = LogFile {
+            path: path.to_owned(),
+            new,
+            table,
+            log: Some(log),
+            rewrite: None,
+            failed: None,
+            failing: false,
+            _lock: lock,
+        };
+        let thread = thread::Builder::new()
+            .name("store".into())
+            .spawn(move || file.run(&queue))
+            .map_err(io_error)?;
+        Ok(Self {
+            queue: Some(sender),
+            thread: Some(thread),
+        })
+    }
+
+    /// Hands a change over, unless too many wait.
+    pub(crate) fn submit(&self, change: Change) -> Result<(), Error> {
+        let queue = self.queue.as_ref().expect("it is not dropped yet");
+        queue.try_send(change).map_err(|error| match error {
+            TrySendError::Full(_) => Error::Busy,
+            TrySendError::Disconnected(_) => Error::unavailable("the store's thread has ended"),
+        })
+    }
+}
+
+impl Drop for Writer {
+    /// Waits until all that was handed over is done.
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic there was told when it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A lock of its own file, as the store's is replaced.
+fn lock(path: &Path) -> Result<File, OpenError> {
+    let lock_path = beside(path, ".lock");
+    let io_error = |error| OpenError::Io(lock_path.clone(), error);
+    let file = File::create(&lock_path).map_err(io_error)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(OpenError::InUse(path.to_owned())),
+        Err(TryLockError::Error(error)) => Err(io_error(error)),
+    }
+}
+
+fn create(new: &Path, path: &Path) -> io::Result<Log> {
+    let log = Log::create(new)?;
+    log.sync()?;
+    install(new, path)?;
+    Ok(log)
+}
+
+/// What the thread has.
+struct LogFile {
+    path: PathBuf,
+    /// Where the file is written anew.
+    new: PathBuf,
+    table: Arc<Table>,
+    /// None after a failed sync: what of the file is on disk is not known then, and only one written
+    /// anew can be trusted.
+    log: Option<Log>,
+    rewrite: Option<Rewrite>,
+    /// When a rewrite failed last: time since the process began.
+    failed: Option<Duration>,
+    /// Whether the last batch was refused by the disk.
+    failing: bool,
+    _lock: File,
+}
+
+/// A file that is written anew: the shards before `shard` are in it.
+struct Rewrite {
+    log: Log,
+    shard: usize,
+}
+
+impl LogFile {
+    fn run(&mut self, queue: &Receiver<Change>) {
+        loop {
+            let patience = match self.rewrite {
+                Some(_) => Duration::ZERO,
+                None => RETRY,
+            };
+            match queue.recv_timeout(patience) {
+                Ok(first) => self.commit(batch(first, queue)),
+                Err(RecvTimeoutError::Timeout) => (),
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            self.tend();
+        }
+    }
+
+    /// Makes a batch durable and answers it.
+    fn commit(&mut self, batch: Vec<Change>) {
+        let now = Now::read();
+        let puts = judge(&self.table, &batch, now);
+        let stored = || {
+            let judged = batch.iter().zip(&puts);
+            judged.filter_map(|(change, put)| (*put == Ok(Put::Stored)).then_some(&change.next))
+        };
+        let written = match stored().next() {
+            Some(_) => self.write(stored()),
+            None => Ok(()),
+        };
+        let written = self.tell(written);
+        if written.is_ok() {
+            stored().for_each(|entry| self.table.put(entry.clone(), now));
+        }
+        for (change, put) in batch.into_iter().zip(puts) {
+            (change.done)(put.and_then(|put| written.clone().map(|()| put)));
+        }
+    }
+
+    fn write<'a>(&mut self, entries: impl Iterator<Item = &'a Entry> + Clone) -> io::Result<()> {
+        let log = self.log.as_mut().ok_or_else(|| {
+            io::Error::other("the disk failed, and the file is not yet written anew")
+        })?;
+        log.append(entries.clone())?;
+        if let Err(error) = log.sync() {
+            self.log = None;
+            return Err(error);
+        }
+        if let Some(rewrite) = &mut self.rewrite
+            && let Err(error) = rewrite.log.append(entries)
+        {
+            self.give_up(&error);
+        }
+        Ok(())
+    }
+
+    /// Logs that writing fails, or goes well again, once.
+    fn tell(&mut self, written: io::Result<()>) -> Result<(), Error> {
+        let path = self.path.display();
+        match written {
+            Ok(()) if self.failing => tracing::info!("store: {path} is written again"),
+            Err(ref error) if !self.failing => tracing::error!("store: {path}: {error}"),
+            _ => (),
+        }
+        self.failing = written.is_err();
+        written.map_err(|error| Error::unavailable(format!("{path}: {error}")))
+    }
+
+    /// Begins to write the file anew if need be, or goes on with it.
+    fn tend(&mut self) {
+        if self.rewrite.is_none() && self.wants_rewrite() {
+            match Log::create(&self.new) {
+                Ok(log) => self.rewrite = Some(Rewrite { log, shard: 0 }),
+                Err(error) => self.give_up(&error),
+            }
+        }
+        if let Err(error) = self.copy() {
+            self.give_up(&error);
+        }
+    }
+
+    fn wants_rewrite(&self) -> bool {
+        let now = Now::read().age;
+        let due = self.failed.is_none_or(|failed| now >= failed + RETRY);
+        due && self.log.as_ref().is_none_or(|log| {
+            log.end() > REWRITE_BYTES_MIN && log.end() / 2 > self.table.entry_bytes()
+        })
+    }
+
+    /// Copies a shard; the file is replaced after the last.
+    fn copy(&mut self) -> io::Result<()> {
+        let Some(rewrite) = &mut self.rewrite else {
+            return Ok(());
+        };
+        let entries = self.table.shard_entries(rewrite.shard, Now::read().wall);
+        rewrite.log.append(&entries)?;
+        rewrite.log.sync()?;
+        rewrite.shard += 1;
+        if rewrite.shard == SHARDS {
+            install(&self.new, &self.path)?;
+            self.log = self.rewrite.take().map(|rewrite| rewrite.log);
+        }
+        Ok(())
+    }
+
+    fn give_up(&mut self, error: &io::Error) {
+        tracing::error!("store: {} can't be written: {error}", self.new.display());
+        self.failed = Some(Now::read().age);
+        self.rewrite = None;
+        // What is left of it is overwritten by the next try.
+        let _ = fs::remove_file(&self.new);
+    }
+}
+
+/// The first change and all that wait behind it, up to a limit.
+fn batch(first: Change, queue: &Receiver<Change>) -> Vec<Change> {
+    let mut bytes = first.next.bytes().len();
+    let mut batch = vec![first];
+    while batch.len() < BATCH_MAX
+        && bytes < BATCH_BYTES_MAX
+        && let Ok(change) = queue.try_recv()
+    {
+        bytes += change.next.bytes().len();
+        batch.push(change);
+    }
+    batch
+}
+
+/// What each change comes to, in their order, each upon those before it.
+fn judge(table: &Table, batch: &[Change], now: Now) -> Vec<Result<Put, Error>> {
+    let mut pending: HashMap<&[u8], Option<Value>> = HashMap::new();
+    let mut puts = Vec::with_capacity(batch.len());
+    for Change { seen, next, .. } in batch {
+        let current = match pending.get(next.key()) {
+            Some(value) => value.clone(),
+            None => table.get(next.key(), now).and_then(|entry| entry.value()),
+        };
+        puts.push(if current != *seen {
+            Ok(Put::Changed(current))
+        } else if current.is_none() && !table.has_room(next) {
+            Err(Error::Full)
+        } else {
+            pending.insert(next.key(), next.value());
+            Ok(Put::Stored)
+        });
+    }
+    puts
+}

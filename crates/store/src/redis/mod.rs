@@ -1,0 +1,453 @@
+//! The store in Redis or Valkey: a server, the master that sentinels name, or a cluster.
+//!
+//! One thread speaks to it, with as many requests on the way as there are; each waits no longer than
+//! it may. An entry is a string of its own that ends by itself. A script compares, sets and publishes
+//! in one step, so that every node drops what it knew of the key. A node that hears nothing for longer
+//! than two seconds keeps nothing.
+
+mod cache;
+mod news;
+mod topology;
+
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::{Arc, LazyLock},
+    thread::{self, JoinHandle},
+    time::Duration,
+};
+
+use redis::{ErrorKind, RedisError, Script, ServerErrorKind, aio::ConnectionLike, cmd};
+use tokio::{
+    runtime,
+    sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc as queue},
+    time::{Instant, interval, sleep, timeout_at},
+};
+
+use crate::{
+    Done, Error, Limits, Put, RedisAddress,
+    entry::{Entry, Value},
+    table::Table,
+};
+use cache::Cache;
+use news::Writer;
+use topology::{Failure, Servers};
+
+const PREFIX: &[u8] = b"sipyard:";
+/// How long after a failed attempt the next one is made.
+const RETRY: Duration = Duration::from_millis(500);
+const PING_INTERVAL: Duration = Duration::from_secs(1);
+/// How long a command may list all entries.
+const LIST_MAX: Duration = Duration::from_secs(600);
+
+/// KEYS: the entry's. ARGV: what it was seen as, what it shall be, when it ends, the channel, the news.
+/// Absent is empty. Replies with nothing when it was done, else with what the entry is.
+static REPLACE: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        "local current = redis.call('GET', KEYS[1]) or ''
+         if current ~= ARGV[1] then return current end
+         if ARGV[2] == '' then redis.call('DEL', KEYS[1])
+         elseif ARGV[3] == '' then redis.call('SET', KEYS[1], ARGV[2])
+         else redis.call('SET', KEYS[1], ARGV[2], 'PXAT', ARGV[3]) end
+         redis.call('PUBLISH', ARGV[4], ARGV[5])
+         return false",
+    )
+});
+
+enum Request {
+    Get {
+        key: Vec<u8>,
+        done: Done<Option<Value>>,
+    },
+    Put {
+        seen: Option<Value>,
+        next: Entry,
+        done: Done<Put>,
+    },
+}
+
+impl Request {
+    fn refuse(self, error: Error) {
+        match self {
+            Self::Get { done, .. } => done(Err(error)),
+            Self::Put { done, .. } => done(Err(error)),
+        }
+    }
+}
+
+/// A request, until when it may wait, and its place among those that do.
+struct Waiting {
+    request: Request,
+    deadline: Instant,
+    _permit: OwnedSemaphorePermit,
+}
+
+/// The thread that speaks to the server.
+pub(crate) struct Client {
+    shared: Arc<Shared>,
+    permits: Arc<Semaphore>,
+    /// None only while it is dropped.
+    requests: Option<queue::UnboundedSender<Waiting>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    address: RedisAddress,
+    wait_max: Duration,
+    cache: Arc<Cache>,
+    writer: Arc<Writer>,
+}
+
+impl Client {
+    /// Starts the thread, which connects when it can.
+    pub(crate) fn start(
+        address: &RedisAddress,
+        table: Arc<Table>,
+        limits: &Limits,
+    ) -> std::io::Result<Self> {
+        let shared = Arc::new(Shared {
+            address: address.clone(),
+            wait_max: limits.wait_max,
+            cache: Arc::new(Cache::new(table)),
+            writer: Arc::new(Writer::new(RandomState::new().hash_one("writer"))),
+        });
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let (requests, incoming) = queue::unbounded_channel();
+        let run = Arc::clone(&shared);
+        let thread = thread::Builder::new()
+            .name("store".into())
+            .spawn(move || runtime.block_on(run.run(incoming)))?;
+        Ok(Self {
+            shared,
+            permits: Arc::new(Semaphore::new(limits.queue)),
+            requests: Some(requests),
+            thread: Some(thread),
+        })
+    }
+
+    /// What is known here: the value, or that there is none.
+    pub(crate) fn cached(&self, key: &[u8]) -> Option<Option<Value>> {
+        Some(self.shared.cache.get(key)?.value())
+    }
+
+    pub(crate) fn get(&self, key: &[u8], done: Done<Option<Value>>) -> Result<(), Error> {
+        let key = key.to_vec();
+        self.submit(Request::Get { key, done })
+    }
+
+    pub(crate) fn put(
+        &self,
+        seen: Option<&Value>,
+        next: Entry,
+        done: Done<Put>,
+    ) -> Result<(), Error> {
+        let seen = seen.cloned();
+        self.submit(Request::Put { seen, next, done })
+    }
+
+    fn submit(&self, request: Request) -> Result<(), Error> {
+        let permit = Arc::clone(&self.permits)
+            .try_acquire_owned()
+            .map_err(|_| Error::Busy)?;
+        let waiting = Waiting {
+            request,
+            deadline: Instant::now() + self.shared.wait_max,
+            _permit: permit,
+        };
+        let requests = self.requests.as_ref().expect("it is not dropped yet");
+        requests
+            .send(waiting)
+            .map_err(|_| Error::unavailable("the store's thread has ended"))
+    }
+
+    /// All entries whose keys begin with `prefix`.
+    pub(crate) fn entries(&self, prefix: &[u8]) -> Result<Vec<(Vec<u8>, Value)>, Error> {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| Error::unavailable(error.to_string()))?;
+        let list = async { timeout_at(Instant::now() + LIST_MAX, self.shared.list(prefix)).await };
+        match runtime.block_on(list) {
+            Ok(listed) => listed.map_err(|failure| Error::unavailable(failure.0)),
+            Err(_) => Err(Error::unavailable("the server is too slow")),
+        }
+    }
+}
+
+impl Drop for Client {
+    /// Waits until all that was handed over is answered.
+    fn drop(&mut self) {
+        self.requests = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic there was told when it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Why a connection is served no longer.
+enum End {
+    /// Nobody asks any more.
+    Idle,
+    /// It fails.
+    Broken,
+}
+
+impl Shared {
+    async fn run(self: Arc<Self>, mut requests: queue::UnboundedReceiver<Waiting>) {
+        let mut down = false;
+        loop {
+            match self.serve(&mut requests, &mut down).await {
+                Ok(End::Idle) => return,
+                Ok(End::Broken) => (),
+                Err(failure) => {
+                    if !down {
+                        tracing::error!("store: {:?}: {failure}", self.address);
+                        down = true;
+                    }
+                    if let End::Idle = refuse(&failure, &mut requests).await {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Connects, and serves requests until that fails.
+    async fn serve(
+        self: &Arc<Self>,
+        requests: &mut queue::UnboundedReceiver<Waiting>,
+        down: &mut bool,
+    ) -> Result<End, Failure> {
+        let mut address = self.address.clone();
+        let servers = address.find(self.wait_max).await?;
+        let cluster = match servers {
+            Servers::Cluster => Some(address.connect_cluster(self.wait_max).await?),
+            Servers::One(..) => None,
+        };
+        if std::mem::take(down) {
+            tracing::info!("store: {:?} is there again", self.address);
+        }
+        if let Servers::One(host, _) = &servers {
+            address.hosts = vec![host.clone()];
+        }
+        let (cache, writer) = (Arc::clone(&self.cache), Arc::clone(&self.writer));
+        let listening = tokio::spawn(news::listen(address, self.wait_max, cache, writer));
+        let end = match (servers, cluster) {
+            (Servers::One(_, connection), _) => self.answer(connection, requests, true).await,
+            (Servers::Cluster, Some(connection)) => self.answer(connection, requests, false).await,
+            (Servers::Cluster, None) => End::Broken,
+        };
+        listening.abort();
+        self.cache.stop();
+        Ok(end)
+    }
+
+    /// Answers requests over a connection, all of them at once. A cluster's connection mends itself.
+    async fn answer<C: ConnectionLike + Clone + Send + 'static>(
+        self: &Arc<Self>,
+        connection: C,
+        requests: &mut queue::UnboundedReceiver<Waiting>,
+        may_break: bool,
+    ) -> End {
+        let broken = Arc::new(Notify::new());
+        let mut ping = interval(PING_INTERVAL);
+        let mut open = tokio::task::JoinSet::new();
+        loop {
+            let work = tokio::select! {
+                request = requests.recv() => match request {
+                    Some(waiting) => Some(waiting),
+                    None => {
+                        open.join_all().await;
+                        return End::Idle;
+                    }
+                },
+                _ = ping.tick(), if may_break => None,
+                Some(_) = open.join_next() => continue,
+                () = broken.notified() => {
+                    open.detach_all();
+                    return End::Broken;
+                }
+            };
+            let (shared, connection) = (Arc::clone(self), connection.clone());
+            let broken = may_break.then(|| Arc::clone(&broken));
+            open.spawn(async move {
+                let fails = match work {
+                    Some(waiting) => shared.handle(connection, waiting).await,
+                    None => shared.ping(connection).await,
+                };
+                if let Some(broken) = broken.filter(|_| fails) {
+                    broken.notify_one();
+                }
+            });
+        }
+    }
+
+    /// Whether the server has gone.
+    async fn ping(&self, mut connection: impl ConnectionLike) -> bool {
+        let ping = cmd("PING");
+        let pong = ping.query_async::<redis::Value>(&mut connection);
+        let deadline = Instant::now() + self.wait_max;
+        !matches!(timeout_at(deadline, pong).await, Ok(Ok(_)))
+    }
+
+    /// Answers a request; returns whether the connection fails.
+    async fn handle(&self, connection: impl ConnectionLike + Send, waiting: Waiting) -> bool {
+        let Waiting {
+            request, deadline, ..
+        } = waiting;
+        match request {
+            Request::Get { key, done } => {
+                let got = timeout_at(deadline, self.get(connection, &key)).await;
+                let (answer, fails) = outcome(got);
+                done(answer);
+                fails
+            }
+            Request::Put { seen, next, done } => {
+                let put = timeout_at(deadline, self.put(connection, seen, &next)).await;
+                let (answer, fails) = outcome(put);
+                if answer.is_err() {
+                    // It may have been made, or will be.
+                    self.writer.renew();
+                    self.cache.forget(next.key());
+                }
+                done(answer);
+                fails
+            }
+        }
+    }
+
+    async fn get(
+        &self,
+        mut connection: impl ConnectionLike + Send,
+        key: &[u8],
+    ) -> Result<Option<Value>, RedisError> {
+        let ticket = self.cache.ticket(key);
+        let found: Option<Vec<u8>> = cmd("GET")
+            .arg(name(key))
+            .query_async(&mut connection)
+            .await?;
+        let entry = entry_of(key, found.as_deref())?;
+        self.cache.offer(ticket, entry.clone());
+        Ok(entry.value())
+    }
+
+    async fn put(
+        &self,
+        mut connection: impl ConnectionLike + Send,
+        seen: Option<Value>,
+        next: &Entry,
+    ) -> Result<Put, RedisError> {
+        let key = next.key();
+        let ticket = self.cache.ticket(key);
+        let expires = next.value().and_then(|value| value.expires());
+        let expires = expires.map_or_else(String::new, |end| end.as_millis().to_string());
+        let current: Option<Vec<u8>> = REPLACE
+            .key(name(key))
+            .arg(seen.as_ref().map_or(&[][..], Value::entry_bytes))
+            .arg(next.value().as_ref().map_or(&[][..], Value::entry_bytes))
+            .arg(expires)
+            .arg(news::CHANNEL)
+            .arg(news::message(self.writer.number(), key))
+            .invoke_async(&mut connection)
+            .await?;
+        let Some(current) = current else {
+            self.cache.offer(ticket, next.clone());
+            return Ok(Put::Stored);
+        };
+        let current = Some(&*current).filter(|current| !current.is_empty());
+        let current = entry_of(key, current)?;
+        self.cache.offer(ticket, current.clone());
+        Ok(Put::Changed(current.value()))
+    }
+
+    /// All entries whose keys begin with `prefix`, from every server that has some.
+    async fn list(&self, prefix: &[u8]) -> Result<Vec<(Vec<u8>, Value)>, Failure> {
+        let pattern = [&glob(&name(prefix)), &b"*"[..]].concat();
+        let mut entries = Vec::new();
+        for mut master in self.address.masters(self.wait_max).await? {
+            let mut cursor = 0u64;
+            loop {
+                let (next, names): (u64, Vec<Vec<u8>>) = cmd("SCAN")
+                    .arg(cursor)
+                    .arg("MATCH")
+                    .arg(&pattern)
+                    .arg("COUNT")
+                    .arg(1000)
+                    .query_async(&mut master)
+                    .await?;
+                let mut pipeline = redis::pipe();
+                for name in &names {
+                    pipeline.get(name);
+                }
+                let found: Vec<Option<Vec<u8>>> = pipeline.query_async(&mut master).await?;
+                for (name, found) in names.iter().zip(found) {
+                    let key = &name[PREFIX.len()..];
+                    if let Some(value) = entry_of(key, found.as_deref())?.value() {
+                        entries.push((key.to_vec(), value));
+                    }
+                }
+                cursor = next;
+                if cursor == 0 {
+                    break;
+                }
+            }
+        }
+        // A scan may tell a key twice.
+        entries.sort_by(|(one, _), (other, _)| one.cmp(other));
+        entries.dedup_by(|(one, _), (other, _)| one == other);
+        Ok(entries)
+    }
+}
+
+/// Refuses what is asked until the next attempt.
+async fn refuse(failure: &Failure, requests: &mut queue::UnboundedReceiver<Waiting>) -> End {
+    let pause = sleep(RETRY);
+    tokio::pin!(pause);
+    loop {
+        tokio::select! {
+            () = &mut pause => return End::Broken,
+            waiting = requests.recv() => match waiting {
+                Some(waiting) => waiting.request.refuse(Error::unavailable(&failure.0)),
+                None => return End::Idle,
+            },
+        }
+    }
+}
+
+/// The answer to a request, and whether its connection fails.
+fn outcome<T>(
+    result: Result<Result<T, RedisError>, tokio::time::error::Elapsed>,
+) -> (Result<T, Error>, bool) {
+    match result {
+        Ok(Ok(answer)) => (Ok(answer), false),
+        Ok(Err(error)) => {
+            let fails = !matches!(error.kind(), ErrorKind::Server(kind) if kind != ServerErrorKind::ReadOnly);
+            (Err(Error::unavailable(error.to_string())), fails)
+        }
+        Err(_) => (Err(Error::unavailable("the server is too slow")), true),
+    }
+}
+
+fn name(key: &[u8]) -> Vec<u8> {
+    [PREFIX, key].concat()
+}
+
+/// A pattern that only this text matches.
+fn glob(text: &[u8]) -> Vec<u8> {
+    let escaped = |&byte: &u8| {
+        let special = b"*?[]\\^".contains(&byte).then_some(b'\\');
+        special.into_iter().chain([byte])
+    };
+    text.iter().flat_map(escaped).collect()
+}
+
+/// The entry that a server told, or the word that there is none.
+fn entry_of(key: &[u8], bytes: Option<&[u8]>) -> Result<Entry, RedisError> {
+    let foreign = || RedisError::from((ErrorKind::Parse, "a key of ours has a foreign value"));
+    match bytes {
+        Some(bytes) => Entry::from_bytes(bytes)
+            .filter(|entry| entry.key() == key)
+            .ok_or_else(foreign),
+        None => Entry::new(key, None).map_err(|_| foreign()),
+    }
+}
