@@ -137,21 +137,9 @@ impl State {
     }
 
     pub(crate) fn end_dialog(&mut self, cx: Context<'_>, entry: u32, tags: u32) {
-        if self.remove_dialog(cx, entry, tags) && self.sessions.get(entry).is_call {
+        if self.sessions.remove_dialog(entry, tags) && self.sessions.get(entry).is_call {
             self.lengths.record(self.sessions.get(entry).age(cx.now));
         }
-    }
-
-    /// Removes a dialog. The call is counted where what is left of it is.
-    pub(crate) fn remove_dialog(&mut self, cx: Context<'_>, entry: u32, tags: u32) -> bool {
-        let is_removed = self.sessions.remove_dialog(entry, tags);
-        let left = self.sessions.server_of_dialogs(entry);
-        if let Some(server) = left.filter(|&left| left != self.sessions.get(entry).server)
-            && let Some(member) = cx.snapshot.member(server)
-        {
-            self.move_call(cx, entry, member);
-        }
-        is_removed
     }
 
     /// Arms the timer of a session with a dialog.
@@ -207,12 +195,11 @@ impl State {
     /// A 2xx that got no ACK for 64*T1 makes no call: RFC 3261 §13.3.1.4 has its server end it.
     fn give_up(&mut self, cx: Context<'_>, entry: u32, tags: u32) {
         cx.stats.count(Event::Leaked, 1);
-        self.remove_dialog(cx, entry, tags);
+        self.sessions.remove_dialog(entry, tags);
         if self.sessions.has_dialog(entry) {
             self.watch(cx, entry);
-        } else {
-            self.settle(cx, entry);
         }
+        self.settle(cx, entry);
     }
 
     /// A dialog that nobody ended is over.

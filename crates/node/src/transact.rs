@@ -392,18 +392,26 @@ impl State {
         }
     }
 
-    /// After the last transaction and the last dialog of a session, it is over.
+    /// After the last transaction and the last dialog of a session, it is over. With dialogs at
+    /// another server only, its call is counted there.
     pub(crate) fn settle(&mut self, cx: Context<'_>, entry: u32) {
         let session = self.sessions.get(entry);
-        if session.state == Life::Expired
-            || session.transactions != NONE
-            || self.sessions.has_dialog(entry)
-        {
+        if session.state == Life::Expired || session.transactions != NONE {
             return;
         }
-        self.uncount_call(cx, entry);
-        self.session_timers.disarm(entry);
-        self.sessions.expire(cx.now, entry);
+        match self.sessions.server_of_dialogs(entry) {
+            Some(server) if server == session.server => {}
+            Some(server) => {
+                if let Some(member) = cx.snapshot.member(server) {
+                    self.move_call(cx, entry, member);
+                }
+            }
+            None => {
+                self.uncount_call(cx, entry);
+                self.session_timers.disarm(entry);
+                self.sessions.expire(cx.now, entry);
+            }
+        }
     }
 
     /// Transactions whose time is over.
@@ -446,7 +454,7 @@ impl State {
         self.answer_timed_out(cx, open, out);
         let closed = self.close(cx, open);
         if let Some(tags) = closed.ends_dialog {
-            self.remove_dialog(cx, closed.session, tags);
+            self.sessions.remove_dialog(closed.session, tags);
         }
         self.settle(cx, closed.session);
     }

@@ -153,6 +153,30 @@ fn of_two_answers_the_acknowledged_one_makes_the_call() {
     assert_eq!(questions[0].to, second.to, "{questions:#?}");
 }
 
+/// A call stayed counted at a server that had died ringing: found by random exploration. The node
+/// was started again in between, and its INVITE had the same branch at both servers.
+#[test]
+fn an_answer_from_before_a_restart_takes_the_call_along() {
+    let mut cluster = Cluster::new(config(&[ONE, TWO]));
+    let invite = request("INVITE", ALICE, "call");
+    let first = cluster.pass(&invite);
+    let left: Vec<_> = [ONE, TWO]
+        .into_iter()
+        .filter(|&server| server != first.to.to_string())
+        .collect();
+    cluster.restart(config(&left));
+    cluster
+        .shared
+        .reload(config(&[ONE, TWO]), cluster.now)
+        .unwrap();
+    let second = cluster.pass(&invite);
+    assert_ne!(second.to, first.to);
+    cluster.pass(&second.respond(180));
+    cluster.pass(&first.respond_as(200, "first"));
+    assert_eq!(cluster.ledger(&first.to.to_string()), (1, 0, 0.0));
+    assert_eq!(cluster.ledger(&second.to.to_string()), (0, 0, 0.0));
+}
+
 /// RFC 3261 §9.1: a CANCEL waits for the first answer.
 #[test]
 fn a_late_2xx_ends_the_ringing_elsewhere() {
