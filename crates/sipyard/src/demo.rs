@@ -88,7 +88,8 @@ impl Demo {
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+/// A time such as `20s` or `5m`, as an argument.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let units = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
     let digits = text.trim_start_matches(|c: char| c.is_ascii_digit());
     let unit = units.into_iter().find(|(unit, _)| *unit == digits);

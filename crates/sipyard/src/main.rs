@@ -11,6 +11,7 @@ mod ctl;
 mod demo;
 mod explain;
 mod load;
+mod model;
 mod serve;
 mod text;
 mod view;
@@ -26,7 +27,8 @@ use clap::{Parser, Subcommand};
   sipyard check edge.toml             find every mistake of a configuration
   sipyard serve --config edge.toml    run a node
   sipyard ctl status                  see what it does
-  sipyard load call --to ADDRESS      make calls to it and measure")]
+  sipyard load call --to ADDRESS      make calls to it and measure
+  sipyard model from-pcap edge.pcap   make a queueing model of what was captured")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -39,6 +41,7 @@ enum Command {
     Ctl(ctl::Ctl),
     Demo(demo::Demo),
     Load(load::Load),
+    Model(model::Model),
 }
 
 fn main() -> ExitCode {
@@ -48,6 +51,7 @@ fn main() -> ExitCode {
         Command::Ctl(command) => command.run(),
         Command::Demo(command) => command.run(),
         Command::Load(command) => command.run(),
+        Command::Model(command) => command.run(),
     }
 }
 

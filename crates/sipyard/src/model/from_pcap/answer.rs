@@ -1,0 +1,202 @@
+//! What captures show, for programs. Times are milliseconds.
+
+use std::net::SocketAddr;
+
+use capture::{Demand, Sample, Study, Trace};
+use serde::Serialize;
+
+#[derive(Serialize)]
+struct Answer<'s> {
+    points: Vec<Point<'s>>,
+    flows: Vec<Flow<'s>>,
+    nodes: Vec<Nodes<'s>>,
+    call_id: &'s str,
+    messages: Vec<Message<'s>>,
+    times: Vec<Time<'s>>,
+    network: Vec<Link>,
+    demands: Vec<Station<'s>>,
+    warnings: Vec<Warning<'s>>,
+    /// As .lqn text.
+    model: &'s str,
+}
+
+#[derive(Serialize)]
+struct Point<'s> {
+    name: &'s str,
+    packets: u64,
+    sip_messages: usize,
+    others: u64,
+}
+
+#[derive(Serialize)]
+struct Flow<'s> {
+    begins: &'s str,
+    calls: usize,
+    messages: usize,
+    nodes: usize,
+}
+
+#[derive(Serialize)]
+struct Nodes<'s> {
+    role: String,
+    addresses: &'s [Vec<SocketAddr>],
+    points: &'s [String],
+}
+
+#[derive(Serialize)]
+struct Message<'s> {
+    offset_ms: f64,
+    from: String,
+    to: String,
+    message: &'s str,
+}
+
+#[derive(Serialize)]
+struct Time<'s> {
+    role: String,
+    from: usize,
+    to: Option<usize>,
+    entry: &'s str,
+    #[serde(flatten)]
+    time: Figures,
+    pause_ms: f64,
+}
+
+#[derive(Serialize)]
+struct Figures {
+    mean_ms: Option<f64>,
+    ci95_ms: Option<f64>,
+    least_ms: Option<f64>,
+    greatest_ms: Option<f64>,
+    values: u64,
+}
+
+#[derive(Serialize)]
+struct Link {
+    from: String,
+    to: String,
+    packets: u32,
+    #[serde(flatten)]
+    packet: Figures,
+}
+
+#[derive(Serialize)]
+struct Station<'s> {
+    station: &'s str,
+    servers: u32,
+    demand_ms: f64,
+    calls_per_s: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Warning<'s> {
+    kind: &'static str,
+    count: u64,
+    point: Option<&'s str>,
+    packet: Option<u64>,
+    text: String,
+}
+
+impl From<&Sample> for Figures {
+    fn from(sample: &Sample) -> Self {
+        let any = |value: f64| (sample.count() > 0).then_some(value);
+        Self {
+            mean_ms: any(sample.mean()),
+            ci95_ms: sample.ci95(),
+            least_ms: any(sample.least()),
+            greatest_ms: any(sample.greatest()),
+            values: sample.count(),
+        }
+    }
+}
+
+/// All of it.
+pub(super) fn json(trace: &Trace, study: &Study, demands: &[Demand], model: &str) -> String {
+    let role = |place: usize| study.places[place].role.to_string();
+    let answer = Answer {
+        points: trace
+            .points()
+            .map(|(name, packets, sip_messages, others)| Point {
+                name,
+                packets,
+                sip_messages,
+                others,
+            })
+            .collect(),
+        flows: study
+            .flows
+            .iter()
+            .map(|flow| Flow {
+                begins: &flow.begins,
+                calls: flow.calls,
+                messages: flow.messages,
+                nodes: flow.nodes,
+            })
+            .collect(),
+        nodes: study
+            .places
+            .iter()
+            .map(|place| Nodes {
+                role: place.role.to_string(),
+                addresses: &place.nodes,
+                points: &place.points,
+            })
+            .collect(),
+        call_id: &study.call_id,
+        messages: study
+            .ladder
+            .iter()
+            .map(|rung| Message {
+                offset_ms: rung.offset_ms,
+                from: role(rung.ends.0),
+                to: role(rung.ends.1),
+                message: &rung.message,
+            })
+            .collect(),
+        times: study
+            .rows
+            .iter()
+            .map(|row| Time {
+                role: row.role.to_string(),
+                from: row.from,
+                to: row.to,
+                entry: &row.entry,
+                time: Figures::from(&row.time_ms),
+                pause_ms: row.pause_ms.mean(),
+            })
+            .collect(),
+        network: study
+            .links
+            .iter()
+            .map(|link| Link {
+                from: link.outer.to_string(),
+                to: link.inner.to_string(),
+                packets: link.packets,
+                packet: Figures::from(&link.packet_ms.clone().unwrap_or_default()),
+            })
+            .collect(),
+        demands: demands
+            .iter()
+            .map(|demand| Station {
+                station: &demand.station,
+                servers: demand.servers,
+                demand_ms: demand.demand_ms,
+                calls_per_s: Some(demand.calls_per_s).filter(|rate| rate.is_finite()),
+            })
+            .collect(),
+        warnings: study
+            .warnings
+            .iter()
+            .map(|warning| Warning {
+                kind: warning.kind.slug(),
+                count: warning.count,
+                point: warning.point.as_deref(),
+                packet: warning.packet,
+                text: warning.to_string(),
+            })
+            .collect(),
+        model,
+    };
+    let text = serde_json::to_string_pretty(&answer).expect("numbers and texts have a JSON form");
+    text + "\n"
+}

@@ -1,0 +1,240 @@
+//! `sipyard model from-pcap`: from packet captures to a queueing model.
+
+mod answer;
+mod tables;
+
+use std::{
+    fs::{self, File},
+    io::{self, IsTerminal, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+    time::Duration,
+};
+
+use capture::{Machines, Options, Role, Study, Told, Trace};
+use clap::Args;
+
+use crate::{demo, refused};
+
+/// Make a model from packet captures of one SIP system under little load
+#[derive(Args)]
+#[command(after_help = "Examples:
+  sipyard model from-pcap edge.pcap
+  sipyard model from-pcap driver.pcap edge.pcap app.pcap --out farm.lqn --network-utilisation 0.4
+  sipyard model from-pcap lo.pcap --role driver=127.0.0.1:5061 --role server=127.0.0.1:5080 --html lo.html
+  sipyard model from-pcap edge.pcap --threads server=10 --cores server=4 --processor-ms balancer=0.05 --json
+
+Each FILE is a capture point: what a message's times at two points differ by is the network.
+Capture whole packets (tcpdump -s 0) of at least ten calls, about one a second, at each node.
+All times are milliseconds.
+
+Exit code: 0 if there is a model, 2 if there is none.")]
+pub(crate) struct FromPcap {
+    /// pcap or pcapng files, one of each capture point
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Write the model, as .lqn text or .lqnx XML
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Print all as JSON
+    #[arg(long)]
+    json: bool,
+    /// Write all as one HTML page
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// What a node is, where it shall not be found out: driver, balancer or server
+    #[arg(long, value_name = "ROLE=IP[:PORT]")]
+    role: Vec<Told>,
+    /// The flow to model, by its number in the table of flows
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    flow: usize,
+    /// Longer gaps within a node's work are pauses: ringing, talking
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = demo::duration)]
+    pause: Duration,
+    /// The share of time that the network can be busy, of all links or of one
+    #[arg(long, value_name = "[ROLE-ROLE=]SHARE", value_parser = utilisation)]
+    network_utilisation: Vec<(Option<(Role, Role)>, f64)>,
+    /// Threads of each node of a role [default: as many as are needed]
+    #[arg(long, value_name = "ROLE=NUMBER", value_parser = of_role::<u32>)]
+    threads: Vec<(Role, u32)>,
+    /// Processor cores that each node of a role uses [default: 1]
+    #[arg(long, value_name = "ROLE=NUMBER", value_parser = of_role::<u32>)]
+    cores: Vec<(Role, u32)>,
+    /// Processor time of a call at a role, where it was measured; the rest of the captured times is waiting
+    #[arg(long, value_name = "ROLE=MS", value_parser = of_role::<f64>)]
+    processor_ms: Vec<(Role, f64)>,
+    /// Calls in the system at a time [default: as many as make an answer take T1, 500 ms]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    customers: Option<u32>,
+}
+
+impl FromPcap {
+    pub(crate) fn run(&self) -> ExitCode {
+        match self.make() {
+            Ok(text) => {
+                // A reader that has gone away wants no more lines.
+                let _ = write!(io::stdout(), "{text}");
+                ExitCode::SUCCESS
+            }
+            Err(problems) => {
+                for problem in problems {
+                    let _ = writeln!(io::stderr(), "{problem}");
+                }
+                refused()
+            }
+        }
+    }
+
+    /// Reads the captures, writes what is asked for, and gives what is to be printed.
+    fn make(&self) -> Result<String, Vec<String>> {
+        let is_xml = self
+            .out
+            .as_deref()
+            .map(is_xml)
+            .transpose()
+            .map_err(|problem| vec![problem])?;
+        let trace = self.read()?;
+        let options = Options {
+            roles: self.role.clone(),
+            pause: self.pause,
+            flow: self.flow,
+        };
+        let study = Study::new(&trace, &options).map_err(|error| {
+            let warnings = trace.warnings().map(|warning| warning.to_string());
+            std::iter::once(error.to_string())
+                .chain(warnings)
+                .collect::<Vec<_>>()
+        })?;
+        let machines = Machines {
+            network_utilisation: self.network_utilisation.clone(),
+            threads: self.threads.clone(),
+            cores: self.cores.clone(),
+            processor_ms: self.processor_ms.clone(),
+            customers: self.customers,
+        };
+        let title = format!(
+            "{} from {}",
+            study.flows[self.flow - 1].begins,
+            names(&self.files)
+        );
+        let model = study
+            .model(&title, &machines)
+            .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+        let demands = study.demands(&machines);
+        let page = tables::page(
+            &title,
+            &trace,
+            &study,
+            self.flow,
+            &demands,
+            self.out.as_deref(),
+        );
+        if let (Some(file), Some(is_xml)) = (&self.out, is_xml) {
+            write(
+                file,
+                &if is_xml {
+                    model.to_xml()
+                } else {
+                    model.to_text()
+                },
+            )?;
+        }
+        if let Some(file) = &self.html {
+            write(file, &page.html())?;
+        }
+        Ok(match self.json {
+            true => answer::json(&trace, &study, &demands, &model.to_text()),
+            false => page.plain(),
+        })
+    }
+
+    /// Reads all files; tells of all that can't be read.
+    fn read(&self) -> Result<Trace, Vec<String>> {
+        let mut trace = Trace::default();
+        let mut problems = Vec::new();
+        for path in &self.files {
+            let read = File::open(path)
+                .map_err(|error| error.to_string())
+                .and_then(|file| {
+                    let size = file.metadata().map_or(0, |metadata| metadata.len());
+                    let progress = |read| show_progress(path, read, size);
+                    trace
+                        .read(&path.display().to_string(), file, progress)
+                        .map_err(|error| error.to_string())
+                });
+            if let Err(problem) = read {
+                problems.push(format!("{}: {problem}", path.display()));
+            }
+        }
+        if problems.is_empty() {
+            Ok(trace)
+        } else {
+            Err(problems)
+        }
+    }
+}
+
+fn show_progress(path: &Path, read: u64, size: u64) {
+    let mut terminal = io::stderr();
+    if terminal.is_terminal() {
+        let percent = (100 * read).checked_div(size).unwrap_or(0);
+        // Back to the line's beginning, and its rest cleared.
+        let _ = write!(
+            terminal,
+            "\r\x1b[Kreading {}: {percent} %\r",
+            path.display()
+        );
+    }
+}
+
+fn names(files: &[PathBuf]) -> String {
+    let name = |path: &PathBuf| {
+        path.file_name()
+            .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    };
+    files.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+fn is_xml(path: &Path) -> Result<bool, String> {
+    match path.extension().and_then(|extension| extension.to_str()) {
+        Some("lqn") => Ok(false),
+        Some("lqnx") => Ok(true),
+        _ => Err(format!(
+            "{}: name the model's file .lqn (text) or .lqnx (XML)",
+            path.display()
+        )),
+    }
+}
+
+fn write(path: &Path, text: &str) -> Result<(), Vec<String>> {
+    fs::write(path, text).map_err(|error| vec![format!("{}: {error}", path.display())])
+}
+
+fn of_role<T: std::str::FromStr>(text: &str) -> Result<(Role, T), String> {
+    let (role, value) = text
+        .split_once('=')
+        .ok_or("write ROLE=NUMBER, as in server=4")?;
+    let value = value
+        .parse()
+        .map_err(|_| format!("`{value}` is no number"))?;
+    Ok((role.parse()?, value))
+}
+
+fn utilisation(text: &str) -> Result<(Option<(Role, Role)>, f64), String> {
+    let (link, share) = match text.split_once('=') {
+        Some((link, share)) => (Some(link), share),
+        None => (None, text),
+    };
+    let share = share
+        .parse()
+        .ok()
+        .filter(|share| *share > 0.0 && *share <= 1.0);
+    let share = share.ok_or("a share of time is above 0 and at most 1")?;
+    let Some(link) = link else {
+        return Ok((None, share));
+    };
+    let (one, other) = link
+        .split_once('-')
+        .ok_or("write a link as ROLE-ROLE, as in balancer-server=0.2")?;
+    Ok((Some((one.parse()?, other.parse()?)), share))
+}
