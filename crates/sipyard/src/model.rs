@@ -12,18 +12,18 @@ use clap::{Args, Subcommand};
   sipyard model from-pcap edge.pcap --out edge.lqn")]
 pub(crate) struct Model {
     #[command(subcommand)]
-    action: Action,
+    command: Command,
 }
 
 #[derive(Subcommand)]
-enum Action {
+enum Command {
     FromPcap(from_pcap::FromPcap),
 }
 
 impl Model {
     pub(crate) fn run(&self) -> ExitCode {
-        match &self.action {
-            Action::FromPcap(command) => command.run(),
+        match &self.command {
+            Command::FromPcap(command) => command.run(),
         }
     }
 }
