@@ -31,6 +31,7 @@
 //! ```
 
 mod cost;
+mod elsewhere;
 mod hash;
 mod ledger;
 mod lottery;
@@ -44,6 +45,7 @@ mod server;
 mod standing;
 
 pub use cost::Cost;
+pub use elsewhere::Elsewhere;
 pub use ledger::TRANSACTIONS_MAX;
 pub use policy::{Policy, UnknownPolicy};
 pub use pool::{Arrival, Pool};

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::cost::Cost;
 use crate::hash;
+use crate::ledger::Open;
 use crate::lottery::{Candidate, Lottery};
 use crate::maglev::Table;
 use crate::policy::Policy;
@@ -96,7 +97,8 @@ impl Pool {
     /// Chooses a server and counts the arrival on it in one step: its transaction is open, and its
     /// call if it opens one. `None` when no server is eligible that is not to be avoided.
     ///
-    /// Servers that the policy thinks equal are drawn from in proportion to their capacity. Where
+    /// Servers that the policy thinks equal are drawn from in proportion to their capacity, times
+    /// their [preference](Server::set_preference). Where
     /// the policy compares counts, a count that another thread changed after it was compared makes
     /// the choice start over, so that threads don't follow each other onto the same server.
     pub fn place(
@@ -152,6 +154,8 @@ struct Assessment {
     /// The lowest wins.
     score: f64,
     capacity: f64,
+    /// How much it is ours, where others choose too.
+    preference: f64,
 }
 
 impl Pool {
@@ -173,7 +177,7 @@ impl Pool {
         let (mut calls, mut capacity) = (0, 0.0);
         for server in &self.servers {
             if server.standing().eligibility(now).is_ok() {
-                calls += server.calls();
+                calls += server.calls_anywhere();
                 capacity += server.capacity();
             }
         }
@@ -188,7 +192,9 @@ impl Pool {
         let stride = self.servers.len().div_ceil(SAMPLE).max(1);
         for server in self.servers.iter().step_by(stride) {
             if server.standing().eligibility(now).is_ok() {
-                sample[sampled] = server.transactions() as f64 / server.capacity();
+                let elsewhere = server.standing().elsewhere().transactions();
+                let transactions = server.transactions() + elsewhere;
+                sample[sampled] = transactions as f64 / server.capacity();
                 sampled += 1;
             }
         }
@@ -229,7 +235,8 @@ impl Pool {
     ) -> Option<Candidate> {
         let mut lottery = Lottery::new();
         self.assess_all(policy, moment, avoid, |seen| {
-            lottery.offer(seen.candidate, seen.score, seen.capacity, rng);
+            let weight = seen.capacity * seen.preference;
+            lottery.offer(seen.candidate, seen.score, weight, rng);
         });
         lottery.winner()
     }
@@ -336,20 +343,21 @@ impl Pool {
         standing.eligibility(moment.now)?;
         let share = standing.share(moment.now, self.slow_start);
         let capacity = standing.capacity() * share;
-        let ledger = server.ledger();
+        let (ledger, elsewhere) = (server.ledger(), standing.elsewhere());
+        let transactions = |open: Open| (open.transactions() + elsewhere.transactions()) as f64;
         let (observed, score) = match policy {
             Policy::Tlwl | Policy::P2c => {
                 let open = ledger.open();
-                let score = open.thousandths() as f64 / (capacity * 1_000.0);
-                (open.bits(), score)
+                let work = open.thousandths() + elsewhere.work_thousandths();
+                (open.bits(), work as f64 / (capacity * 1_000.0))
             }
             Policy::Tjsq => {
                 let open = ledger.open();
-                (open.bits(), open.transactions() as f64 / capacity)
+                (open.bits(), transactions(open) / capacity)
             }
             Policy::Cjsq => {
                 let calls = ledger.calls();
-                (calls, calls as f64 / capacity)
+                (calls, (calls + elsewhere.calls()) as f64 / capacity)
             }
             Policy::Rwma => (0, seconds(server.first_response_time()) / share),
             Policy::Rwma200 => (0, seconds(server.final_response_time()) / share),
@@ -372,21 +380,22 @@ impl Pool {
                     _ => server.final_response_peak(),
                 };
                 let latency = mean.seconds(moment.now).max(UNMEASURED) / share;
-                (0, latency * (ledger.open().transactions() + 1) as f64)
+                (0, latency * (transactions(ledger.open()) + 1.0))
             }
             Policy::Prequal => {
-                let transactions = ledger.open().transactions() as f64 / capacity;
+                let transactions = transactions(ledger.open()) / capacity;
                 let is_hot = transactions > moment.bound;
                 let latency = seconds(server.first_response_time()) / share;
                 (0, if is_hot { HOT + transactions } else { latency })
             }
-            Policy::Jiq => (0, f64::from(u8::from(ledger.open().transactions() > 0))),
+            Policy::Jiq => (0, transactions(ledger.open()).min(1.0)),
             Policy::Oracle => (0, server.backlog().as_secs_f64() / share),
         };
         Ok(Assessment {
             candidate: Candidate { index, observed },
             score,
             capacity,
+            preference: elsewhere.preference(),
         })
     }
 
@@ -430,7 +439,7 @@ impl Moment {
     /// with rate `c` is the least with a chance in proportion to `c`.
     fn rank(&self, server: &Server) -> Result<f64, Ineligible> {
         let capacity = server.capacity();
-        if server.calls() as f64 > self.bound * capacity + 1.0 {
+        if server.calls_anywhere() as f64 > self.bound * capacity + 1.0 {
             return Err(Ineligible::AboveBound);
         }
         Ok(-hash::draw(self.hash, server.name_hash()).ln() / capacity)

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::cost::Cost;
+use crate::elsewhere::Elsewhere;
 use crate::hash;
 use crate::ledger::Ledger;
 use crate::peak::PeakEwma;
@@ -126,6 +127,31 @@ impl Server {
     /// Closings without an opening; anything but zero is a bug of the caller.
     pub fn underflows(&self) -> u64 {
         self.ledger().underflows()
+    }
+}
+
+/// Several balancers before the same servers.
+impl Server {
+    /// Takes what other balancers have open here, as they said last; the policies that compare
+    /// counts add it to our own.
+    pub fn set_elsewhere(&self, elsewhere: Elsewhere) {
+        self.standing().elsewhere().set(elsewhere);
+    }
+
+    /// What other balancers have open here, as they said last.
+    pub fn elsewhere(&self) -> Elsewhere {
+        self.standing().elsewhere().get()
+    }
+
+    /// Makes this server ours to prefer to this degree, 0 to 1, among servers that the policy
+    /// thinks equal: balancers that prefer different servers collide less. New servers have 1.
+    pub fn set_preference(&self, preference: f64) {
+        self.standing().elsewhere().set_preference(preference);
+    }
+
+    /// Open calls, ours and others'.
+    pub(crate) fn calls_anywhere(&self) -> u64 {
+        self.calls() + self.standing().elsewhere().calls()
     }
 }
 

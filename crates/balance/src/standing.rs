@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+use crate::elsewhere::Share;
 use crate::{CAPACITY, nanos};
 
 /// How long a server stays down on the word of live traffic alone. A probe overrules it: failed
@@ -53,6 +54,7 @@ pub(crate) struct Standing {
     started: AtomicU64,
     failures: AtomicU32,
     passes: AtomicU32,
+    elsewhere: Share,
 }
 
 impl Standing {
@@ -67,7 +69,12 @@ impl Standing {
             started: AtomicU64::new(0),
             failures: AtomicU32::new(0),
             passes: AtomicU32::new(0),
+            elsewhere: Share::default(),
         }
+    }
+
+    pub(crate) fn elsewhere(&self) -> &Share {
+        &self.elsewhere
     }
 
     pub(crate) fn capacity(&self) -> f64 {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use balance::{Arrival, Cost, Ineligible, Policy, Pool, Server, ServerId};
+use balance::{Arrival, Cost, Elsewhere, Ineligible, Policy, Pool, Server, ServerId};
 use proptest::prelude::*;
 
 const NOW: Duration = Duration::from_secs(100);
@@ -270,6 +270,47 @@ fn the_oracle_sees_what_servers_have_left_to_do() {
     (0..9).for_each(|_| assert_eq!(place(&pool, 1, &mut rng), Some(1)));
     pool.servers()[1].set_backlog(Duration::from_millis(25));
     assert_eq!(place(&pool, 1, &mut rng), Some(2));
+}
+
+#[test]
+fn what_is_open_elsewhere_counts() {
+    /// The first server has three of everything here, the second `elsewhere` elsewhere.
+    fn check(policy: Policy, elsewhere: Elsewhere, expected: usize) {
+        let pool = pool(policy, &[1.0; 2]);
+        let [first, second] = [&pool.servers()[0], &pool.servers()[1]];
+        (0..3).for_each(|_| first.open_call());
+        (0..3).for_each(|_| first.open_transaction(Cost::ONE));
+        second.set_elsewhere(elsewhere);
+        assert_eq!(second.elsewhere(), elsewhere);
+        let mut rng = fastrand::Rng::with_seed(1);
+        assert_eq!(place(&pool, 1, &mut rng), Some(expected), "{policy}");
+    }
+    let elsewhere = |calls, transactions, work_thousandths| Elsewhere {
+        calls,
+        transactions,
+        work_thousandths,
+    };
+    check(Policy::Cjsq, elsewhere(2, 99, 99_000), 1);
+    check(Policy::Cjsq, elsewhere(4, 0, 0), 0);
+    check(Policy::Tjsq, elsewhere(99, 8, 99_000), 1);
+    check(Policy::Tjsq, elsewhere(0, 13, 0), 0);
+    check(Policy::Tlwl, elsewhere(99, 99, 11_000), 1);
+    check(Policy::Tlwl, elsewhere(0, 1, 13_000), 0);
+    check(Policy::P2c, elsewhere(0, 1, 13_000), 0);
+}
+
+#[test]
+fn among_equals_the_preferred_come_first() {
+    let pool = pool(Policy::Tlwl, &[1.0; 4]);
+    for (server, preference) in pool.servers().iter().zip([0.0, 0.5, 1.0, 0.0]) {
+        server.set_preference(preference);
+    }
+    assert_shares(&spread(&pool, 30_000, 1)[1..3], &[1.0, 2.0], 0.03, "idle");
+    let mut rng = fastrand::Rng::with_seed(1);
+    let mut places: Vec<_> = (0..4).map(|_| place(&pool, 1, &mut rng).unwrap()).collect();
+    places[..2].sort_unstable();
+    places[2..].sort_unstable();
+    assert_eq!(places, [1, 2, 0, 3]);
 }
 
 #[test]
