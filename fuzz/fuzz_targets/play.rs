@@ -38,6 +38,7 @@ pub fn config() -> Config {
             name: "app".to_owned(),
             policy: balance::Policy::RoundRobin,
             costs: vec![("INVITE".to_owned(), 1.75)],
+            learn_costs: false,
             servers: servers.collect(),
             probe: Some(Probe {
                 interval: Duration::from_secs(20),
@@ -67,6 +68,7 @@ pub fn config() -> Config {
             call_max: Duration::from_secs(3_600),
             drain: Duration::from_secs(10),
         },
+        exchange: Default::default(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What the OS knows and a node is told: the time, and chance.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A monotonic clock that starts at zero. Copies tell the same time.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +22,12 @@ impl Clock {
     pub fn now(&self) -> Duration {
         self.zero.elapsed()
     }
+}
+
+/// The wall clock, in milliseconds since 1970.
+pub(crate) fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
 }
 
 /// A seed that nobody can guess.

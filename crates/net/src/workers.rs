@@ -14,7 +14,7 @@ use std::{
 use node::{Shared, config::Listener};
 
 use crate::{
-    clock::{Clock, seed},
+    clock::{self, Clock, seed},
     mailbox::{Busy, Command, Mailbox},
     seat::{Counters, Seat, Stats, Team},
     udp::{Options, Socket},
@@ -63,6 +63,7 @@ impl Workers {
     /// All listeners that can't be bound, or that the system lacks a resource. Nothing runs then.
     pub fn start(shared: &Arc<Shared>, clock: Clock) -> Result<Self, StartError> {
         let team = Arc::new(team(shared)?);
+        shared.set_incarnation(clock::unix_ms());
         let mut workers = Self {
             team,
             threads: Vec::new(),

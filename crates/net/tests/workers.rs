@@ -38,6 +38,7 @@ fn config(listeners: &[SocketAddr], servers: &[SocketAddr]) -> Config {
             name: "app".to_owned(),
             policy: Policy::Tlwl,
             costs: Vec::new(),
+            learn_costs: false,
             servers: servers.iter().map(server).collect(),
             probe: None,
             slow_start: Duration::ZERO,
@@ -62,6 +63,7 @@ fn config(listeners: &[SocketAddr], servers: &[SocketAddr]) -> Config {
             call_max: 3600 * second,
             drain: second,
         },
+        exchange: Default::default(),
     }
 }
 

@@ -33,6 +33,7 @@ fn configuration() -> Config {
             name: "app".to_owned(),
             policy: balance::Policy::Tlwl,
             costs: vec![("INVITE".to_owned(), 1.75)],
+            learn_costs: false,
             servers: (7001..7005).map(server).collect(),
             probe: None,
             slow_start: Duration::ZERO,
@@ -57,6 +58,7 @@ fn configuration() -> Config {
             call_max: SECONDS(43_200),
             drain: SECONDS(10),
         },
+        exchange: Default::default(),
     }
 }
 

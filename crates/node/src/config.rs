@@ -21,6 +21,8 @@ pub struct Config {
     pub limits: Limits,
     /// How long the node waits for others.
     pub timers: Timers,
+    /// Other edges before the same servers.
+    pub exchange: Exchange,
 }
 
 /// Bytes that nobody else may know; not even a log.
@@ -63,6 +65,9 @@ pub struct Pool {
     pub policy: Policy,
     /// Cost of a transaction by method; every other method costs 1.
     pub costs: Vec<(String, f64)>,
+    /// Whether costs and the servers' speeds are learned from live traffic; `costs` and capacities
+    /// are what is known at first.
+    pub learn_costs: bool,
     /// The servers.
     pub servers: Vec<PoolServer>,
     /// How servers are probed; none: they are judged by live traffic alone.
@@ -123,6 +128,25 @@ pub struct Limits {
     pub headers: usize,
     /// Messages that wait for another worker. Full: dropped.
     pub handover_queue: usize,
+}
+
+/// Edges that tell each other what they have open, so that each sees the whole load of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// The others' listeners. Empty: the node is alone.
+    pub peers: Vec<SocketAddr>,
+    /// Time between two reports. A peer that is silent five times as long counts no more.
+    pub interval: Duration,
+}
+
+impl Default for Exchange {
+    /// A node that is alone.
+    fn default() -> Self {
+        Self {
+            peers: Vec::new(),
+            interval: Duration::from_millis(100),
+        }
+    }
 }
 
 /// Durations that RFC 3261 or the operator sets.

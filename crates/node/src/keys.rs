@@ -29,6 +29,7 @@ pub(crate) struct Keys {
     session: SipHasher13,
     branch: SipHasher24,
     token: SipHasher24,
+    report: SipHasher24,
 }
 
 impl fmt::Debug for Keys {
@@ -43,6 +44,7 @@ impl Keys {
             session: SipHasher13::new_with_key(&derive("sipyard session", secret)),
             branch: SipHasher24::new_with_key(&derive("sipyard branch", secret)),
             token: SipHasher24::new_with_key(&derive("sipyard token", secret)),
+            report: SipHasher24::new_with_key(&derive("sipyard report", secret)),
         }
     }
 
@@ -59,6 +61,23 @@ impl Keys {
         let mut hasher = self.branch;
         hasher.write_u64(session.0);
         write_parts(&mut hasher, parts);
+        hasher.finish()
+    }
+
+    /// The MAC of a ledger report.
+    pub(crate) fn report(&self, bytes: &[u8]) -> u64 {
+        let mut hasher = self.report;
+        hasher.write(bytes);
+        hasher.finish()
+    }
+
+    /// The identity of a node among its peers.
+    pub(crate) fn owner(&self, name: &str, listeners: &str) -> u64 {
+        let mut hasher = self.report;
+        write_parts(
+            &mut hasher,
+            &[b"owner", name.as_bytes(), listeners.as_bytes()],
+        );
         hasher.finish()
     }
 

@@ -8,9 +8,11 @@ use transaction::Wheel;
 
 use crate::{
     dialogs::CallLengths,
+    exchange::Exchange,
     explain::Decisions,
     io::{Datagram, Handover, Input, Outbox},
     probe::Probes,
+    report,
     session::Sessions,
     shared::Shared,
     snapshot::Snapshot,
@@ -44,6 +46,7 @@ pub(crate) struct State {
     pub(crate) lengths: CallLengths,
     pub(crate) decisions: Decisions,
     pub(crate) probes: Probes,
+    pub(crate) exchange: Exchange,
     pub(crate) edits: Edits,
 }
 
@@ -76,6 +79,7 @@ impl Node {
             lengths: CallLengths::default(),
             decisions: Decisions::default(),
             probes: Probes::new(worker == 0, rng.u64(..)),
+            exchange: Exchange::new(worker == 0, snapshot.owner()),
             edits: Edits::default(),
             rng,
         };
@@ -120,6 +124,7 @@ impl Node {
         state.on_transaction_timers(cx, out);
         state.on_session_timers(cx, out);
         state.probe(cx, out);
+        state.exchange(cx, out);
         self.leave_fallen_servers(now, out);
         let (state, cx) = self.parts(now);
         cx.stats.count(Event::Sent, out.transmits.len() - sent);
@@ -141,6 +146,7 @@ impl Node {
             state.transaction_timers.deadline(),
             state.session_timers.deadline(),
             state.probes.deadline(),
+            state.exchange.deadline(),
             expiry,
         ]
         .into_iter()
@@ -203,6 +209,9 @@ impl State {
                 self.on_request(cx, datagram, &message, origin, out)
             }
             Ok(message) => self.on_response(cx, datagram, &message, out),
+            Err(_) if datagram.bytes.first() == Some(&report::FIRST_BYTE) => {
+                self.on_report(cx, &datagram, out);
+            }
             Err(ParseError::KeepAlive) => cx.stats.drop_one(Dropped::KeepAlive),
             Err(ParseError::TooManyHeaders) => cx.stats.drop_one(Dropped::TooManyHeaders),
             Err(_) => cx.stats.drop_one(Dropped::Malformed),

@@ -3,7 +3,7 @@
 use std::{
     net::SocketAddr,
     sync::{
-        Arc, PoisonError, RwLock,
+        Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -13,6 +13,7 @@ use balance::{Server, ServerId};
 
 use crate::{
     config::Config,
+    peers::PeerView,
     snapshot::Snapshot,
     stats::{Dropped, Histogram, MethodLabel, WorkerStats},
 };
@@ -28,6 +29,8 @@ pub struct Shared {
     generation: AtomicU64,
     falls: AtomicU64,
     draining: AtomicBool,
+    incarnation: AtomicU64,
+    peers: Mutex<Vec<PeerView>>,
     workers: Vec<WorkerStats>,
 }
 
@@ -82,6 +85,8 @@ impl Shared {
             generation: AtomicU64::new(0),
             falls: AtomicU64::new(0),
             draining: AtomicBool::new(false),
+            incarnation: AtomicU64::new(0),
+            peers: Mutex::default(),
             workers: (0..workers.max(1))
                 .map(|_| WorkerStats::default())
                 .collect(),
@@ -123,6 +128,28 @@ impl Shared {
     /// Whether new calls are refused.
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Tells which life of the node this is: a number greater than at its last start, such as the
+    /// wall clock's. Peers drop reports of an earlier life.
+    pub fn set_incarnation(&self, incarnation: u64) {
+        self.incarnation.store(incarnation, Ordering::Relaxed);
+    }
+
+    pub(crate) fn incarnation(&self) -> u64 {
+        self.incarnation.load(Ordering::Relaxed)
+    }
+
+    /// The other edges before the same servers, as they were at the last report.
+    pub fn peers(&self) -> Vec<PeerView> {
+        self.peers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(crate) fn set_peers(&self, peers: Vec<PeerView>) {
+        *self.peers.lock().unwrap_or_else(PoisonError::into_inner) = peers;
     }
 
     /// Open transactions of all workers.

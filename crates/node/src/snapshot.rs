@@ -19,6 +19,8 @@ pub struct Snapshot {
     listeners: Vec<Listener>,
     members: Vec<Option<Arc<Member>>>,
     by_address: BTreeMap<SocketAddr, ServerId>,
+    /// All servers, those of several pools several times, in the order of their addresses.
+    addresses: Vec<(SocketAddr, ServerId)>,
     pools: Vec<PoolView>,
 }
 
@@ -61,7 +63,14 @@ impl Snapshot {
                 *id = member.server.id();
             }
         }
+        let mut addresses: Vec<_> = members
+            .iter()
+            .flatten()
+            .map(|member| (member.address, member.server.id()))
+            .collect();
+        addresses.sort_unstable();
         Self {
+            addresses,
             keys: Keys::new(config.secret.as_ref()),
             config,
             listeners,
@@ -86,6 +95,16 @@ impl Snapshot {
         &self.pools
     }
 
+    /// The node's identity among its peers, the same after a restart.
+    pub(crate) fn owner(&self) -> u64 {
+        let names: Vec<&str> = self
+            .listeners
+            .iter()
+            .map(|l| l.advertise.as_str())
+            .collect();
+        self.keys.owner(&self.config.name, &names.join(" "))
+    }
+
     pub(crate) fn keys(&self) -> &Keys {
         &self.keys
     }
@@ -100,10 +119,16 @@ impl Snapshot {
     }
 
     pub(crate) fn members_at(&self, address: SocketAddr) -> impl Iterator<Item = &Arc<Member>> {
-        self.members
+        let start = self.addresses.partition_point(|(at, _)| *at < address);
+        self.addresses[start..]
             .iter()
-            .flatten()
-            .filter(move |member| member.address == address)
+            .take_while(move |(at, _)| *at == address)
+            .filter_map(|(_, id)| self.member(*id))
+    }
+
+    /// All servers in the order of their addresses, those of several pools several times.
+    pub(crate) fn addresses(&self) -> &[(SocketAddr, ServerId)] {
+        &self.addresses
     }
 
     pub(crate) fn pool_of(&self, member: &Member) -> Option<&PoolView> {

@@ -31,11 +31,21 @@ pub enum Dropped {
     HandoverFull,
     /// A response to a probe or re-check that nobody waits for.
     StaleProbe,
+    /// A peer's report that can't be read: of another version, or cut off.
+    ReportMalformed,
+    /// A report without the cluster's MAC.
+    ReportForged,
+    /// A report older than what is known of its owner.
+    ReportStale,
+    /// A report to a node that has no peers, or its own.
+    ReportUnexpected,
+    /// A report of one peer too many.
+    ReportNoRoom,
 }
 
 impl Dropped {
     /// All reasons, with their labels.
-    pub const ALL: [(Self, &'static str); 10] = [
+    pub const ALL: [(Self, &'static str); 15] = [
         (Self::Malformed, "malformed"),
         (Self::TooManyHeaders, "too_many_headers"),
         (Self::KeepAlive, "keep_alive"),
@@ -46,6 +56,11 @@ impl Dropped {
         (Self::Superseded, "superseded"),
         (Self::HandoverFull, "handover_full"),
         (Self::StaleProbe, "stale_probe"),
+        (Self::ReportMalformed, "report_malformed"),
+        (Self::ReportForged, "report_forged"),
+        (Self::ReportStale, "report_stale"),
+        (Self::ReportUnexpected, "report_unexpected"),
+        (Self::ReportNoRoom, "report_no_room"),
     ];
 }
 
@@ -83,11 +98,15 @@ pub enum Event {
     Leaked,
     /// A response without an open transaction: of a fork, or a retransmission.
     Stray,
+    /// A report of open work went to a peer.
+    ReportSent,
+    /// A peer's report was taken.
+    ReportReceived,
 }
 
 impl Event {
     /// All events, with their labels.
-    pub const ALL: [(Self, &'static str); 15] = [
+    pub const ALL: [(Self, &'static str); 17] = [
         (Self::Received, "received"),
         (Self::Sent, "sent"),
         (Self::HandedOver, "handed_over"),
@@ -103,6 +122,8 @@ impl Event {
         (Self::Rechecked, "rechecked"),
         (Self::Leaked, "leaked"),
         (Self::Stray, "stray"),
+        (Self::ReportSent, "reports_sent"),
+        (Self::ReportReceived, "reports_received"),
     ];
 }
 

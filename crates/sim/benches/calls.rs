@@ -43,6 +43,7 @@ fn setup() -> Setup {
             name: "app".to_owned(),
             policy: Policy::Tlwl,
             costs: vec![("INVITE".to_owned(), 1.75)],
+            learn_costs: false,
             servers: Vec::new(),
             probe: None,
             slow_start: Duration::ZERO,

@@ -194,6 +194,7 @@ impl Setup {
                 call_max: Duration::from_secs(12 * 3600),
                 drain: Duration::from_secs(10),
             },
+            exchange: Default::default(),
         }
     }
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 use balance::{Health, Ineligible};
 use net::{Stats, Workers};
 use node::{
-    Member, Shared, Snapshot,
+    Member, PeerView, Shared, Snapshot,
     config::{Config, Limits},
     stats::{Dropped, Event, REPLIES, WorkerStats},
 };
@@ -28,6 +28,8 @@ pub(crate) struct Status {
     pub(crate) pools: Vec<Pool>,
     /// Servers that left the configuration and still have calls.
     pub(crate) removed: Vec<Server>,
+    /// The other edges before the same servers.
+    pub(crate) peers: Vec<Peer>,
     /// Its workers.
     pub(crate) workers: Vec<Worker>,
     /// Its bounds, by their names in the configuration.
@@ -75,6 +77,9 @@ pub(crate) struct Server {
     /// Open transactions, and the sum of their costs.
     pub(crate) transactions: u64,
     pub(crate) work: f64,
+    /// What other edges have open on it: calls, and transactions that stay open for a while.
+    pub(crate) calls_elsewhere: u64,
+    pub(crate) transactions_elsewhere: u64,
     /// Placed and failed since the start.
     pub(crate) placed: u64,
     pub(crate) failed: u64,
@@ -108,6 +113,23 @@ impl ServerState {
             Self::Removed => "removed",
         }
     }
+}
+
+/// Another edge before the same servers, as it last reported.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Peer {
+    pub(crate) name: String,
+    pub(crate) address: SocketAddr,
+    /// Whether what it reported counts; a silent peer's share does not.
+    pub(crate) is_heard: bool,
+    /// Seconds since its latest report.
+    pub(crate) age_s: f64,
+    /// Arrivals that it places, per second.
+    pub(crate) rate: u32,
+    /// Its open calls on servers that are ours too.
+    pub(crate) calls: u64,
+    /// Reports of it that were taken.
+    pub(crate) reports: u64,
 }
 
 /// One worker's tables and counters, the latter since the start.
@@ -155,6 +177,7 @@ pub(crate) fn status(shared: &Shared, workers: &Workers, now: Duration) -> Statu
             .filter(|member| member.server.is_removed())
             .map(|member| server(member, Duration::ZERO, now))
             .collect(),
+        peers: shared.peers().iter().map(|view| peer(view, now)).collect(),
         workers: shared
             .workers()
             .iter()
@@ -223,10 +246,25 @@ fn server(member: &Member, slow_start: Duration, now: Duration) -> Server {
         calls: server.calls(),
         transactions: server.transactions(),
         work: server.work(),
+        calls_elsewhere: server.elsewhere().calls,
+        transactions_elsewhere: server.elsewhere().transactions,
         placed: server.placed(),
         failed: server.failed(),
         first_response_ms: ms(server.first_response_time()),
         final_response_ms: ms(server.final_response_time()),
+    }
+}
+
+/// A peer as people read it.
+fn peer(view: &PeerView, now: Duration) -> Peer {
+    Peer {
+        name: view.name.clone(),
+        address: view.address,
+        is_heard: view.is_heard,
+        age_s: now.saturating_sub(view.heard_at).as_secs_f64(),
+        rate: view.rate,
+        calls: view.calls,
+        reports: view.reports,
     }
 }
 

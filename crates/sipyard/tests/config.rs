@@ -111,9 +111,9 @@ fn an_empty_file_lacks_what_is_required() {
     check(
         "",
         &[
+            "f:1:1: no listener: add [[listen]] with transport, address and advertise",
             "f:1:1: node: `secret` is missing: write secret = \"file:PATH\"; \
              `openssl rand -hex 32 > PATH` makes one",
-            "f:1:1: no listener: add [[listen]] with transport, address and advertise",
             "f:1:1: no pool: add [pool.NAME] with the servers that take the calls",
             "f:1:1: no route: add [[route]] with to = \"NAME\", the pool that takes the calls",
         ],
@@ -150,6 +150,29 @@ fn secrets_are_readable_and_long() {
     check(
         &number,
         &["f:1:19: node.secret: expected a string, found an integer"],
+    );
+}
+
+#[test]
+fn peers_are_others_and_can_be_reached() {
+    let node = |more: &str| good("").replace("secret = ", &format!("{more}, secret = "));
+    check_good(
+        &node(r#"peers = ["127.0.0.1:5062"], peer_interval = "50ms""#),
+        "f: ok (listens on udp 127.0.0.1:5060; pools: app (1 x tlwl); \
+         admin on http://127.0.0.1:8060)",
+    );
+    check(
+        &node(r#"peers = ["127.0.0.1:5060"], peer_interval = "1s""#),
+        &[
+            "f:1:18: node.peers: 127.0.0.1:5060 is this node's own listener: list the other edges",
+            "f:1:54: node.peer_interval: 1s is out of range: 20ms to 200ms",
+        ],
+    );
+    check(
+        &node(r#"peers = ["[::1]:5060"]"#),
+        &[
+            "f:1:18: node.peers: no listener can send to [::1]:5060: add one of its kind, IPv4 or IPv6",
+        ],
     );
 }
 

@@ -56,6 +56,7 @@ pub(crate) fn config(servers: &[&str]) -> Config {
             call_max: s(12 * 3600),
             drain: s(10),
         },
+        exchange: Default::default(),
     }
 }
 
@@ -75,6 +76,7 @@ pub(crate) fn pool(name: &str, servers: &[&str]) -> Pool {
         name: name.to_owned(),
         policy: Policy::Cjsq,
         costs: vec![("INVITE".to_owned(), 1.75)],
+        learn_costs: false,
         servers: servers.iter().map(server).collect(),
         probe: None,
         slow_start: Duration::ZERO,

@@ -6,6 +6,7 @@ mod affinity;
 mod calls;
 mod corpus;
 mod dialogs;
+mod exchange;
 mod failover;
 mod harness;
 mod health;

@@ -125,6 +125,7 @@ fn pool(rng: &mut Rng) -> Pool {
         name: "app".to_owned(),
         policy: Policy::ALL[rng.usize(..Policy::ALL.len())],
         costs: vec![("INVITE".to_owned(), between(rng, 1.0, 4.0))],
+        learn_costs: false,
         servers: Vec::new(),
         probe: rng.bool().then_some(probe),
         slow_start: ms(rng, 0, 10_000),

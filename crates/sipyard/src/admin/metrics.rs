@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use node::{
-    Member,
+    Member, PeerView,
     stats::{BUCKETS_US, Dropped, Event, Histogram, MethodLabel, WorkerStats},
 };
 use prometheus_client::{
@@ -57,6 +57,7 @@ impl Collector for NodeCollector {
         let members: Vec<&Member> = members(&snapshot).collect();
         encode_node(&mut encoder, &self.0)?;
         encode_servers(&mut encoder, &members, self.0.now())?;
+        encode_peers(&mut encoder, &shared.peers(), self.0.now())?;
         encode_responses(&mut encoder, &members)?;
         encode_sizes(&mut encoder, shared.workers())?;
         encode_events(&mut encoder, shared.workers())?;
@@ -110,7 +111,7 @@ fn encode_node(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::R
 /// A number of each server: its name, what it means, how to read it.
 type ServerGauge = (&'static str, &'static str, fn(&Member, Duration) -> f64);
 
-const SERVER_GAUGES: [ServerGauge; 7] = [
+const SERVER_GAUGES: [ServerGauge; 9] = [
     ("server_calls", "Open calls", |m, _| m.server.calls() as f64),
     ("server_transactions", "Open transactions", |m, _| {
         m.server.transactions() as f64
@@ -119,6 +120,16 @@ const SERVER_GAUGES: [ServerGauge; 7] = [
         "server_work",
         "Sum of the costs of the open transactions; a BYE costs 1",
         |m, _| m.server.work(),
+    ),
+    (
+        "server_calls_elsewhere",
+        "Open calls that other edges have reported",
+        |m, _| m.server.elsewhere().calls as f64,
+    ),
+    (
+        "server_transactions_elsewhere",
+        "Transactions that other edges have reported to stay open",
+        |m, _| m.server.elsewhere().transactions as f64,
     ),
     (
         "server_capacity",
@@ -179,6 +190,50 @@ fn encode_servers(
             .map(|member| (labels(member), ConstCounter::new(read(member))));
         family(
             encoder.encode_descriptor(name, help, None, MetricType::Counter)?,
+            values,
+        )?;
+    }
+    Ok(())
+}
+
+/// A number of each peer: its name, what it means, how to read it.
+type PeerGauge = (&'static str, &'static str, fn(&PeerView, Duration) -> f64);
+
+const PEER_GAUGES: [PeerGauge; 3] = [
+    (
+        "peer_heard",
+        "1 while the peer's share counts",
+        |peer, _| f64::from(u8::from(peer.is_heard)),
+    ),
+    (
+        "peer_age_seconds",
+        "Time since the peer's latest report",
+        |peer, now| now.saturating_sub(peer.heard_at).as_secs_f64(),
+    ),
+    (
+        "peer_calls",
+        "Open calls that the peer has reported",
+        |peer, _| peer.calls as f64,
+    ),
+];
+
+fn encode_peers(
+    encoder: &mut DescriptorEncoder<'_>,
+    peers: &[PeerView],
+    now: Duration,
+) -> fmt::Result {
+    for (name, help, read) in PEER_GAUGES {
+        let labels = |peer: &PeerView| {
+            [
+                ("peer", peer.name.clone()),
+                ("address", peer.address.to_string()),
+            ]
+        };
+        let values = peers
+            .iter()
+            .map(|peer| (labels(peer), ConstGauge::new(read(peer, now))));
+        family(
+            encoder.encode_descriptor(name, help, None, MetricType::Gauge)?,
             values,
         )?;
     }

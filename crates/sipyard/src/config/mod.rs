@@ -93,8 +93,8 @@ fn parse(path: &Path, text: &str) -> Result<Configuration, Vec<Problem>> {
 
 /// The whole file; none if what is required is absent.
 fn read(mut root: Section<'_>) -> Option<Configuration> {
-    let identity = settings::identity(root.table("node"));
     let (listeners, listener_places) = settings::listeners(&mut root);
+    let identity = settings::identity(root.table("node"), &listeners);
     let timers = settings::timers(root.table("timers"));
     let limits = settings::limits(root.table("limits"));
     let (admin, admin_place) = settings::admin(root.table("admin"));
@@ -111,6 +111,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
             routes,
             limits,
             timers,
+            exchange: identity.exchange,
         },
         workers: identity.workers,
         admin,

@@ -52,6 +52,7 @@ fn pool(name: String, mut section: Section<'_>, timers: &Timers, listeners: &[Li
         name,
         policy: section.get_or("policy", Policy::Tlwl, policy),
         costs: costs(&mut section),
+        learn_costs: false,
         servers: servers(&mut section, listeners),
         probe: probe(&mut section),
         slow_start: section.get_or("slow_start", ms(10_000), duration(ms(0)..=minutes(60))),

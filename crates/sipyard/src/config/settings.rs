@@ -9,16 +9,18 @@ use std::{
 
 use node::{
     LISTENERS_MAX,
-    config::{Limits, Listener, Timers},
+    config::{Exchange, Limits, Listener, Timers},
 };
 
 use super::{
     report::Place,
     section::{At, Section, hint},
-    value::{Read, address, duration, integer, name, sent_by, text},
+    value::{Read, address, duration, integer, list, name, sent_by, text},
 };
 
 const SECRET_BYTES_MIN: usize = 32;
+/// Each report goes to each peer, so their work grows with the square of their number.
+const PEERS_MAX: usize = 63;
 const TRANSPORTS: [&str; 5] = ["udp", "tcp", "tls", "ws", "wss"];
 
 pub(crate) const fn ms(ms: u64) -> Duration {
@@ -34,10 +36,11 @@ pub(crate) struct Identity {
     pub(crate) name: String,
     pub(crate) secret: Vec<u8>,
     pub(crate) workers: usize,
+    pub(crate) exchange: Exchange,
 }
 
 /// Reads `[node]`; none without a secret.
-pub(crate) fn identity(mut section: Section<'_>) -> Option<Identity> {
+pub(crate) fn identity(mut section: Section<'_>, listeners: &[Listener]) -> Option<Identity> {
     let name = section.get_or("name", "sipyard", name).to_owned();
     let folder = section
         .report()
@@ -52,12 +55,48 @@ pub(crate) fn identity(mut section: Section<'_>) -> Option<Identity> {
     // A listener's sockets and the session table are split by worker; more threads than this
     // share no machine that exists.
     let workers = section.get_or("workers", 0, integer(0..=256));
+    let exchange = exchange(&mut section, listeners);
     section.finish();
     Some(Identity {
         name,
         secret: secret?.value,
         workers,
+        exchange,
     })
+}
+
+fn exchange(section: &mut Section<'_>, listeners: &[Listener]) -> Exchange {
+    let peers = section.get("peers", |value| {
+        let peers = list(address)(value)?;
+        match peers.iter().find_map(|peer| unreachable(*peer, listeners)) {
+            Some(problem) => Err(problem),
+            None if peers.len() > PEERS_MAX => Err(format!("more than {PEERS_MAX} peers")),
+            None => Ok(peers),
+        }
+    });
+    let alone = Exchange::default();
+    Exchange {
+        peers: peers.map_or(alone.peers, |found| found.value),
+        // Faster than the ledgers are looked at would tell nothing new; slower, a dead peer's share
+        // would count for longer than a second.
+        interval: section.get_or("peer_interval", alone.interval, duration(ms(20)..=ms(200))),
+    }
+}
+
+/// Why a peer at this address can't be told anything.
+fn unreachable(peer: SocketAddr, listeners: &[Listener]) -> Option<String> {
+    let mut addresses = listeners.iter().map(|listener| listener.address);
+    if addresses.clone().any(|address| address == peer) {
+        Some(format!(
+            "{peer} is this node's own listener: list the other edges"
+        ))
+    } else if listeners.is_empty() || addresses.any(|own| own.is_ipv4() == peer.is_ipv4()) {
+        None
+    } else {
+        Some(format!(
+            "no listener can send to {peer}: add one of its kind, IPv4 or IPv6"
+        ))
+    }
 }
 
 fn secret(folder: &Path, text: &str) -> Read<Vec<u8>> {

@@ -1,6 +1,6 @@
 //! Answers as tables for people.
 
-use crate::view::{Pool, Server, State, Status, Worker};
+use crate::view::{Peer, Pool, Server, State, Status, Worker};
 
 /// Left-aligned or right-aligned cells.
 type Row = Vec<String>;
@@ -24,6 +24,10 @@ pub(super) fn status(status: &Status) -> String {
     }
     text.push('\n');
     text += &servers(status);
+    if !status.peers.is_empty() {
+        text.push('\n');
+        text += &peers(status);
+    }
     text.push('\n');
     text += &workers(status);
     text
@@ -39,6 +43,7 @@ fn servers(status: &Status) -> String {
         "CALLS",
         "TRANSACTIONS",
         "WORK",
+        "ELSEWHERE",
         "PLACED",
         "FAILED",
         "FIRST MS",
@@ -66,11 +71,33 @@ fn server_row(policy: &str, server: &Server) -> Row {
         server.calls.to_string(),
         server.transactions.to_string(),
         format!("{:.2}", server.work),
+        server.calls_elsewhere.to_string(),
         server.placed.to_string(),
         server.failed.to_string(),
         ms(server.first_response_ms),
         ms(server.final_response_ms),
     ]
+}
+
+fn peers(status: &Status) -> String {
+    let header = [
+        "PEER", "ADDRESS", "STATE", "AGE S", "CALLS", "PLACES/S", "REPORTS",
+    ];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    let row = |peer: &Peer| {
+        let state = if peer.is_heard { "heard" } else { "silent" };
+        vec![
+            peer.name.clone(),
+            peer.address.to_string(),
+            state.to_owned(),
+            format!("{:.1}", peer.age_s),
+            peer.calls.to_string(),
+            peer.rate.to_string(),
+            peer.reports.to_string(),
+        ]
+    };
+    rows.extend(status.peers.iter().map(row));
+    align(&rows, 3)
 }
 
 fn workers(status: &Status) -> String {

@@ -121,6 +121,7 @@ fn config(address: SocketAddr, servers: &[SocketAddr], policy: Policy) -> Config
             call_max: Duration::from_secs(43_200),
             drain: Duration::from_secs(10),
         },
+        exchange: Default::default(),
     }
 }
 
@@ -135,6 +136,7 @@ fn pool(servers: &[SocketAddr], policy: Policy) -> Pool {
         name: "app".to_owned(),
         policy,
         costs: vec![("INVITE".to_owned(), 1.75), ("BYE".to_owned(), 1.0)],
+        learn_costs: false,
         servers: servers.iter().map(server).collect(),
         probe: Some(Probe {
             interval: Duration::from_secs(5),
