@@ -318,7 +318,8 @@ impl Listener {
 
     /// Whether this is its name in Via or in a URI.
     pub(crate) fn is_at(&self, host: &[u8], port: Option<u16>) -> bool {
-        self.port == port.unwrap_or(5060) && self.host.as_bytes().eq_ignore_ascii_case(host)
+        let own = self.host.as_bytes();
+        self.port == port.unwrap_or(5060) && (own == host || own.eq_ignore_ascii_case(host))
     }
 }
 

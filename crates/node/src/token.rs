@@ -33,7 +33,10 @@ pub(crate) enum Starter {
 
 const MAC_BYTES: usize = 8;
 const BYTES_MAX: usize = 1 + 16 + 2 + MAC_BYTES;
-const TEXT_MAX: usize = BYTES_MAX.div_ceil(3) * 4;
+const _: () = assert!(
+    BYTES_MAX.is_multiple_of(3) && (BYTES_MAX - 12).is_multiple_of(3),
+    "tokens of both families are whole groups of three bytes"
+);
 
 /// Appends the token of a dialog that `starter` starts with tag `from_tag`.
 pub(crate) fn write(
@@ -90,9 +93,7 @@ pub(crate) fn read(
 pub(crate) fn looks_like(text: &[u8]) -> bool {
     let mut buffer = [0; BYTES_MAX];
     base64_read(text, &mut buffer).is_some_and(|bytes| {
-        bytes.len() > MAC_BYTES
-            && matches!(bytes[0] >> 4, 1 | 2)
-            && address_len(bytes[0]) + 1 + MAC_BYTES == bytes.len()
+        matches!(bytes[0] >> 4, 1 | 2) && address_len(bytes[0]) + 1 + MAC_BYTES == bytes.len()
     })
 }
 
@@ -133,8 +134,11 @@ fn read_address(bytes: &[u8]) -> Option<SocketAddr> {
 /// RFC 4648 §5 without padding: all its characters are unreserved in a SIP user part.
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
+/// Of what is no character of the alphabet.
+const NO_VALUE: u8 = 0xff;
+
 const VALUES: [u8; 256] = {
-    let mut values = [0xff; 256];
+    let mut values = [NO_VALUE; 256];
     let mut value = 0;
     while value < 64 {
         values[ALPHABET[value] as usize] = value as u8;
@@ -143,38 +147,35 @@ const VALUES: [u8; 256] = {
     values
 };
 
+/// Bytes in threes, which is what tokens are.
 fn base64_write(bytes: &[u8], out: &mut Vec<u8>) {
-    for chunk in bytes.chunks(3) {
-        let mut group = [0; 3];
-        group[..chunk.len()].copy_from_slice(chunk);
-        let bits = u32::from_be_bytes([0, group[0], group[1], group[2]]);
-        for place in 0..=chunk.len() {
-            out.push(ALPHABET[(bits >> (18 - 6 * place)) as usize & 63]);
-        }
+    let (groups, rest) = bytes.as_chunks();
+    debug_assert!(rest.is_empty(), "a token is whole groups");
+    for &[a, b, c] in groups {
+        let bits = u32::from_be_bytes([0, a, b, c]);
+        out.extend([18, 12, 6, 0].map(|shift| ALPHABET[(bits >> shift) as usize & 63]));
     }
 }
 
+/// None: `text` hasn't the length or the characters of a token.
 fn base64_read<'b>(text: &[u8], buffer: &'b mut [u8; BYTES_MAX]) -> Option<&'b [u8]> {
-    if text.len() > TEXT_MAX || text.len() % 4 == 1 {
+    let (groups, []) = text.as_chunks::<4>() else {
+        return None;
+    };
+    let bytes = buffer.get_mut(..groups.len() * 3)?;
+    if bytes.len() <= MAC_BYTES {
         return None;
     }
-    let mut len = 0;
-    for chunk in text.chunks(4) {
-        let mut bits = 0_u32;
-        for (place, &character) in chunk.iter().enumerate() {
-            let value = VALUES[usize::from(character)];
-            if value == 0xff {
-                return None;
-            }
-            bits |= u32::from(value) << (18 - 6 * place);
+    for (group, three) in groups.iter().zip(bytes.as_chunks_mut::<3>().0) {
+        let values = group.map(|character| VALUES[usize::from(character)]);
+        if values.contains(&NO_VALUE) {
+            return None;
         }
-        let group = &bits.to_be_bytes()[1..chunk.len()];
-        buffer
-            .get_mut(len..len + group.len())?
-            .copy_from_slice(group);
-        len += group.len();
+        let [a, b, c, d] = values.map(u32::from);
+        let [_, bits @ ..] = (a << 18 | b << 12 | c << 6 | d).to_be_bytes();
+        *three = bits;
     }
-    Some(&buffer[..len])
+    Some(bytes)
 }
 
 #[cfg(test)]

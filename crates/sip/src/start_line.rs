@@ -1,6 +1,9 @@
 //! The first line of a message.
 
-use crate::{Fault, Method, ParseError, text::number};
+use crate::{
+    Fault, Method, ParseError,
+    text::{find, number},
+};
 
 /// A request line or a status line (RFC 3261 §7.1, §7.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,15 +36,9 @@ impl<'a> StartLine<'a> {
 
     fn parse_request_line(line: &'a [u8]) -> Result<(Self, Option<Fault>), ParseError> {
         let trimmed = line.trim_ascii_end();
-        let is_space = |&byte: &u8| byte == b' ';
-        let first = trimmed
-            .iter()
-            .position(is_space)
-            .ok_or(ParseError::NotSip)?;
-        let last = trimmed
-            .iter()
-            .rposition(is_space)
-            .ok_or(ParseError::NotSip)?;
+        let first = find(trimmed, b' ').ok_or(ParseError::NotSip)?;
+        let last = trimmed.iter().rposition(|&byte| byte == b' ');
+        let last = last.unwrap_or(first);
         let version = &trimmed[last + 1..];
         if first == 0 || !is_version(version) {
             return Err(ParseError::NotSip);
@@ -65,10 +62,8 @@ impl<'a> StartLine<'a> {
     }
 
     fn parse_status_line(line: &'a [u8]) -> Result<(Self, Option<Fault>), ParseError> {
-        let mut parts = line.splitn(3, |&byte| byte == b' ');
-        let version = parts.next().unwrap_or_default();
-        let code = parts.next().unwrap_or_default();
-        let reason = parts.next().unwrap_or_default();
+        let (version, rest) = split_at_space(line);
+        let (code, reason) = split_at_space(rest);
         let status = number(code)
             .filter(|status| code.len() == 3 && (100..700).contains(status))
             .ok_or(ParseError::BadStatus)?;
@@ -79,6 +74,13 @@ impl<'a> StartLine<'a> {
             },
             version_fault(version),
         ))
+    }
+}
+
+fn split_at_space(text: &[u8]) -> (&[u8], &[u8]) {
+    match find(text, b' ') {
+        Some(space) => (&text[..space], &text[space + 1..]),
+        None => (text, &[]),
     }
 }
 
