@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use node::{
     Config, Datagram, Input, Node, Outbox, Shared,
-    config::{Limits, Listener, Pool, PoolServer, Probe, Route, Timers},
+    config::{Destination, Limits, Listener, Mode, Pool, PoolServer, Probe, Route, Timers},
 };
 
 /// Who sends: the first byte of a datagram in a script.
@@ -52,11 +52,13 @@ pub fn config() -> Config {
         routes: vec![Route {
             methods: Vec::new(),
             hosts: Vec::new(),
-            to: "app".to_owned(),
+            to: Destination::Pool("app".to_owned()),
+            state: Mode::Stateless,
         }],
         limits: Limits {
             sessions: 16,
             transactions: 16,
+            held_transactions: 32,
             retained_requests: 4,
             message_bytes: 4_096,
             headers: 32,

@@ -13,7 +13,7 @@ use balance::Policy;
 use net::{Busy, Clock, StartError, Stats, Workers};
 use node::{
     Config, Shared,
-    config::{Limits, Listener, Pool, PoolServer, Route, Timers},
+    config::{Destination, Limits, Listener, Mode, Pool, PoolServer, Route, Timers},
     stats::Dropped,
 };
 
@@ -47,11 +47,13 @@ fn config(listeners: &[SocketAddr], servers: &[SocketAddr]) -> Config {
         routes: vec![Route {
             methods: Vec::new(),
             hosts: Vec::new(),
-            to: "app".to_owned(),
+            to: Destination::Pool("app".to_owned()),
+            state: Mode::Stateless,
         }],
         limits: Limits {
             sessions: 1000,
             transactions: 1000,
+            held_transactions: 1000,
             retained_requests: 100,
             message_bytes: 4096,
             headers: 64,

@@ -42,11 +42,13 @@ fn configuration() -> Config {
         routes: vec![config::Route {
             methods: Vec::new(),
             hosts: Vec::new(),
-            to: "app".to_owned(),
+            to: config::Destination::Pool("app".to_owned()),
+            state: config::Mode::Stateless,
         }],
         limits: config::Limits {
             sessions: 2_000_000,
             transactions: 100_000,
+            held_transactions: 400_000,
             retained_requests: 4_096,
             message_bytes: 16_384,
             headers: 128,

@@ -4,6 +4,10 @@
 /// RFC 3261's cookie, and ours.
 const PREFIX: &[u8] = b"z9hG4bKsy";
 const LENGTH: usize = PREFIX.len() + 2 + 16;
+const LOOP_LENGTH: usize = 8;
+
+/// Branches of one request at most: one letter of the branch.
+pub(crate) const BRANCHES_MAX: usize = 26;
 
 /// Listeners at most: one character of the branch.
 pub const LISTENERS_MAX: usize = 32;
@@ -22,6 +26,9 @@ pub(crate) struct Branch {
 pub(crate) enum Purpose {
     /// It was relayed, for the `n`th time to another server.
     Relay(u8),
+    /// We hold its transaction, the `number`th for one request. `route` is the part that a request
+    /// brings back unchanged when it has looped: RFC 5393 §4.2.1.
+    Held { number: u8, route: Option<u32> },
     /// To see whether a server answers.
     Probe,
     /// To see whether a dialog is alive.
@@ -33,40 +40,62 @@ impl Branch {
         out.extend_from_slice(PREFIX);
         out.push(match self.purpose {
             Purpose::Relay(attempt) => b'0' + attempt,
+            Purpose::Held { number, .. } => b'A' + number,
             Purpose::Probe => b'p',
             Purpose::Recheck => b'r',
         });
         out.push(b'A' + self.listener);
-        let digit = |place: u32| b"0123456789abcdef"[(self.id >> (60 - 4 * place)) as usize & 15];
-        out.extend((0..16).map(digit));
+        write_hex(self.id, 16, out);
+        if let Purpose::Held {
+            route: Some(route), ..
+        } = self.purpose
+        {
+            write_hex(route.into(), LOOP_LENGTH, out);
+        }
     }
 
     pub(crate) fn read(text: &[u8]) -> Option<Self> {
-        if text.len() != LENGTH {
-            return None;
-        }
+        let (text, route) = match text.len() {
+            LENGTH => (text, None),
+            _ => {
+                let (text, route) = text.split_at_checked(LENGTH)?;
+                let is_route = route.len() == LOOP_LENGTH;
+                (text, Some(read_hex(route).filter(|_| is_route)? as u32))
+            }
+        };
         let [purpose, listener, id @ ..] = text.strip_prefix(PREFIX)? else {
             return None;
         };
-        let purpose = match purpose {
-            b'0'..=b'9' => Purpose::Relay(purpose - b'0'),
-            b'p' => Purpose::Probe,
-            b'r' => Purpose::Recheck,
+        let purpose = match (purpose, route) {
+            (b'A'..=b'Z', route) => {
+                let number = purpose - b'A';
+                Purpose::Held { number, route }
+            }
+            (b'0'..=b'9', None) => Purpose::Relay(purpose - b'0'),
+            (b'p', None) => Purpose::Probe,
+            (b'r', None) => Purpose::Recheck,
             _ => return None,
         };
         let listener = listener
             .checked_sub(b'A')
             .filter(|&index| usize::from(index) < LISTENERS_MAX)?;
-        let mut bits = 0;
-        for &digit in id {
-            bits = bits << 4 | u64::from(char::from(digit).to_digit(16)?);
-        }
         Some(Self {
             purpose,
             listener,
-            id: bits,
+            id: read_hex(id)?,
         })
     }
+}
+
+fn write_hex(value: u64, digits: usize, out: &mut Vec<u8>) {
+    let digit = |place: usize| b"0123456789abcdef"[(value >> (4 * place)) as usize & 15];
+    out.extend((0..digits).rev().map(digit));
+}
+
+fn read_hex(digits: &[u8]) -> Option<u64> {
+    let add =
+        |value: u64, &digit: &u8| Some(value << 4 | u64::from(char::from(digit).to_digit(16)?));
+    digits.iter().try_fold(0, add)
 }
 
 #[cfg(test)]
@@ -78,6 +107,14 @@ mod tests {
         for purpose in [
             Purpose::Relay(0),
             Purpose::Relay(3),
+            Purpose::Held {
+                number: 25,
+                route: None,
+            },
+            Purpose::Held {
+                number: 0,
+                route: Some(0xfedc_ba98),
+            },
             Purpose::Probe,
             Purpose::Recheck,
         ] {
@@ -98,6 +135,8 @@ mod tests {
             "z9hG4bK776asdhds",
             "z9hG4bKsy0A00000000000000g0",
             "z9hG4bKsyxA0000000000000000",
+            "z9hG4bKsy0A000000000000000000000000",
+            "z9hG4bKsyAA0000000000000000000g0000",
         ] {
             assert_eq!(Branch::read(foreign.as_bytes()), None, "{foreign}");
         }

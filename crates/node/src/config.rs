@@ -100,15 +100,36 @@ pub struct Probe {
     pub rise: u32,
 }
 
-/// A rule that sends requests to a pool.
+/// A rule that says where requests go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
     /// Methods it applies to; empty: all.
     pub methods: Vec<String>,
     /// Hosts of the Request-URI it applies to; empty: all.
     pub hosts: Vec<String>,
-    /// The pool's name.
-    pub to: String,
+    /// Where they go.
+    pub to: Destination,
+    /// Whether the node remembers them until they are answered.
+    pub state: Mode,
+}
+
+/// Where a route leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Destination {
+    /// To a server of the pool of this name.
+    Pool(String),
+    /// To where the user of the Request-URI is: the node asks with a [`Lookup`](crate::Lookup), and
+    /// is stateful.
+    Location,
+}
+
+/// What a proxy remembers: RFC 3261 §16.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// No transactions: what comes is passed on. RFC 3261 §16.11
+    Stateless,
+    /// Transactions, so that it repeats what is lost, tries other targets and chooses an answer.
+    Stateful,
 }
 
 /// Bounds; each has a counter and a defined answer when reached.
@@ -119,6 +140,9 @@ pub struct Limits {
     pub sessions: usize,
     /// Transactions a node holds open. Full: 503. Fixed when the node starts.
     pub transactions: usize,
+    /// Transactions of stateful routes, those that are over and linger for 64*T1 included. Full:
+    /// 503. Fixed when the node starts.
+    pub held_transactions: usize,
     /// INVITEs kept until their first answer, so that they can be sent elsewhere. Full: not kept.
     /// Fixed when the node starts.
     pub retained_requests: usize,

@@ -149,6 +149,8 @@ pub enum Forecast {
     },
     /// Its call is known.
     Session(CallView),
+    /// The location service would be asked.
+    LookedUp,
     /// It would be placed: the scores now, the lowest wins.
     Placed {
         /// The pool of the first route that matches.
@@ -237,7 +239,10 @@ impl Node {
             .snapshot
             .route(request.method, &request.path.target.host)
         {
-            Ok(pool) => self.forecast_placement(now, request, pool),
+            Ok(route) => match self.snapshot.pool_at(route) {
+                Some(pool) => self.forecast_placement(now, request, pool),
+                None => Forecast::LookedUp,
+            },
             Err(none) => {
                 let status = if none == NoRoute::Host { 404 } else { 405 };
                 Forecast::Answered {

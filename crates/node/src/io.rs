@@ -4,6 +4,8 @@ use std::{net::SocketAddr, ops::Range};
 
 use balance::ServerId;
 
+use crate::stateful::Target;
+
 /// One thing that happened to a worker's node.
 #[derive(Debug)]
 pub enum Input<'a> {
@@ -13,6 +15,13 @@ pub enum Input<'a> {
     Handover(Handover),
     /// The network says that nobody listens at an address we sent to.
     Unreachable(SocketAddr),
+    /// A look-up that this worker asked for has its answer.
+    Found {
+        /// [`Lookup::id`].
+        lookup: u64,
+        /// Where the request may go, or the status that it is refused with.
+        targets: Result<&'a [Target], u16>,
+    },
 }
 
 /// A received datagram.
@@ -43,6 +52,15 @@ pub struct Handover {
     pub follows: Option<Option<ServerId>>,
 }
 
+/// A question where a request may go. It waits for [`Input::Found`]; its caller, as long as it likes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lookup {
+    /// What the answer names.
+    pub id: u64,
+    /// The Request-URI.
+    pub uri: Box<[u8]>,
+}
+
 /// A datagram to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
@@ -61,6 +79,8 @@ pub struct Outbox {
     pub transmits: Vec<Transmit>,
     /// Datagrams for other workers.
     pub handovers: Vec<Handover>,
+    /// Questions to the location service.
+    pub lookups: Vec<Lookup>,
     /// The bytes of all transmits.
     pub bytes: Vec<u8>,
 }
@@ -70,6 +90,7 @@ impl Outbox {
     pub fn clear(&mut self) {
         self.transmits.clear();
         self.handovers.clear();
+        self.lookups.clear();
         self.bytes.clear();
     }
 

@@ -55,11 +55,17 @@ impl Keys {
         SessionKey(hash.h1, hash.h2)
     }
 
-    /// The identity of a transaction, for our branch: the same for an INVITE, its CANCEL and the
-    /// ACK of its failure, and for every retransmission. RFC 3261 §16.11
-    pub(crate) fn transaction(&self, session: SessionKey, parts: &[&[u8]]) -> u64 {
+    /// Hashes the identity of a session's transaction, which our branches carry: the same for an
+    /// INVITE, its CANCEL and the ACK of its failure, and for every retransmission. RFC 3261 §16.11
+    pub(crate) fn branch(&self, session: SessionKey) -> SipHasher24 {
         let mut hasher = self.branch;
         hasher.write_u64(session.0);
+        hasher
+    }
+
+    /// A hash of parts that belong to a session.
+    pub(crate) fn of_session(&self, session: SessionKey, parts: &[&[u8]]) -> u64 {
+        let mut hasher = self.branch(session);
         write_parts(&mut hasher, parts);
         hasher.finish()
     }

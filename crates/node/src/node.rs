@@ -16,6 +16,7 @@ use crate::{
     session::Sessions,
     shared::Shared,
     snapshot::Snapshot,
+    stateful::Stateful,
     stats::{Dropped, Event, WorkerStats},
     transaction::{RetainedRequests, Transactions},
 };
@@ -43,6 +44,7 @@ pub(crate) struct State {
     pub(crate) transactions: Transactions,
     pub(crate) transaction_timers: Wheel,
     pub(crate) retained: RetainedRequests,
+    pub(crate) stateful: Stateful,
     pub(crate) lengths: CallLengths,
     pub(crate) decisions: Decisions,
     pub(crate) probes: Probes,
@@ -76,6 +78,7 @@ impl Node {
             transactions: Transactions::new(share(limits.transactions)),
             transaction_timers: Wheel::new(share(limits.transactions), now),
             retained: RetainedRequests::new(share(limits.retained_requests)),
+            stateful: Stateful::new(snapshot.config(), share(limits.held_transactions), now),
             lengths: CallLengths::default(),
             decisions: Decisions::default(),
             probes: Probes::new(worker == 0, rng.u64(..)),
@@ -111,6 +114,7 @@ impl Node {
                 state.on_unreachable(cx, address);
                 self.leave_fallen_servers(now, out);
             }
+            Input::Found { lookup, targets } => state.on_found(cx, lookup, targets, out),
         }
         let stats = &self.shared.workers()[self.state.worker];
         stats.count(Event::Sent, out.transmits.len() - sent);
@@ -122,6 +126,7 @@ impl Node {
         self.refresh(now, out);
         let (state, cx) = self.parts(now);
         state.on_transaction_timers(cx, out);
+        state.on_held_timers(cx, out);
         state.on_session_timers(cx, out);
         state.probe(cx, out);
         state.exchange(cx, out);
@@ -132,6 +137,7 @@ impl Node {
             state.sessions.active(),
             state.sessions.expired(),
             state.transactions.open(),
+            state.stateful.len(),
         );
     }
 
@@ -144,6 +150,7 @@ impl Node {
             .map(|at| at + self.snapshot.transaction_max() + EXPIRY_GRAIN);
         [
             state.transaction_timers.deadline(),
+            state.stateful.deadline(),
             state.session_timers.deadline(),
             state.probes.deadline(),
             state.exchange.deadline(),

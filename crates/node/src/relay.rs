@@ -15,9 +15,11 @@ use crate::{
 
 /// Where a request goes and what it carries there.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Hop {
+pub(crate) struct Hop<'a> {
     pub(crate) to: SocketAddr,
-    pub(crate) attempt: u8,
+    pub(crate) purpose: Purpose,
+    /// Its Request-URI there, if that is another.
+    pub(crate) uri: Option<&'a [u8]>,
     /// For a dialog that may begin: its server, and who starts it.
     pub(crate) affinity: Option<(SocketAddr, Starter)>,
 }
@@ -27,13 +29,24 @@ pub(crate) fn request(
     snapshot: &Snapshot,
     edits: &mut Edits,
     request: &Request<'_>,
-    hop: &Hop,
+    hop: &Hop<'_>,
     out: &mut Outbox,
 ) {
+    if let Some(listener) = prepare(snapshot, edits, request, hop) {
+        let bytes = request.message.bytes();
+        out.send(listener, hop.to, |out| edits.apply(bytes, out));
+    }
+}
+
+/// Gathers the edits for a request's next hop, and says from which listener it is reached.
+pub(crate) fn prepare(
+    snapshot: &Snapshot,
+    edits: &mut Edits,
+    request: &Request<'_>,
+    hop: &Hop<'_>,
+) -> Option<u8> {
     let hit = request.datagram.listener;
-    let Some(listener) = snapshot.listener_towards(hop.to, hit) else {
-        return;
-    };
+    let listener = snapshot.listener_towards(hop.to, hit)?;
     let message = request.message;
     edits.clear();
     edits.set_max_forwards(message, request.hops_left);
@@ -42,6 +55,9 @@ pub(crate) fn request(
     }
     if request.path.was_strict {
         edits.undo_strict_route(message);
+    }
+    if let Some(uri) = hop.uri {
+        edits.set_request_uri(message, uri);
     }
     if let Some(next) = request.path.next.filter(|next| is_strict(next.uri)) {
         edits.redo_strict_route(message, &next);
@@ -70,14 +86,12 @@ pub(crate) fn request(
         }
     }
     let branch = Branch {
-        purpose: Purpose::Relay(hop.attempt),
+        purpose: hop.purpose,
         listener: hit,
         id: request.id,
     };
     edits.push_via(message, |out| write_via(snapshot, listener, branch, out));
-    out.send(listener, hop.to, |bytes| {
-        edits.apply(message.bytes(), bytes)
-    });
+    Some(listener)
 }
 
 /// Queues a response for whoever sent the request, our Via taken off. RFC 3261 §16.7, §16.11
@@ -103,35 +117,49 @@ pub(crate) fn reply(
     out: &mut Outbox,
 ) {
     let via = request.top_via().ok();
-    let to = match via {
-        Some(via) if via.rport.is_none() => {
-            SocketAddr::new(datagram.from.ip(), via.port.unwrap_or(5060))
-        }
-        _ => datagram.from,
-    };
+    let to = return_address(via.as_ref(), datagram.from);
+    out.send(datagram.listener, to, |out| {
+        write_reply(snapshot, datagram, request, refusal, out)
+    });
+}
+
+/// Where answers go of a request with this topmost Via. RFC 3261 §18.2.2, RFC 3581 §4
+pub(crate) fn return_address(via: Option<&Via<'_>>, from: SocketAddr) -> SocketAddr {
+    match via {
+        Some(via) if via.rport.is_none() => SocketAddr::new(from.ip(), via.port.unwrap_or(5060)),
+        _ => from,
+    }
+}
+
+/// Appends an answer of our own.
+pub(crate) fn write_reply(
+    snapshot: &Snapshot,
+    datagram: &Datagram<'_>,
+    request: &Message<'_>,
+    refusal: &Refusal,
+    out: &mut Vec<u8>,
+) {
+    let via = request.top_via().ok();
     let call_id = request.call_id().unwrap_or_default();
     let branch = via.and_then(|via| via.branch).unwrap_or_default();
     let key = snapshot.keys().session(call_id);
     let tag = format!(
         "{:016x}",
-        snapshot.keys().transaction(key, &[b"reply", branch])
+        snapshot.keys().of_session(key, &[b"reply", branch])
     );
     let header = refusal
         .header
         .as_ref()
         .map(|(name, value)| (*name, value.as_str()));
-    out.send(datagram.listener, to, |bytes| {
-        let headers = header.as_slice();
-        sip::write_reply(
-            request,
-            refusal.status,
-            refusal.reason,
-            Some(&tag),
-            datagram.from,
-            headers,
-            bytes,
-        );
-    });
+    sip::write_reply(
+        request,
+        refusal.status,
+        refusal.reason,
+        Some(&tag),
+        datagram.from,
+        header.as_slice(),
+        out,
+    );
 }
 
 /// Queues the request that ends an INVITE on a server that it was taken away from: the ACK of a

@@ -103,6 +103,7 @@ impl<'a> Request<'a> {
         if datagram.truncated {
             return Err(Refusal::new(513));
         }
+        let essentials = message.essentials()?;
         let sip::Essentials {
             via,
             from_tag,
@@ -110,23 +111,10 @@ impl<'a> Request<'a> {
             call_id,
             cseq,
             ..
-        } = message.essentials()?;
+        } = essentials;
         let key = snapshot.keys().session(call_id);
+        let id = transaction::identity(snapshot.keys().branch(key), message, &essentials);
         let from_tag = from_tag.unwrap_or_default();
-        let branch = via.branch.filter(|branch| branch.starts_with(b"z9hG4bK"));
-        let id = match branch {
-            Some(branch) => {
-                let port = via.port.unwrap_or(5060).to_be_bytes();
-                snapshot.keys().transaction(key, &[branch, via.host, &port])
-            }
-            // An RFC 2543 peer: RFC 3261 §16.11 says what else tells transactions apart.
-            None => {
-                let via = &message.bytes()[via.span.start..via.span.end];
-                snapshot
-                    .keys()
-                    .transaction(key, &[via, from_tag, &cseq.number.to_be_bytes()])
-            }
-        };
         let path = Path::read(snapshot, message)?;
         let hops = message.max_forwards()?;
         let request = Self {

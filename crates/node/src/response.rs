@@ -29,7 +29,7 @@ pub(crate) struct Response<'a> {
     pub(crate) call_id: &'a [u8],
     pub(crate) from_tag: &'a [u8],
     pub(crate) to_tag: &'a [u8],
-    branch: Branch,
+    pub(crate) branch: Branch,
 }
 
 impl<'a> Response<'a> {
@@ -111,7 +111,12 @@ impl State {
         let session = self.sessions.find(key);
         let attempt = match response.branch.purpose {
             Purpose::Relay(attempt) => attempt,
-            _ => return self.on_recheck_answer(cx, session, &response),
+            Purpose::Held { number, .. } => {
+                return self.on_held_response(cx, number, &response, out);
+            }
+            Purpose::Probe | Purpose::Recheck => {
+                return self.on_recheck_answer(cx, session, &response);
+            }
         };
         let fate = session.map_or(Fate::Pass, |entry| {
             self.on_session_response(cx, entry, attempt, &response, out)
@@ -179,7 +184,7 @@ impl State {
 
     /// RWMA and the histograms see the time to the first response: what comes later is the user's
     /// time, not the server's.
-    fn note_first_response(&self, cx: Context<'_>, open: u32, response: &Response<'_>) {
+    pub(crate) fn note_first_response(&self, cx: Context<'_>, open: u32, response: &Response<'_>) {
         let Some(member) = self.charged_server(cx, open) else {
             return;
         };
@@ -220,18 +225,24 @@ impl State {
         response: &Response<'_>,
         out: &mut Outbox,
     ) -> bool {
-        let transaction = self.transactions.get_mut(open);
+        let transaction = self.transactions.get(open);
         if !transaction.is_charged || !transaction.is_initial {
             return false;
         }
-        if let Some(member) = cx.snapshot.member(transaction.server())
+        self.back_off(cx, open, response);
+        self.transactions.get_mut(open).progress = Progress::Unanswered;
+        self.fail_over(cx, open, out)
+    }
+
+    /// Leaves the server of a transaction alone for as long as its 503 asks.
+    pub(crate) fn back_off(&self, cx: Context<'_>, open: u32, response: &Response<'_>) {
+        let server = self.transactions.get(open).server();
+        if let Some(member) = cx.snapshot.member(server)
             && let Some(seconds) = response.message.retry_after()
         {
             let wish = Duration::from_secs(seconds.into());
             member.server.back_off(cx.now + wish.min(BACK_OFF_MAX));
         }
-        transaction.progress = Progress::Unanswered;
-        self.fail_over(cx, open, out)
     }
 
     /// A server answers a request that was taken away from it. A 2xx still makes a call there, and
@@ -286,7 +297,7 @@ impl State {
         }
     }
 
-    fn on_final(&mut self, cx: Context<'_>, open: u32, response: &Response<'_>) {
+    pub(crate) fn on_final(&mut self, cx: Context<'_>, open: u32, response: &Response<'_>) {
         if response.status == 503 {
             self.count_failed(cx, open);
         }

@@ -6,6 +6,8 @@ use balance::{Arrival, ServerId};
 use sip::{Message, Method};
 
 use crate::{
+    branch::Purpose,
+    config::Mode,
     dialogs::member_at,
     explain::Ledgers,
     io::{Datagram, Outbox},
@@ -20,7 +22,7 @@ use crate::{
 };
 
 /// What a caller is told to wait when no server can take its call, in seconds.
-const RETRY_AFTER_S: u64 = 5;
+pub(crate) const RETRY_AFTER_S: u64 = 5;
 
 /// Where a request goes.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +46,7 @@ impl State {
         out: &mut Outbox,
     ) {
         let routed = Request::read(cx.snapshot, datagram, message).and_then(|request| {
-            if self.is_owner(cx, &request, origin, out) {
+            if self.is_owner(cx, &request, origin, out) && !self.is_held(cx, &request, out) {
                 self.route(cx, &request, origin, out)
             } else {
                 Ok(())
@@ -113,6 +115,9 @@ impl State {
             } => server,
             _ => self.named_server(cx, request),
         };
+        if cx.snapshot.is_looked_up(request) {
+            return self.look_up(cx, request, out);
+        }
         let course = self.new_course(cx, request, named)?;
         self.transact(cx, request, course, out)
     }
@@ -265,7 +270,7 @@ impl State {
         {
             return Ok(self.outward_course(cx, request, member, next_hop));
         }
-        let pool = cx
+        let route = cx
             .snapshot
             .route(request.method, &request.path.target.host)
             .map_err(|none| match none {
@@ -274,6 +279,14 @@ impl State {
                     Refusal::method_not_allowed(cx.snapshot.methods(&request.path.target.host))
                 }
             })?;
+        if route.state == Mode::Stateful && !self.stateful.has_room() {
+            cx.stats.count(Event::TransactionsFull, 1);
+            return Err(Refusal::unavailable(RETRY_AFTER_S));
+        }
+        let pool = cx
+            .snapshot
+            .pool_at(route)
+            .ok_or_else(|| Refusal::new(404))?;
         let is_call = request.method == Method::Invite;
         let named = named.and_then(|server| cx.snapshot.member(server));
         let (member, reason) = match named {
@@ -463,7 +476,8 @@ impl State {
             .map(|server| (server, starter));
         let hop = Hop {
             to: course.next_hop,
-            attempt,
+            purpose: Purpose::Relay(attempt),
+            uri: None,
             affinity,
         };
         crate::relay::request(cx.snapshot, &mut self.edits, request, &hop, out);

@@ -6,8 +6,9 @@ use balance::{Cost, Pool, ServerId};
 use sip::{Host, Method, Uri};
 
 use crate::{
-    config::{self, Config},
+    config::{self, Config, Destination, Mode},
     keys::Keys,
+    request::Request,
     shared::Member,
 };
 
@@ -22,6 +23,8 @@ pub struct Snapshot {
     /// All servers, those of several pools several times, in the order of their addresses.
     addresses: Vec<(SocketAddr, ServerId)>,
     pools: Vec<PoolView>,
+    /// Some route is stateful.
+    holds_state: bool,
 }
 
 /// A pool, ready to place on.
@@ -69,7 +72,12 @@ impl Snapshot {
             .map(|member| (member.address, member.server.id()))
             .collect();
         addresses.sort_unstable();
+        let holds_state = config
+            .routes
+            .iter()
+            .any(|route| route.state == Mode::Stateful);
         Self {
+            holds_state,
             addresses,
             keys: Keys::new(config.secret.as_ref()),
             config,
@@ -185,25 +193,54 @@ impl Snapshot {
     }
 
     /// The first route for a request, or what speaks against all.
-    pub(crate) fn route(&self, method: Method<'_>, host: &Host<'_>) -> Result<&PoolView, NoRoute> {
-        let allows = |route: &&config::Route| {
-            route.methods.is_empty()
-                || route
-                    .methods
-                    .iter()
-                    .any(|m| m.as_bytes() == method.as_bytes())
-        };
+    pub(crate) fn route(
+        &self,
+        method: Method<'_>,
+        host: &Host<'_>,
+    ) -> Result<&config::Route, NoRoute> {
         let mut routes = self.routes_for(host).peekable();
         let none = if routes.peek().is_some() {
             NoRoute::Method
         } else {
             NoRoute::Host
         };
-        let route = routes.find(allows).ok_or(none)?;
-        self.pools
-            .iter()
-            .find(|pool| pool.config.name == route.to)
-            .ok_or(NoRoute::Host)
+        routes.find(|route| allows(route, method)).ok_or(none)
+    }
+
+    /// The pool that a route leads to.
+    pub(crate) fn pool_at(&self, route: &config::Route) -> Option<&PoolView> {
+        let leads_to = |pool: &&PoolView| pool.is_at(route);
+        self.pools.iter().find(leads_to)
+    }
+
+    /// Whether it must be asked where a request goes.
+    pub(crate) fn is_looked_up(&self, request: &Request<'_>) -> bool {
+        self.holds_state
+            && self.member_at(request.datagram.from).is_none()
+            && self
+                .route(request.method, &request.path.target.host)
+                .is_ok_and(|route| route.to == Destination::Location)
+    }
+
+    /// Whether the transaction of a request to or from a server is held: as the first route that
+    /// leads there has it, of those that fit the request if any does.
+    pub(crate) fn is_stateful(&self, request: &Request<'_>, server: Option<ServerId>) -> bool {
+        if !self.holds_state {
+            return false;
+        }
+        let member = server.and_then(|server| self.member(server));
+        let Some(pool) = member.and_then(|member| self.pool_of(member)) else {
+            return false;
+        };
+        let by_host = self.routes_for(&request.path.target.host);
+        let fits = |route: &&config::Route| pool.is_at(route) && allows(route, request.method);
+        let all = || self.config.routes.iter();
+        let route = by_host
+            .filter(|_| request.is_initial())
+            .find(fits)
+            .or_else(|| all().find(fits))
+            .or_else(|| all().find(|route| pool.is_at(route)));
+        route.is_some_and(|route| route.state == Mode::Stateful)
     }
 
     /// The methods of the routes for a host, for Allow.
@@ -233,6 +270,11 @@ impl Snapshot {
     pub(crate) fn transaction_max(&self) -> Duration {
         self.config.timers.t1 * 64
     }
+}
+
+fn allows(route: &config::Route, method: Method<'_>) -> bool {
+    let listed = |listed: &String| listed.as_bytes() == method.as_bytes();
+    route.methods.is_empty() || route.methods.iter().any(listed)
 }
 
 /// Why no route takes a request.
@@ -266,6 +308,10 @@ impl PoolView {
             invite,
             costs,
         }
+    }
+
+    fn is_at(&self, route: &config::Route) -> bool {
+        matches!(&route.to, Destination::Pool(name) if *name == self.config.name)
     }
 
     /// Its policy and servers.

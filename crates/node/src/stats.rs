@@ -29,6 +29,8 @@ pub enum Dropped {
     Superseded,
     /// The queue to the worker that owns the call was full.
     HandoverFull,
+    /// A response to a request of a stateful route that no transaction waits for. RFC 6026 §7.3
+    Unmatched,
     /// A response to a probe or re-check that nobody waits for.
     StaleProbe,
     /// A peer's report that can't be read: of another version, or cut off.
@@ -45,7 +47,7 @@ pub enum Dropped {
 
 impl Dropped {
     /// All reasons, with their labels.
-    pub const ALL: [(Self, &'static str); 15] = [
+    pub const ALL: [(Self, &'static str); 16] = [
         (Self::Malformed, "malformed"),
         (Self::TooManyHeaders, "too_many_headers"),
         (Self::KeepAlive, "keep_alive"),
@@ -55,6 +57,7 @@ impl Dropped {
         (Self::RefusedAck, "refused_ack"),
         (Self::Superseded, "superseded"),
         (Self::HandoverFull, "handover_full"),
+        (Self::Unmatched, "unmatched"),
         (Self::StaleProbe, "stale_probe"),
         (Self::ReportMalformed, "report_malformed"),
         (Self::ReportForged, "report_forged"),
@@ -142,6 +145,7 @@ pub struct WorkerStats {
     sessions_active: AtomicU64,
     sessions_expired: AtomicU64,
     transactions: AtomicU64,
+    held_transactions: AtomicU64,
 }
 
 impl WorkerStats {
@@ -162,7 +166,14 @@ impl WorkerStats {
         add(&self.replies[place], 1);
     }
 
-    pub(crate) fn set_sizes(&self, active: usize, expired: usize, transactions: usize) {
+    pub(crate) fn set_sizes(
+        &self,
+        active: usize,
+        expired: usize,
+        transactions: usize,
+        held: usize,
+    ) {
+        self.held_transactions.store(held as u64, Relaxed);
         self.sessions_active.store(active as u64, Relaxed);
         self.sessions_expired.store(expired as u64, Relaxed);
         self.transactions.store(transactions as u64, Relaxed);
@@ -197,6 +208,11 @@ impl WorkerStats {
     /// Open transactions, those towards clients too.
     pub fn transactions(&self) -> u64 {
         self.transactions.load(Relaxed)
+    }
+
+    /// Transactions of stateful routes on both sides, those that are over and linger too.
+    pub fn held_transactions(&self) -> u64 {
+        self.held_transactions.load(Relaxed)
     }
 }
 

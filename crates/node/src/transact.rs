@@ -34,6 +34,9 @@ impl State {
         let first = self.sessions.get(entry).transactions;
         if let Some(open) = self.transactions.find(first, request.id, false) {
             cx.stats.count(Event::Retransmission, 1);
+            if self.transactions.get(open).is_held {
+                return Ok(());
+            }
             self.send_again(cx, request, course, open, out);
             return Ok(());
         }
@@ -43,7 +46,8 @@ impl State {
             self.forward(cx, request, &course, attempt, out);
             return Ok(());
         }
-        if self.transactions.is_full() {
+        let is_held = cx.snapshot.is_stateful(request, course.server);
+        if self.transactions.is_full() || (is_held && !self.stateful.has_room()) {
             cx.stats.count(Event::TransactionsFull, 1);
             return Err(Refusal::unavailable(1));
         }
@@ -51,8 +55,12 @@ impl State {
         *next = (*next).max(request.cseq.number.saturating_add(1));
         self.revive(cx, request, entry);
         self.leave_fallen_server(cx, request, &mut course, entry);
-        self.open(cx, request, &course, entry);
-        self.forward(cx, request, &course, 0, out);
+        if is_held {
+            self.hold(cx, request, &course, entry, out);
+        } else {
+            self.open(cx, request, &course, entry);
+            self.forward(cx, request, &course, 0, out);
+        }
         Ok(())
     }
 
@@ -163,8 +171,31 @@ impl State {
             (Some(new.server.id()), new.address, true);
     }
 
-    /// Opens a transaction. The ledger has it already if its request was placed just now.
+    /// Opens a transaction and waits for its answer.
     fn open(&mut self, cx: Context<'_>, request: &Request<'_>, course: &Course, entry: u32) {
+        let open = self.record(cx, request, course, entry, false);
+        let transaction = self.transactions.get(open);
+        let may_move = transaction.is_initial && transaction.kind == Kind::Invite;
+        let member = course.server.filter(|_| may_move);
+        let member = member.and_then(|server| cx.snapshot.member(server));
+        let pool = member.and_then(|member| cx.snapshot.pool_of(member));
+        let wait = pool.map_or_else(
+            || cx.snapshot.transaction_max(),
+            |pool| pool.config().answer_timeout,
+        );
+        self.transaction_timers.arm(open, cx.now + wait);
+    }
+
+    /// Enters a transaction in the ledger and in its session. The ledger has it already if its
+    /// request was placed just now. One that is held waits for nothing here.
+    pub(crate) fn record(
+        &mut self,
+        cx: Context<'_>,
+        request: &Request<'_>,
+        course: &Course,
+        entry: u32,
+        is_held: bool,
+    ) -> u32 {
         let member = course.server.and_then(|server| cx.snapshot.member(server));
         let pool = member.and_then(|member| cx.snapshot.pool_of(member));
         let cost = pool.map_or(balance::Cost::ONE, |pool| pool.cost(request.method));
@@ -179,7 +210,7 @@ impl State {
             Method::Cancel => Kind::Cancel,
             _ => Kind::Other,
         };
-        let is_initial = request.is_initial() && kind != Kind::Cancel && is_charged;
+        let is_initial = request.is_initial() && kind != Kind::Cancel && is_charged && !is_held;
         let retained = if is_initial && kind == Kind::Invite {
             self.retain(cx, request)
         } else {
@@ -203,16 +234,11 @@ impl State {
             ends_dialog,
             is_charged,
             is_initial,
+            is_held,
             is_cancelled: false,
         });
         session.transactions = transaction;
-        let wait = pool
-            .filter(|_| is_initial && kind == Kind::Invite)
-            .map(|pool| pool.config().answer_timeout);
-        self.transaction_timers.arm(
-            transaction,
-            cx.now + wait.unwrap_or_else(|| cx.snapshot.transaction_max()),
-        );
+        transaction
     }
 
     /// Keeps a copy of a request until it is answered.
@@ -489,7 +515,7 @@ impl State {
     }
 
     /// Counts a silence against the health of the server.
-    fn blame(&self, cx: Context<'_>, open: u32) {
+    pub(crate) fn blame(&self, cx: Context<'_>, open: u32) {
         let Some(member) = self.charged_server(cx, open) else {
             return;
         };
@@ -516,11 +542,13 @@ impl State {
                 continue;
             }
             self.discharge(cx, open);
-            if self.transactions.get(open).is_answered() {
+            let transaction = self.transactions.get(open);
+            if transaction.is_answered() && !transaction.is_held {
                 // What rang on it rings no more: its call is not counted until Timer C.
                 let ends_at = cx.now + cx.snapshot.transaction_max();
                 self.transaction_timers.arm(open, ends_at);
             }
         }
+        self.leave_fallen_branches(cx, out);
     }
 }

@@ -36,6 +36,8 @@ pub(crate) struct Transaction {
     pub(crate) is_charged: bool,
     /// Outside any dialog: it may go to another server.
     pub(crate) is_initial: bool,
+    /// The stateful proxy waits for its answer, and closes it.
+    pub(crate) is_held: bool,
     /// A CANCEL for it went out.
     pub(crate) is_cancelled: bool,
 }

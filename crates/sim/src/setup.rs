@@ -6,7 +6,7 @@ use fastrand::Rng;
 use load::{Arrivals, CallerConfig, Law, Rate, ServerConfig, Stall, Stream};
 use node::{
     Config, ReloadError,
-    config::{Limits, Listener, Pool, PoolServer, Route, Timers},
+    config::{Destination, Limits, Listener, Mode, Pool, PoolServer, Route, Timers},
 };
 
 use crate::{Link, PartyId, World};
@@ -184,7 +184,8 @@ impl Setup {
             routes: vec![Route {
                 methods: Vec::new(),
                 hosts: Vec::new(),
-                to: pool.name.clone(),
+                to: Destination::Pool(pool.name.clone()),
+                state: Mode::Stateless,
             }],
             pools: vec![pool],
             limits: self.limits(),
@@ -205,6 +206,7 @@ impl Setup {
         Limits {
             sessions: (calls as usize).max(10_000),
             transactions: (calls as usize).clamp(10_000, 1_000_000),
+            held_transactions: 65_536,
             retained_requests: 4_096,
             message_bytes: 16_384,
             headers: 128,

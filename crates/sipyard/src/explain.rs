@@ -26,6 +26,8 @@ pub(crate) enum Explanation {
         policy: String,
         servers: Vec<Scored>,
     },
+    /// The location service would be asked.
+    LookedUp,
     /// The node itself would answer.
     Answered { status: u16, reason: String },
     /// It isn't a request that could be read.
@@ -123,6 +125,7 @@ impl From<Forecast> for Explanation {
             },
             Forecast::Token { server, to_server } => Self::Token { server, to_server },
             Forecast::Session(view) => Self::Call(view.into()),
+            Forecast::LookedUp => Self::LookedUp,
             Forecast::Placed {
                 pool,
                 policy,
@@ -173,6 +176,7 @@ impl fmt::Display for Explanation {
                 )?;
                 servers.iter().try_for_each(|server| server.fmt(f))
             }
+            Self::LookedUp => writeln!(f, "would go where the location service says its user is"),
             Self::Answered { status, reason } => writeln!(f, "would be answered {status} {reason}"),
             Self::NoRequest { reason } => writeln!(f, "is no request that can be read: {reason}"),
         }

@@ -297,6 +297,7 @@ to = "ap"
 methods = "INVITE"
 [[route]]
 to = "app"
+state = "statefull"
 [[route]]
 to = "elsewhere"
 "#,
@@ -310,8 +311,9 @@ to = "elsewhere"
             "f:10:6: route.to: there is no pool \"ap\"; did you mean `app`?",
             "f:11:1: route: `to` is missing: write to = \"NAME\", the pool's name",
             "f:12:11: route.methods: expected a list such as [\"A\", \"B\"], found a string",
-            "f:15:1: route: never reached: the route at f:13:1 takes every request",
-            "f:16:6: route.to: there is no pool \"elsewhere\"; one of app",
+            "f:15:9: route.state: unknown state \"statefull\"; did you mean `stateful`?",
+            "f:16:1: route: never reached: the route at f:13:1 takes every request",
+            "f:17:6: route.to: there is no pool \"elsewhere\"; one of app",
         ],
     );
 }

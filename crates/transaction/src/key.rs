@@ -76,25 +76,32 @@ impl Hash for Key {
 /// left out: an ACK has that of the response, and CSeq tells apart the requests of a dialog.
 pub fn identity(mut hasher: impl Hasher, message: &Message<'_>, known: &Essentials<'_>) -> u64 {
     let via = &known.via;
-    let mut write = |part: &[u8]| {
-        hasher.write_u64(part.len() as u64);
-        hasher.write(part);
-    };
     match via.branch.filter(|branch| branch.starts_with(COOKIE)) {
         Some(branch) => {
-            write(branch);
-            write(via.host);
-            write(&via.port.unwrap_or(5060).to_be_bytes());
+            let port = via.port.unwrap_or(5060).to_be_bytes();
+            write_parts(&mut hasher, &[branch, via.host, &port]);
         }
         None => {
-            write(message.request_uri().unwrap_or_default());
-            write(known.from_tag.unwrap_or_default());
-            write(known.call_id);
-            write(&known.cseq.number.to_be_bytes());
-            write(&message.bytes()[via.span.start..via.span.end]);
+            let uri = message.request_uri().unwrap_or_default();
+            let from_tag = known.from_tag.unwrap_or_default();
+            let via = &message.bytes()[via.span.start..via.span.end];
+            let number = known.cseq.number.to_be_bytes();
+            write_parts(&mut hasher, &[uri, from_tag, known.call_id, via]);
+            hasher.write(&number);
         }
     }
     hasher.finish()
+}
+
+/// Lengths go in too, so that no two lists of parts read the same: all in one word, as a hasher
+/// takes few long pieces faster than many short ones.
+fn write_parts(hasher: &mut impl Hasher, parts: &[&[u8]]) {
+    let mut lengths = 0;
+    for part in parts {
+        lengths = lengths << 16 | part.len() as u64;
+        hasher.write(part);
+    }
+    hasher.write_u64(lengths);
 }
 
 fn number(method: Method<'_>) -> u32 {

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, net::SocketAddr, ops::Deref, sync::Arc, time::D
 
 use balance::Policy;
 use node::{
-    Config, Datagram, Input, Member, Node, Outbox, Shared,
-    config::{Limits, Listener, Pool, PoolServer, Probe, Route, Timers},
+    Config, Datagram, Input, Lookup, Member, Node, Outbox, Shared, Target,
+    config::{Destination, Limits, Listener, Mode, Pool, PoolServer, Probe, Route, Timers},
     stats::{Dropped, Event, REPLIES},
 };
 
@@ -45,6 +45,7 @@ pub(crate) fn config(servers: &[&str]) -> Config {
         limits: Limits {
             sessions: 1000,
             transactions: 1000,
+            held_transactions: 1000,
             retained_requests: 100,
             message_bytes: 16_384,
             headers: 64,
@@ -98,8 +99,24 @@ pub(crate) fn route(methods: &[&str], hosts: &[&str], to: &str) -> Route {
     Route {
         methods: owned(methods),
         hosts: owned(hosts),
-        to: to.to_owned(),
+        to: Destination::Pool(to.to_owned()),
+        state: Mode::Stateless,
     }
+}
+
+/// One pool of these servers, and its transactions held.
+pub(crate) fn stateful(servers: &[&str]) -> Config {
+    let mut config = config(servers);
+    config.routes[0].state = Mode::Stateful;
+    config
+}
+
+/// All that is for users goes where they are.
+pub(crate) fn location() -> Config {
+    let mut config = config(&[ONE]);
+    config.routes[0].to = Destination::Location;
+    config.routes[0].state = Mode::Stateful;
+    config
 }
 
 /// A message that the node sent.
@@ -142,6 +159,8 @@ pub(crate) struct Cluster {
     pub(crate) sent: usize,
     /// The worker that gets the next datagram: each in turn.
     turn: usize,
+    /// What the location service was asked.
+    pub(crate) lookups: Vec<Lookup>,
     out: Outbox,
 }
 
@@ -161,6 +180,7 @@ impl Cluster {
             tape: Vec::new(),
             sent: 0,
             turn: 0,
+            lookups: Vec::new(),
             out: Outbox::default(),
         }
     }
@@ -195,6 +215,13 @@ impl Cluster {
             bytes,
             truncated: false,
         })
+    }
+
+    /// The location service says where to find the user that was asked for last.
+    pub(crate) fn found(&mut self, targets: Result<&[Target], u16>) -> Vec<Sent> {
+        let lookup = self.lookups.pop().unwrap().id;
+        self.input(0, Input::Found { lookup, targets });
+        self.settle()
     }
 
     pub(crate) fn send_datagram(&mut self, datagram: Datagram<'_>) -> Vec<Sent> {
@@ -262,6 +289,7 @@ impl Cluster {
         });
         let sent: Vec<_> = sent.collect();
         self.sent += sent.len();
+        self.lookups.append(&mut self.out.lookups);
         self.out.clear();
         self.check();
         sent
@@ -345,6 +373,12 @@ impl Cluster {
         let place = REPLIES.iter().position(|&known| known == status).unwrap();
         let workers = self.shared.workers().iter();
         workers.map(|worker| worker.replies(place)).sum()
+    }
+
+    /// Transactions of stateful routes.
+    pub(crate) fn held(&self) -> u64 {
+        let workers = self.shared.workers().iter();
+        workers.map(|worker| worker.held_transactions()).sum()
     }
 
     /// Active sessions, expired sessions and open transactions.

@@ -5,6 +5,7 @@ use std::{cmp::Reverse, collections::BinaryHeap, net::SocketAddr, time::Duration
 
 use balance::Policy;
 use load::{Arrivals, Caller, CallerConfig, Law, Outbox, Server, ServerConfig, Service, Stall};
+use node::config::Mode;
 use proptest::prelude::*;
 
 use crate::harness::{
@@ -81,8 +82,9 @@ struct World {
 }
 
 impl World {
-    fn new(seed: u64, workers: usize, policy: Policy, faults: Faults) -> Self {
+    fn new(seed: u64, workers: usize, policy: Policy, state: Mode, faults: Faults) -> Self {
         let mut config = config(&SERVERS);
+        config.routes[0].state = state;
         config.pools[0].policy = policy;
         let cluster = Cluster::with_workers(config, workers);
         let mut rng = fastrand::Rng::with_seed(seed);
@@ -206,9 +208,10 @@ proptest! {
         seed in any::<u64>(),
         workers in prop::sample::select(vec![1_usize, 3]),
         policy in prop::sample::select(Policy::ALL.to_vec()),
+        state in prop::sample::select(vec![Mode::Stateless, Mode::Stateful]),
         faults in faults(),
     ) {
-        let mut world = World::new(seed, workers, policy, faults);
+        let mut world = World::new(seed, workers, policy, state, faults);
         world.run();
         prop_assert!(world.caller.is_done());
         let stats = world.caller.stats();
@@ -217,17 +220,24 @@ proptest! {
         prop_assert_eq!(world.cluster.total(), (0, 0, 0.0));
         world.cluster.wait(TRANSACTION_MAX + ms(20));
         prop_assert_eq!(world.cluster.sizes(), (0, 0, 0));
+        world.cluster.wait(s(300));
+        prop_assert_eq!(world.cluster.held(), 0);
     }
 }
 
 #[test]
 fn a_faultless_network_carries_every_call() {
+    carries_every_call(Mode::Stateless);
+    carries_every_call(Mode::Stateful);
+}
+
+fn carries_every_call(state: Mode) {
     let faults = Faults {
         loss: 0.0,
         duplication: 0.0,
         jitter: Duration::ZERO,
     };
-    let mut world = World::new(1, 3, Policy::Tlwl, faults);
+    let mut world = World::new(1, 3, Policy::Tlwl, state, faults);
     world.run();
     assert_eq!(world.caller.stats().carried, CALLS);
     let byes: u64 = world

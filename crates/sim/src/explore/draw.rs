@@ -192,6 +192,7 @@ fn limits(rng: &mut Rng, faultless: bool) -> Limits {
     Limits {
         sessions: limit(100),
         transactions: limit(100),
+        held_transactions: limit(200),
         retained_requests: limit(4),
         message_bytes: 16_384,
         headers: 128,

@@ -91,6 +91,11 @@ fn encode_node(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::R
             limits.transactions as f64,
         ),
         (
+            "held_transactions_limit",
+            "Transactions of stateful routes at most",
+            limits.held_transactions as f64,
+        ),
+        (
             "retained_requests_limit",
             "INVITEs kept at most",
             limits.retained_requests as f64,
@@ -275,7 +280,7 @@ fn encode_histogram(mut metric: MetricEncoder<'_>, histogram: &Histogram) -> fmt
 /// A size of each worker.
 type WorkerGauge = (&'static str, &'static str, fn(&WorkerStats) -> u64);
 
-const WORKER_GAUGES: [WorkerGauge; 3] = [
+const WORKER_GAUGES: [WorkerGauge; 4] = [
     (
         "sessions_active",
         "Sessions that are alive",
@@ -290,6 +295,11 @@ const WORKER_GAUGES: [WorkerGauge; 3] = [
         "transactions",
         "Open transactions",
         WorkerStats::transactions,
+    ),
+    (
+        "held_transactions",
+        "Transactions of stateful routes, those that linger too",
+        WorkerStats::held_transactions,
     ),
 ];
 

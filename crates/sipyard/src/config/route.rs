@@ -1,11 +1,13 @@
 //! Where requests go.
 
-use node::config::Route;
+use node::config::{Destination, Mode, Route};
+
+use toml::de::DeValue;
 
 use super::{
     report::Place,
     section::{Section, hint},
-    value::{host, list, method, name},
+    value::{Read, host, list, method, name, text},
 };
 
 /// Reads all `[[route]]`; `pools` are the names that they may lead to.
@@ -43,11 +45,24 @@ fn route(section: &mut Section<'_>, pools: &[String]) -> Option<Route> {
     }
     let to = section.require("to", "write to = \"NAME\", the pool's name", name)?;
     check_target(section, to.value, to.at, pools);
+    let state = section.get_or("state", Mode::Stateless, mode);
     Some(Route {
         methods: methods.map_or_else(Vec::new, |found| found.value),
         hosts: hosts.map_or_else(Vec::new, |found| found.value),
-        to: to.value.to_owned(),
+        to: Destination::Pool(to.value.to_owned()),
+        state,
     })
+}
+
+fn mode(value: &DeValue<'_>) -> Read<Mode> {
+    match text(value)? {
+        "stateless" => Ok(Mode::Stateless),
+        "stateful" => Ok(Mode::Stateful),
+        other => Err(format!(
+            "unknown state \"{other}\"; {}",
+            hint(other, &["stateless", "stateful"])
+        )),
+    }
 }
 
 fn check_target(section: &Section<'_>, to: &str, at: usize, pools: &[String]) {

@@ -192,6 +192,8 @@ pub(crate) fn limits(mut section: Section<'_>) -> Limits {
     let limits = Limits {
         sessions: section.get_or("sessions", 1_000_000, integer(1..=100_000_000)),
         transactions: section.get_or("transactions", 262_144, integer(1..=4_000_000)),
+        // About 100 entries for each call a second: what is over lingers for 32 s.
+        held_transactions: section.get_or("held_transactions", 1_048_576, integer(2..=16_000_000)),
         retained_requests: section.get_or("retained_requests", 4_096, integer(0..=1_048_576)),
         // RFC 3261 §18.1.1: an implementation must take 65,535 bytes; an operator may take fewer,
         // but not fewer than fit a path's MTU.

@@ -13,7 +13,7 @@ use balance::Policy;
 use net::{Clock, Workers};
 use node::{
     Shared,
-    config::{Config, Limits, Listener, Pool, PoolServer, Probe, Route, Timers},
+    config::{Config, Destination, Limits, Listener, Mode, Pool, PoolServer, Probe, Route, Timers},
 };
 use tokio::net::TcpListener;
 
@@ -105,11 +105,13 @@ fn config(address: SocketAddr, servers: &[SocketAddr], policy: Policy) -> Config
         routes: vec![Route {
             methods: Vec::new(),
             hosts: Vec::new(),
-            to: "app".to_owned(),
+            to: Destination::Pool("app".to_owned()),
+            state: Mode::Stateless,
         }],
         limits: Limits {
             sessions: 100_000,
             transactions: 65_536,
+            held_transactions: 65_536,
             retained_requests: 4_096,
             message_bytes: 16_384,
             headers: 128,

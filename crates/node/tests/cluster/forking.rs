@@ -1,0 +1,300 @@
+//! Requests that the location service finds several targets for: in parallel, one after the
+//! other, and what comes back of it all.
+
+use node::{Target, stats::Dropped};
+
+use crate::{
+    harness::{ALICE, Cluster, Sent, TRANSACTION_MAX, location, ms, s},
+    message::{Dialog, Msg, request},
+};
+
+const PHONE: &str = "198.51.100.1:5060";
+const DESK: &str = "198.51.100.2:5060";
+const TABLET: &str = "198.51.100.3:5060";
+
+fn target(address: &str, q: u16) -> Target {
+    Target {
+        uri: format!("sip:bob@{address}").into_bytes(),
+        address: address.parse().unwrap(),
+        q,
+    }
+}
+
+/// Alice's INVITE, and where it went.
+fn fork(cluster: &mut Cluster, targets: &[Target]) -> (Msg, Vec<Sent>) {
+    let invite = request("INVITE", ALICE, "call");
+    assert!(cluster.send(&invite).is_empty());
+    assert_eq!(*cluster.lookups[0].uri, *b"sip:service@example.com");
+    let sent = cluster.found(Ok(targets));
+    (invite, sent)
+}
+
+/// Addresses and what was sent there.
+fn list(sent: &[Sent]) -> Vec<(String, String)> {
+    let word = |sent: &Sent| match sent.status() {
+        0 => sent.method().to_owned(),
+        status => status.to_string(),
+    };
+    sent.iter()
+        .map(|sent| (sent.to.to_string(), word(sent)))
+        .collect()
+}
+
+fn check(sent: &[Sent], expected: &[(&str, &str)]) {
+    let own = |&(to, word): &(&str, &str)| (to.to_owned(), word.to_owned());
+    let expected: Vec<_> = expected.iter().map(own).collect();
+    assert_eq!(list(sent), expected);
+}
+
+fn is_idle(cluster: &mut Cluster) {
+    cluster.wait(s(181) + TRANSACTION_MAX * 3);
+    assert_eq!((cluster.held(), cluster.total()), (0, (0, 0, 0.0)));
+}
+
+/// RFC 3261 §16.6
+#[test]
+fn equal_targets_ring_together() {
+    let mut cluster = Cluster::new(location());
+    let (invite, sent) = fork(&mut cluster, &[target(PHONE, 1000), target(DESK, 1000)]);
+    check(&sent, &[(PHONE, "INVITE"), (DESK, "INVITE")]);
+    assert_eq!(sent[0].uri(), format!("sip:bob@{PHONE}"));
+    assert_ne!(sent[0].branch(), sent[1].branch());
+    assert_eq!(sent[0].get("Max-Breadth"), "30");
+    for ringing in &sent {
+        check(&cluster.send(&ringing.respond(180)), &[(ALICE, "180")]);
+    }
+    let answer = cluster.send(&sent[1].respond(200));
+    check(&answer, &[(ALICE, "200"), (PHONE, "CANCEL")]);
+    check(&cluster.send(&sent[0].respond(487)), &[(PHONE, "ACK")]);
+    let mut caller = Dialog::of_caller(&invite, &answer[0]);
+    assert_eq!(cluster.pass(&caller.ack()).to.to_string(), DESK);
+    assert_eq!(
+        cluster.exchange(&caller.request("BYE"), 200).to.to_string(),
+        DESK
+    );
+    is_idle(&mut cluster);
+}
+
+/// RFC 3261 §16.7 step 5: all 2xx go back.
+#[test]
+fn two_that_answer_are_both_heard() {
+    let mut cluster = Cluster::new(location());
+    let (_, sent) = fork(&mut cluster, &[target(PHONE, 1000), target(DESK, 1000)]);
+    check(
+        &cluster.send(&sent[0].respond_as(200, "phone")),
+        &[(ALICE, "200")],
+    );
+    let second = cluster.send(&sent[1].respond_as(200, "desk"));
+    check(&second, &[(ALICE, "200")]);
+    assert!(second[0].get("To").contains("desk"));
+    is_idle(&mut cluster);
+}
+
+/// RFC 3261 §16.6: q decides the order.
+#[test]
+fn unequal_targets_ring_one_after_the_other() {
+    let mut cluster = Cluster::new(location());
+    let targets = [target(TABLET, 100), target(PHONE, 1000), target(DESK, 500)];
+    let (_, first) = fork(&mut cluster, &targets);
+    check(&first, &[(PHONE, "INVITE")]);
+    assert_eq!(first[0].get("Max-Breadth"), "60");
+    let second = cluster.send(&first[0].respond(486));
+    check(&second, &[(PHONE, "ACK"), (DESK, "INVITE")]);
+    let third = cluster.send(&second[1].respond(480));
+    check(&third, &[(DESK, "ACK"), (TABLET, "INVITE")]);
+    check(
+        &cluster.send(&third[1].respond(404)),
+        &[(TABLET, "ACK"), (ALICE, "486")],
+    );
+    is_idle(&mut cluster);
+}
+
+/// RFC 3261 §16.7 step 5: 6xx ends the search.
+#[test]
+fn a_6xx_ends_the_search() {
+    let mut cluster = Cluster::new(location());
+    let targets = [target(PHONE, 1000), target(DESK, 1000), target(TABLET, 500)];
+    let (_, sent) = fork(&mut cluster, &targets);
+    cluster.send(&sent[1].respond(180));
+    check(
+        &cluster.send(&sent[0].respond(603)),
+        &[(PHONE, "ACK"), (DESK, "CANCEL")],
+    );
+    check(
+        &cluster.send(&sent[1].respond(487)),
+        &[(DESK, "ACK"), (ALICE, "603")],
+    );
+    is_idle(&mut cluster);
+}
+
+/// RFC 3261 §16.7 steps 6 and 7
+#[test]
+fn the_best_answer_goes_back_with_all_challenges() {
+    let mut cluster = Cluster::new(location());
+    let targets = [
+        target(PHONE, 1000),
+        target(DESK, 1000),
+        target(TABLET, 1000),
+    ];
+    let (_, sent) = fork(&mut cluster, &targets);
+    let challenge = |sent: &Sent, status, name, realm: &str| {
+        sent.respond(status)
+            .with(name, format!("Digest realm=\"{realm}\""))
+    };
+    check(&cluster.send(&sent[0].respond(500)), &[(PHONE, "ACK")]);
+    let one = challenge(&sent[1], 407, "Proxy-Authenticate", "desk");
+    check(&cluster.send(&one), &[(DESK, "ACK")]);
+    let two = challenge(&sent[2], 401, "WWW-Authenticate", "tablet");
+    let back = cluster.send(&two);
+    check(&back, &[(TABLET, "ACK"), (ALICE, "407")]);
+    assert_eq!(back[1].all("Proxy-Authenticate"), ["Digest realm=\"desk\""]);
+    assert_eq!(back[1].all("WWW-Authenticate"), ["Digest realm=\"tablet\""]);
+    is_idle(&mut cluster);
+}
+
+/// RFC 3261 §16.10
+#[test]
+fn a_cancel_reaches_every_branch_and_ends_the_search() {
+    let mut cluster = Cluster::new(location());
+    let targets = [target(PHONE, 1000), target(DESK, 1000), target(TABLET, 500)];
+    let (invite, sent) = fork(&mut cluster, &targets);
+    for ringing in &sent {
+        cluster.send(&ringing.respond(180));
+    }
+    check(
+        &cluster.send(&invite.cancel()),
+        &[(ALICE, "200"), (PHONE, "CANCEL"), (DESK, "CANCEL")],
+    );
+    check(&cluster.send(&sent[0].respond(487)), &[(PHONE, "ACK")]);
+    check(
+        &cluster.send(&sent[1].respond(487)),
+        &[(DESK, "ACK"), (ALICE, "487")],
+    );
+    is_idle(&mut cluster);
+}
+
+/// RFC 3261 §16.7: the next target on a timeout.
+#[test]
+fn a_silent_target_gives_way() {
+    let mut cluster = Cluster::new(location());
+    let (_, sent) = fork(&mut cluster, &[target(PHONE, 1000), target(DESK, 500)]);
+    check(&sent, &[(PHONE, "INVITE")]);
+    let sent = cluster.wait(TRANSACTION_MAX + ms(50));
+    let last = sent.last().unwrap();
+    assert_eq!(
+        (last.to.to_string().as_str(), last.method()),
+        (DESK, "INVITE")
+    );
+    let back = cluster.send(&last.respond(200));
+    check(&back, &[(ALICE, "200")]);
+    is_idle(&mut cluster);
+}
+
+/// RFC 5393 §5.3.3: what Max-Breadth doesn't allow together goes one after the other.
+#[test]
+fn max_breadth_bounds_what_rings_together() {
+    let mut cluster = Cluster::new(location());
+    let targets = [
+        target(PHONE, 1000),
+        target(DESK, 1000),
+        target(TABLET, 1000),
+    ];
+    let invite = request("INVITE", ALICE, "call").with("Max-Breadth", 2);
+    cluster.send(&invite);
+    let sent = cluster.found(Ok(&targets));
+    check(&sent, &[(PHONE, "INVITE"), (DESK, "INVITE")]);
+    assert_eq!(sent[0].all("Max-Breadth"), ["1"]);
+    cluster.send(&sent[0].respond(486));
+    let third = cluster.send(&sent[1].respond(486));
+    check(&third, &[(DESK, "ACK"), (TABLET, "INVITE")]);
+    assert_eq!(third[1].all("Max-Breadth"), ["2"]);
+    check(
+        &cluster.send(&third[1].respond(486)),
+        &[(TABLET, "ACK"), (ALICE, "486")],
+    );
+    is_idle(&mut cluster);
+}
+
+/// RFC 5393 §4.2.2: what comes back unchanged has looped; what comes back for somebody else hasn't.
+#[test]
+fn a_loop_is_found_and_a_spiral_is_not() {
+    let mut cluster = Cluster::new(location());
+    let (_, sent) = fork(&mut cluster, &[target(PHONE, 1000)]);
+    let back = |uri: &str| {
+        let mut again = sent[0].message.clone();
+        again.start = format!("INVITE {uri} SIP/2.0");
+        again.from = PHONE.parse().unwrap();
+        let via = format!("SIP/2.0/UDP {PHONE};branch=z9hG4bK-{}", uri.len());
+        let vias: Vec<String> = again.all("Via").iter().map(|&v| v.to_owned()).collect();
+        let again = again
+            .without("Via")
+            .without("Content-Length")
+            .with("Via", via);
+        vias.iter().fold(again, |again, via| again.with("Via", via))
+    };
+    let looped = cluster.pass(&back("sip:service@example.com"));
+    assert_eq!(
+        (looped.to.to_string().as_str(), looped.status()),
+        (PHONE, 482)
+    );
+    assert!(cluster.send(&back("sip:carol@example.com")).is_empty());
+    assert_eq!(cluster.lookups.len(), 1, "asked where Carol is");
+}
+
+#[test]
+fn whom_nobody_finds_is_not_called() {
+    for (found, status) in [(Ok(&[][..]), 480), (Err(404), 404)] {
+        let mut cluster = Cluster::new(location());
+        let invite = request("INVITE", ALICE, "call");
+        cluster.send(&invite);
+        assert!(cluster.send(&invite).is_empty(), "it is being looked up");
+        let sent = cluster.found(found);
+        check(&sent, &[(ALICE, &status.to_string())]);
+        assert!(cluster.send(&invite.ack_of(&sent[0])).is_empty());
+        is_idle(&mut cluster);
+    }
+}
+
+#[test]
+fn a_slow_look_up_costs_a_100_and_may_be_cancelled() {
+    let mut cluster = Cluster::new(location());
+    let invite = request("INVITE", ALICE, "call");
+    cluster.send(&invite);
+    check(&cluster.wait(s(1)), &[(ALICE, "100")]);
+    check(
+        &cluster.send(&invite.cancel()),
+        &[(ALICE, "200"), (ALICE, "487")],
+    );
+    assert!(
+        cluster.found(Ok(&[target(PHONE, 1000)])).is_empty(),
+        "too late"
+    );
+    is_idle(&mut cluster);
+}
+
+#[test]
+fn targets_beyond_our_listeners_fail() {
+    let mut cluster = Cluster::new(location());
+    let (_, sent) = fork(
+        &mut cluster,
+        &[target("[2001:db8::1]:5060", 1000), target(DESK, 500)],
+    );
+    check(&sent, &[(DESK, "INVITE")]);
+    check(
+        &cluster.send(&sent[0].respond(503)),
+        &[(DESK, "ACK"), (ALICE, "500")],
+    );
+}
+
+/// Requests that are no INVITE can't be cancelled; the first 2xx goes back.
+#[test]
+fn other_requests_fork() {
+    let mut cluster = Cluster::new(location());
+    cluster.send(&request("MESSAGE", ALICE, "call"));
+    let sent = cluster.found(Ok(&[target(PHONE, 1000), target(DESK, 1000)]));
+    check(&sent, &[(PHONE, "MESSAGE"), (DESK, "MESSAGE")]);
+    check(&cluster.send(&sent[0].respond(200)), &[(ALICE, "200")]);
+    assert!(cluster.send(&sent[1].respond(200)).is_empty());
+    is_idle(&mut cluster);
+    assert_eq!(cluster.dropped(Dropped::Unmatched), 0);
+}
