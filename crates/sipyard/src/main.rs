@@ -12,6 +12,7 @@ mod demo;
 mod explain;
 mod load;
 mod model;
+mod plan;
 mod serve;
 mod text;
 mod view;
@@ -42,6 +43,7 @@ enum Command {
     Demo(demo::Demo),
     Load(load::Load),
     Model(model::Model),
+    Plan(plan::Plan),
 }
 
 fn main() -> ExitCode {
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         Command::Demo(command) => command.run(),
         Command::Load(command) => command.run(),
         Command::Model(command) => command.run(),
+        Command::Plan(command) => command.run(),
     }
 }
 

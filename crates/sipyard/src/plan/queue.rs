@@ -2,7 +2,7 @@
 //! volume 1, section 3.5).
 
 /// How finely sums of response times are computed.
-const GRID: usize = 2_000;
+const GRID: usize = 1_000;
 
 /// A queue that is not overloaded. Times are milliseconds.
 #[derive(Clone, Copy, Debug)]
@@ -45,10 +45,10 @@ impl Queue {
     }
 }
 
-/// The time that so much of the responses take at most that pass all queues, one after the other.
-pub(crate) fn quantile_ms(queues: &[Queue], quantile: f64) -> f64 {
-    // Each response is within twenty times its mean, but for one of 10^8.
-    let range: f64 = queues.iter().map(Queue::mean_ms).sum::<f64>() * 20.0;
+/// The times that such shares of the responses take at most that pass all queues, one after the other.
+pub(crate) fn quantiles_ms<const N: usize>(queues: &[Queue], quantiles: [f64; N]) -> [f64; N] {
+    // All but a hundred-thousandth are within twelve times the mean.
+    let range: f64 = queues.iter().map(Queue::mean_ms).sum::<f64>() * 12.0;
     let step = range / GRID as f64;
     let mut sum = vec![0.0; GRID];
     sum[0] = 1.0;
@@ -62,16 +62,21 @@ pub(crate) fn quantile_ms(queues: &[Queue], quantile: f64) -> f64 {
             .map(|cell| (0..=cell).map(|part| shares[part] * sum[cell - part]).sum())
             .collect();
     }
+    quantiles.map(|quantile| reach(&sum, quantile).map_or(range, |cells| cells * step))
+}
+
+/// How many cells it takes to hold such a share.
+fn reach(shares: &[f64], quantile: f64) -> Option<f64> {
     let mut reached = 0.0;
-    for (cell, share) in sum.iter().enumerate() {
+    for (cell, share) in shares.iter().enumerate() {
         let before = reached;
         reached += share;
         if reached >= quantile {
             let within = (quantile - before) / share;
-            return ((cell as f64 - 0.5 + within) * step).max(0.0);
+            return Some((cell as f64 - 0.5 + within).max(0.0));
         }
     }
-    range
+    None
 }
 
 #[cfg(test)]
@@ -80,7 +85,10 @@ mod tests {
 
     #[track_caller]
     fn near(value: f64, expected: f64) {
-        assert!((value / expected - 1.0).abs() < 0.01, "{value} is not {expected}");
+        assert!(
+            (value / expected - 1.0).abs() < 0.01,
+            "{value} is not {expected}"
+        );
     }
 
     #[test]
@@ -88,8 +96,9 @@ mod tests {
         // M/M/1: the response time is exponential with mean s / (1 - rho).
         let queue = Queue::new(1, 0.75, 2.0).unwrap();
         near(queue.mean_ms(), 8.0);
-        near(quantile_ms(&[queue], 0.5), 8.0 * 2.0_f64.ln());
-        near(quantile_ms(&[queue], 0.99), 8.0 * 100.0_f64.ln());
+        let [p50, p99] = quantiles_ms(&[queue], [0.5, 0.99]);
+        near(p50, 8.0 * 2.0_f64.ln());
+        near(p99, 8.0 * 100.0_f64.ln());
     }
 
     #[test]
@@ -103,8 +112,9 @@ mod tests {
     fn queues_in_a_row_add_up() {
         // Two exponential times of mean 2 are a gamma time: its median is 1.6783 and its 99 % quantile 6.6384 of the mean.
         let queue = Queue::new(1, 0.5, 1.0).unwrap();
-        near(quantile_ms(&[queue, queue], 0.5), 2.0 * 1.6783);
-        near(quantile_ms(&[queue, queue], 0.99), 2.0 * 6.6384);
+        let [p50, p99] = quantiles_ms(&[queue, queue], [0.5, 0.99]);
+        near(p50, 2.0 * 1.6783);
+        near(p99, 2.0 * 6.6384);
     }
 
     #[test]

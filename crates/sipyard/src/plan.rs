@@ -1,0 +1,87 @@
+//! `sipyard plan`: how many nodes a demand and a promise need.
+
+mod arguments;
+mod availability;
+mod capacity;
+mod keep;
+mod queue;
+mod serve;
+mod stages;
+
+use std::{
+    fs,
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use clap::{Args, Subcommand};
+use report::Page;
+
+use crate::refused;
+
+/// Plan a farm: nodes for a demand, spare nodes for availability
+#[derive(Args)]
+#[command(after_help = "Examples:
+  sipyard plan capacity --busy-hour-calls 1000000 --stage edge:call-ms=0.1,cores=4 --stage app:call-ms=2.6,cores=4
+  sipyard plan availability --first-stage 99.9% --second-stage 99.5% --clusters 3")]
+pub(crate) struct Plan {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Capacity(serve::Capacity),
+    Availability(keep::Availability),
+}
+
+/// In which forms an answer is given.
+#[derive(Args)]
+struct Forms {
+    /// Print the answer as JSON
+    #[arg(long)]
+    json: bool,
+    /// Write the answer as an HTML page too
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+impl Plan {
+    pub(crate) fn run(&self) -> ExitCode {
+        let answered = match &self.command {
+            Command::Capacity(command) => command.answer(),
+            Command::Availability(command) => command.answer(),
+        };
+        match answered {
+            Ok(text) => {
+                // A reader that has gone away wants no more lines.
+                let _ = write!(io::stdout(), "{text}");
+                ExitCode::SUCCESS
+            }
+            Err(problems) => {
+                for problem in problems {
+                    let _ = writeln!(io::stderr(), "{problem}");
+                }
+                refused()
+            }
+        }
+    }
+}
+
+impl Forms {
+    /// What is to be printed; the page is written if it is asked for.
+    fn give(&self, page: &Page, answer: &impl serde::Serialize) -> Result<String, Vec<String>> {
+        if let Some(path) = &self.html {
+            fs::write(path, page.html())
+                .map_err(|error| vec![format!("{}: {error}", path.display())])?;
+        }
+        Ok(match self.json {
+            true => {
+                serde_json::to_string_pretty(answer).expect("numbers and texts have a JSON form")
+                    + "\n"
+            }
+            false => page.plain(),
+        })
+    }
+}

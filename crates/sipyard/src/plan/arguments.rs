@@ -1,0 +1,80 @@
+//! Shares, times and transports, as arguments.
+
+/// A share of a whole: `0.2` or `20%`.
+pub(super) fn share(text: &str) -> Result<f64, String> {
+    let (number, whole) = match text.strip_suffix('%') {
+        Some(number) => (number, 100.0),
+        None => (text, 1.0),
+    };
+    let share = number
+        .trim()
+        .parse::<f64>()
+        .ok()
+        .map(|number| number / whole);
+    let share = share.filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| format!("`{text}` is no share: write 0.2 or 20%"))
+}
+
+/// A share above 0.
+pub(super) fn some_share(text: &str) -> Result<f64, String> {
+    share(text).and_then(|share| match share > 0.0 {
+        true => Ok(share),
+        false => Err("the share must be above 0".to_owned()),
+    })
+}
+
+/// The share of time that something is up: a share, or the mean times up and down, as `720h/4h`.
+pub(super) fn uptime(text: &str) -> Result<f64, String> {
+    let Some((up, down)) = text.split_once('/') else {
+        return share(text);
+    };
+    let [up, down] = [up, down].map(crate::demo::duration);
+    let (up, down) = (up?.as_secs_f64(), down?.as_secs_f64());
+    Ok(up / (up + down))
+}
+
+/// A number that can be counted with: finite, and not negative.
+pub(super) fn amount(text: &str) -> Result<f64, String> {
+    let amount = text
+        .parse()
+        .ok()
+        .filter(|amount: &f64| amount.is_finite() && *amount >= 0.0);
+    amount.ok_or_else(|| format!("`{text}` is no number from 0 on"))
+}
+
+/// A transport's share of the messages and their cost, in costs of UDP: `tls=30%:2.5`.
+pub(super) fn transport(text: &str) -> Result<(String, f64, f64), String> {
+    let form = "write NAME=SHARE:COST, as in tls=30%:2.5";
+    let (name, rest) = text.split_once('=').ok_or(form)?;
+    let (of_messages, cost) = rest.split_once(':').ok_or(form)?;
+    Ok((name.to_owned(), share(of_messages)?, amount(cost)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_read() {
+        for (text, expected) in [("0.2", Ok(0.2)), ("20%", Ok(0.2)), ("100 %", Ok(1.0))] {
+            assert_eq!(share(text), expected);
+        }
+        for text in ["", "x", "1.2", "-1%", "NaN"] {
+            assert!(share(text).is_err(), "{text}");
+        }
+        assert!(some_share("0").is_err());
+    }
+
+    #[test]
+    fn uptimes_are_shares_or_times() {
+        assert_eq!(uptime("99.9%"), Ok(0.999));
+        assert_eq!(uptime("99h/1h"), Ok(0.99));
+        assert!(uptime("99h/x").is_err());
+    }
+
+    #[test]
+    fn transports_are_read() {
+        assert_eq!(transport("tls=30%:2.5"), Ok(("tls".to_owned(), 0.3, 2.5)));
+        assert!(transport("tls=30%").is_err());
+    }
+}

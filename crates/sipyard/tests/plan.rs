@@ -1,0 +1,91 @@
+//! `sipyard plan`: the answers are in the forms that are asked for, and what makes no sense is refused.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+use std::{fs, process::Command};
+
+use serde_json::Value;
+
+/// Exit code, standard output, standard error.
+fn run(arguments: &str) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_sipyard"))
+        .arg("plan")
+        .args(arguments.split(' '))
+        .output()
+        .unwrap();
+    let [printed, problems] =
+        [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    (output.status.code(), printed, problems)
+}
+
+#[test]
+fn the_papers_cluster_has_five_nines() {
+    let arguments = "availability --first-stage 99% --second-stage 99% --plan 3,3,3 --json";
+    let (code, printed, problems) = run(arguments);
+    assert_eq!((code, problems.as_str()), (Some(0), ""));
+    let answer: Value = serde_json::from_str(&printed).unwrap();
+    let availability = answer["given"]["availability"].as_f64().unwrap();
+    assert!((availability - 0.999_996).abs() < 1e-9);
+    let cheapest = &answer["cheapest"];
+    assert_eq!(
+        (&cheapest["first"], &cheapest["backups"]),
+        (&3.into(), &3.into())
+    );
+}
+
+#[test]
+fn capacity_says_what_limits_a_farm() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("plan.html");
+    let arguments = format!(
+        "capacity --busy-hour-calls 360000 --stage edge:call-ms=0.1 --stage app:call-ms=20,cores=2 --html {}",
+        page.display()
+    );
+    let (code, printed, problems) = run(&arguments);
+    assert_eq!((code, problems.as_str()), (Some(0), ""));
+    // 100 calls/s of 20 ms keep two cores busy: two nodes of two cores.
+    for text in [
+        "app is the first bottleneck",
+        "720000 calls",
+        "one app fewer",
+        "overloaded",
+        "+20 %",
+    ] {
+        assert!(printed.contains(text), "{text} is not in\n{printed}");
+    }
+    assert!(fs::read_to_string(page).unwrap().contains("<svg"));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    for (arguments, expected) in [
+        ("capacity --busy-hour-calls 1", "--stage"),
+        (
+            "capacity --busy-hour-calls 0 --stage a:call-ms=1",
+            "there is no demand",
+        ),
+        (
+            "capacity --busy-hour-calls 1 --model none.lqn",
+            "none.lqn: No such file",
+        ),
+        (
+            "capacity --busy-hour-calls 1 --stage a:call-ms=1 --transport tls=70%:2 --transport ws=70%:2",
+            "add up to 140 %",
+        ),
+        (
+            "availability --first-stage 2 --second-stage 0.9",
+            "`2` is no share",
+        ),
+        (
+            "availability --first-stage 10% --second-stage 10%",
+            "no cluster of such nodes",
+        ),
+    ] {
+        let (code, _, problems) = run(arguments);
+        assert_eq!(code, Some(2), "{arguments}");
+        assert!(
+            problems.contains(expected),
+            "{expected} is not in\n{problems}"
+        );
+    }
+}
