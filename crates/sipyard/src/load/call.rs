@@ -97,7 +97,8 @@ struct Pace {
     #[arg(long, value_name = "CALLS", conflicts_with = "find_peak")]
     window: Option<usize>,
     /// Find the highest rate: with --success of the calls (by bisection), or without an error in
-    /// 50,000 calls as RFC 7502 has it, which takes long
+    /// 50,000 calls as RFC 7502 has it, which takes long. Half of the calls must hear of a server
+    /// within 500 ms, or the rate is not carried either
     #[arg(long, value_name = "CRITERION", num_args = 0..=1, default_missing_value = "success")]
     find_peak: Option<Criterion>,
 }

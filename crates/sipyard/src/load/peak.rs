@@ -27,6 +27,10 @@ pub(super) const DURATION: Duration = Duration::from_secs(10);
 /// The bisection ends when the rates above and below the peak are so close.
 const CLOSE: f64 = 1.02;
 
+/// Where half of the callers hear nothing for T1, requests are sent again and queues grow: what is
+/// offered is not carried, even if all calls of a short probe are in the end.
+const FIRST_RESPONSE_MS_MAX: f64 = 500.0;
+
 /// A rate at which one call in a hundred begins so late was not offered.
 const LATE_MS_MAX: f64 = 50.0;
 
@@ -187,7 +191,9 @@ impl Search {
             Criterion::Rfc7502 => 1.0,
         };
         let is_offered = late_ms(&record.stats) < LATE_MS_MAX;
-        is_offered && record.cut_off == 0 && record.success() >= least
+        let median_ms = quantile_ms(&record.stats.first_response_ns, 0.5);
+        let keeps_up = median_ms <= FIRST_RESPONSE_MS_MAX && record.cut_off == 0;
+        is_offered && keeps_up && record.success() >= least
     }
 }
 

@@ -11,6 +11,8 @@
     reason = "each test program uses its own part of this module"
 )]
 
+pub mod load;
+
 use std::{
     fs,
     io::{BufRead, BufReader, Read},

@@ -18,6 +18,7 @@ mod common;
 mod calls;
 mod edge;
 mod kamailio;
+mod load;
 mod loss;
 mod phones;
 mod process;

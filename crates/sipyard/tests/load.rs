@@ -1,0 +1,232 @@
+//! `sipyard load` by itself: callers, phones and emulated servers on loopback.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "tests of processes wait for them on the real clock"
+)]
+
+mod common;
+
+use std::{
+    fs,
+    net::{SocketAddr, UdpSocket},
+    process::Output,
+    thread,
+    time::{Duration, Instant},
+};
+
+use common::{
+    eventually,
+    load::{Serving, call, load},
+    sipyard,
+};
+use serde_json::Value;
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+#[test]
+fn calls_of_every_kind_are_carried() {
+    let servers = Serving::start(&["--servers", "2", "--ring", "20ms", "--trying"]);
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let output = call(
+        servers.address,
+        &[
+            "--rate",
+            "300",
+            "--calls",
+            "600",
+            "--holding",
+            "exponential:100ms",
+            "--reinvite",
+            "20%",
+            "--cancel",
+            "10%",
+            "--abandon",
+            "10%",
+            "--ports",
+            "3",
+            "--html",
+            page.to_str().unwrap(),
+        ],
+    );
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let calls = json(&output);
+    let number = |name: &str| calls[name].as_u64().unwrap();
+    assert_eq!(number("offered"), 600);
+    assert_eq!(
+        number("carried") + number("cancelled") + number("abandoned"),
+        600
+    );
+    assert!(number("cancelled") > 30 && number("abandoned") > 30);
+    assert!(calls["latencies_ms"]["reinvite"]["count"].as_u64().unwrap() > 60);
+    assert!(calls["latencies_ms"]["answer"]["p50"].as_f64().unwrap() >= 20.0);
+    let html = fs::read_to_string(page).unwrap();
+    assert!(html.contains("<svg") && html.contains("re-INVITE to answer"));
+    let reports = servers.end();
+    assert_eq!(reports[0]["calls"], 600);
+    assert_eq!(reports[0]["ended"], calls["carried"]);
+    assert_eq!(reports[0]["open"], calls["abandoned"]);
+    assert_eq!(reports[1]["calls"], 0);
+}
+
+#[test]
+fn tables_are_for_people() {
+    let servers = Serving::start(&[]);
+    let to = servers.address.to_string();
+    let output = load(&["call", "--to", &to, "--window", "10", "--calls", "100"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    for line in ["offered", "carried", "INVITE to answer", "BYE to answer"] {
+        assert!(text.contains(line), "{text}");
+    }
+    // Progress is for terminals.
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+}
+
+#[test]
+fn phones_register_and_leave() {
+    let servers = Serving::start(&[]);
+    let to = servers.address.to_string();
+    let arguments = [
+        "register", "--to", &to, "--users", "200", "--rate", "1000", "--json", "-",
+    ];
+    let output = load(&arguments);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let registrations = json(&output);
+    assert_eq!(registrations["offered"], 400);
+    assert_eq!(registrations["carried"], 400);
+    let output = load(&[&arguments[..], &["--stay"]].concat());
+    assert_eq!(json(&output)["carried"], 200);
+    assert_eq!(servers.end()[0]["others"], 600);
+}
+
+#[test]
+fn a_stall_comes_on_command() {
+    let servers = Serving::start(&["--pause", "300ms"]);
+    let began = Instant::now();
+    servers.signal("USR1");
+    // The signal is looked for between two sleeps.
+    thread::sleep(Duration::from_millis(100));
+    let output = call(servers.address, &["--window", "1", "--calls", "1"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(began.elapsed() >= Duration::from_millis(300));
+    assert_eq!(servers.end()[0]["stalls"], 1);
+}
+
+#[test]
+fn idle_servers_sleep() {
+    let servers = Serving::start(&["--servers", "8", "--service", "INVITE=50ms"]);
+    let before = servers.cpu_ticks();
+    thread::sleep(Duration::from_secs(1));
+    // A tick is 10 ms of CPU time.
+    let ticks = servers.cpu_ticks() - before;
+    assert!(ticks <= 3, "{ticks} ticks");
+    let output = call(servers.address, &["--window", "1", "--calls", "10"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let ticks = servers.cpu_ticks() - before;
+    assert!(ticks <= 8, "{ticks} ticks");
+}
+
+/// A server that is busy answers every INVITE with 486.
+fn busy() -> SocketAddr {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap();
+    thread::spawn(move || {
+        let mut bytes = [0; 2048];
+        while let Ok((length, from)) = socket.recv_from(&mut bytes) {
+            let message = sip::Message::parse(&bytes[..length], 64).unwrap();
+            if message.method() == Some(sip::Method::Invite) {
+                let mut out = Vec::new();
+                sip::write_reply(&message, 486, "Busy Here", Some("b"), from, &[], &mut out);
+                socket.send_to(&out, from).unwrap();
+            }
+        }
+    });
+    address
+}
+
+#[test]
+fn failed_calls_show_in_the_exit_code() {
+    let arguments = ["--window", "5", "--calls", "50"];
+    let output = call(busy(), &arguments);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let calls = json(&output);
+    assert_eq!(calls["failed_by_reason"]["INVITE answered 486"], 50);
+    let output = call(busy(), &[&arguments[..], &["--success", "0"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
+#[test]
+fn no_rate_is_carried_where_every_call_fails() {
+    let output = call(busy(), &["--find-peak", "--rate", "50", "--duration", "200ms"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let found = json(&output);
+    assert_eq!(found["peak_per_s"], Value::Null);
+    let rates = found["probes"].as_array().unwrap().iter();
+    let rates: Vec<_> = rates.map(|probe| probe["rate"].as_f64().unwrap()).collect();
+    assert_eq!(&rates[..3], [50.0, 25.0, 12.5]);
+}
+
+#[test]
+fn wrong_arguments_are_told() {
+    let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    for (arguments, told) in [
+        (&["call", "--rate", "5"][..], "--to"),
+        (&["call", "--to", "127.0.0.1"], "--rate"),
+        (&["call", "--to", "127.0.0.1", "--rate", "0"], "1000"),
+        (
+            &["call", "--to", "127.0.0.1", "--rate", "5", "--window", "5"],
+            "--window",
+        ),
+        (
+            &["call", "--to", "127.0.0.1", "--ramp", "1..2"],
+            "100..2000:100/10s",
+        ),
+        (
+            &[
+                "call",
+                "--to",
+                "127.0.0.1",
+                "--rate",
+                "5",
+                "--cancel",
+                "60%",
+                "--abandon",
+                "60%",
+            ],
+            "100 %",
+        ),
+        (&["serve", "--address", &taken], &taken),
+        (
+            &["serve", "--address", "127.0.0.1:65535", "--servers", "2"],
+            "65535",
+        ),
+        (&["register", "--to", "127.0.0.1", "--rate", "5"], "--users"),
+    ] {
+        let output = load(arguments);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {text}");
+        assert!(text.contains(told), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn the_first_signal_lets_calls_end() {
+    let servers = Serving::start(&[]);
+    let mut caller = sipyard()
+        .args(["load", "call", "--to", &servers.address.to_string()])
+        .args(["--rate", "200", "--holding", "200ms", "--json", "-"])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    thread::sleep(Duration::from_millis(500));
+    common::load::signal(caller.id(), "INT");
+    eventually("the caller's end", || caller.try_wait().unwrap().is_some());
+    let calls = json(&caller.wait_with_output().unwrap());
+    assert_eq!(calls["cut_off"], 0);
+    assert_eq!(calls["offered"], calls["carried"]);
+}
