@@ -29,7 +29,7 @@ pub(crate) struct Report {
 pub(crate) struct Stamped<T> {
     #[serde(flatten)]
     stamp: Stamp,
-    results: T,
+    pub results: T,
 }
 
 /// A table with where and when it was measured, and its pictures.
@@ -45,6 +45,26 @@ pub(crate) fn stamped<T>(results: T) -> io::Result<Stamped<T>> {
         stamp: Stamp::take()?,
         results,
     })
+}
+
+impl<T> Stamped<T> {
+    /// Where and when it was measured, and how to do so again.
+    pub(crate) fn note(&self) -> String {
+        note(&self.stamp)
+    }
+}
+
+/// Writes what was measured as NAME.json and the page about it as NAME.html.
+pub(crate) fn write<T: Serialize>(
+    folder: &Path,
+    name: &str,
+    results: &Stamped<T>,
+    page: &Page,
+) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    let json = serde_json::to_vec_pretty(results)?;
+    fs::write(folder.join(format!("{name}.json")), json)?;
+    fs::write(folder.join(format!("{name}.html")), page.html())
 }
 
 impl Report {

@@ -2,9 +2,11 @@
 #![allow(clippy::print_stdout, reason = "progress and results are printed")]
 #![allow(clippy::disallowed_methods, reason = "it measures time")]
 
+mod agree;
 mod balance;
 mod figures;
 mod generator;
+mod load_program;
 mod machine;
 mod memory;
 mod process;
@@ -21,12 +23,15 @@ use std::{
 use clap::{Parser, Subcommand};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use self::figures::Report;
+use report::Page;
+use serde::Serialize;
+
+use self::figures::{Report, Stamped};
 
 /// The core of the load.
 const CORE: usize = 1;
 
-/// Measures Sipyard beside its peers and writes docs/results/balance.{md,json,html}.
+/// Measures Sipyard beside its peers and writes the figures to docs/results.
 #[derive(Debug, Parser)]
 struct Arguments {
     #[command(subcommand)]
@@ -48,6 +53,10 @@ enum What {
     Spread,
     /// Memory of a million open calls, and what finding one of them costs.
     Memory,
+    /// Calls per second that one core of `sipyard load` carries, caller and callee.
+    Load,
+    /// Whether SIPp and `sipyard load` find the same of Kamailio.
+    Agree,
 }
 
 fn main() -> ExitCode {
@@ -67,6 +76,22 @@ fn run(arguments: Arguments) -> io::Result<()> {
     core.set(CORE);
     sched_setaffinity(None, &core)?;
     let what = arguments.what.unwrap_or(What::All);
+    match what {
+        What::Load => {
+            let rounds = figures::stamped(load_program::measure()?)?;
+            return write(
+                &arguments.results,
+                "load",
+                &rounds,
+                &load_program::page(&rounds),
+            );
+        }
+        What::Agree => {
+            let runs = figures::stamped(agree::measure()?)?;
+            return write(&arguments.results, "agree", &runs, &agree::page(&runs));
+        }
+        _ => {}
+    }
     let (results, effort, calls) = match what {
         What::Quick => (
             PathBuf::from("target/bench"),
@@ -91,6 +116,17 @@ fn run(arguments: Arguments) -> io::Result<()> {
         report.write(&results)?;
     }
     println!("\n{}\nwritten to {}", report.markdown(), results.display());
+    Ok(())
+}
+
+fn write<T: Serialize>(
+    folder: &Path,
+    name: &str,
+    results: &Stamped<T>,
+    page: &Page,
+) -> io::Result<()> {
+    figures::write(folder, name, results, page)?;
+    println!("\n{}\nwritten to {}", page.plain(), folder.display());
     Ok(())
 }
 

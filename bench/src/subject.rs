@@ -5,6 +5,8 @@ use std::{
     net::{Ipv4Addr, SocketAddr, UdpSocket},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
 
 use serde::{Deserialize, Serialize};
@@ -184,7 +186,47 @@ fn written(files: &Path, name: &str, text: &str) -> io::Result<String> {
 
 /// An address that nobody used a moment ago.
 fn free_address() -> io::Result<SocketAddr> {
-    UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
+    free_addresses(1)
+}
+
+/// The first of so many addresses, one port after another, that nobody used a moment ago.
+pub(crate) fn free_addresses(ports: u16) -> io::Result<SocketAddr> {
+    const ATTEMPTS: u32 = 100;
+    let mut last = io::Error::other("no ports are free");
+    for _ in 0..ATTEMPTS {
+        let first = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let address = first.local_addr()?;
+        let next =
+            |place| UdpSocket::bind((Ipv4Addr::LOCALHOST, address.port().saturating_add(place)));
+        match (1..ports).map(next).collect::<io::Result<Vec<_>>>() {
+            Ok(_) => return Ok(address),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Waits until these addresses are bound.
+pub(crate) fn wait_for_sockets(addresses: &[SocketAddr]) -> io::Result<()> {
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let began = Instant::now();
+    let is_bound =
+        |table: &str, address: &SocketAddr| table.contains(&format!(":{:04X} ", address.port()));
+    loop {
+        let table = fs::read_to_string("/proc/net/udp")?;
+        if addresses.iter().all(|address| is_bound(&table, address)) {
+            return Ok(());
+        }
+        if began.elapsed() > PATIENCE {
+            return Err(io::Error::other(format!("nobody binds {addresses:?}")));
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The command that users run.
+pub(crate) fn sipyard() -> PathBuf {
+    beside_us("sipyard")
 }
 
 /// A program in the folder of this one.

@@ -161,7 +161,10 @@ fn failed_calls_show_in_the_exit_code() {
 
 #[test]
 fn no_rate_is_carried_where_every_call_fails() {
-    let output = call(busy(), &["--find-peak", "--rate", "50", "--duration", "200ms"]);
+    let output = call(
+        busy(),
+        &["--find-peak", "--rate", "50", "--duration", "200ms"],
+    );
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let found = json(&output);
     assert_eq!(found["peak_per_s"], Value::Null);
