@@ -273,7 +273,10 @@ pub(crate) fn page(results: &Stamped<Vec<Run>>) -> Page {
         ))
 }
 
-const FIGURES: [(&str, fn(&Run) -> f64); 3] = [
+/// A figure's name, and where it stands.
+type Figure = (&'static str, fn(&Run) -> f64);
+
+const FIGURES: [Figure; 3] = [
     ("calls begun in a second", |run| run.calls_per_s),
     ("INVITE to answer, ms", |run| run.answer_ms),
     ("Kamailio's CPU, us a call", |run| run.kamailio_us_per_call),

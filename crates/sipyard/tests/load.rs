@@ -130,6 +130,13 @@ fn idle_servers_sleep() {
     assert!(ticks <= 8, "{ticks} ticks");
 }
 
+#[test]
+fn the_configuration_to_try_things_out_with_is_right() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../etc/local.toml");
+    let output = sipyard().args(["check", file]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
 /// A server that is busy answers every INVITE with 486.
 fn busy() -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
