@@ -8,6 +8,8 @@
 mod builder;
 mod check;
 mod model;
+mod results;
+mod simulate;
 mod text;
 mod xml;
 
@@ -16,3 +18,7 @@ pub use model::{
     Call, CallKind, CallOrder, Entry, EntryId, Forward, Model, Multiplicity, Phase, Processor,
     ProcessorId, Role, Scheduling, Task, TaskId,
 };
+pub use results::{
+    Bottleneck, EntryResult, Figure, Method, ProcessorResult, Results, TaskResult, depths,
+};
+pub use simulate::{SimulationSettings, simulate};

@@ -108,7 +108,7 @@ pub struct Entry {
 /// A part of an entry's work, executed after the part before it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase {
-    /// Mean time on the processor, in sum over all slices between calls.
+    /// Mean time on the processor, in sum over all slices: one more than there are calls.
     pub service_time: f64,
     /// Squared coefficient of variation of a slice's time.
     pub cvsq: f64,
