@@ -10,6 +10,7 @@ mod check;
 mod model;
 mod results;
 mod simulate;
+mod solve;
 mod text;
 mod xml;
 
@@ -22,3 +23,4 @@ pub use results::{
     Bottleneck, EntryResult, Figure, Method, ProcessorResult, Results, TaskResult, depths,
 };
 pub use simulate::{SimulationSettings, simulate};
+pub use solve::solve;

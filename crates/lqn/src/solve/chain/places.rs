@@ -1,0 +1,111 @@
+//! Where a request can be, and what it holds there.
+
+use std::collections::HashMap;
+
+use crate::model::{EntryId, Model, TaskId};
+
+/// A place's number in [`Places`].
+pub(super) type PlaceId = u16;
+
+/// Where a request is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Place {
+    pub(super) spot: Spot,
+    pub(super) stage: Stage,
+}
+
+/// A point in the execution of an entry, and who waits for its reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Spot {
+    pub(super) entry: EntryId,
+    pub(super) phase: u8,
+    /// Calls made, in a fixed order.
+    pub(super) calls_made: u16,
+    /// Where the caller goes on.
+    pub(super) caller: Option<u16>,
+}
+
+/// What goes on there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Stage {
+    /// A customer thinks, or a phase pauses.
+    Rests,
+    /// It waits for a thread.
+    AwaitsThread,
+    /// It waits for the processor.
+    AwaitsProcessor,
+    /// It is on the processor; so many exponential stages are behind it.
+    Runs(u8),
+}
+
+/// All places seen.
+#[derive(Default)]
+pub(super) struct Places {
+    places: Vec<Place>,
+    ids: HashMap<Place, PlaceId>,
+    callers: Vec<Spot>,
+    caller_ids: HashMap<Spot, u16>,
+}
+
+impl Places {
+    pub(super) fn id(&mut self, place: Place) -> PlaceId {
+        *self.ids.entry(place).or_insert_with(|| {
+            self.places.push(place);
+            (self.places.len() - 1) as PlaceId
+        })
+    }
+
+    pub(super) fn get(&self, id: PlaceId) -> Place {
+        self.places[id as usize]
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    pub(super) fn caller_id(&mut self, spot: Spot) -> u16 {
+        *self.caller_ids.entry(spot).or_insert_with(|| {
+            self.callers.push(spot);
+            (self.callers.len() - 1) as u16
+        })
+    }
+
+    pub(super) fn caller(&self, id: u16) -> Spot {
+        self.callers[id as usize]
+    }
+
+    /// Entries whose threads a request at this place holds.
+    pub(super) fn held(&self, model: &Model, id: PlaceId) -> Vec<EntryId> {
+        let Place { spot, stage } = self.get(id);
+        let mut held = Vec::new();
+        let thinks = model[model[spot.entry].task].is_reference() && is_thinking(spot, stage);
+        if stage != Stage::AwaitsThread && !thinks {
+            held.push(spot.entry);
+        }
+        let mut caller = spot.caller;
+        while let Some(id) = caller {
+            let spot = self.caller(id);
+            held.push(spot.entry);
+            caller = spot.caller;
+        }
+        held
+    }
+
+    /// The outermost task of fewer threads than `customers` that a request at this place holds.
+    pub(super) fn limit(&self, model: &Model, id: PlaceId, customers: u32) -> Option<TaskId> {
+        let held = self.held(model, id);
+        let tasks = held.iter().rev().map(|&entry| model[entry].task);
+        let mut limiting = tasks.filter(|&task| {
+            let threads = model[task].multiplicity.finite();
+            !model[task].is_reference() && threads.is_some_and(|threads| threads < customers)
+        });
+        limiting.next()
+    }
+}
+
+/// A reference task thinks before it runs its entry; `calls_made` tells it from a phase's pause.
+pub(super) const THINKS: u16 = u16::MAX;
+
+pub(super) fn is_thinking(spot: Spot, stage: Stage) -> bool {
+    stage == Stage::Rests && spot.calls_made == THINKS
+}
