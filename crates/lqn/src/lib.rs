@@ -24,3 +24,7 @@ pub use results::{
 };
 pub use simulate::{SimulationSettings, simulate};
 pub use solve::solve;
+
+/// Requests in wait for a thread that nobody waits for, where the model says nothing: more are
+/// lost, for they would never get a turn.
+pub const QUEUE_MAX: usize = 10_000;

@@ -1,6 +1,7 @@
 //! The model's long run, computed.
 
 mod chain;
+mod mean_value;
 mod parts;
 mod sums;
 
@@ -16,20 +17,30 @@ use sums::Sums;
 pub fn solve(model: &Model) -> Results {
     let mut sums = Sums::new(model);
     let (mut iterations, mut converged) = (0, true);
+    let mut method = Method::MarkovChain;
     for part in parts::parts(model) {
         let arrivals = arrivals(model, &part.streams, &sums);
+        let exact = std::env::var("MVA").is_err() && !part.references.is_empty();
         let size = Size {
             states: 30_000,
             stream: 40,
             stages: 20,
         };
-        if let Some(solved) = chain::solve(model, &part, &arrivals, size) {
+        if exact && let Some(solved) = chain::solve(model, &part, &arrivals, size) {
             sums.add(&solved.sums);
             iterations = iterations.max(solved.sweeps);
             converged &= solved.is_settled;
+        } else {
+            let solved = mean_value::solve(model, &part, &arrivals);
+            sums.add(&solved.sums);
+            iterations = iterations.max(solved.passes);
+            converged &= solved.is_settled;
+            if !part.references.is_empty() {
+                method = Method::MeanValue;
+            }
         }
     }
-    sums.results(model, Method::MarkovChain, iterations, converged)
+    sums.results(model, method, iterations, converged)
 }
 
 /// What comes to a part's streams from outside and from the parts before it.

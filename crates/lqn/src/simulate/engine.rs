@@ -8,10 +8,10 @@ use super::{
     processor::Station,
     tally::{Counts, EntryCounts},
 };
-use crate::model::{CallKind, CallOrder, EntryId, Model, Phase, Role, Task, TaskId};
-
-/// Asynchronous requests that wait at most, where the model says nothing: more never get a turn.
-const QUEUE_MAX: usize = 10_000;
+use crate::{
+    QUEUE_MAX,
+    model::{CallKind, CallOrder, EntryId, Model, Phase, Role, Task, TaskId},
+};
 
 /// A model on its way through time.
 pub(super) struct Engine<'a> {
