@@ -12,6 +12,17 @@ pub(crate) struct Lines {
     pub(crate) entries: Vec<Option<u32>>,
 }
 
+impl Lines {
+    /// For a model without a file.
+    pub(crate) fn none(model: &Model) -> Self {
+        Self {
+            processors: vec![None; model.processors.len()],
+            tasks: vec![None; model.tasks.len()],
+            entries: vec![None; model.entries.len()],
+        }
+    }
+}
+
 /// Everything that makes no sense.
 pub(crate) fn check(model: &Model, lines: &Lines) -> Vec<Problem> {
     let mut problems = Vec::new();

@@ -8,6 +8,7 @@
 mod builder;
 mod check;
 mod model;
+mod parameter;
 mod results;
 mod simulate;
 mod solve;
@@ -19,6 +20,7 @@ pub use model::{
     Call, CallKind, CallOrder, Entry, EntryId, Forward, Model, Multiplicity, Phase, Processor,
     ProcessorId, Role, Scheduling, Task, TaskId,
 };
+pub use parameter::Parameter;
 pub use results::{
     Bottleneck, EntryResult, Figure, Method, ProcessorResult, Results, TaskResult, depths,
 };

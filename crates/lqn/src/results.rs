@@ -194,4 +194,13 @@ impl Figure {
     pub fn exact(value: f64) -> Self {
         Self { value, ci95: None }
     }
+
+    /// The figure in another unit.
+    #[must_use]
+    pub fn scaled(self, factor: f64) -> Self {
+        Self {
+            value: factor * self.value,
+            ci95: self.ci95.map(|width| factor * width),
+        }
+    }
 }

@@ -1,15 +1,31 @@
-//! `sipyard model`: queueing models of SIP servers.
+//! `sipyard model`: queueing models, made of captures, solved, simulated, compared and varied.
 
+mod arguments;
+mod compare;
+mod diagram;
 mod from_pcap;
+mod json;
+mod page;
+mod simulate;
+mod solve;
+mod tables;
+mod what_if;
 
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
-/// Make a queueing model of SIP servers from a packet capture
+/// Layered queueing models: what limits a system, and what if
 #[derive(Args)]
-#[command(after_help = "Example:
-  sipyard model from-pcap edge.pcap --out edge.lqn")]
+#[command(after_help = "Examples:
+  sipyard model from-pcap edge.pcap --out edge.lqn
+  sipyard model solve cluster.lqn
+  sipyard model simulate cluster.lqn --json
+  sipyard model compare cluster.lqn --measured X=290
+  sipyard model what-if cluster.lqn --vary 'server.server1.1=1..2:0.1'
+
+A model is a file in the formats of LQNS, .lqn text or .lqnx XML. Exit code: 0 if it was done, 2
+if the file or an argument is wrong.")]
 pub(crate) struct Model {
     #[command(subcommand)]
     command: Command,
@@ -18,12 +34,20 @@ pub(crate) struct Model {
 #[derive(Subcommand)]
 enum Command {
     FromPcap(from_pcap::FromPcap),
+    Solve(solve::Solve),
+    Simulate(simulate::Simulate),
+    Compare(compare::Compare),
+    WhatIf(what_if::WhatIf),
 }
 
 impl Model {
     pub(crate) fn run(&self) -> ExitCode {
         match &self.command {
             Command::FromPcap(command) => command.run(),
+            Command::Solve(command) => command.run(),
+            Command::Simulate(command) => command.run(),
+            Command::Compare(command) => command.run(),
+            Command::WhatIf(command) => command.run(),
         }
     }
 }

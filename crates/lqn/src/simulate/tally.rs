@@ -130,9 +130,15 @@ impl Mean {
 
     fn figure(&self) -> Figure {
         if self.batches < 2 {
+            // Without a single event there is nothing to be unsure of.
+            let width = if self.batches == 0 {
+                0.0
+            } else {
+                f64::INFINITY
+            };
             return Figure {
                 value: self.sum,
-                ci95: Some(f64::INFINITY).filter(|_| self.batches == 1),
+                ci95: Some(width),
             };
         }
         let count = f64::from(self.batches);

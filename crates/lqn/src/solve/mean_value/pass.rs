@@ -145,8 +145,8 @@ impl Loads {
         let offered: Vec<f64> = (0..network.chains.len())
             .map(|chain| self.offered(network, chain))
             .collect();
-        for chain in 0..network.chains.len() {
-            relax(&mut self.rates[chain], offered[chain], relaxation);
+        for (rate, &offered) in self.rates.iter_mut().zip(&offered) {
+            relax(rate, offered, relaxation);
         }
         self.cap_streams(network, &offered);
         self.cap_customers(network);

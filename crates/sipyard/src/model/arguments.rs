@@ -1,0 +1,159 @@
+//! What the commands on models have in common: the file, the unit of time, where results go.
+
+use std::{
+    fs,
+    io::{self, IsTerminal, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::{Args, ValueEnum};
+use lqn::{Model, Results, SimulationSettings};
+
+use crate::refused;
+
+/// A model's file.
+#[derive(Args)]
+pub(super) struct Source {
+    /// The model, .lqn or .lqnx
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// The unit of the times in the file, for tables and pages
+    #[arg(long, value_enum, default_value_t = Unit::Ms)]
+    pub(super) unit: Unit,
+}
+
+/// A unit of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Unit {
+    /// Milliseconds
+    Ms,
+    /// Seconds
+    S,
+}
+
+/// How to simulate.
+#[derive(Args)]
+pub(super) struct Simulation {
+    /// Where the random numbers start: the same seed gives the same figures
+    #[arg(long, default_value_t = 1, value_name = "NUMBER")]
+    seed: u64,
+    /// Events to simulate; four times as many halve the intervals
+    #[arg(long, default_value_t = 2_000_000, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1_000..=10_000_000_000))]
+    events: u64,
+}
+
+impl Source {
+    /// The model, or the exit code of a refusal that was told.
+    pub(super) fn model(&self) -> Result<Model, ExitCode> {
+        read(&self.file).map_err(refuse)
+    }
+
+    /// The file's name, for titles.
+    pub(super) fn name(&self) -> String {
+        self.file.display().to_string()
+    }
+}
+
+impl Unit {
+    pub(super) fn label(self) -> &'static str {
+        match self {
+            Self::Ms => "ms",
+            Self::S => "s",
+        }
+    }
+
+    /// How many there are in a second.
+    pub(super) fn per_second(self) -> f64 {
+        match self {
+            Self::Ms => 1000.0,
+            Self::S => 1.0,
+        }
+    }
+}
+
+impl Simulation {
+    /// Simulates, with progress on a terminal.
+    pub(super) fn run(&self, model: &Model) -> Results {
+        let settings = SimulationSettings {
+            events: self.events,
+        };
+        let mut rng = fastrand::Rng::with_seed(self.seed);
+        let progress = Progress::new("simulating");
+        lqn::simulate(model, &settings, &mut rng, |done| progress.show(done))
+    }
+}
+
+/// How much of long work is done, on a terminal.
+pub(super) struct Progress {
+    what: &'static str,
+    is_shown: bool,
+}
+
+impl Progress {
+    pub(super) fn new(what: &'static str) -> Self {
+        Self {
+            what,
+            is_shown: io::stderr().is_terminal(),
+        }
+    }
+
+    /// From 0 to 1.
+    pub(super) fn show(&self, done: f64) {
+        if self.is_shown {
+            // A terminal that has gone away needs no progress.
+            let _ = write!(io::stderr(), "\r{} {:3.0} %", self.what, 100.0 * done);
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.is_shown {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+/// Prints what was asked for. A reader that has gone away wants no more.
+pub(super) fn print(text: &str) -> ExitCode {
+    let _ = io::stdout().write_all(text.as_bytes());
+    ExitCode::SUCCESS
+}
+
+/// Writes a file, and says so on standard error.
+pub(super) fn write(file: &Path, text: &str) -> Result<(), ExitCode> {
+    fs::write(file, text).map_err(|error| refuse([format!("{}: {error}", file.display())]))?;
+    let _ = writeln!(io::stderr(), "written to {}", file.display());
+    Ok(())
+}
+
+/// Tells what is wrong.
+pub(super) fn refuse(problems: impl IntoIterator<Item = String>) -> ExitCode {
+    for problem in problems {
+        let _ = writeln!(io::stderr(), "{problem}");
+    }
+    refused()
+}
+
+/// A model by its text: XML begins with an angle bracket.
+fn read(file: &Path) -> Result<Model, Vec<String>> {
+    let name = file.display();
+    let text = fs::read_to_string(file).map_err(|error| vec![format!("{name}: {error}")])?;
+    let is_xml = text
+        .trim_start_matches('\u{feff}')
+        .trim_start()
+        .starts_with('<');
+    let model = if is_xml {
+        Model::from_xml(&text)
+    } else {
+        Model::from_text(&text)
+    };
+    model.map_err(|problems| {
+        let place = |line: Option<u32>| line.map_or(String::new(), |line| format!(":{line}"));
+        problems
+            .iter()
+            .map(|problem| format!("{name}{}: {}", place(problem.line), problem.message))
+            .collect()
+    })
+}
