@@ -14,6 +14,7 @@ mod exchange;
 mod explain;
 mod io;
 mod keys;
+mod learn;
 mod node;
 mod peers;
 mod probe;

@@ -49,6 +49,7 @@ pub(crate) struct State {
     pub(crate) decisions: Decisions,
     pub(crate) probes: Probes,
     pub(crate) exchange: Exchange,
+    pub(crate) learn_due: Duration,
     pub(crate) edits: Edits,
 }
 
@@ -83,6 +84,7 @@ impl Node {
             decisions: Decisions::default(),
             probes: Probes::new(worker == 0, rng.u64(..)),
             exchange: Exchange::new(worker == 0, snapshot.owner()),
+            learn_due: now,
             edits: Edits::default(),
             rng,
         };
@@ -130,6 +132,7 @@ impl Node {
         state.on_session_timers(cx, out);
         state.probe(cx, out);
         state.exchange(cx, out);
+        state.learn(cx);
         self.leave_fallen_servers(now, out);
         let (state, cx) = self.parts(now);
         cx.stats.count(Event::Sent, out.transmits.len() - sent);

@@ -171,6 +171,7 @@ impl State {
             return self.on_late_answer(cx, open, attempt, response, out);
         }
         self.note_first_response(cx, open, response);
+        self.note_service(cx, open, response);
         if !response.is_final() {
             self.on_provisional(cx, open, response);
             return Fate::Pass;
@@ -199,6 +200,15 @@ impl State {
         }
         if response.is_success() {
             member.server.final_response(cx.now, after);
+        }
+    }
+
+    /// A 100 comes before the work, and a failure of the server instead of it.
+    fn note_service(&mut self, cx: Context<'_>, open: u32, response: &Response<'_>) {
+        let transaction = self.transactions.get(open);
+        if transaction.waits && response.status > 100 {
+            let time = cx.now.saturating_sub(transaction.sent_at);
+            self.end_service(cx, open, (response.status < 500).then_some(time));
         }
     }
 

@@ -13,6 +13,7 @@ use balance::{Server, ServerId};
 
 use crate::{
     config::Config,
+    learn::ServiceTimes,
     peers::PeerView,
     snapshot::Snapshot,
     stats::{Dropped, Histogram, MethodLabel, WorkerStats},
@@ -64,6 +65,7 @@ pub struct Member {
     /// Its ledger, weight and health.
     pub server: Arc<Server>,
     pub(crate) responses: [Histogram; MethodLabel::ALL.len()],
+    pub(crate) service: ServiceTimes,
 }
 
 impl Member {
@@ -108,6 +110,23 @@ impl Shared {
         *snapshot = Arc::new(Snapshot::new(config, members));
         self.generation.fetch_add(1, Ordering::Release);
         Ok(())
+    }
+
+    /// Gives a pool the costs that were learned, in place of those it had.
+    pub(crate) fn set_costs(&self, pool: &str, costs: Vec<(String, f64)>) {
+        let mut snapshot = self
+            .snapshot
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut config = snapshot.config().clone();
+        for pool in config.pools.iter_mut().filter(|p| p.name == pool) {
+            pool.costs
+                .retain(|(known, _)| costs.iter().all(|(learned, _)| learned != known));
+            pool.costs.extend_from_slice(&costs);
+            pool.costs.sort_by(|(left, _), (right, _)| left.cmp(right));
+        }
+        *snapshot = Arc::new(Snapshot::new(config, snapshot.members().to_vec()));
+        self.generation.fetch_add(1, Ordering::Release);
     }
 
     /// The configuration and servers of this moment.
@@ -218,7 +237,9 @@ fn next_members(
                 .flatten()
                 .find(|m| m.pool == pool.name && m.address == wanted.address);
             if let Some(member) = known {
-                member.server.set_capacity(wanted.capacity);
+                if !pool.learn_costs {
+                    member.server.set_capacity(wanted.capacity);
+                }
                 if let Some(now) = now.filter(|_| member.server.is_removed()) {
                     member.server.add(now);
                 }
@@ -264,6 +285,7 @@ impl Member {
             address,
             server,
             responses: Default::default(),
+            service: ServiceTimes::default(),
         }
     }
 }

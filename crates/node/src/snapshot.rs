@@ -335,6 +335,12 @@ impl PoolView {
         listed.map_or(Cost::ONE, |(_, cost)| *cost)
     }
 
+    /// The cost of a method by name, as it is known.
+    pub(crate) fn known_cost(&self, method: &str) -> f64 {
+        let listed = self.costs.iter().find(|(listed, _)| listed == method);
+        listed.map_or(Cost::ONE, |(_, cost)| *cost).relative()
+    }
+
     /// Failures in a row that take a server down.
     pub(crate) fn fall(&self) -> u32 {
         self.config.probe.as_ref().map_or(3, |probe| probe.fall)

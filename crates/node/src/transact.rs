@@ -203,6 +203,10 @@ impl State {
         if let Some(member) = member.filter(|_| is_charged && !course.is_placed) {
             member.server.open_transaction(cost);
         }
+        let (waits, met_idle) = match member {
+            Some(member) if is_charged => Self::begin_service(member, pool),
+            _ => (false, false),
+        };
         let mut tried = [ServerId(u16::MAX); ATTEMPTS_MAX];
         tried[0] = course.server.unwrap_or(tried[0]);
         let kind = match request.method {
@@ -236,6 +240,8 @@ impl State {
             is_initial,
             is_held,
             is_cancelled: false,
+            waits,
+            met_idle,
         });
         session.transactions = transaction;
         transaction
@@ -310,6 +316,7 @@ impl State {
         moved.attempt = attempt;
         moved.progress = Progress::Unanswered;
         moved.is_charged = true;
+        (moved.waits, moved.met_idle) = Self::begin_service(new, Some(pool));
         moved.sent_at = cx.now;
         let wait = if moved.kind == Kind::Invite {
             pool.config().answer_timeout
@@ -371,6 +378,7 @@ impl State {
 
     /// Takes a transaction off the ledger. It stays open for its responses.
     pub(crate) fn discharge(&mut self, cx: Context<'_>, open: u32) {
+        self.end_service(cx, open, None);
         let transaction = self.transactions.get_mut(open);
         if std::mem::take(&mut transaction.is_charged)
             && let Some(member) = cx.snapshot.member(transaction.server())

@@ -40,6 +40,11 @@ pub(crate) struct Transaction {
     pub(crate) is_held: bool,
     /// A CANCEL for it went out.
     pub(crate) is_cancelled: bool,
+    /// It is among those that its server's service times are learned from, and has no response
+    /// past 100.
+    pub(crate) waits: bool,
+    /// It was sent when no other waited.
+    pub(crate) met_idle: bool,
 }
 
 /// How a request is treated.

@@ -59,6 +59,10 @@ pub(crate) struct Listener {
 pub(crate) struct Pool {
     pub(crate) name: String,
     pub(crate) policy: String,
+    /// What a transaction of each method costs, as configured or learned.
+    pub(crate) costs: BTreeMap<String, f64>,
+    /// Whether costs and capacities are learned from live traffic.
+    pub(crate) learns_costs: bool,
     pub(crate) servers: Vec<Server>,
 }
 
@@ -226,6 +230,8 @@ fn pools(snapshot: &Snapshot, now: Duration) -> Vec<Pool> {
     let pool = |config: &node::config::Pool| Pool {
         name: config.name.clone(),
         policy: config.policy.to_string(),
+        costs: config.costs.iter().cloned().collect(),
+        learns_costs: config.learn_costs,
         servers: members(snapshot)
             .filter(|member| member.pool == config.name && !member.server.is_removed())
             .map(|member| server(member, config.slow_start, now))

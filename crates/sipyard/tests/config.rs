@@ -250,6 +250,7 @@ probe = { method = "INFO", interval = "2 s", timeout = "5s", fall = 0, riise = 3
 slow_start = 10
 answer_timeout = "100ms"
 [pool.empty]
+costs = "guess"
 policy = "oracle"
 probe = 1
 "#,
@@ -274,9 +275,10 @@ probe = 1
             "f:16:18: pool.web.answer_timeout: 100ms is out of range: 500ms to 32s \
              (T1 to 64*T1; timers.t1 is 500ms)",
             "f:17:7: pool.empty: no servers: write servers = [ { address = \"IP:PORT\" }, ... ]",
-            "f:18:10: pool.empty.policy: \"oracle\" compares what servers truly have left to do, which \
+            "f:18:9: pool.empty.costs: expected a table, found a string",
+            "f:19:10: pool.empty.policy: \"oracle\" compares what servers truly have left to do, which \
              only simulated ones report: choose another policy, \"tlwl\" for one",
-            "f:19:9: pool.empty.probe: expected a table, found an integer",
+            "f:20:9: pool.empty.probe: expected a table, found an integer",
         ],
     );
 }

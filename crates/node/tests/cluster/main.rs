@@ -12,6 +12,7 @@ mod forking;
 mod harness;
 mod health;
 mod leaks;
+mod learn;
 mod limits;
 mod message;
 mod network;

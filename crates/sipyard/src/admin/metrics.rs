@@ -4,6 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use node::{
     Member, PeerView,
+    config::Pool,
     stats::{BUCKETS_US, Dropped, Event, Histogram, MethodLabel, WorkerStats},
 };
 use prometheus_client::{
@@ -57,6 +58,7 @@ impl Collector for NodeCollector {
         let members: Vec<&Member> = members(&snapshot).collect();
         encode_node(&mut encoder, &self.0)?;
         encode_servers(&mut encoder, &members, self.0.now())?;
+        encode_costs(&mut encoder, &snapshot.config().pools)?;
         encode_peers(&mut encoder, &shared.peers(), self.0.now())?;
         encode_responses(&mut encoder, &members)?;
         encode_sizes(&mut encoder, shared.workers())?;
@@ -199,6 +201,17 @@ fn encode_servers(
         )?;
     }
     Ok(())
+}
+
+fn encode_costs(encoder: &mut DescriptorEncoder<'_>, pools: &[Pool]) -> fmt::Result {
+    let help = "Cost of a transaction, as configured or learned; a BYE costs 1";
+    let metric = encoder.encode_descriptor("pool_cost", help, None, MetricType::Gauge)?;
+    let costs = pools.iter().flat_map(|pool| {
+        let labels = |method: &str| [("pool", pool.name.clone()), ("method", method.to_owned())];
+        let costs = pool.costs.iter();
+        costs.map(move |(method, cost)| (labels(method), ConstGauge::new(*cost)))
+    });
+    family(metric, costs)
 }
 
 /// A number of each peer: its name, what it means, how to read it.

@@ -51,8 +51,8 @@ fn pool(name: String, mut section: Section<'_>, timers: &Timers, listeners: &[Li
     let pool = Pool {
         name,
         policy: section.get_or("policy", Policy::Tlwl, policy),
+        learn_costs: section.is_text("costs", "learn"),
         costs: costs(&mut section),
-        learn_costs: false,
         servers: servers(&mut section, listeners),
         probe: probe(&mut section),
         slow_start: section.get_or("slow_start", ms(10_000), duration(ms(0)..=minutes(60))),
@@ -86,6 +86,9 @@ fn costs(section: &mut Section<'_>) -> Vec<(String, f64)> {
         .iter()
         .map(|(method, cost)| ((*method).to_owned(), *cost))
         .collect();
+    if section.is_text("costs", "learn") {
+        return costs;
+    }
     let Some(given) = section.given_table("costs") else {
         return costs;
     };

@@ -124,6 +124,12 @@ impl<'a> Section<'a> {
         matches!(found, Some(DeValue::Boolean(false)))
     }
 
+    /// Whether `key` is given as this word, which stands for a table.
+    pub(crate) fn is_text(&mut self, key: &'static str, word: &str) -> bool {
+        let found = self.find(key).map(Spanned::get_ref);
+        found.and_then(DeValue::as_str) == Some(word)
+    }
+
     /// The table `key`; an empty one if it is absent.
     pub(crate) fn table(&mut self, key: &'static str) -> Self {
         let (report, name, at) = (self.report, self.path(key), self.at);

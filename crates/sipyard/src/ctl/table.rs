@@ -24,6 +24,13 @@ pub(super) fn status(status: &Status) -> String {
     }
     text.push('\n');
     text += &servers(status);
+    for pool in status.pools.iter().filter(|pool| pool.learns_costs) {
+        let costs = pool.costs.iter();
+        let costs: Vec<String> = costs
+            .map(|(method, cost)| format!("{method} {cost:.2}"))
+            .collect();
+        text += &format!("{} has learned: {}\n", pool.name, costs.join(", "));
+    }
     if !status.peers.is_empty() {
         text.push('\n');
         text += &peers(status);
