@@ -35,6 +35,11 @@ impl<A: Agent> Group<A> {
         let mut first = 0;
         for endpoint in &mut self.endpoints {
             let is_ready = |place| self.poll.is_ready(first + place);
+            for (place, socket) in endpoint.sockets.iter().enumerate() {
+                if self.poll.has_error(first + place) {
+                    self.buffers.forget_errors(socket);
+                }
+            }
             let places = endpoint.sockets.len();
             let is_due = endpoint
                 .agent

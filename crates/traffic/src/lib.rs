@@ -38,6 +38,7 @@ pub struct Buffers {
     recv: RecvBatch,
     send: SendBatch,
     out: Outbox,
+    unreachable: Vec<SocketAddr>,
 }
 
 /// An agent and its sockets, in the order of its configuration.
@@ -117,7 +118,7 @@ impl<A: Agent> Endpoint<A> {
         self.agent.handle_timeout(clock.now(), &mut buffers.out);
         self.flush(buffers);
         for place in 0..self.sockets.len() {
-            if is_ready(place) && receive(&self.sockets[place], &mut buffers.recv) {
+            if is_ready(place) && receive(&self.sockets[place], buffers) {
                 self.take_batch(clock.now(), place, buffers);
             }
         }
@@ -154,7 +155,17 @@ impl Buffers {
             recv: RecvBatch::new(BATCH, DATAGRAM_BYTES_MAX),
             send: SendBatch::new(),
             out: Outbox::default(),
+            unreachable: Vec::new(),
         }
+    }
+}
+
+impl Buffers {
+    /// An error is the echo of a datagram that was refused, and its call will tell; but unheard
+    /// errors fill the socket's buffer and keep it ready.
+    fn forget_errors(&mut self, socket: &Socket) {
+        socket.unreachable(&mut self.unreachable);
+        self.unreachable.clear();
     }
 }
 
@@ -164,8 +175,11 @@ impl Default for Buffers {
     }
 }
 
-/// Whether anything came in. An error is the echo of a datagram that was refused; its call will
-/// tell.
-fn receive(socket: &Socket, recv: &mut RecvBatch) -> bool {
-    socket.recv(recv, Wait::Poll).unwrap_or(0) > 0
+/// Whether anything came in.
+fn receive(socket: &Socket, buffers: &mut Buffers) -> bool {
+    let received = socket.recv(&mut buffers.recv, Wait::Poll);
+    if received.is_err() {
+        buffers.forget_errors(socket);
+    }
+    received.unwrap_or(0) > 0
 }

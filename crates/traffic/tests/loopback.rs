@@ -100,3 +100,19 @@ fn a_group_sleeps_until_there_is_something_to_do() {
     // Eight events a call, and a wake-up for each at most.
     assert!(turns < 12 * CALLS, "{turns} turns");
 }
+
+/// A call to a closed port has an echo on each datagram.
+#[test]
+fn errors_of_the_network_keep_nobody_awake() {
+    let clock = Clock::start();
+    let nobody = bind(LOOPBACK).unwrap().local_addr();
+    let caller = caller(nobody, Arrivals::Window(10), 10, clock);
+    let mut group = Group::new(vec![caller]);
+    let mut turns = 0;
+    while clock.now() < Duration::from_millis(400) {
+        group.turn(clock, Duration::from_millis(400));
+        turns += 1;
+    }
+    assert!(turns < 100, "{turns} turns");
+    assert_eq!(group.endpoints[0].agent().open_calls(), 10);
+}

@@ -47,6 +47,12 @@ impl Poll {
     pub fn is_ready(&self, place: usize) -> bool {
         self.entries[place].revents != 0
     }
+
+    /// Whether [`Socket::unreachable`] has something to tell, without which the socket stays ready.
+    #[must_use]
+    pub fn has_error(&self, place: usize) -> bool {
+        self.entries[place].revents & libc::POLLERR != 0
+    }
 }
 
 impl std::fmt::Debug for Poll {
