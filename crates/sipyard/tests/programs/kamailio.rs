@@ -11,18 +11,24 @@ use crate::{
     sipp::{Caller, Server, scenario},
 };
 
-/// A running Kamailio that forwards calls.
-struct Kamailio {
+/// A running Kamailio.
+pub(crate) struct Kamailio {
     process: Process,
-    address: SocketAddr,
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
 }
 
 impl Kamailio {
+    /// One that forwards calls.
     fn before(target: SocketAddr) -> Self {
+        let config = include_str!("scenarios/kamailio.cfg");
+        Self::start(&config.replace("TARGET", &target.to_string()))
+    }
+
+    /// One with a configuration that names LISTEN where its own address is to stand.
+    pub(crate) fn start(config: &str) -> Self {
         let (address, folder) = (free_udp(), tempdir().unwrap());
-        let text = include_str!("scenarios/kamailio.cfg")
-            .replace("LISTEN", &address.to_string())
-            .replace("TARGET", &target.to_string());
+        let text = config.replace("LISTEN", &address.to_string());
         fs::write(folder.path().join("kamailio.cfg"), text).unwrap();
         let arguments = [
             "-DD",

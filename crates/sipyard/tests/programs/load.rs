@@ -1,12 +1,13 @@
 //! `sipyard load` with programs that others wrote, and with the node.
 
-use std::time::Duration;
+use std::{fs, time::Duration};
 
 use serde_json::Value;
 
 use crate::{
-    common::load::{Serving, call},
+    common::load::{Serving, call, load},
     edge::{self, Counts, wait_until_idle},
+    kamailio::Kamailio,
     process::{whole_machine, within},
     sipp::{Caller, DEFAULT_CALLER, DEFAULT_SERVER, Server},
 };
@@ -23,8 +24,7 @@ fn sum(reports: &[Value], name: &str) -> u64 {
 fn sipp_answers_our_callers() {
     let _alone = whole_machine();
     let server = Server::start(DEFAULT_SERVER);
-    let load = ["--rate", "400", "--calls", "2000"];
-    let output = call(server.address, &load);
+    let output = call(server.address, &["--rate", "400", "--calls", "2000"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let calls: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(calls["carried"], CALLS, "{calls}");
@@ -36,8 +36,8 @@ fn sipp_answers_our_callers() {
 fn our_servers_answer_sipp() {
     let _alone = whole_machine();
     let servers = Serving::start(&["--service", "INVITE=1ms,BYE=0.5ms", "--law", "exponential"]);
-    let load = ["-r", "400", "-m", "2000"];
-    let mut caller = Caller::start(servers.address, DEFAULT_CALLER, &load);
+    let rate = ["-r", "400", "-m", "2000"];
+    let mut caller = Caller::start(servers.address, DEFAULT_CALLER, &rate);
     caller.outcome(PATIENCE).expect_all(CALLS);
     let reports = servers.end();
     assert_eq!(sum(&reports, "calls"), CALLS);
@@ -55,7 +55,7 @@ fn every_habit_goes_through_the_node() {
         .collect();
     let addresses: Vec<_> = servers.iter().map(|server| server.address).collect();
     let edge = edge::start("", &addresses);
-    let load = [
+    let habits = [
         "--rate",
         "300",
         "--calls",
@@ -69,7 +69,7 @@ fn every_habit_goes_through_the_node() {
         "--ports",
         "4",
     ];
-    let output = call(edge.sip(), &load);
+    let output = call(edge.sip(), &habits);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let calls: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(calls["failed"], 0, "{calls}");
@@ -81,4 +81,40 @@ fn every_habit_goes_through_the_node() {
     assert_eq!(sum(&reports, "ended"), calls["carried"].as_u64().unwrap());
     assert_eq!((sum(&reports, "strangers"), sum(&reports, "open")), (0, 0));
     assert!(sum(&reports, "reinvites") > 100);
+}
+
+#[test]
+fn phones_register_at_kamailio_and_are_called() {
+    let _alone = whole_machine();
+    let servers = Serving::start(&["--ring", "20ms"]);
+    let kamailio = Kamailio::start(include_str!("scenarios/registrar.cfg"));
+    let port = format!(":{:04X} ", kamailio.address.port());
+    within(PATIENCE, "Kamailio's socket", || {
+        fs::read_to_string("/proc/net/udp").unwrap().contains(&port)
+    });
+    let (to, contact) = (kamailio.address.to_string(), servers.address.to_string());
+    let register = [
+        "register", "--to", &to, "--json", "-", "--users", "200", "--rate", "200",
+    ];
+    let stay = ["--contact", &contact, "--stay"];
+    let output = load(&[&register[..], &stay].concat());
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let calls = [
+        "--users",
+        "200",
+        "--rate",
+        "100",
+        "--calls",
+        "300",
+        "--reinvite",
+        "10%",
+    ];
+    let output = call(kamailio.address, &calls);
+    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(outcome["carried"], 300, "{outcome}");
+    let output = load(&register);
+    let outcome: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(outcome["carried"], 400, "{outcome}");
+    let reports = servers.end();
+    assert_eq!((sum(&reports, "ended"), sum(&reports, "open")), (300, 0));
 }
