@@ -431,17 +431,27 @@ struct Meeting<'a> {
     freedom: Vec<f64>,
     /// The chance to meet one's own last request's second phase, by visit.
     overtaking: Vec<f64>,
+    /// Requests of others that can be there at most.
+    at_processors: Vec<f64>,
+    at_tasks: Vec<f64>,
 }
 
 impl<'a> Meeting<'a> {
     fn new(network: &'a Network<'a>, loads: &'a Loads, fewer: Option<&'a Loads>) -> Self {
         let freedom = loads.freedom(network);
+        let tasks = (0..network.model.tasks.len()).map(|task| Server::Task(TaskId(task)));
+        let processors =
+            (0..network.model.processors.len()).map(|place| Server::Processor(ProcessorId(place)));
         let mut meeting = Self {
             network,
             loads,
             fewer,
             freedom,
             overtaking: Vec::new(),
+            at_processors: processors
+                .map(|server| others_max(network, server))
+                .collect(),
+            at_tasks: tasks.map(|server| others_max(network, server)).collect(),
         };
         let mut known: Vec<(usize, TaskId, f64)> = Vec::new();
         for (place, visit) in network.visits.iter().enumerate() {
@@ -461,9 +471,7 @@ impl<'a> Meeting<'a> {
         let visit = &self.network.visits[place];
         let mut residence = [0.0; 3];
         let servers = self.network.servers(visit.processor);
-        if servers.is_infinite()
-            || self.others_max(place, |other| other.processor == visit.processor) < servers
-        {
+        if servers.is_infinite() || self.at_processors[visit.processor.0] < servers {
             for (residence, demand) in residence.iter_mut().zip(&visit.phases) {
                 *residence = demand.time;
             }
@@ -524,10 +532,7 @@ impl<'a> Meeting<'a> {
         let visit = &self.network.visits[place];
         let threads = self.network.threads(visit.task);
         let is_reference = self.network.model[visit.task].is_reference();
-        if is_reference
-            || threads.is_infinite()
-            || self.others_max(place, |other| other.task == visit.task) < threads
-        {
+        if is_reference || threads.is_infinite() || self.at_tasks[visit.task.0] < threads {
             return self.own_second_phase(place);
         }
         let met = self.met_at_task(place);
@@ -638,37 +643,28 @@ impl<'a> Meeting<'a> {
             ),
         }
     }
+}
 
-    /// Requests of others that can be at a server at most.
-    fn others_max(&self, place: usize, is_there: impl Fn(&Visit) -> bool) -> f64 {
-        let network = self.network;
-        let mut others = 0.0;
-        for (chain, what) in network.chains.iter().enumerate() {
-            let visits = network
-                .visits
-                .iter()
-                .filter(|visit| visit.chain == chain && is_there(visit));
-            let bound = |visit: &Visit| {
-                let limits = network.limits.iter().zip(&visit.holds);
-                let held = limits
-                    .filter(|(task, share)| **share > 0.999 && !is_own(network, visit, **task));
-                held.map(|(&task, _)| network.threads(task))
-                    .fold(what.customers, f64::min)
-            };
-            let detached = |visit: &Visit| {
-                if visit.phases.len() > 1 {
-                    f64::INFINITY
-                } else {
-                    0.0
-                }
-            };
-            others += visits
-                .map(|visit| bound(visit) + detached(visit))
-                .fold(0.0, f64::max);
-        }
-        debug_assert!(place < network.visits.len());
-        others - 1.0
+/// Requests of others than oneself that can be at a server at most.
+fn others_max(network: &Network<'_>, server: Server) -> f64 {
+    let mut others = -1.0;
+    for (chain, what) in network.chains.iter().enumerate() {
+        let visits = network.visits.iter();
+        let visits = visits.filter(|visit| visit.chain == chain && server.is_of(visit));
+        let bound = |visit: &Visit| {
+            if visit.phases.len() > 1 {
+                // Second phases are on their own.
+                return f64::INFINITY;
+            }
+            let limits = network.limits.iter().zip(&visit.holds);
+            let held =
+                limits.filter(|(task, share)| **share > 0.999 && !is_own(network, visit, **task));
+            held.map(|(&task, _)| network.threads(task))
+                .fold(what.customers, f64::min)
+        };
+        others += visits.map(bound).fold(0.0, f64::max);
     }
+    others
 }
 
 /// Whether waiting for the task's own threads is what is asked about.
