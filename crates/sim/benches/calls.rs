@@ -50,6 +50,7 @@ fn setup() -> Setup {
             answer_timeout: Duration::from_secs(2),
         },
         servers: vec![server; 8],
+        exchange: None,
         calls: Calls {
             rate: RATE,
             stream: Stream::Poisson,

@@ -34,6 +34,17 @@ impl Estimate {
         });
         Self { mean, half }
     }
+
+    /// The mean of so many samples, and the half-width of the interval in which one more sample
+    /// lies with 95 % confidence.
+    #[must_use]
+    pub fn of_one_more(self, samples: usize) -> Self {
+        let wider = (samples as f64 + 1.0).sqrt();
+        Self {
+            half: self.half.map(|half| half * wider),
+            ..self
+        }
+    }
 }
 
 #[cfg(test)]
@@ -57,5 +68,10 @@ mod tests {
             }
         );
         assert_eq!(Estimate::of(&[7.0; 100]).half, Some(0.0));
+        let more = five.of_one_more(5).half.unwrap();
+        assert!(
+            (more - 2.776 * (2.5_f64 * 1.2).sqrt()).abs() < 1e-9,
+            "{more}"
+        );
     }
 }

@@ -6,7 +6,7 @@ use fastrand::Rng;
 use load::{Arrivals, CallerConfig, Law, Rate, ServerConfig, Stall, Stream};
 use node::{
     Config, ReloadError,
-    config::{Destination, Limits, Listener, Mode, Pool, PoolServer, Route, Timers},
+    config::{Destination, Exchange, Limits, Listener, Mode, Pool, PoolServer, Route, Timers},
 };
 
 use crate::{Link, PartyId, World};
@@ -26,6 +26,8 @@ pub struct Setup {
     pub pool: Pool,
     /// The servers.
     pub servers: Vec<ServerSetup>,
+    /// How often the edges tell each other what they have open, if they do.
+    pub exchange: Option<Duration>,
     /// All calls together.
     pub calls: Calls,
     /// The network.
@@ -195,7 +197,18 @@ impl Setup {
                 call_max: Duration::from_secs(12 * 3600),
                 drain: Duration::from_secs(10),
             },
-            exchange: Default::default(),
+            exchange: self.exchange(number),
+        }
+    }
+
+    fn exchange(&self, number: usize) -> Exchange {
+        let others = (0..self.edges).filter(|other| *other != number);
+        match self.exchange {
+            Some(interval) => Exchange {
+                peers: others.map(edge_address).collect(),
+                interval,
+            },
+            None => Exchange::default(),
         }
     }
 

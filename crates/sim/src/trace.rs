@@ -46,6 +46,12 @@ impl Trace {
         &self.text
     }
 
+    /// Whether it takes no more lines.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.lines_left == 0
+    }
+
     fn name(&self, party: PartyId) -> &str {
         &self.names[party.index()]
     }

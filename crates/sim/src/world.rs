@@ -2,9 +2,10 @@
 
 use std::{collections::BTreeMap, mem, net::SocketAddr, time::Duration};
 
+use balance::Policy;
 use fastrand::Rng;
 use load::{Caller, CallerConfig, Server, ServerConfig};
-use node::{Config, ReloadError};
+use node::{Config, ReloadError, config::Pool};
 
 use crate::{
     Edge, Event, Link, Network, Watch, What,
@@ -37,6 +38,8 @@ pub struct World {
     parties: Vec<Party>,
     by_address: BTreeMap<SocketAddr, (PartyId, usize)>,
     arrivals: u64,
+    /// Some edge places calls by what servers truly have left to do.
+    has_oracle: bool,
     node_out: node::Outbox,
     load_out: load::Outbox,
 }
@@ -79,6 +82,7 @@ impl World {
             parties: Vec::new(),
             by_address: BTreeMap::new(),
             arrivals: 0,
+            has_oracle: false,
             node_out: node::Outbox::default(),
             load_out: load::Outbox::default(),
         }
@@ -91,6 +95,8 @@ impl World {
     pub fn add_edge(&mut self, config: Config, workers: usize) -> Result<PartyId, ReloadError> {
         let listeners = config.listeners.iter();
         let sockets = listeners.map(|listener| listener.address).collect();
+        let is_oracle = |pool: &Pool| pool.policy == Policy::Oracle;
+        self.has_oracle |= config.pools.iter().any(is_oracle);
         let edge = Edge::new(config, workers, self.rng.fork(), self.now)?;
         Ok(self.add("edge", sockets, Role::Edge(edge)))
     }
@@ -319,6 +325,9 @@ impl World {
         self.arrivals += 1;
         self.show(What::Arrived, route, bytes, watch);
         let (now, index) = (self.now, route.receiver.index());
+        if self.has_oracle {
+            self.tell_backlogs(index);
+        }
         let wake = match &mut self.parties[index].role {
             Role::Edge(edge) => {
                 let (listener, out) = (route.socket as u8, &mut self.node_out);
@@ -337,6 +346,20 @@ impl World {
         };
         self.wakes.set(index, wake);
         self.post(index, watch);
+    }
+
+    /// Lets an edge know what its servers truly have left to do, which only its oracle asks for.
+    fn tell_backlogs(&self, index: usize) {
+        let Role::Edge(edge) = &self.parties[index].role else {
+            return;
+        };
+        for member in edge.shared().snapshot().members().iter().flatten() {
+            if let Some((id, _)) = self.by_address.get(&member.address)
+                && let Role::Server(server, _) = &self.parties[id.index()].role
+            {
+                member.server.set_backlog(server.backlog(self.now));
+            }
+        }
     }
 
     /// A datagram came to where nobody listens: the machine says so, if there is one.

@@ -14,6 +14,7 @@ mod load;
 mod model;
 mod plan;
 mod serve;
+mod sim;
 mod text;
 mod view;
 
@@ -44,6 +45,7 @@ enum Command {
     Load(load::Load),
     Model(model::Model),
     Plan(plan::Plan),
+    Sim(sim::Sim),
 }
 
 fn main() -> ExitCode {
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         Command::Load(command) => command.run(),
         Command::Model(command) => command.run(),
         Command::Plan(command) => command.run(),
+        Command::Sim(command) => command.run(),
     }
 }
 

@@ -49,6 +49,7 @@ impl Plan {
             workers: rng.usize(1..=3),
             pool: pool(rng),
             servers: (0..servers).map(|_| server(rng, stalling)).collect(),
+            exchange: None,
             calls: Calls {
                 rate,
                 stream: Stream::Poisson,
@@ -279,6 +280,7 @@ impl fmt::Display for Plan {
             servers,
             calls,
             link,
+            ..
         } = &self.setup;
         writeln!(
             f,

@@ -38,6 +38,7 @@ pub(crate) fn setup() -> Setup {
             answer_timeout: s(1),
         },
         servers: vec![server; 4],
+        exchange: None,
         calls: Calls {
             rate: 50.0,
             stream: Stream::Poisson,

@@ -3,14 +3,14 @@
 //! [`load()`] is the only way in. It yields what a node takes ([`node::Config`]) and what only the
 //! binary needs, or every problem of the file; never a part of either.
 
-mod pool;
+pub(crate) mod pool;
 mod report;
 mod route;
-mod section;
+pub(crate) mod section;
 mod settings;
 #[cfg(test)]
 mod tests;
-mod value;
+pub(crate) mod value;
 
 use std::{fs, net::SocketAddr, path::Path};
 
@@ -67,16 +67,24 @@ impl Configuration {
 /// Every problem, in the order of the file. A file that is no TOML yields its syntax errors alone,
 /// since what it means can't be told.
 pub(crate) fn load(path: &Path) -> Result<Configuration, Vec<Problem>> {
+    load_as(path, read)
+}
+
+/// Reads the file at `path` as whatever `read` makes of it, which is none if a required part is
+/// absent.
+///
+/// # Errors
+/// Like [`load()`].
+pub(crate) fn load_as<T>(
+    path: &Path,
+    read: impl FnOnce(Section<'_>) -> Option<T>,
+) -> Result<T, Vec<Problem>> {
     let text = fs::read_to_string(path).map_err(|error| {
         let message = format!("cannot be read: {error}");
         vec![Place::file(path).problem(message)]
     })?;
-    parse(path, &text)
-}
-
-fn parse(path: &Path, text: &str) -> Result<Configuration, Vec<Problem>> {
-    let report = Report::new(path, text);
-    let (table, errors) = DeTable::parse_recoverable(text);
+    let report = Report::new(path, &text);
+    let (table, errors) = DeTable::parse_recoverable(&text);
     for error in &errors {
         let at = error.span().map_or(0, |span| span.start);
         report.syntax(at, error.message());
@@ -86,7 +94,7 @@ fn parse(path: &Path, text: &str) -> Result<Configuration, Vec<Problem>> {
         .then(|| read(Section::root(&report, table.get_ref())))
         .flatten();
     match read {
-        Some(configuration) if report.is_clean() => Ok(configuration),
+        Some(read) if report.is_clean() => Ok(read),
         _ => Err(report.into_problems()),
     }
 }

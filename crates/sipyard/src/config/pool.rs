@@ -81,7 +81,7 @@ fn policy(value: &DeValue<'_>) -> Read<Policy> {
     }
 }
 
-fn costs(section: &mut Section<'_>) -> Vec<(String, f64)> {
+pub(crate) fn costs(section: &mut Section<'_>) -> Vec<(String, f64)> {
     let mut costs: Vec<(String, f64)> = COSTS
         .iter()
         .map(|(method, cost)| ((*method).to_owned(), *cost))
@@ -201,7 +201,7 @@ fn probe_method(value: &DeValue<'_>) -> Read<()> {
 }
 
 /// Between T1, before which silence means nothing, and 64*T1, after which the caller has given up.
-fn answer_timeout(section: &mut Section<'_>, t1: Duration) -> Duration {
+pub(crate) fn answer_timeout(section: &mut Section<'_>, t1: Duration) -> Duration {
     let range = t1..=64 * t1;
     let found = section.get("answer_timeout", |value| {
         duration(range)(value)

@@ -19,6 +19,12 @@ pub(crate) struct At<T> {
     pub(crate) at: usize,
 }
 
+/// A value of an array.
+pub(crate) enum Item<'a> {
+    Table(Section<'a>),
+    Value(At<&'a DeValue<'a>>),
+}
+
 /// One table of the file.
 pub(crate) struct Section<'a> {
     report: &'a Report<'a>,
@@ -186,6 +192,25 @@ impl<'a> Section<'a> {
             }
         }
         sections
+    }
+
+    /// The values of the array `key`, or its one value: tables as sections.
+    pub(crate) fn items(&mut self, key: &'static str) -> Vec<Item<'a>> {
+        let Some(found) = self.find(key) else {
+            return Vec::new();
+        };
+        let path = self.path(key);
+        let item = |value: &'a Spanned<DeValue<'a>>| {
+            let (value, at) = (value.get_ref(), value.span().start);
+            match value.as_table() {
+                Some(table) => Item::Table(Self::new(self.report, table, path.clone(), at)),
+                None => Item::Value(At { value, at }),
+            }
+        };
+        match found.get_ref().as_array() {
+            Some(array) => array.iter().map(item).collect(),
+            None => vec![item(found)],
+        }
     }
 
     /// All keys and values, for tables whose keys the operator chooses.

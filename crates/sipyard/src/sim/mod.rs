@@ -1,0 +1,194 @@
+//! `sipyard sim`: experiments on a virtual clock and network.
+
+mod metrics;
+mod read;
+mod results;
+mod runs;
+mod scenario;
+mod show;
+
+use std::{
+    fs,
+    io::{self, Write},
+    num::NonZero,
+    path::PathBuf,
+    process::ExitCode,
+    thread,
+    time::Duration,
+};
+
+use clap::Args;
+use report::Page;
+use serde_json::json;
+use sim::{Cluster, Trace};
+
+use self::{scenario::Scenario, show::Shown};
+use crate::refused;
+
+/// How far a trace goes at most.
+const TRACED_MAX: Duration = Duration::from_secs(3600);
+
+/// Run experiments on a virtual clock and network: real nodes, callers and emulated servers
+#[derive(Args)]
+#[command(after_help = "Examples:
+  sipyard sim experiments/first.toml                    one small experiment, results as text
+  sipyard sim experiments/000/*.toml --quick            see that they work
+  sipyard sim experiments/000/*.toml --out docs/results --name paper-000
+  sipyard sim experiments/first.toml --trace 40         the first messages, one a line
+
+With --out it writes NAME.json, NAME.csv, NAME.md and NAME.html, the latter with plots.
+docs/simulation.md explains the files. One seed fixes a run bit for bit.
+
+Exit code: 0, 1 if a bar of a scenario does not hold, 2 if a file is wrong.")]
+pub(crate) struct Sim {
+    /// The scenarios
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Write the results into this folder
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// The first part of the results' file names
+    #[arg(long, default_value = "results", requires = "out")]
+    name: String,
+    /// The results' heading
+    #[arg(long, default_value = "Simulated", requires = "out")]
+    title: String,
+    /// Run each experiment with so many seeds, whatever the file says
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    seeds: Option<u32>,
+    /// The first seed
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Two seeds, a tenth of the measured time, a quarter of the warm-up
+    #[arg(long)]
+    quick: bool,
+    /// Run on so many cores [default: all]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZero<usize>>,
+    /// Print the first N events of the first experiment
+    #[arg(long, value_name = "N", conflicts_with_all = ["out", "seeds", "quick", "threads"])]
+    trace: Option<usize>,
+}
+
+impl Sim {
+    /// Reads all files, runs them, shows and writes the results.
+    pub(crate) fn run(&self) -> ExitCode {
+        let Some(scenarios) = self.load() else {
+            return refused();
+        };
+        let done = match self.trace {
+            Some(lines) => self.print_trace(&scenarios[0], lines).map(|()| true),
+            None => self.run_all(scenarios),
+        };
+        match done {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(message) => {
+                let _ = writeln!(io::stderr(), "sipyard sim: {message}");
+                refused()
+            }
+        }
+    }
+
+    fn load(&self) -> Option<Vec<Scenario>> {
+        let mut scenarios = Vec::new();
+        for file in &self.files {
+            match read::load(file) {
+                Ok(scenario) => scenarios.push(scenario),
+                Err(problems) => {
+                    for problem in problems {
+                        let _ = writeln!(io::stderr(), "{problem}");
+                    }
+                }
+            }
+        }
+        for scenario in &mut scenarios {
+            if self.quick {
+                scenario.hurry();
+            }
+            if let Some(seeds) = self.seeds {
+                scenario.seeds = seeds as usize;
+            }
+        }
+        (scenarios.len() == self.files.len()).then_some(scenarios)
+    }
+
+    /// Whether every bar holds.
+    fn run_all(&self, scenarios: Vec<Scenario>) -> Result<bool, String> {
+        let cores = || thread::available_parallelism().map_or(1, NonZero::get);
+        let threads = self.threads.map_or_else(cores, NonZero::get);
+        let mut all = Vec::new();
+        for scenario in scenarios {
+            let results = runs::run(&scenario, self.seed, threads)?;
+            let shown = Shown { scenario, results };
+            // A reader that has gone away wants no more lines.
+            let _ = writeln!(io::stdout(), "{}", shown.text());
+            all.push(shown);
+        }
+        self.write(&all)?;
+        let bars = all.iter().flat_map(|shown| {
+            let bars = shown.scenario.bars.iter();
+            bars.map(|bar| shown.results.judge(bar))
+        });
+        Ok(bars.into_iter().all(|bar| bar.is_some_and(|bar| bar.holds)))
+    }
+
+    fn write(&self, all: &[Shown]) -> Result<(), String> {
+        let Some(folder) = &self.out else {
+            return Ok(());
+        };
+        let made = self.made_by();
+        let mut page = Page::new(&*self.title).text("Made by").verbatim(&made);
+        let mut markdown = format!(
+            "# {}\n\nMade by `{made}`; the plots are in [{name}.html]({name}.html).\n",
+            self.title,
+            name = self.name
+        );
+        let mut csv = String::new();
+        for shown in all {
+            page = shown.page(page);
+            markdown += &format!("\n{}", shown.markdown());
+            csv += &format!("{}\r\n", shown.csv());
+        }
+        let json = json!({
+            "made_by": made,
+            "scenarios": all.iter().map(Shown::json).collect::<Vec<_>>(),
+        });
+        let files = [
+            ("html", page.html()),
+            ("md", markdown),
+            ("csv", csv),
+            ("json", format!("{json:#}\n")),
+        ];
+        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        for (ending, text) in files {
+            let path = folder.join(format!("{}.{ending}", self.name));
+            fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
+        Ok(())
+    }
+
+    /// The command that would do it again.
+    fn made_by(&self) -> String {
+        let mut words = vec!["sipyard sim".to_owned()];
+        words.extend(self.files.iter().map(|file| file.display().to_string()));
+        if self.quick {
+            words.push("--quick".to_owned());
+        }
+        words.extend(self.seeds.map(|seeds| format!("--seeds {seeds}")));
+        words.push(format!("--seed {}", self.seed));
+        words.join(" ")
+    }
+
+    fn print_trace(&self, scenario: &Scenario, lines: usize) -> Result<(), String> {
+        let experiment = scenario.experiment(&scenario.places()[0]);
+        let mut cluster = Cluster::new(&experiment.setup, self.seed).map_err(|e| e.to_string())?;
+        let mut trace = Trace::new(cluster.world.names(), lines);
+        while !trace.is_full() && cluster.world.now() < TRACED_MAX {
+            let next = cluster.world.now() + Duration::from_millis(10);
+            cluster.world.run_until(next, &mut trace);
+        }
+        let _ = write!(io::stdout(), "{}", trace.text());
+        Ok(())
+    }
+}

@@ -1,0 +1,169 @@
+//! What is to be shown of the results.
+
+use toml::de::DeValue;
+
+use super::super::{
+    metrics,
+    scenario::{Axis, AxisName, Bar, Bound, Offered, Plot, Scenario, Selection, Stated},
+};
+use super::values::{boolean, one_or_more};
+use crate::config::{
+    section::{At, Section, hint},
+    value::{Read, expected, name, number, text},
+};
+
+/// `[[plot]]`.
+pub(super) fn plots(root: &mut Section<'_>, scenario: &Scenario) -> Vec<Plot> {
+    let axes = scenario.axes();
+    let plots = root.tables("plot").into_iter();
+    plots
+        .filter_map(|section| plot(section, scenario, &axes))
+        .collect()
+}
+
+fn plot(mut section: Section<'_>, scenario: &Scenario, axes: &[Axis]) -> Option<Plot> {
+    let title = section.require("title", "write title = \"what it shows\"", name);
+    let x = section.require("x", "an axis, or \"occupancy\"", |value| {
+        x_axis(value, axes)
+    });
+    let y = metric(&mut section, "y", scenario);
+    let is_log = section.get_or("log", false, boolean);
+    let is_of_one_run = section.get_or("one_run", false, boolean);
+    let only = section.given_table("where");
+    let only = only.map_or_else(Vec::new, |only| selection(only, axes));
+    let stated = section.tables("stated").into_iter();
+    let stated = stated.filter_map(one_stated).collect();
+    section.finish();
+    Some(Plot {
+        title: title?.value.to_owned(),
+        x: x?.value,
+        y: y?,
+        is_log,
+        is_of_one_run,
+        only,
+        stated,
+    })
+}
+
+fn x_axis(value: &DeValue<'_>, axes: &[Axis]) -> Read<Option<AxisName>> {
+    match text(value)? {
+        "occupancy" => Ok(None),
+        key => axis(key, axes).map(|axis| Some(axis.name)),
+    }
+}
+
+fn axis<'a>(key: &str, axes: &'a [Axis]) -> Read<&'a Axis> {
+    axes.iter().find(|axis| axis.key == key).ok_or_else(|| {
+        let keys: Vec<&str> = axes.iter().map(|axis| axis.key).collect();
+        format!("unknown axis \"{key}\"; {}", hint(key, &keys))
+    })
+}
+
+fn metric(section: &mut Section<'_>, key: &'static str, scenario: &Scenario) -> Option<String> {
+    let known = match scenario.offered {
+        Offered::Peak(_) => vec![metrics::PEAK],
+        Offered::Rate(_) | Offered::Load(_) => metrics::names(),
+    };
+    let found = section.require(key, "a metric, such as \"invite_mean_ms\"", |value| {
+        let name = text(value)?;
+        if known.contains(&name) {
+            return Ok(name.to_owned());
+        }
+        Err(format!("unknown metric \"{name}\"; {}", hint(name, &known)))
+    });
+    found.map(|found| found.value)
+}
+
+fn one_stated(mut section: Section<'_>) -> Option<Stated> {
+    let curve = section.get_or("curve", "", text);
+    let x = section.require("x", "where on the axis", label);
+    let y = section.require("y", "what the paper states", number(-1e12..=1e12));
+    section.finish();
+    Some(Stated {
+        curve: curve.to_owned(),
+        x: x?.value,
+        y: y?.value,
+    })
+}
+
+/// A value of an axis as it is written there, a number or a word.
+fn label(value: &DeValue<'_>) -> Read<String> {
+    match value {
+        DeValue::String(text) => Ok(text.to_string()),
+        DeValue::Integer(_) | DeValue::Float(_) => {
+            number(-1e12..=1e12)(value).map(|n| n.to_string())
+        }
+        other => Err(expected("a number or a word in quotes", other)),
+    }
+}
+
+/// Values of axes: `{ policy = "tlwl", rate = [200, 600] }`.
+fn selection(mut section: Section<'_>, axes: &[Axis]) -> Selection {
+    let mut selection = Vec::new();
+    for axis in axes {
+        let found = section.get(axis.key, one_or_more(label));
+        if let Some(At { value: labels, at }) = found {
+            for label in &labels {
+                if !axis.values.contains(label) {
+                    let known: Vec<&str> = axis.values.iter().map(|value| &**value).collect();
+                    let message = format!("no such value: \"{label}\"; {}", hint(label, &known));
+                    section.problem_of(axis.key, at, &message);
+                }
+            }
+            selection.push((axis.name, labels));
+        }
+    }
+    section.finish();
+    selection
+}
+
+/// `[[bar]]`.
+pub(super) fn bars(root: &mut Section<'_>, scenario: &Scenario) -> Vec<Bar> {
+    let axes = scenario.axes();
+    let bars = root.tables("bar").into_iter();
+    bars.filter_map(|section| bar(section, scenario, &axes))
+        .collect()
+}
+
+fn bar(mut section: Section<'_>, scenario: &Scenario, axes: &[Axis]) -> Option<Bar> {
+    let says = section.require("says", "write says = \"what is claimed\"", name);
+    let metric = metric(&mut section, "metric", scenario);
+    let of = point(section.table("of"), axes);
+    let over = section.given_table("over").map(|over| point(over, axes));
+    let bounds = number(-1e12..=1e12);
+    let (least, most) = (section.get("least", &bounds), section.get("most", &bounds));
+    let bound = match (least, most) {
+        (Some(least), None) => Some(Bound::Least(least.value)),
+        (None, Some(most)) => Some(Bound::Most(most.value)),
+        _ => {
+            section.problem("how much? write least = 5 or most = 2, not both");
+            None
+        }
+    };
+    section.finish();
+    Some(Bar {
+        says: says?.value.to_owned(),
+        metric: metric?,
+        of,
+        over,
+        bound: bound?,
+    })
+}
+
+/// A selection that leaves one point.
+fn point(section: Section<'_>, axes: &[Axis]) -> Selection {
+    let (report, at) = (section.report(), section.at());
+    let selection = selection(section, axes);
+    for axis in axes {
+        let named = selection.iter().find(|(name, _)| *name == axis.name);
+        if named.map_or(axis.values.len(), |(_, labels)| labels.len()) != 1 {
+            let message = format!(
+                "which {}? write one of {}",
+                axis.key,
+                axis.values.join(", ")
+            );
+            report.problem(at, message);
+        }
+    }
+    selection
+}

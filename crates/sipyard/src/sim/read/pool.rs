@@ -1,0 +1,86 @@
+//! How calls are placed.
+
+use std::time::Duration;
+
+use balance::Policy;
+use node::config::Pool;
+use toml::de::DeValue;
+
+use super::{super::scenario::PolicySetup, values::time};
+use crate::config::{
+    pool::{answer_timeout, costs},
+    section::{Item, Section, hint},
+    value::{Read, expected, name},
+};
+
+/// RFC 3261 §17.1.1.1.
+const T1: Duration = Duration::from_millis(500);
+
+/// `policy`: a policy's name, a table with its pool's keys, or a list of these.
+pub(super) fn policies(root: &mut Section<'_>) -> Vec<PolicySetup> {
+    let mut policies: Vec<PolicySetup> = Vec::new();
+    for item in root.items("policy") {
+        match item {
+            Item::Value(found) => match policy(found.value) {
+                Ok(policy) => policies.push(plain(policy)),
+                Err(message) => root.problem_of("policy", found.at, &message),
+            },
+            Item::Table(section) => policies.extend(detailed(section)),
+        }
+    }
+    let mut names: Vec<&str> = policies.iter().map(|policy| &*policy.name).collect();
+    names.sort_unstable();
+    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        root.problem(&format!("two policies are called \"{}\"", twice[0]));
+    }
+    if policies.is_empty() {
+        policies.push(plain(Policy::Tlwl));
+    }
+    policies
+}
+
+fn plain(policy: Policy) -> PolicySetup {
+    PolicySetup {
+        name: policy.to_string(),
+        pool: Pool {
+            name: "app".to_owned(),
+            policy,
+            costs: vec![("BYE".to_owned(), 1.0), ("INVITE".to_owned(), 1.75)],
+            learn_costs: false,
+            servers: Vec::new(),
+            probe: None,
+            slow_start: Duration::ZERO,
+            answer_timeout: 4 * T1,
+        },
+    }
+}
+
+fn detailed(mut section: Section<'_>) -> Option<PolicySetup> {
+    let advice = "write policy = \"tlwl\"";
+    let policy = section.require("policy", advice, policy);
+    let called = section.get("name", name);
+    let setup = policy.map(|policy| {
+        let plain = plain(policy.value);
+        PolicySetup {
+            name: called.map_or(plain.name, |name| name.value.to_owned()),
+            pool: Pool {
+                costs: costs(&mut section),
+                answer_timeout: answer_timeout(&mut section, T1),
+                slow_start: section.get_or("slow_start", Duration::ZERO, time),
+                ..plain.pool
+            },
+        }
+    });
+    section.finish();
+    setup
+}
+
+fn policy(value: &DeValue<'_>) -> Read<Policy> {
+    let name = value
+        .as_str()
+        .ok_or_else(|| expected("a policy in quotes, such as \"tlwl\"", value))?;
+    name.parse().map_err(|_| {
+        let names: Vec<&str> = Policy::ALL.iter().map(|policy| policy.name()).collect();
+        format!("unknown policy \"{name}\"; {}", hint(name, &names))
+    })
+}

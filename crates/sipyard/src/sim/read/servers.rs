@@ -1,0 +1,169 @@
+//! The servers.
+
+use std::time::Duration;
+
+use load::{Discipline, Law, ServerConfig, Service, Stall};
+use sim::{Noise, ServerSetup, server_address};
+use toml::de::DeValue;
+
+use super::{
+    super::scenario::ServersSetup,
+    values::{boolean, law, numbers, one_or_more, time},
+    word,
+};
+use crate::config::{
+    section::Section,
+    value::{Read, integer, name, number},
+};
+
+const DISCIPLINES: [(&str, Discipline); 2] = [
+    ("fifo", Discipline::Fifo),
+    ("processor-sharing", Discipline::ProcessorSharing),
+];
+
+/// `[[servers]]`: each is a farm of its own; one with several counts is as many farms.
+pub(super) fn all(root: &mut Section<'_>) -> Vec<ServersSetup> {
+    let mut farms: Vec<ServersSetup> = Vec::new();
+    for section in root.tables("servers") {
+        farms.extend(farm(section));
+    }
+    if !root.has("servers") {
+        root.problem("no servers: add [[servers]] with count = 8 and service = { INVITE = \"1.45ms\", BYE = \"0.83ms\" }");
+    }
+    let mut names: Vec<&str> = farms.iter().map(|farm| &*farm.name).collect();
+    names.sort_unstable();
+    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        root.problem(&format!(
+            "two farms are called \"{}\": give them names",
+            twice[0]
+        ));
+    }
+    farms
+}
+
+fn farm(mut section: Section<'_>) -> Vec<ServersSetup> {
+    let called = section.get("name", name);
+    let counts = section.get_or("count", vec![1], one_or_more(integer(1..=1_000)));
+    let spare = section.get_or("spare", 0, integer(0..=100));
+    let speeds = section.get_or("speed", vec![1.0], numbers(0.01..=100.0));
+    let capacities = section.get_or("capacity", vec![1.0], numbers(balance::CAPACITY));
+    let noise = section.given_table("noise").and_then(noise);
+    let (config, stalls) = config(&mut section);
+    section.finish();
+    let server = |number: usize, count: usize| ServerSetup {
+        config: ServerConfig {
+            stall: stalls.get(number % stalls.len().max(1)).copied(),
+            ..config
+        },
+        speed: speeds[number % speeds.len()],
+        capacity: capacities[number % capacities.len()],
+        is_spare: number >= count,
+    };
+    let farm = |&count: &usize| ServersSetup {
+        name: match &called {
+            Some(name) if counts.len() == 1 => name.value.to_owned(),
+            Some(name) => format!("{count} {}", name.value),
+            None => count.to_string(),
+        },
+        servers: (0..count + spare)
+            .map(|number| server(number, count))
+            .collect(),
+        noise,
+    };
+    counts.iter().map(farm).collect()
+}
+
+fn noise(mut section: Section<'_>) -> Option<Noise> {
+    let by = section.require(
+        "by",
+        "the share of the speed, such as 0.5",
+        number(0.0..=0.99),
+    );
+    let every = section.require("every", "how often, such as \"5s\"", time);
+    section.finish();
+    Some(Noise {
+        by: by?.value,
+        every: every?.value,
+    })
+}
+
+/// What all servers of a farm have in common, and their stalls, of which each has the next.
+fn config(section: &mut Section<'_>) -> (ServerConfig, Vec<Stall>) {
+    let prompt = ServerConfig::prompt(server_address(0));
+    let discipline = |value: &DeValue<'_>| word(value, &DISCIPLINES);
+    let config = ServerConfig {
+        service: service(section.table("service")),
+        repeated: section.get_or("repeated", prompt.repeated, law),
+        discipline: section.get_or("discipline", prompt.discipline, discipline),
+        trying: section.get_or("trying", prompt.trying, boolean),
+        ringing: section.get_or("ringing", prompt.ringing, law),
+        ..prompt
+    };
+    let stalls = section.given_table("stall").map(stalls);
+    (config, stalls.unwrap_or_default())
+}
+
+/// Times by method. `law` makes all of them random.
+fn service(mut section: Section<'_>) -> Service {
+    let kind = section.get_or("law", Kind::Constant, kind);
+    let variation = section.get_or("variation", 1.0, number(0.0..=100.0));
+    let random = |time: Duration| match kind {
+        Kind::Constant => Law::Constant(time),
+        Kind::Exponential => Law::Exponential(time),
+        Kind::LogNormal => Law::LogNormal {
+            mean: time,
+            deviation: time.mul_f64(variation),
+        },
+    };
+    let service = Service {
+        invite: random(section.get_or("INVITE", Duration::ZERO, time)),
+        bye: random(section.get_or("BYE", Duration::ZERO, time)),
+        other: random(section.get_or("other", Duration::ZERO, time)),
+    };
+    section.finish();
+    service
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Constant,
+    Exponential,
+    LogNormal,
+}
+
+fn kind(value: &DeValue<'_>) -> Read<Kind> {
+    let kinds = [
+        ("constant", Kind::Constant),
+        ("exponential", Kind::Exponential),
+        ("log-normal", Kind::LogNormal),
+    ];
+    word(value, &kinds)
+}
+
+/// The first stall of each server comes at random: see [`sim::Cluster`].
+fn stalls(mut section: Section<'_>) -> Vec<Stall> {
+    let calls = section.get("calls", integer(1..=1_000_000_000));
+    let every = section.get("every", time);
+    let advice = "how long a stall is, such as \"1s\"";
+    let lasting = section.require("lasting", advice, one_or_more(time));
+    let stall = |lasting| match (&calls, &every) {
+        (Some(calls), None) => Some(Stall::Calls {
+            first: 1,
+            every: calls.value as u64,
+            lasting,
+        }),
+        (None, Some(every)) => Some(Stall::Periodic {
+            first: Duration::ZERO,
+            every: every.value,
+            lasting,
+        }),
+        _ => None,
+    };
+    if calls.is_some() == every.is_some() {
+        section.problem("how often? write calls = 950 or every = \"5s\", not both");
+    }
+    let lasting = lasting.into_iter().flat_map(|lasting| lasting.value);
+    let stalls = lasting.filter_map(stall).collect();
+    section.finish();
+    stalls
+}
