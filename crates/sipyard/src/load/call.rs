@@ -52,7 +52,8 @@ pub(super) struct Call {
     /// Make so many calls
     #[arg(long, value_name = "NUMBER")]
     calls: Option<u64>,
-    /// Begin calls for so long, such as 30s or 5m; with --find-peak, for so long at each rate
+    /// Begin calls for so long, such as 30s or 5m; with --find-peak, for so long at each rate, where
+    /// 60s is the default and 10s may find a peak that is a tenth too high
     #[arg(long, value_name = "TIME", value_parser = values::positive_duration)]
     duration: Option<Duration>,
     /// The time from the answer to the BYE: 20s, exponential:20s, normal:20s,10s, log-normal:20s,10s
