@@ -34,9 +34,6 @@ impl State {
         let first = self.sessions.get(entry).transactions;
         if let Some(open) = self.transactions.find(first, request.id, false) {
             cx.stats.count(Event::Retransmission, 1);
-            if self.transactions.get(open).is_held {
-                return Ok(());
-            }
             self.send_again(cx, request, course, open, out);
             return Ok(());
         }

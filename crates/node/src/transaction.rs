@@ -140,11 +140,13 @@ impl Transactions {
             .expect("entries are named only while open")
     }
 
-    /// The transaction with this identity in the list that starts at `first`.
+    /// The transaction with this identity in the list that starts at `first`, unless the stateful
+    /// proxy has it.
     pub(crate) fn find(&self, first: u32, id: u64, is_cancel: bool) -> Option<u32> {
         self.list(first).find(|&entry| {
             let transaction = self.get(entry);
-            transaction.id == id && (transaction.kind == Kind::Cancel) == is_cancel
+            let is_its = transaction.id == id && (transaction.kind == Kind::Cancel) == is_cancel;
+            is_its && !transaction.is_held
         })
     }
 

@@ -259,6 +259,7 @@ impl State {
         self.stateful
             .transactions
             .cancel(cx.now, branch.transaction, out);
+        self.advance(cx, place, out);
         true
     }
 
@@ -314,8 +315,8 @@ impl State {
             session: Some(entry),
             is_placed: true,
         };
-        let moved = self.record(cx, request, &course, entry, true);
         self.close(cx, record);
+        let moved = self.record(cx, request, &course, entry, true);
         self.stateful.contexts.get_mut(place).record = moved;
         let aim = Aim {
             to: new.address,

@@ -115,7 +115,7 @@ impl State {
         if response.status == 503 && record != NONE {
             self.back_off(cx, record, response);
             if self.next_server(cx, place, out) {
-                return;
+                return self.advance(cx, place, out);
             }
         }
         self.close_record(cx, place, response);
@@ -146,17 +146,16 @@ impl State {
                 self.count_failed(cx, record);
             }
         }
-        if self.next_server(cx, place, out) {
-            return;
+        if !self.next_server(cx, place, out) {
+            self.stateful.contexts.get_mut(place).best.offer_own(408);
         }
-        self.drop_record(cx, place);
-        self.stateful.contexts.get_mut(place).best.offer_own(408);
         self.advance(cx, place, out);
     }
 
     /// The search is over: the best response goes back. A 503 would say that we are the one to be
     /// left alone: RFC 3261 §16.7 step 6.
     pub(super) fn finish(&mut self, cx: Context<'_>, place: u32, out: &mut Outbox) {
+        self.drop_record(cx, place);
         let context = self.stateful.contexts.get_mut(place);
         context.stop_search(Phase::Over);
         let mut best = std::mem::take(&mut context.best);

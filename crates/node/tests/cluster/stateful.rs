@@ -377,6 +377,18 @@ fn a_full_table_answers_503() {
     assert_eq!(cluster.total(), (2, 2, 3.5));
 }
 
+/// There was no room for the branch at the second server, and the caller was never told.
+#[test]
+fn a_full_table_ends_what_would_move() {
+    let mut config = stateful(&[ONE, TWO]);
+    config.limits.held_transactions = 4;
+    let mut cluster = Cluster::new(config);
+    let first = cluster.pass(&request("INVITE", ALICE, "one"));
+    cluster.pass(&request("INVITE", ALICE, "two"));
+    assert_eq!(starts(&cluster.send(&first.respond(503))), ["ACK", "500"]);
+    assert_eq!(cluster.total(), (1, 1, 1.75));
+}
+
 /// Only what a stateful route leads to is held.
 #[test]
 fn stateless_routes_stay_stateless() {

@@ -3,7 +3,7 @@ use std::{fmt, time::Duration};
 use balance::Policy;
 use fastrand::Rng;
 use load::{Discipline, Habits, Law, ServerConfig, Service, Stall, Stream};
-use node::config::{Limits, Pool, Probe, Timers};
+use node::config::{Limits, Mode, Pool, Probe, Timers};
 
 use super::fault::{Fault, Faults};
 use crate::{Bottleneck, Calls, Death, Link, ServerSetup, Setup, server_address};
@@ -19,6 +19,8 @@ pub struct Plan {
     pub habits: Habits,
     /// The edges' limits.
     pub limits: Limits,
+    /// Whether the edges hold transactions.
+    pub state: Mode,
     /// The edges' timers.
     pub timers: Timers,
     /// What goes wrong, and when it begins; sorted by time.
@@ -78,6 +80,11 @@ impl Plan {
                 },
             },
             limits: limits(rng, faultless),
+            state: if rng.bool() {
+                Mode::Stateful
+            } else {
+                Mode::Stateless
+            },
             timers: Timers {
                 t1: Duration::from_millis(500),
                 timer_c: Duration::from_secs(181),
@@ -193,7 +200,7 @@ fn limits(rng: &mut Rng, faultless: bool) -> Limits {
     Limits {
         sessions: limit(100),
         transactions: limit(100),
-        held_transactions: limit(200),
+        held_transactions: limit(600),
         retained_requests: limit(4),
         message_bytes: 16_384,
         headers: 128,
@@ -293,7 +300,11 @@ impl fmt::Display for Plan {
             self.faulty_until.as_secs_f64()
         )?;
         writeln!(f, "links {}; {:?}", Faults(link), self.habits)?;
-        writeln!(f, "{pool:?}\n{:?}\n{:?}", self.limits, self.timers)?;
+        writeln!(
+            f,
+            "{pool:?}\n{:?}, {:?}\n{:?}",
+            self.state, self.limits, self.timers
+        )?;
         for server in servers {
             writeln!(f, "{server:?}")?;
         }

@@ -71,17 +71,18 @@ fn left_on(edge: &Edge) -> Result<(), String> {
         }
     }
     let workers = edge.shared().workers().iter();
-    let sizes = workers.fold((0, 0, 0), |sum, stats| {
+    let sizes = workers.fold((0, 0, 0, 0), |sum, stats| {
         (
             sum.0 + stats.sessions_active(),
             sum.1 + stats.sessions_expired(),
             sum.2 + stats.transactions(),
+            sum.3 + stats.held_transactions(),
         )
     });
-    if sizes != (calls, 0, 0) {
+    if sizes != (calls, 0, 0, 0) {
         return Err(format!(
             "{calls} calls are open, the tables hold {sizes:?} (open sessions, expired ones, \
-             transactions)"
+             transactions, held ones)"
         ));
     }
     Ok(())

@@ -359,11 +359,13 @@ fn cluster(plan: &Plan) -> Result<Cluster, ReloadError> {
 
 impl Plan {
     fn node(&self, number: usize) -> Config {
-        Config {
+        let mut config = Config {
             limits: self.limits.clone(),
             timers: self.timers.clone(),
             ..self.setup.node(number)
-        }
+        };
+        config.routes[0].state = self.state;
+        config
     }
 
     fn caller(&self, number: usize) -> CallerConfig {
