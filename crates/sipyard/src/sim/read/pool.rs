@@ -64,6 +64,7 @@ fn detailed(mut section: Section<'_>) -> Option<PolicySetup> {
         PolicySetup {
             name: called.map_or(plain.name, |name| name.value.to_owned()),
             pool: Pool {
+                learn_costs: section.is_text("costs", "learn"),
                 costs: costs(&mut section),
                 answer_timeout: answer_timeout(&mut section, T1),
                 slow_start: section.get_or("slow_start", Duration::ZERO, time),
