@@ -35,8 +35,10 @@ pub(crate) struct Exchange {
     sequence: u64,
     looked_at: Option<Duration>,
     report_due: Duration,
-    /// None: there is nobody to exchange with.
-    deadline: Option<Duration>,
+    /// Whether there is anybody to exchange with, as far as was seen.
+    is_on: bool,
+    /// Whether something was open at the last look.
+    is_busy: bool,
     looks: BTreeMap<SocketAddr, Looks>,
     rate: Rate,
     peers: Peers,
@@ -68,15 +70,23 @@ impl Exchange {
             sequence: 0,
             looked_at: None,
             report_due: Duration::ZERO,
-            deadline: is_exchanger.then_some(Duration::ZERO),
+            is_on: is_exchanger,
+            is_busy: false,
             looks: BTreeMap::new(),
             rate: Rate::default(),
             peers: Peers::default(),
         }
     }
 
-    pub(crate) fn deadline(&self) -> Option<Duration> {
-        self.deadline
+    /// While anything is open it is looked at, and reports wait for a look; `is_busy` says whether this worker has something.
+    pub(crate) fn deadline(&self, is_busy: bool) -> Option<Duration> {
+        let next_look = self.looked_at.map_or(Duration::ZERO, |at| at + LOOK);
+        let next = if is_busy || self.is_busy {
+            next_look
+        } else {
+            self.report_due.max(next_look)
+        };
+        self.is_on.then_some(next)
     }
 }
 
@@ -103,13 +113,8 @@ impl State {
         if is_due || exchange.looks.values().any(Looks::is_news) {
             exchange.report(cx, out);
         }
-        let is_busy = exchange.looks.values().any(Looks::is_open);
-        let next_look = if is_busy {
-            cx.now + LOOK
-        } else {
-            exchange.report_due
-        };
-        exchange.deadline = Some(next_look.min(exchange.report_due));
+        exchange.is_on = true;
+        exchange.is_busy = exchange.looks.values().any(Looks::is_open);
     }
 
     /// A datagram that is no SIP message but begins like a report. Whichever worker got it passes
@@ -244,7 +249,7 @@ impl Exchange {
 
     /// There is nobody to exchange with, or no longer: everything is ours.
     fn end(&mut self, cx: Context<'_>) {
-        self.deadline = None;
+        self.is_on = false;
         if self.looked_at.take().is_none() {
             return;
         }

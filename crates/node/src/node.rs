@@ -156,7 +156,7 @@ impl Node {
             state.stateful.deadline(),
             state.session_timers.deadline(),
             state.probes.deadline(),
-            state.exchange.deadline(),
+            state.exchange.deadline(state.transactions.open() > 0),
             expiry,
         ]
         .into_iter()
