@@ -58,6 +58,15 @@ pub fn explore(seed: u64, watch: &mut impl crate::Watch) -> Outcome {
     run::run(&Plan::draw(seed), watch)
 }
 
+/// Runs a seed and keeps its first `lines_max` events.
+#[must_use]
+pub fn trace(seed: u64, lines_max: usize) -> crate::Trace {
+    let plan = Plan::draw(seed);
+    let mut trace = crate::Trace::new(run::names(&plan), lines_max);
+    run::run(&plan, &mut trace);
+    trace
+}
+
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {

@@ -13,6 +13,7 @@ mod explain;
 mod load;
 mod model;
 mod plan;
+mod progress;
 mod serve;
 mod sim;
 mod text;

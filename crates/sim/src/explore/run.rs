@@ -2,7 +2,7 @@ use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
 
 use load::{Arrivals, CallerConfig, Failure, ServerConfig};
 use node::{
-    Config, ReloadError,
+    Config,
     config::{PoolServer, Timers},
 };
 
@@ -29,6 +29,11 @@ pub(super) fn run(plan: &Plan, watch: &mut impl Watch) -> Outcome {
     }
 }
 
+/// The names of a plan's parties.
+pub(super) fn names(plan: &Plan) -> Vec<String> {
+    world_of(plan).world.names()
+}
+
 struct Run<'a, W> {
     plan: &'a Plan,
     cluster: Cluster,
@@ -41,7 +46,7 @@ struct Run<'a, W> {
 
 impl<'a, W: Watch> Run<'a, W> {
     fn new(plan: &'a Plan, watch: &'a mut W) -> Self {
-        let cluster = cluster(plan).expect("what is drawn names few servers");
+        let cluster = world_of(plan);
         let forgetful = if plan.has_small_tables() {
             cluster.edges.clone()
         } else {
@@ -335,7 +340,7 @@ fn restart(world: &mut World, party: PartyId, watch: &mut impl Watch) {
     }
 }
 
-fn cluster(plan: &Plan) -> Result<Cluster, ReloadError> {
+fn world_of(plan: &Plan) -> Cluster {
     let Setup { edges, servers, .. } = &plan.setup;
     let mut world = World::new(plan.seed, plan.setup.link);
     let callers = (0..*edges).map(|number| world.add_caller(plan.caller(number)));
@@ -347,14 +352,18 @@ fn cluster(plan: &Plan) -> Result<Cluster, ReloadError> {
         })
     });
     let servers = servers.collect();
-    let edges = (0..*edges).map(|number| world.add_edge(plan.node(number), plan.setup.workers));
-    let edges = edges.collect::<Result<_, _>>()?;
-    Ok(Cluster {
+    let edges = (0..*edges).map(|number| {
+        world
+            .add_edge(plan.node(number), plan.setup.workers)
+            .expect("what is drawn names few servers")
+    });
+    let edges = edges.collect();
+    Cluster {
         world,
         edges,
         servers,
         callers,
-    })
+    }
 }
 
 impl Plan {

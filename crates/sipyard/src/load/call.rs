@@ -13,10 +13,10 @@ use super::{
     html,
     outcome::{Files, Outcome, counts, latencies},
     peak::{self, Criterion},
-    progress::Progress,
     signals::Signals,
     sockets, values,
 };
+use crate::progress::Progress;
 
 /// Make calls and measure what becomes of them
 #[derive(Args)]

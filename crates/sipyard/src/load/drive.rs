@@ -8,7 +8,8 @@ use net::{Clock, udp::Socket};
 use serde::Serialize;
 use traffic::{Agent, Endpoint, Group};
 
-use super::{outcome::figure, progress::Progress, signals::Signals};
+use super::{outcome::figure, signals::Signals};
+use crate::progress::Progress;
 use crate::text::count;
 
 /// From one sample to the next.

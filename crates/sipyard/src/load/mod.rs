@@ -5,12 +5,11 @@ mod drive;
 mod html;
 mod outcome;
 mod peak;
-mod progress;
 mod register;
 mod serve;
 mod signals;
 mod sockets;
-mod values;
+pub(crate) mod values;
 
 use std::{
     io::{self, Write},

@@ -16,10 +16,9 @@ use super::{
     Refusal,
     drive::{Drive, Limits, Record},
     outcome::{Files, figure, quantile_ms},
-    progress::Progress,
     signals::Signals,
 };
-use crate::text::count;
+use crate::{progress::Progress, text::count};
 
 /// How long each rate is tried unless something else is wanted. What is offered above the capacity
 /// makes a queue that grows: in a minute, one part in sixty delays half of the calls by 500 ms.

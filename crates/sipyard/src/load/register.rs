@@ -13,10 +13,10 @@ use super::{
     drive::{Drive, Limits, Users},
     html,
     outcome::{Files, Outcome, counts, latencies},
-    progress::Progress,
     signals::Signals,
     sockets, values,
 };
+use crate::progress::Progress;
 
 /// Register phones, keep them registered, and measure
 #[derive(Args)]

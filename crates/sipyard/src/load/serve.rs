@@ -18,12 +18,11 @@ use traffic::{Endpoint, Group};
 use super::{
     Refusal,
     outcome::{Files, figure},
-    progress::Progress,
     signals::Signals,
     sockets,
     values::{self, Means, Shape},
 };
-use crate::text::count;
+use crate::{progress::Progress, text::count};
 
 /// How often the progress is shown.
 const SHOWN_EVERY: Duration = Duration::from_secs(1);

@@ -28,7 +28,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// A time that is not zero.
-pub(super) fn positive_duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn positive_duration(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         Duration::ZERO => Err("it must be longer than zero".to_owned()),
         duration => Ok(duration),

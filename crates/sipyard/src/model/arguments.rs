@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -10,6 +10,7 @@ use std::{
 use clap::{Args, ValueEnum};
 use lqn::{Model, Results, SimulationSettings};
 
+use crate::progress::Progress;
 use crate::refused;
 
 /// A model's file.
@@ -79,39 +80,10 @@ impl Simulation {
             events: self.events,
         };
         let mut rng = fastrand::Rng::with_seed(self.seed);
-        let progress = Progress::new("simulating");
-        lqn::simulate(model, &settings, &mut rng, |done| progress.show(done))
-    }
-}
-
-/// How much of long work is done, on a terminal.
-pub(super) struct Progress {
-    what: &'static str,
-    is_shown: bool,
-}
-
-impl Progress {
-    pub(super) fn new(what: &'static str) -> Self {
-        Self {
-            what,
-            is_shown: io::stderr().is_terminal(),
-        }
-    }
-
-    /// From 0 to 1.
-    pub(super) fn show(&self, done: f64) {
-        if self.is_shown {
-            // A terminal that has gone away needs no progress.
-            let _ = write!(io::stderr(), "\r{} {:3.0} %", self.what, 100.0 * done);
-        }
-    }
-}
-
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if self.is_shown {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
+        let progress = Progress::new();
+        lqn::simulate(model, &settings, &mut rng, |done| {
+            progress.show_share("simulating", done);
+        })
     }
 }
 

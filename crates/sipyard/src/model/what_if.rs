@@ -13,9 +13,10 @@ use lqn::{Bottleneck, Model, Parameter, Results};
 use report::{Axis, Page, Plot, Series, Table};
 
 use super::{
-    arguments::{Progress, Source, print, refuse, write},
+    arguments::{Source, print, refuse, write},
     tables::{digits, rate},
 };
+use crate::progress::Progress;
 
 /// Solve a model over ranges of its parameters, in all combinations
 #[derive(Args)]
@@ -223,10 +224,11 @@ fn solve_all(models: Vec<(Vec<f64>, Model)>) -> Vec<Outcome> {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let share = models.len().div_ceil(cores).max(1);
     let (done, all) = (AtomicUsize::new(0), models.len() as f64);
-    let progress = Progress::new("solving");
+    let progress = Progress::new();
     let solve = |(values, model): (Vec<f64>, Model)| {
         let results = lqn::solve(&model);
-        progress.show((done.fetch_add(1, Ordering::Relaxed) + 1) as f64 / all);
+        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+        progress.show_share("solving", done as f64 / all);
         Outcome {
             values,
             model,

@@ -1,5 +1,6 @@
 //! `sipyard sim`: experiments on a virtual clock and network.
 
+mod explore;
 mod metrics;
 mod read;
 mod results;
@@ -17,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use report::Page;
 use serde_json::json;
 use sim::{Cluster, Trace};
@@ -35,12 +36,16 @@ const TRACED_MAX: Duration = Duration::from_secs(3600);
   sipyard sim experiments/000/*.toml --quick            see that they work
   sipyard sim experiments/000/*.toml --out docs/results --name paper-000
   sipyard sim experiments/first.toml --trace 40         the first messages, one a line
+  sipyard sim explore                                   random worlds and faults, for a minute
 
 With --out it writes NAME.json, NAME.csv, NAME.md and NAME.html, the latter with plots.
 docs/simulation.md explains the files. One seed fixes a run bit for bit.
 
 Exit code: 0, 1 if a bar of a scenario does not hold, 2 if a file is wrong.")]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Sim {
+    #[command(subcommand)]
+    other: Option<Other>,
     /// The scenarios
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
@@ -70,9 +75,18 @@ pub(crate) struct Sim {
     trace: Option<usize>,
 }
 
+/// What isn't told by files.
+#[derive(Subcommand)]
+enum Other {
+    Explore(explore::Explore),
+}
+
 impl Sim {
     /// Reads all files, runs them, shows and writes the results.
     pub(crate) fn run(&self) -> ExitCode {
+        if let Some(Other::Explore(explore)) = &self.other {
+            return explore.run();
+        }
         let Some(scenarios) = self.load() else {
             return refused();
         };

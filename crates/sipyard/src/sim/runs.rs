@@ -1,7 +1,6 @@
 //! All runs of a scenario, on all cores.
 
 use std::{
-    io::{self, IsTerminal, Write},
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -13,6 +12,7 @@ use super::{
     results::{Measures, Point, Results},
     scenario::{Place, Scenario},
 };
+use crate::progress::Progress;
 
 /// Runs every point with every seed: seed after seed, the policies side by side. The results do
 /// not depend on the number of threads.
@@ -25,7 +25,7 @@ pub(super) fn run(scenario: &Scenario, seed: u64, threads: usize) -> Result<Resu
     let measured: Vec<Mutex<Option<Measures>>> = (0..count).map(|_| Mutex::default()).collect();
     let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let error = Mutex::new(String::new());
-    let progress = Progress::new(&scenario.title, count);
+    let (progress, done) = (Progress::new(), AtomicUsize::new(0));
     thread::scope(|scope| {
         for _ in 0..threads.min(count) {
             scope.spawn(|| {
@@ -40,12 +40,13 @@ pub(super) fn run(scenario: &Scenario, seed: u64, threads: usize) -> Result<Resu
                             failed.store(true, Ordering::Relaxed);
                         }
                     }
-                    progress.step();
+                    let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+                    progress.show(&format!("{}: {done} of {count} runs", scenario.title));
                 }
             });
         }
     });
-    progress.end();
+    drop(progress);
     if failed.into_inner() {
         return Err(error.into_inner().unwrap_or_else(PoisonError::into_inner));
     }
@@ -71,46 +72,4 @@ fn run_one(scenario: &Scenario, place: &Place, seed: u64) -> Result<Measures, St
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A line on a terminal that says how far it is.
-struct Progress<'a> {
-    title: &'a str,
-    count: usize,
-    done: AtomicUsize,
-    is_shown: bool,
-}
-
-impl<'a> Progress<'a> {
-    fn new(title: &'a str, count: usize) -> Self {
-        let progress = Self {
-            title,
-            count,
-            done: AtomicUsize::new(0),
-            is_shown: io::stderr().is_terminal(),
-        };
-        progress.show(0);
-        progress
-    }
-
-    fn step(&self) {
-        self.show(self.done.fetch_add(1, Ordering::Relaxed) + 1);
-    }
-
-    fn show(&self, done: usize) {
-        if self.is_shown {
-            let _ = write!(
-                io::stderr(),
-                "\r\x1b[K{}: {done} of {} runs",
-                self.title,
-                self.count
-            );
-        }
-    }
-
-    fn end(&self) {
-        if self.is_shown {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
-    }
 }
