@@ -28,6 +28,8 @@ const BATCH_MAX: usize = 8192;
 const BATCH_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// A smaller file is not worth writing anew.
 const REWRITE_BYTES_MIN: u64 = 16 * 1024 * 1024;
+/// How much is copied between two batches: what one sync makes durable in a moment.
+const PIECE_BYTES_MIN: u64 = 1024 * 1024;
 /// How long after a failure the file is tried again.
 const RETRY: Duration = Duration::from_secs(5);
 
@@ -232,15 +234,19 @@ impl LogFile {
         })
     }
 
-    /// Copies a shard; the file is replaced after the last.
+    /// Copies some shards; the file is replaced after the last.
     fn copy(&mut self) -> io::Result<()> {
         let Some(rewrite) = &mut self.rewrite else {
             return Ok(());
         };
-        let entries = self.table.shard_entries(rewrite.shard, Now::read().wall);
-        rewrite.log.append(&entries)?;
+        let wall = Now::read().wall;
+        let piece_end = rewrite.log.end() + PIECE_BYTES_MIN;
+        while rewrite.shard < SHARDS && rewrite.log.end() < piece_end {
+            let entries = self.table.shard_entries(rewrite.shard, wall);
+            rewrite.log.append(&entries)?;
+            rewrite.shard += 1;
+        }
         rewrite.log.sync()?;
-        rewrite.shard += 1;
         if rewrite.shard == SHARDS {
             install(&self.new, &self.path)?;
             self.log = self.rewrite.take().map(|rewrite| rewrite.log);

@@ -23,7 +23,7 @@ use fastrand::Rng;
 use store::{Address, Error, Limits, Next, Put, Store, Value};
 
 const ROUNDS: u32 = 4;
-const KEYS: u32 = 5_000;
+const KEYS: u32 = 2_000;
 /// What a binding takes, more or less.
 const VALUE_BYTES: usize = 200;
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -50,7 +50,7 @@ fn kills(rounds: u32) {
     let mut rng = Rng::with_seed(rounds.into());
     for round in 1..=rounds {
         let writer = Writer::start(&path, None);
-        for _ in 0..rng.u32(1_000..40_000) {
+        for _ in 0..rng.u32(1_000..60_000) {
             acknowledged.take(writer.hear());
             changes += 1;
         }
