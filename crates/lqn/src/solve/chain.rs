@@ -53,8 +53,11 @@ pub(super) fn solve(
         stream_max: size.stream,
         stages_max: size.stages,
     };
-    if !part.references.is_empty() && estimate(&mut rules, part) > (size.states as f64 * 30.0).ln()
-    {
+    // Second phases of infinite tasks pile up without a bound.
+    let piles_up = model.entries.iter().any(|entry| {
+        entry.phases.len() > 1 && model[entry.task].multiplicity == Multiplicity::Infinite
+    });
+    if piles_up || estimate(&mut rules, part) > (size.states as f64 * 4.0).ln() {
         return None;
     }
     let chain = explore(&mut rules, part, size.states)?;
