@@ -2,6 +2,9 @@
 
 use crate::{merge::Sent, read::Map, trace::Trace};
 
+/// A message is one of the latest so many calls with its Call-ID, or of a new one.
+const CALLS_WITH_ID_MAX: usize = 100;
+
 /// A call: a dialog, or a request outside of one, with all its hops.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
@@ -31,6 +34,7 @@ pub(crate) fn calls(trace: &Trace, sent: &[Sent]) -> Vec<Call> {
         let found = with_id
             .iter()
             .rev()
+            .take(CALLS_WITH_ID_MAX)
             .copied()
             .find(|&at| calls[at].is_of(message));
         let begins = found.is_none_or(|at| calls[at].is_begun_anew_by(trace, message));

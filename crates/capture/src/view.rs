@@ -12,6 +12,8 @@ use crate::{
     warning::Counts,
 };
 
+/// Longer calls, as pings with one Call-ID for ever, are not looked into.
+const MESSAGES_MAX: usize = 1_000;
 /// More turns than this share that overlap are warned of.
 const OVERLAP_SHARE: f64 = 0.02;
 
@@ -44,6 +46,10 @@ impl View<'_> {
     ) -> Vec<(&'c Call, Chain)> {
         let mut calls = Vec::new();
         for call in all.iter().filter(|call| !call.sent.is_empty()) {
+            if call.sent.len() > MESSAGES_MAX {
+                counts.add(WarningKind::LongCall, 1);
+                continue;
+            }
             match self.nodes.chain(self.trace, self.sent, call) {
                 _ if call.is_retransmitted => {}
                 None => counts.add(WarningKind::PartOfCall, 1),

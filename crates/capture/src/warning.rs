@@ -77,6 +77,8 @@ kinds! {
     Unanswered "unanswered" "requests have no final response in the capture: their calls were left out",
     /// The call's beginning or end is not in the capture.
     PartOfCall "part_of_call" "calls begin before the capture or hold messages of unknown parties: they were left out",
+    /// Calls that hold too much.
+    LongCall "long_call" "calls of more than 1,000 messages were left out",
     /// Calls of other shapes.
     OtherFlow "other_flow" "calls have another flow of messages than the model's: they were left out",
     /// A node worked on several calls at once.
