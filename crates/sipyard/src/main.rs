@@ -2,7 +2,7 @@
 //!
 //! The only place where all crates meet, and where the clock, signals and files are. [`config`]
 //! turns a file into what a node takes, [`serve`] runs it, [`admin`] answers questions about it,
-//! [`ctl`] asks them. [`load`] makes calls, registers phones and emulates servers. No call passes through here: the workers' threads belong to `net`.
+//! [`ctl`] asks them. [`load`] makes calls, registers phones and emulates servers, [`store`] and [`user`] tend what the location service keeps. No call passes through here: the workers' threads belong to `net`.
 
 mod admin;
 mod check;
@@ -16,7 +16,9 @@ mod plan;
 mod progress;
 mod serve;
 mod sim;
+mod store;
 mod text;
+mod user;
 mod view;
 
 use std::process::ExitCode;
@@ -31,7 +33,8 @@ use clap::{Parser, Subcommand};
   sipyard serve --config edge.toml    run a node
   sipyard ctl status                  see what it does
   sipyard load call --to ADDRESS      make calls to it and measure
-  sipyard model from-pcap edge.pcap   make a queueing model of what was captured")]
+  sipyard model from-pcap edge.pcap   make a queueing model of what was captured
+  sipyard user add -c FILE USER       let a user register")]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -47,6 +50,8 @@ enum Command {
     Model(model::Model),
     Plan(plan::Plan),
     Sim(sim::Sim),
+    Store(store::Store),
+    User(user::User),
 }
 
 fn main() -> ExitCode {
@@ -59,6 +64,8 @@ fn main() -> ExitCode {
         Command::Model(command) => command.run(),
         Command::Plan(command) => command.run(),
         Command::Sim(command) => command.run(),
+        Command::Store(command) => command.run(),
+        Command::User(command) => command.run(),
     }
 }
 

@@ -4,6 +4,7 @@
 //! binary needs, or every problem of the file; never a part of either.
 
 pub(crate) mod pool;
+mod registrar;
 mod report;
 mod route;
 pub(crate) mod section;
@@ -16,6 +17,7 @@ use std::{fs, net::SocketAddr, path::Path};
 
 use toml::de::DeTable;
 
+pub(crate) use registrar::Registrar;
 pub(crate) use report::{Place, Problem};
 pub(crate) use value::show;
 
@@ -31,6 +33,8 @@ pub(crate) struct Configuration {
     pub(crate) workers: usize,
     /// Where the admin API listens.
     pub(crate) admin: SocketAddr,
+    /// Who may register, and where that is kept.
+    pub(crate) registrar: Option<Registrar>,
     /// Where each listener's address stands in the file, in the listeners' order.
     pub(crate) listener_places: Vec<Place>,
     /// Where the admin API's address stands.
@@ -108,6 +112,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
     let (admin, admin_place) = settings::admin(root.table("admin"));
     let (pools, names) = pool::pools(&mut root, &timers, &listeners);
     let routes = route::routes(&mut root, &names);
+    let registrar = registrar::registrar(&mut root);
     root.finish();
     let identity = identity?;
     Some(Configuration {
@@ -123,6 +128,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
         },
         workers: identity.workers,
         admin,
+        registrar,
         listener_places,
         admin_place,
     })

@@ -49,6 +49,7 @@ impl Edge {
             node: config(address, servers, policy),
             workers: 1,
             admin,
+            registrar: None,
             listener_places: Vec::new(),
             admin_place: Place::file(Path::new(EMBEDDED)),
         };

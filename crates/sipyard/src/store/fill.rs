@@ -1,0 +1,126 @@
+//! Many records into a store, with as many on the way as it takes.
+
+use std::{
+    fmt,
+    io::{self, IsTerminal, Write},
+    sync::mpsc::{Receiver, Sender, channel},
+    task::Poll,
+    time::Duration,
+};
+
+use ::store::{Error, Next, Put, Store, Value};
+use location::Subscriber;
+
+/// Few enough for any store's queue.
+const ON_THE_WAY_MAX: usize = 4096;
+const PROGRESS_STEP: usize = 10_000;
+
+/// A key and its value.
+pub(crate) struct Record {
+    pub(crate) key: Vec<u8>,
+    pub(crate) value: Vec<u8>,
+    pub(crate) expires: Option<Duration>,
+}
+
+impl Record {
+    pub(crate) fn of_subscriber(subscriber: &Subscriber) -> Self {
+        Self {
+            key: Subscriber::key_of(&subscriber.aor),
+            value: subscriber.write(),
+            expires: None,
+        }
+    }
+}
+
+/// How many records were new to a store, and how many were there.
+#[derive(Default)]
+pub(crate) struct Filled {
+    added: usize,
+    replaced: usize,
+}
+
+impl fmt::Display for Filled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} added, {} replaced", self.added, self.replaced)
+    }
+}
+
+/// Stores all records, whatever was there.
+pub(crate) fn fill(store: &Store, records: &[Record]) -> Result<Filled, Error> {
+    let (answered, answers) = channel();
+    let mut filling = Filling {
+        store,
+        records,
+        answered,
+        answers,
+        on_the_way: 0,
+        filled: Filled::default(),
+    };
+    for index in 0..records.len() {
+        while filling.on_the_way >= ON_THE_WAY_MAX {
+            filling.hear()?;
+        }
+        filling.put(index, None)?;
+        show_progress(index, records.len());
+    }
+    while filling.on_the_way > 0 {
+        filling.hear()?;
+    }
+    Ok(filling.filled)
+}
+
+type Answer = (usize, bool, Result<Put, Error>);
+
+struct Filling<'a> {
+    store: &'a Store,
+    records: &'a [Record],
+    answered: Sender<Answer>,
+    answers: Receiver<Answer>,
+    on_the_way: usize,
+    filled: Filled,
+}
+
+impl Filling<'_> {
+    fn put(&mut self, index: usize, seen: Option<&Value>) -> Result<(), Error> {
+        let record = &self.records[index];
+        let next = Next {
+            value: &record.value,
+            expires: record.expires,
+        };
+        let (answered, is_new) = (self.answered.clone(), seen.is_none());
+        let put = self.store.put(&record.key, seen, Some(next), move |put| {
+            // After a failure nobody waits for the others.
+            let _ = answered.send((index, is_new, put));
+        });
+        match put {
+            Poll::Pending => {
+                self.on_the_way += 1;
+                Ok(())
+            }
+            Poll::Ready(put) => self.take((index, is_new, put)),
+        }
+    }
+
+    fn hear(&mut self) -> Result<(), Error> {
+        let answer = self.answers.recv();
+        self.on_the_way -= 1;
+        self.take(answer.expect("this side holds a sender"))
+    }
+
+    fn take(&mut self, (index, is_new, put): Answer) -> Result<(), Error> {
+        match put? {
+            Put::Stored if is_new => self.filled.added += 1,
+            Put::Stored => self.filled.replaced += 1,
+            Put::Changed(current) => return self.put(index, current.as_ref()),
+        }
+        Ok(())
+    }
+}
+
+fn show_progress(done: usize, all: usize) {
+    let mut terminal = io::stderr();
+    if done.is_multiple_of(PROGRESS_STEP) && all > PROGRESS_STEP && terminal.is_terminal() {
+        // Only a sight for whoever waits.
+        let _ = write!(terminal, "\r{} %\r", 100 * done / all);
+    }
+}

@@ -1,0 +1,203 @@
+//! `sipyard store`: looks after what the location service keeps.
+
+mod fill;
+mod place;
+mod records;
+
+use std::{
+    fs,
+    io::{self, BufRead, BufReader, BufWriter, Read, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use clap::{Args, Subcommand};
+use location::{Aor, Subscriber};
+
+use crate::refused;
+pub(crate) use fill::{Record, fill};
+pub(crate) use place::{Existing, Opened, Place};
+pub(crate) use records::{read_aor, read_hex};
+
+/// Check, save and restore what the location service keeps
+#[derive(Args)]
+pub(crate) struct Store {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    Check(Check),
+    Export(Export),
+    Import(Import),
+}
+
+impl Store {
+    pub(crate) fn run(self) -> ExitCode {
+        outcome(match self.what {
+            What::Check(command) => command.run(),
+            What::Export(command) => command.run(),
+            What::Import(command) => command.run(),
+        })
+    }
+}
+
+/// Why a command did nothing, or not all.
+pub(crate) enum Failure {
+    /// The arguments or the input are wrong: nothing was changed.
+    Refused(Vec<String>),
+    /// The store fails.
+    Failed(String),
+}
+
+impl Failure {
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
+        Self::Refused(vec![message.into()])
+    }
+}
+
+impl From<::store::Error> for Failure {
+    fn from(error: ::store::Error) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// Tells what went wrong on standard error, all else on standard output.
+pub(crate) fn outcome(result: Result<String, Failure>) -> ExitCode {
+    let (problems, code) = match result {
+        Ok(said) => {
+            let _ = write!(io::stdout(), "{said}");
+            return ExitCode::SUCCESS;
+        }
+        Err(Failure::Refused(problems)) => (problems, refused()),
+        Err(Failure::Failed(problem)) => (vec![problem], ExitCode::FAILURE),
+    };
+    for problem in problems {
+        // With nowhere to say why, the exit code still tells.
+        let _ = writeln!(io::stderr(), "{problem}");
+    }
+    code
+}
+
+/// Read every record of a store, and tell those that are damaged
+#[derive(Args)]
+#[command(after_help = "Examples:
+  sipyard store check --store file:/var/lib/sipyard/location.db
+  sipyard store check --config /etc/sipyard/sipyard.toml
+
+Exit code: 0 if all is good, 1 if it is damaged or can't be read, 2 for wrong arguments.")]
+struct Check {
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Check {
+    fn run(self) -> Result<String, Failure> {
+        let Opened { store, address, .. } = self.place.open(Existing::Required)?;
+        let (mut aors, mut bindings, mut subscribers) = (0, 0, 0);
+        let mut damaged = Vec::new();
+        for (key, value) in store.entries(b"")? {
+            let corrupt = if key.starts_with(Subscriber::PREFIX) {
+                subscribers += 1;
+                Subscriber::read(&key, &value).is_err()
+            } else if let Some(Ok(read)) =
+                Aor::from_key(&key).map(|_| location::read_bindings(&value))
+            {
+                aors += 1;
+                bindings += read.len();
+                false
+            } else {
+                true
+            };
+            if corrupt {
+                let key = String::from_utf8_lossy(&key);
+                damaged.push(format!("{address}: the record {key:?} is damaged"));
+            }
+        }
+        if !damaged.is_empty() {
+            return Err(Failure::Failed(damaged.join("\n")));
+        }
+        Ok(format!(
+            "{address}: ok ({aors} addresses-of-record with {bindings} bindings, {subscribers} subscribers)\n"
+        ))
+    }
+}
+
+/// Write every record to standard output, one line of JSON each
+#[derive(Args)]
+#[command(after_help = "Examples:
+  sipyard store export --config sipyard.toml > backup.jsonl
+  sipyard store export --store redis://10.0.0.5:6379 | sipyard store import --store file:location.db -
+
+Times are milliseconds since 1970. The hashes of passwords are among it: whoever has them can log
+in, so keep the output as safe as the store.")]
+struct Export {
+    #[command(flatten)]
+    place: Place,
+}
+
+impl Export {
+    fn run(self) -> Result<String, Failure> {
+        let Opened { store, address, .. } = self.place.open(Existing::Required)?;
+        let mut out = BufWriter::new(io::stdout().lock());
+        for (key, value) in store.entries(b"")? {
+            let Some(line) = records::line_of(&key, &value) else {
+                let key = String::from_utf8_lossy(&key);
+                let problem = format!("{address}: the record {key:?} is damaged");
+                return Err(Failure::Failed(problem));
+            };
+            writeln!(out, "{line}").map_err(|error| Failure::Failed(error.to_string()))?;
+        }
+        let flushed = out.flush();
+        flushed.map_err(|error| Failure::Failed(error.to_string()))?;
+        Ok(String::new())
+    }
+}
+
+/// Take in what `export` wrote; what is there under the same names is replaced
+#[derive(Args)]
+#[command(after_help = "Examples:
+  sipyard store import --config sipyard.toml backup.jsonl
+  sipyard store import --store file:location.db -
+
+Every line is checked before the first is stored.")]
+struct Import {
+    #[command(flatten)]
+    place: Place,
+    /// The file; - is standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+impl Import {
+    fn run(self) -> Result<String, Failure> {
+        let lines = BufReader::new(input(&self.file)?).lines();
+        let (mut records, mut problems) = (Vec::new(), Vec::new());
+        for (number, line) in lines.enumerate() {
+            let read = line.map_err(|error| error.to_string());
+            match read.and_then(|line| records::record_of(&line)) {
+                Ok(record) => records.push(record),
+                Err(problem) => {
+                    problems.push(format!("{}:{}: {problem}", self.file.display(), number + 1));
+                }
+            }
+        }
+        if !problems.is_empty() {
+            return Err(Failure::Refused(problems));
+        }
+        let Opened { store, address, .. } = self.place.open(Existing::Optional)?;
+        let filled = fill(&store, &records)?;
+        Ok(format!("{address}: {filled}\n"))
+    }
+}
+
+/// A file or, for `-`, standard input.
+pub(crate) fn input(path: &Path) -> Result<Box<dyn Read>, Failure> {
+    if path == Path::new("-") {
+        return Ok(Box::new(io::stdin()));
+    }
+    let file = fs::File::open(path);
+    let file = file.map_err(|error| Failure::refused(format!("{}: {error}", path.display())))?;
+    Ok(Box::new(file))
+}

@@ -1,0 +1,186 @@
+//! Records as lines of JSON.
+
+use std::{net::SocketAddr, time::Duration};
+
+use location::{Aor, Binding, Subscriber};
+use serde::{Deserialize, Serialize};
+
+use super::fill::Record;
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+enum Line {
+    Bindings {
+        aor: String,
+        bindings: Vec<BindingLine>,
+    },
+    User {
+        user: String,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        ha1_md5: Option<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        ha1_sha256: Option<String>,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BindingLine {
+    contact: String,
+    /// Thousandths.
+    q: u16,
+    /// Since 1970.
+    expires_ms: u64,
+    call_id: String,
+    cseq: u32,
+    path: String,
+    received: SocketAddr,
+}
+
+/// The line of a record; none if it is damaged.
+pub(super) fn line_of(key: &[u8], value: &[u8]) -> Option<String> {
+    let line = if key.starts_with(Subscriber::PREFIX) {
+        let subscriber = Subscriber::read(key, value).ok()?;
+        Line::User {
+            user: subscriber.aor.to_string(),
+            ha1_md5: subscriber.ha1_md5.map(|hash| hex(&hash)),
+            ha1_sha256: subscriber.ha1_sha256.map(|hash| hex(&hash)),
+        }
+    } else {
+        let bindings = location::read_bindings(value).ok()?;
+        Line::Bindings {
+            aor: Aor::from_key(key)?.to_string(),
+            bindings: bindings.into_iter().map(binding_line).collect(),
+        }
+    };
+    serde_json::to_string(&line).ok()
+}
+
+fn binding_line(binding: Binding<'_>) -> BindingLine {
+    BindingLine {
+        contact: binding.contact.to_owned(),
+        q: binding.q,
+        expires_ms: binding.expires.as_millis() as u64,
+        call_id: binding.call_id.to_owned(),
+        cseq: binding.cseq,
+        path: binding.path.to_owned(),
+        received: binding.received,
+    }
+}
+
+/// The record of a line, or what is wrong with it.
+pub(super) fn record_of(line: &str) -> Result<Record, String> {
+    let line: Line = serde_json::from_str(line).map_err(|_| {
+        "not a record: a line is {\"aor\": ..., \"bindings\": [...]} or {\"user\": ..., \"ha1_md5\": ..., \
+         \"ha1_sha256\": ...}, as `sipyard store export` writes it"
+            .to_owned()
+    })?;
+    match line {
+        Line::Bindings { aor, bindings } => {
+            let aor = read_aor(&aor)?;
+            let bindings: Result<Vec<_>, _> = bindings.iter().map(read_binding).collect();
+            Ok(record_of_bindings(&aor, &bindings?))
+        }
+        Line::User {
+            user,
+            ha1_md5,
+            ha1_sha256,
+        } => {
+            let subscriber = Subscriber {
+                aor: read_aor(&user)?,
+                ha1_md5: ha1_md5.map(|text| read_hex("ha1_md5", &text)).transpose()?,
+                ha1_sha256: ha1_sha256
+                    .map(|text| read_hex("ha1_sha256", &text))
+                    .transpose()?,
+            };
+            Ok(Record::of_subscriber(&subscriber))
+        }
+    }
+}
+
+fn record_of_bindings(aor: &Aor, bindings: &[Binding<'_>]) -> Record {
+    Record {
+        key: aor.key().to_vec(),
+        value: location::write_bindings(bindings),
+        expires: bindings.iter().map(|binding| binding.expires).max(),
+    }
+}
+
+fn read_binding(line: &BindingLine) -> Result<Binding<'_>, String> {
+    let longest = [&line.contact, &line.call_id, &line.path];
+    if longest.iter().any(|text| text.len() > u16::MAX.into()) {
+        return Err("a text is longer than 65535 bytes".into());
+    }
+    if line.q > 1000 {
+        return Err(format!(
+            "q is {}, which is more than 1000 thousandths",
+            line.q
+        ));
+    }
+    Ok(Binding {
+        contact: &line.contact,
+        q: line.q,
+        expires: Duration::from_millis(line.expires_ms),
+        call_id: &line.call_id,
+        cseq: line.cseq,
+        path: &line.path,
+        received: line.received,
+    })
+}
+
+/// `user@domain`.
+pub(crate) fn read_aor(text: &str) -> Result<Aor, String> {
+    text.rsplit_once('@')
+        .and_then(|(user, domain)| Aor::new(user, domain))
+        .ok_or_else(|| format!("\"{text}\" is not USER@DOMAIN, such as alice@example.com"))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// So many bytes in hexadecimal.
+pub(crate) fn read_hex<const N: usize>(name: &str, text: &str) -> Result<[u8; N], String> {
+    let wrong = || format!("{name} is not {} hexadecimal digits", 2 * N);
+    if text.len() != 2 * N || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Err(wrong());
+    }
+    let mut bytes = [0; N];
+    for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {
+        *byte = u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| wrong())?;
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read() {
+        let lines = [
+            r#"{"aor":"alice@example.com","bindings":[{"contact":"sip:a@192.0.2.1","q":1000,"expires_ms":4000000000000,"call_id":"x","cseq":7,"path":"<sip:p;lr>","received":"[2001:db8::1]:5060"}]}"#,
+            r#"{"user":"bob@example.com","ha1_md5":"00112233445566778899aabbccddeeff"}"#,
+            r#"{"user":"bob@example.com","ha1_sha256":"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"}"#,
+        ];
+        for line in lines {
+            let record = record_of(line).unwrap();
+            assert_eq!(line_of(&record.key, &record.value).as_deref(), Some(line));
+        }
+    }
+
+    #[test]
+    fn what_is_no_record_is_told() {
+        let cases = [
+            ("", "not a record"),
+            ("{}", "not a record"),
+            (r#"{"user":"bob","ha1_md5":"00"}"#, "not USER@DOMAIN"),
+            (r#"{"user":"b@e","ha1_md5":"0g"}"#, "ha1_md5 is not 32"),
+            (r#"{"user":"b@e","password":"x"}"#, "not a record"),
+        ];
+        for (line, expected) in cases {
+            let problem = record_of(line).err().unwrap_or_default();
+            assert!(problem.contains(expected), "{line}: {problem}");
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! `sipyard user`: who may register.
+
+mod list;
+mod password;
+
+use std::{path::PathBuf, process::ExitCode, sync::mpsc::channel, task::Poll};
+
+use ::store::{Error, Next, Put, Store, Value};
+use clap::{Args, Subcommand};
+use location::{Aor, Subscriber};
+use sip::digest::{Algorithm, Ha1};
+
+use crate::store::{Existing, Failure, Opened, Place, Record, fill, input, outcome, read_aor};
+
+/// Add, list, remove and import the users who may register
+#[derive(Args)]
+pub(crate) struct User {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    Add(Add),
+    List(List),
+    Remove(Remove),
+    Import(Import),
+}
+
+impl User {
+    pub(crate) fn run(self) -> ExitCode {
+        outcome(match self.what {
+            What::Add(command) => command.run(),
+            What::List(command) => command.run(),
+            What::Remove(command) => command.run(),
+            What::Import(command) => command.run(),
+        })
+    }
+}
+
+/// Add a user; the password is asked for, or read from standard input
+#[derive(Args)]
+#[command(after_help = "Examples:
+  sipyard user add --config sipyard.toml alice@example.com
+  pwgen 20 1 | tee alice.txt | sipyard user add --store file:location.db alice@example.com
+
+The password is not kept: only its hashes with the user's name and domain, by MD5 and SHA-256.")]
+struct Add {
+    #[command(flatten)]
+    place: Place,
+    /// Let a user who is there have a new password
+    #[arg(long)]
+    replace: bool,
+    /// The user
+    #[arg(value_name = "USER@DOMAIN", value_parser = read_aor)]
+    user: Aor,
+}
+
+impl Add {
+    fn run(self) -> Result<String, Failure> {
+        let opened = self.place.open(Existing::Optional)?;
+        let known = opened.check_domain(self.user.domain());
+        known.map_err(Failure::refused)?;
+        let store = opened.store;
+        let there = get(&store, &self.user)?;
+        if there.is_some() && !self.replace {
+            return Err(Failure::refused(format!(
+                "{} is there already; --replace gives a new password",
+                self.user
+            )));
+        }
+        let password = password::ask(&self.user).map_err(Failure::refused)?;
+        let subscriber = subscriber(self.user, &password);
+        let record = subscriber.write();
+        put(&store, &subscriber.aor, there.as_ref(), Some(&record))?;
+        let what = if there.is_some() {
+            "has a new password"
+        } else {
+            "is added"
+        };
+        Ok(format!("{} {what}\n", subscriber.aor))
+    }
+}
+
+/// List the users and the hashes that their passwords are kept as
+#[derive(Args)]
+#[command(after_help = "Examples:
+  sipyard user list --config sipyard.toml
+  sipyard user list --store redis://10.0.0.5:6379 --domain example.com")]
+struct List {
+    #[command(flatten)]
+    place: Place,
+    /// Only those of this domain
+    #[arg(long)]
+    domain: Option<String>,
+}
+
+impl List {
+    fn run(self) -> Result<String, Failure> {
+        let Opened { store, address, .. } = self.place.open(Existing::Required)?;
+        let mut table = report::Table::new("", ["user", "MD5", "SHA-256"]);
+        for (key, value) in store.entries(Subscriber::PREFIX)? {
+            let subscriber = Subscriber::read(&key, &value).map_err(|error| {
+                let key = String::from_utf8_lossy(&key);
+                Failure::Failed(format!("{address}: the record {key:?} is {error}"))
+            })?;
+            let domain = subscriber.aor.domain();
+            if self
+                .domain
+                .as_ref()
+                .is_none_or(|only| only.eq_ignore_ascii_case(domain))
+            {
+                let yes = |is: bool| if is { "yes" } else { "no" };
+                let hashes = [
+                    subscriber.ha1_md5.is_some(),
+                    subscriber.ha1_sha256.is_some(),
+                ];
+                let [md5, sha256] = hashes.map(yes);
+                table.push([subscriber.aor.as_str(), md5, sha256]);
+            }
+        }
+        Ok(table.text())
+    }
+}
+
+/// Remove a user, so that they can't register again
+#[derive(Args)]
+#[command(after_help = "Examples:
+  sipyard user remove --config sipyard.toml alice@example.com
+
+What the user has registered stays until it ends.")]
+struct Remove {
+    #[command(flatten)]
+    place: Place,
+    /// The user
+    #[arg(value_name = "USER@DOMAIN", value_parser = read_aor)]
+    user: Aor,
+}
+
+impl Remove {
+    fn run(self) -> Result<String, Failure> {
+        let Opened { store, .. } = self.place.open(Existing::Required)?;
+        let there = get(&store, &self.user)?;
+        if there.is_none() {
+            return Err(Failure::refused(format!("there is no user {}", self.user)));
+        }
+        put(&store, &self.user, there.as_ref(), None)?;
+        Ok(format!("{} is removed\n", self.user))
+    }
+}
+
+/// Add the users of a table; those who are there are replaced
+#[derive(Args)]
+#[command(after_help = "Examples:
+  sipyard user import --config sipyard.toml users.csv
+  mysql -B -e 'select * from subscriber' kamailio | sipyard user import --store file:location.db -
+
+The first line names the columns: username, domain, and password or ha1 (32 hexadecimal digits, by
+MD5) or ha1_sha256 (64). These are the names of Kamailio's table `subscriber`; other columns are
+left out. Columns are separated by commas, semicolons or tabs. Every line is checked before the
+first user is added.")]
+struct Import {
+    #[command(flatten)]
+    place: Place,
+    /// The domain of all users, if there is no column `domain`
+    #[arg(long)]
+    domain: Option<String>,
+    /// The file; - is standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+impl Import {
+    fn run(self) -> Result<String, Failure> {
+        let opened = self.place.open(Existing::Optional)?;
+        let mut text = Vec::new();
+        let read = input(&self.file)?.read_to_end(&mut text);
+        let path = self.file.display();
+        read.map_err(|error| Failure::refused(format!("{path}: {error}")))?;
+        let check = |domain: &str| opened.check_domain(domain);
+        let users = list::read(&text, self.domain.as_deref(), check).map_err(|problems| {
+            let place = |(line, problem)| format!("{path}:{line}: {problem}");
+            Failure::Refused(problems.into_iter().map(place).collect())
+        })?;
+        let records: Vec<Record> = users.iter().map(Record::of_subscriber).collect();
+        let filled = fill(&opened.store, &records)?;
+        Ok(format!("{}: {filled}\n", opened.address))
+    }
+}
+
+/// A user with this password.
+fn subscriber(aor: Aor, password: &str) -> Subscriber {
+    let ha1 = |algorithm| {
+        let (user, realm) = (aor.user().as_bytes(), aor.domain().as_bytes());
+        Ha1::new(algorithm, user, realm, password.as_bytes())
+    };
+    let (md5, sha256) = (ha1(Algorithm::Md5), ha1(Algorithm::Sha256));
+    Subscriber {
+        ha1_md5: match md5 {
+            Ha1::Md5(hash) => Some(hash),
+            Ha1::Sha256(_) => None,
+        },
+        ha1_sha256: match sha256 {
+            Ha1::Sha256(hash) => Some(hash),
+            Ha1::Md5(_) => None,
+        },
+        aor,
+    }
+}
+
+fn get(store: &Store, user: &Aor) -> Result<Option<Value>, Error> {
+    let (sender, receiver) = channel();
+    let found = store.get(&Subscriber::key_of(user), move |found| {
+        sender.send(found).expect("the receiver waits");
+    });
+    match found {
+        Poll::Ready(found) => found,
+        Poll::Pending => receiver.recv().expect("a store answers"),
+    }
+}
+
+fn put(
+    store: &Store,
+    user: &Aor,
+    seen: Option<&Value>,
+    record: Option<&[u8]>,
+) -> Result<(), Failure> {
+    let (sender, receiver) = channel();
+    let next = record.map(|value| Next {
+        value,
+        expires: None,
+    });
+    let put = store.put(&Subscriber::key_of(user), seen, next, move |put| {
+        sender.send(put).expect("the receiver waits");
+    });
+    let put = match put {
+        Poll::Ready(put) => put,
+        Poll::Pending => receiver.recv().expect("a store answers"),
+    };
+    match put? {
+        Put::Stored => Ok(()),
+        Put::Changed(_) => Err(Failure::Failed(format!(
+            "somebody else has just changed {user}: see `sipyard user list`, then try again"
+        ))),
+    }
+}
