@@ -56,13 +56,10 @@ fn an_edge_counts_what_the_other_has_open_until_that_one_dies() {
             && server["transactions_elsewhere"] == 1
             && server["calls"] == 0
     });
-    let status = second.status();
-    let peer = &status["peers"][0];
-    assert_eq!(peer["address"], one.to_string());
-    assert_eq!(
-        (&peer["is_heard"], &peer["calls"]),
-        (&true.into(), &1.into())
-    );
+    eventually("the second edge shows the first", || {
+        let peer = &second.status()["peers"][0];
+        peer["address"] == one.to_string() && peer["is_heard"] == true && peer["calls"] == 1
+    });
     let (_, metrics) = second.ask("GET", "/metrics");
     let labels = format!("{{peer=\"edge\",address=\"{one}\"}}");
     assert!(
