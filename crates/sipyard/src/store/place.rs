@@ -12,7 +12,7 @@ use crate::config;
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Place {
-    /// The store that [registrar] of this configuration names
+    /// The store that `[registrar]` of this configuration names
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
     /// The store: file:PATH or redis://HOST:PORT[,HOST:PORT...]
