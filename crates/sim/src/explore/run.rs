@@ -4,6 +4,7 @@ use load::{Arrivals, CallerConfig, Failure, ServerConfig};
 use node::{
     Config,
     config::{PoolServer, Timers},
+    stats::Event,
 };
 
 use super::{Kind, Outcome, Plan, Violation, affinity::Affinity, fault::Fault, ledger};
@@ -72,10 +73,11 @@ impl<'a, W: Watch> Run<'a, W> {
             self.none_failed(failure, "although nothing went wrong")?;
         }
         self.nothing_stays()?;
+        let full_before = self.times_full();
         self.calls_come()?;
         self.every_call_ends()?;
         let failure = self.tally();
-        if self.plan.is_prompt() {
+        if self.plan.is_prompt() && self.times_full() == full_before {
             self.none_failed(failure, "although all was well again")?;
         }
         self.nothing_stays()
@@ -159,6 +161,16 @@ impl<'a, W: Watch> Run<'a, W> {
             failure = failure.or_else(|| stats.failed.into_keys().next());
         }
         failure
+    }
+
+    /// How often an edge had no room for a call. Calls whose callers vanished may fill a small table
+    /// for as long as their servers have them open; 503 is the answer then.
+    fn times_full(&self) -> u64 {
+        let edges = self.cluster.edges.iter();
+        let workers = edges.flat_map(|&edge| self.cluster.world.edge(edge).shared().workers());
+        workers
+            .map(|worker| worker.event(Event::SessionsFull) + worker.event(Event::TransactionsFull))
+            .sum()
     }
 
     fn none_failed(&self, failure: Option<Failure>, why_not: &str) -> Result<(), Violation> {
