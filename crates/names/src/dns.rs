@@ -1,0 +1,310 @@
+//! Questions to the DNS: RFC 3263 §4 over RFC 3403, 2782 and 1035.
+
+use std::{
+    io,
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+
+use hickory_resolver::{
+    TokioResolver,
+    config::{ConnectionConfig, NameServerConfig, ProtocolConfig, ResolverConfig, ResolverOpts},
+    net::{DnsError, NetError, runtime::TokioRuntimeProvider},
+    proto::rr::{
+        Name, RData, RecordType,
+        rdata::{NAPTR, SRV},
+    },
+};
+use tokio::{task::JoinSet, time::timeout};
+
+use crate::{Answer, Error, Limits, Question, Target};
+
+/// An answer is good for its records' time to live, but neither asked for all the time nor believed
+/// for ever.
+const GOOD_FOR: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(24 * 60 * 60)];
+/// The same of an answer that there is none. RFC 2308 §5
+const NONE_FOR: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(15 * 60)];
+/// An answer that there is none says how long that is good, or this.
+const NONE_DEFAULT: Duration = Duration::from_secs(5);
+/// How long the DNS is spared after it failed. RFC 9520 §3.2
+const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// Over UDP a question is sent so often within the time that it may take.
+const ATTEMPTS: usize = 3;
+/// RFC 3403 §4.1, RFC 3263 §4.1: SIP over UDP.
+const SIP_OVER_UDP: &[u8] = b"SIP+D2U";
+const SIP_PORT: u16 = 5060;
+/// More servers of a name than anybody has are left out: each is a question of its own.
+const TARGETS_MAX: usize = 256;
+
+/// What came of a question, and how long that is good.
+pub(crate) struct Outcome {
+    pub(crate) answer: Result<Answer, Error>,
+    pub(crate) good_for: Duration,
+}
+
+impl Outcome {
+    pub(crate) fn failed(why: &str) -> Self {
+        Self {
+            answer: Err(Error::Unavailable(why.into())),
+            good_for: RETRY_AFTER,
+        }
+    }
+}
+
+/// A resolver for these servers, or for the machine's.
+pub(crate) fn resolver(servers: &[SocketAddr], limits: &Limits) -> io::Result<TokioResolver> {
+    let runtime = TokioRuntimeProvider::default();
+    let mut builder = if servers.is_empty() {
+        TokioResolver::builder(runtime).map_err(|error| {
+            io::Error::other(format!(
+                "cannot read the DNS servers from /etc/resolv.conf: {error}"
+            ))
+        })?
+    } else {
+        let servers = servers.iter().map(|server| name_server(*server)).collect();
+        let config = ResolverConfig::from_parts(None, Vec::new(), servers);
+        TokioResolver::builder_with_config(config, runtime)
+    };
+    let options: &mut ResolverOpts = builder.options_mut();
+    options.timeout = limits.wait_max / ATTEMPTS as u32;
+    options.attempts = ATTEMPTS - 1;
+    options.max_active_requests = limits.lookups;
+    options.cache_size = 0;
+    builder.build().map_err(io::Error::other)
+}
+
+fn name_server(address: SocketAddr) -> NameServerConfig {
+    let connection = |protocol| {
+        let mut connection = ConnectionConfig::new(protocol);
+        connection.port = address.port();
+        connection
+    };
+    let connections = [ProtocolConfig::Udp, ProtocolConfig::Tcp].map(connection);
+    NameServerConfig::new(address.ip(), true, connections.into())
+}
+
+/// Asks; takes no longer than `wait_max`. What fails is as it was `last`.
+pub(crate) async fn look_up(
+    resolver: &TokioResolver,
+    question: &Question,
+    last: Option<&Answer>,
+    wait_max: Duration,
+) -> Outcome {
+    let asker = Asker { resolver, last };
+    let asked = timeout(wait_max, asker.ask(question)).await;
+    match asked.unwrap_or_else(|_| Err(Missing::failed(&"no answer in time"))) {
+        Ok((targets, good_for)) => Outcome {
+            answer: Ok(Answer {
+                targets,
+                stale: None,
+            }),
+            good_for: good_for.clamp(GOOD_FOR[0], GOOD_FOR[1]),
+        },
+        Err(Missing::None(good_for)) => Outcome {
+            answer: Err(Error::NotFound),
+            good_for: good_for.clamp(NONE_FOR[0], NONE_FOR[1]),
+        },
+        Err(Missing::Failed(error)) => {
+            tracing::debug!("{question:?}: {error}");
+            let stale = |last: &Answer| Answer {
+                targets: last.targets.clone(),
+                stale: Some(error.clone()),
+            };
+            Outcome {
+                answer: last.map(stale).ok_or_else(|| error.clone()),
+                good_for: RETRY_AFTER,
+            }
+        }
+    }
+}
+
+/// Why there are no records.
+enum Missing {
+    /// There are none, for so long.
+    None(Duration),
+    /// Nobody knows.
+    Failed(Error),
+}
+
+impl Missing {
+    fn failed(why: &dyn std::fmt::Display) -> Self {
+        Self::Failed(Error::Unavailable(why.to_string().into()))
+    }
+}
+
+impl From<NetError> for Missing {
+    fn from(error: NetError) -> Self {
+        match error {
+            NetError::Dns(DnsError::NoRecordsFound(none)) => {
+                let seconds = none.negative_ttl.map(u64::from);
+                Self::None(seconds.map_or(NONE_DEFAULT, Duration::from_secs))
+            }
+            error => Self::failed(&error),
+        }
+    }
+}
+
+/// What is found, and for how long.
+type Found<T> = Result<(T, Duration), Missing>;
+
+struct Asker<'a> {
+    resolver: &'a TokioResolver,
+    last: Option<&'a Answer>,
+}
+
+impl Asker<'_> {
+    async fn ask(&self, question: &Question) -> Found<Vec<Target>> {
+        match question {
+            Question::Service(name) => self.service(name).await,
+            Question::Host(name, port) => self.host(name, *port).await,
+            Question::Domain(name) => self.domain(name).await,
+        }
+    }
+
+    /// RFC 3263 §4.1, §4.2
+    async fn domain(&self, name: &str) -> Found<Vec<Target>> {
+        let (service, naptr_for) = match self.naptr(name).await {
+            Ok(found) => found,
+            Err(Missing::None(_)) => (format!("_sip._udp.{name}"), Duration::MAX),
+            Err(failed) => return Err(failed),
+        };
+        match self.service(&service).await {
+            Ok((targets, good_for)) => Ok((targets, good_for.min(naptr_for))),
+            Err(Missing::None(_)) if naptr_for == Duration::MAX => self.host(name, SIP_PORT).await,
+            Err(missing) => Err(missing),
+        }
+    }
+
+    /// The service of the first record for SIP over UDP. A domain that has records for other
+    /// transports alone can't be reached.
+    async fn naptr(&self, name: &str) -> Found<String> {
+        let (records, good_for) = records(self.resolver, name, RecordType::NAPTR).await?;
+        let naptr = |data: &RData| match data {
+            RData::NAPTR(naptr) => Some(naptr.clone()),
+            _ => None,
+        };
+        let mut records: Vec<NAPTR> = records.iter().filter_map(naptr).collect();
+        if records.is_empty() {
+            return Err(Missing::None(good_for));
+        }
+        records.retain(|naptr| {
+            naptr.services.eq_ignore_ascii_case(SIP_OVER_UDP)
+                && naptr.flags.eq_ignore_ascii_case(b"s")
+        });
+        let first = records
+            .iter()
+            .min_by_key(|naptr| (naptr.order, naptr.preference));
+        let Some(first) = first else {
+            return Err(Missing::failed(&"the domain takes no SIP over UDP"));
+        };
+        Ok((first.replacement.to_string(), good_for))
+    }
+
+    /// The servers of SRV records. One whose addresses can't be had is as it was, if it was known.
+    async fn service(&self, name: &str) -> Found<Vec<Target>> {
+        let (records, mut good_for) = records(self.resolver, name, RecordType::SRV).await?;
+        let srv = |data: &RData| match data {
+            RData::SRV(srv) if !srv.target.is_root() => Some(srv.clone()),
+            _ => None,
+        };
+        let services: Vec<SRV> = records.iter().filter_map(srv).take(TARGETS_MAX).collect();
+        let mut asked = JoinSet::new();
+        for (place, srv) in services.into_iter().enumerate() {
+            let resolver = self.resolver.clone();
+            asked.spawn(async move {
+                let found = addresses(&resolver, &srv.target.to_string()).await;
+                (place, srv, found)
+            });
+        }
+        let mut answers = asked.join_all().await;
+        answers.sort_by_key(|(place, ..)| *place);
+        let mut targets = Vec::new();
+        let mut failed = None;
+        for (_, srv, found) in answers {
+            let mut target = target_of(&srv);
+            let (found, found_for) = match found {
+                Ok(found) => found,
+                Err(Missing::None(none_for)) => (Vec::new(), none_for),
+                Err(Missing::Failed(error)) => {
+                    failed = Some(error);
+                    (self.last_addresses(&target), RETRY_AFTER)
+                }
+            };
+            good_for = good_for.min(found_for);
+            target.addresses = found;
+            targets.extend(Some(target).filter(|target| !target.addresses.is_empty()));
+        }
+        match (targets.is_empty(), failed) {
+            (false, _) => Ok((targets, good_for)),
+            (true, Some(error)) => Err(Missing::Failed(error)),
+            (true, None) => Err(Missing::None(good_for)),
+        }
+    }
+
+    fn last_addresses(&self, target: &Target) -> Vec<IpAddr> {
+        let is_it = |last: &&Target| last.name == target.name && last.port == target.port;
+        let last = self.last.and_then(|last| last.targets.iter().find(is_it));
+        last.map_or_else(Vec::new, |last| last.addresses.clone())
+    }
+
+    async fn host(&self, name: &str, port: u16) -> Found<Vec<Target>> {
+        let (addresses, good_for) = addresses(self.resolver, name).await?;
+        let target = Target {
+            name: name.into(),
+            priority: 0,
+            weight: 0,
+            port,
+            addresses,
+        };
+        Ok((vec![target], good_for))
+    }
+}
+
+fn target_of(srv: &SRV) -> Target {
+    Target {
+        name: srv.target.to_string().to_ascii_lowercase().into(),
+        priority: srv.priority,
+        weight: srv.weight,
+        port: srv.port,
+        addresses: Vec::new(),
+    }
+}
+
+async fn records(resolver: &TokioResolver, name: &str, kind: RecordType) -> Found<Vec<RData>> {
+    let Ok(name) = Name::from_utf8(name) else {
+        return Err(Missing::None(NONE_DEFAULT));
+    };
+    let lookup = resolver.lookup(name, kind).await?;
+    let ttl_s = lookup.answers().iter().map(|record| record.ttl).min();
+    let records = lookup.answers().iter().map(|record| record.data.clone());
+    Ok((
+        records.collect(),
+        Duration::from_secs(ttl_s.map_or(0, u64::from)),
+    ))
+}
+
+/// IPv4 and IPv6 addresses of a host. One kind is enough if the other fails.
+async fn addresses(resolver: &TokioResolver, name: &str) -> Found<Vec<IpAddr>> {
+    let (v4, v6) = tokio::join!(
+        records(resolver, name, RecordType::A),
+        records(resolver, name, RecordType::AAAA)
+    );
+    let mut addresses = Vec::new();
+    let mut good_for = Duration::MAX;
+    let mut missing = None;
+    for found in [v4, v6] {
+        match found {
+            Ok((records, found_for)) => {
+                addresses.extend(records.iter().filter_map(RData::ip_addr));
+                good_for = good_for.min(found_for);
+            }
+            Err(failed @ Missing::Failed(_)) => missing = Some(failed),
+            Err(none) => missing = missing.or(Some(none)),
+        }
+    }
+    match missing {
+        Some(missing) if addresses.is_empty() => Err(missing),
+        _ => Ok((addresses, good_for)),
+    }
+}

@@ -1,0 +1,279 @@
+//! Where a SIP name is: asked of the DNS without waiting.
+//!
+//! [`Names`] answers a [`Question`] with [`Target`]s: the servers that RFC 3263 selects, each with its
+//! addresses. What is known is the answer at once, also when it is out of date and being asked
+//! anew; all else is told later, within [`Limits::wait_max`]. A thread of its own speaks to the DNS.
+//! Everything is bounded, so a name whose servers never answer costs the others nothing. In which
+//! order the addresses are tried, [`order`] draws.
+//!
+//! Read [`Names`] first.
+//!
+//! ```
+//! use names::{Limits, Names, Question};
+//!
+//! let names = Names::start(&["192.0.2.53:53".parse().expect("it is one")], Limits::default());
+//! let names = names.expect("a thread can be started");
+//! let question = Question::of_uri("Example.com", None);
+//! let answer = names.ask(&question, |answer| println!("{answer:?}"));
+//! assert!(answer.is_pending(), "nothing is known yet");
+//! ```
+#![allow(
+    clippy::disallowed_methods,
+    reason = "records end at times of the clock, and the DNS is asked by a thread"
+)]
+
+mod cache;
+mod client;
+mod dns;
+mod target;
+
+use std::{
+    fmt, io,
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+pub use target::{Target, order};
+
+use cache::Cache;
+use client::{Client, Done};
+
+/// What bounds the look-ups.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// How long a question may wait for its answer.
+    pub wait_max: Duration,
+    /// Answers that are kept.
+    pub answers: u64,
+    /// Callers that wait.
+    pub queue: usize,
+    /// Names that are asked about at the same time; those of one domain may be a quarter of them.
+    pub lookups: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            wait_max: Duration::from_secs(3),
+            answers: 16_384,
+            queue: 4_096,
+            lookups: 512,
+        }
+    }
+}
+
+/// What is asked. Names are in lower case.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Question {
+    /// The servers of a service, `_sip._udp.example.com`: its SRV records, RFC 2782.
+    Service(Box<str>),
+    /// The addresses of a host, with this port.
+    Host(Box<str>, u16),
+    /// The servers of a domain over UDP: its NAPTR records, else its SRV records, else its
+    /// addresses. RFC 3263 §4
+    Domain(Box<str>),
+}
+
+impl Question {
+    /// A service's servers.
+    #[must_use]
+    pub fn service(name: &str) -> Self {
+        Self::Service(name.to_ascii_lowercase().into())
+    }
+
+    /// A host's addresses.
+    #[must_use]
+    pub fn host(name: &str, port: u16) -> Self {
+        Self::Host(name.to_ascii_lowercase().into(), port)
+    }
+
+    /// Where a URI leads whose host is a name: with a port, it is a host. RFC 3263 §4.2
+    #[must_use]
+    pub fn of_uri(host: &str, port: Option<u16>) -> Self {
+        // What a caller writes is a whole name; the machine's search list is not for it.
+        let name = format!("{}.", host.trim_end_matches('.')).to_ascii_lowercase();
+        match port {
+            Some(port) => Self::Host(name.into(), port),
+            None => Self::Domain(name.into()),
+        }
+    }
+
+    fn name(&self) -> &str {
+        match self {
+            Self::Service(name) | Self::Host(name, _) | Self::Domain(name) => name,
+        }
+    }
+
+    /// Its last two labels: names below them mostly have the same servers.
+    fn parent(&self) -> &str {
+        let name = self.name().trim_end_matches('.');
+        let mut dots = name.rmatch_indices('.').skip(1);
+        dots.next().map_or(name, |(dot, _)| &name[dot + 1..])
+    }
+}
+
+/// What the DNS says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// At least one server.
+    pub targets: Vec<Target>,
+    /// Why this is what it said earlier and not what it says at present.
+    pub stale: Option<Error>,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// The DNS says that there is no server of that name.
+    NotFound,
+    /// Too much is asked. Try again later.
+    Busy,
+    /// The DNS fails or is too slow; why.
+    Unavailable(Arc<str>),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFound => f.write_str("the DNS has no server of that name"),
+            Self::Busy => f.write_str("too much is asked of the DNS"),
+            Self::Unavailable(why) => write!(f, "the DNS fails: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// What was asked and answered since the start.
+#[derive(Debug, Default)]
+pub struct Stats {
+    counts: [AtomicU64; Count::ALL.len()],
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Count {
+    /// A question was answered at once, up to date.
+    Known,
+    /// A question was answered at once with what the DNS said earlier.
+    Stale,
+    /// A question had to wait.
+    Waited,
+    /// A question was refused, as too much was asked.
+    Refused,
+    /// The DNS named servers.
+    Found,
+    /// The DNS said that there is none.
+    NotFound,
+    /// The DNS failed or did not answer in time.
+    Failed,
+}
+
+impl Count {
+    /// All, with their names in metrics.
+    pub const ALL: [(Self, &'static str); 7] = [
+        (Self::Known, "known"),
+        (Self::Stale, "stale"),
+        (Self::Waited, "waited"),
+        (Self::Refused, "refused"),
+        (Self::Found, "found"),
+        (Self::NotFound, "not_found"),
+        (Self::Failed, "failed"),
+    ];
+}
+
+impl Stats {
+    /// How often it happened.
+    pub fn count(&self, what: Count) -> u64 {
+        self.counts[what as usize].load(Relaxed)
+    }
+
+    fn add(&self, what: Count) {
+        self.counts[what as usize].fetch_add(1, Relaxed);
+    }
+}
+
+/// The DNS, as any thread may ask it.
+pub struct Names {
+    cache: Arc<Cache>,
+    stats: Arc<Stats>,
+    client: Client,
+}
+
+impl Names {
+    /// Starts the thread that asks these DNS servers, or those of `/etc/resolv.conf` if there are none.
+    ///
+    /// # Errors
+    /// The thread can't be started, or `/etc/resolv.conf` can't be read.
+    pub fn start(servers: &[SocketAddr], limits: Limits) -> io::Result<Self> {
+        let cache = Arc::new(Cache::new(limits.answers));
+        let stats = Arc::new(Stats::default());
+        let client = Client::start(servers, limits, Arc::clone(&cache), Arc::clone(&stats))?;
+        Ok(Self {
+            cache,
+            stats,
+            client,
+        })
+    }
+
+    /// The answer to a question: at once if one is known, else `done` is told, once and on another
+    /// thread; it must not wait.
+    pub fn ask(
+        &self,
+        question: &Question,
+        done: impl FnOnce(Result<Arc<Answer>, Error>) + Send + 'static,
+    ) -> Poll<Result<Arc<Answer>, Error>> {
+        let (counted, answer) = match self.cache.get(question, Instant::now()) {
+            Some(known) => {
+                let is_stale = matches!(&known.answer, Ok(answer) if answer.stale.is_some());
+                if known.is_due {
+                    self.client.refresh(question);
+                }
+                let counted = [Count::Known, Count::Stale][usize::from(known.is_due || is_stale)];
+                (counted, Poll::Ready(known.answer))
+            }
+            None => match self.client.ask(question, Box::new(done) as Done) {
+                Ok(()) => (Count::Waited, Poll::Pending),
+                Err(error) => (Count::Refused, Poll::Ready(Err(error))),
+            },
+        };
+        self.stats.add(counted);
+        answer
+    }
+
+    /// The counters.
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uri_with_a_port_names_a_host() {
+        let host = Question::Host("a.example.com.".into(), 5070);
+        assert_eq!(Question::of_uri("A.Example.com", Some(5070)), host);
+        let domain = Question::Domain("example.com.".into());
+        assert_eq!(Question::of_uri("example.com.", None), domain);
+    }
+
+    #[test]
+    fn names_of_one_domain_are_known_as_such() {
+        for (name, parent) in [
+            ("a.b.example.com", "example.com"),
+            ("example.com.", "example.com"),
+            ("localhost", "localhost"),
+            (".", ""),
+        ] {
+            assert_eq!(Question::service(name).parent(), parent, "{name}");
+        }
+    }
+}
