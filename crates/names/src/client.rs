@@ -187,10 +187,11 @@ impl Asker {
             Ok(_) | Err(_) => Count::Failed,
         });
         let answer = outcome.answer.map(Arc::new);
-        for waiting in self.open.remove(&question).into_iter().flatten() {
+        let waiting = self.open.remove(&question);
+        let good_until = Instant::now() + outcome.good_for;
+        self.cache.put(question, answer.clone(), good_until);
+        for waiting in waiting.into_iter().flatten() {
             (waiting.done)(answer.clone());
         }
-        let good_until = Instant::now() + outcome.good_for;
-        self.cache.put(question, answer, good_until);
     }
 }
