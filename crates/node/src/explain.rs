@@ -109,7 +109,7 @@ pub struct CallView {
     pub is_call: bool,
     /// Time since its first request.
     pub age: Duration,
-    /// How often its first request was placed again.
+    /// How often its first request was placed again, at least.
     pub placed_again: u8,
     /// Its open transactions.
     pub transactions: usize,
@@ -188,7 +188,7 @@ impl Node {
             is_expired: session.state == Life::Expired,
             is_call: session.is_call,
             age: session.age(now),
-            placed_again: session.attempt,
+            placed_again: session.placed_again(),
             transactions: self.state.transactions.list(session.transactions).count(),
             decision,
         })

@@ -275,9 +275,7 @@ impl State {
         if let Some(answering) = tried.and_then(|server| cx.snapshot.member(server)) {
             self.move_call(cx, entry, answering);
             let session = self.sessions.get_mut(entry);
-            if session.initial == response.branch.id as u32 {
-                session.attempt = attempt;
-            }
+            session.set_attempt(response.branch.id, attempt);
         }
         self.on_final(cx, open, response);
         Fate::Pass
@@ -334,9 +332,8 @@ impl State {
         }
         cx.stats.count(Event::Stray, 1);
         let session = self.sessions.get(entry);
-        let was_taken = session.initial == response.branch.id as u32
-            && session.attempt != attempt
-            && response.cseq.method != Method::Cancel;
+        let was_taken =
+            session.has_left(response.branch.id, attempt) && response.cseq.method != Method::Cancel;
         if was_taken && !is_success {
             Fate::Supersede
         } else {

@@ -408,7 +408,7 @@ impl State {
             let tags = tag_pair(request.from_tag, request.to_tag.unwrap_or_default());
             self.sessions.set_acknowledged(entry, tags, true);
         }
-        let attempt = self.attempt(course.session, request.id);
+        let attempt = self.attempt(course.session, request.id)?;
         self.forward(cx, request, &course, attempt, out);
         Ok(())
     }
@@ -430,12 +430,11 @@ impl State {
         self.transact_cancel(cx, request, course, out)
     }
 
-    /// How often the request with this identity was placed before.
-    pub(crate) fn attempt(&self, session: Option<u32>, id: u64) -> u8 {
-        let session = session.map(|entry| self.sessions.get(entry));
-        session
-            .filter(|session| session.initial == id as u32)
-            .map_or(0, |session| session.attempt)
+    /// How often the request with this identity was placed before. Refused is what belongs to a
+    /// transaction that ended at a server which its call has left since.
+    pub(crate) fn attempt(&self, session: Option<u32>, id: u64) -> Result<u8, Refusal> {
+        let attempt = session.map_or(Some(0), |entry| self.sessions.get(entry).attempt(id));
+        attempt.ok_or(Refusal::new(481))
     }
 
     /// Answers a request ourselves. An ACK gets no answer, whatever is wrong with it.

@@ -9,6 +9,9 @@ use crate::keys::{SessionKey, tag_hash};
 
 /// No entry.
 pub(crate) const NONE: u32 = u32::MAX;
+/// The attempt of a session that has moved to the server of a dialog: where its initial request
+/// failed is no longer known.
+const ELSEWHERE: u8 = u8::MAX;
 
 /// What the node knows of one call. Kept small: there may be a million.
 #[derive(Clone, Debug)]
@@ -22,7 +25,7 @@ pub(crate) struct Session {
     /// Hash of the tag of whoever started it.
     pub(crate) starter_tag: u32,
     /// Low bits of the identity of its initial request's transaction.
-    pub(crate) initial: u32,
+    initial: u32,
     /// The next CSeq to come, by [`Direction`](crate::token::Direction); a request below it is a retransmission.
     pub(crate) cseq_next: [u32; 2],
     opened_ms: u32,
@@ -33,8 +36,8 @@ pub(crate) struct Session {
     /// Seconds of silence after which its dialog is over. RFC 4028; 0: not said.
     pub(crate) interval_s: u32,
     pub(crate) server: ServerId,
-    /// How often the initial request was placed again; goes into our branch.
-    pub(crate) attempt: u8,
+    /// How often the initial request was placed again, or [`ELSEWHERE`].
+    attempt: u8,
     /// Unanswered re-checks.
     pub(crate) checks: u8,
     pub(crate) state: State,
@@ -433,6 +436,47 @@ impl Session {
             is_call: false,
             from_server: false,
         }
+    }
+
+    /// How often the request with this identity was placed again; none: its call has moved on.
+    pub(crate) fn attempt(&self, id: u64) -> Option<u8> {
+        if self.initial == id as u32 {
+            (self.attempt != ELSEWHERE).then_some(self.attempt)
+        } else {
+            Some(0)
+        }
+    }
+
+    /// How often its initial request was placed again, at least.
+    pub(crate) fn placed_again(&self) -> u8 {
+        if self.attempt == ELSEWHERE {
+            1
+        } else {
+            self.attempt
+        }
+    }
+
+    /// Notes at which attempt the request with this identity is, if it is the initial one.
+    pub(crate) fn set_attempt(&mut self, id: u64, attempt: u8) {
+        if self.initial == id as u32 {
+            self.attempt = attempt;
+        }
+    }
+
+    /// Whether the initial request, if this is it, is no longer at that attempt.
+    pub(crate) fn has_left(&self, id: u64, attempt: u8) -> bool {
+        self.initial == id as u32 && self.attempt != attempt
+    }
+
+    /// A new initial request, with this identity.
+    pub(crate) fn begin(&mut self, id: u64) {
+        (self.initial, self.attempt) = (id as u32, 0);
+    }
+
+    /// The session is at another server, because a dialog is; not because its initial request was
+    /// placed there last.
+    pub(crate) fn move_to_dialog(&mut self) {
+        self.attempt = ELSEWHERE;
     }
 
     /// Time since the session began.

@@ -39,7 +39,7 @@ impl State {
         }
         if !self.is_new(request, &course, entry) {
             cx.stats.count(Event::Retransmission, 1);
-            let attempt = self.attempt(course.session, request.id);
+            let attempt = self.attempt(course.session, request.id)?;
             self.forward(cx, request, &course, attempt, out);
             return Ok(());
         }
@@ -70,10 +70,9 @@ impl State {
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
         let entry = course.session.expect("the caller saw to it");
-        let mut attempt = self.attempt(course.session, request.id);
         let first = self.sessions.get(entry).transactions;
-        if let Some(invite) = self.transactions.find(first, request.id, false) {
-            attempt = self.transactions.get(invite).attempt;
+        let open = self.transactions.find(first, request.id, false);
+        if let Some(invite) = open {
             if !self.transactions.get(invite).is_cancelled {
                 self.cancel(cx, invite);
                 if !self.transactions.is_full() {
@@ -82,6 +81,10 @@ impl State {
             }
             course.server = Some(self.transactions.get(invite).server());
         }
+        let attempt = match open {
+            Some(invite) => self.transactions.get(invite).attempt,
+            None => self.attempt(course.session, request.id)?,
+        };
         self.forward(cx, request, &course, attempt, out);
         Ok(())
     }
@@ -132,8 +135,7 @@ impl State {
         }
         session.seen(cx.now);
         if request.is_initial() {
-            session.initial = request.id as u32;
-            session.attempt = 0;
+            session.begin(request.id);
         }
     }
 
@@ -323,9 +325,7 @@ impl State {
         self.transaction_timers.arm(open, cx.now + wait);
         let session = self.sessions.get_mut(entry);
         (session.server, session.reason) = (new.server.id(), Reason::FailedOver);
-        if session.initial == transaction.id as u32 {
-            session.attempt = attempt;
-        }
+        session.set_attempt(transaction.id, attempt);
         true
     }
 
@@ -435,6 +435,7 @@ impl State {
             Some(server) => {
                 if let Some(member) = cx.snapshot.member(server) {
                     self.move_call(cx, entry, member);
+                    self.sessions.get_mut(entry).move_to_dialog();
                 }
             }
             None => {

@@ -153,6 +153,24 @@ fn of_two_answers_the_acknowledged_one_makes_the_call() {
     assert_eq!(questions[0].to, second.to, "{questions:#?}");
 }
 
+/// The ACK of a failure went to another server than the failure came from: found by random
+/// exploration. A late 2xx had moved the call between the two.
+#[test]
+fn a_failure_of_a_server_that_the_call_left_is_acknowledged_there() {
+    let mut cluster = Cluster::new(config(&[ONE, TWO]));
+    let invite = request("INVITE", ALICE, "call");
+    let (first, second) = moved(&mut cluster, &invite);
+    cluster.pass(&second.respond(180));
+    let cancel = cluster.pass(&invite.cancel());
+    let failure = cluster.pass(&second.respond(487));
+    cluster.pass(&first.respond_as(200, "first"));
+    cluster.pass(&cancel.respond(200));
+    assert_eq!(cluster.ledger(&first.to.to_string()), (1, 0, 0.0));
+    let ack = cluster.pass(&second.respond(487));
+    assert_eq!((ack.to, ack.method()), (second.to, "ACK"));
+    assert!(cluster.send(&invite.ack_of(&failure)).is_empty());
+}
+
 /// A call stayed counted at a server that had died ringing: found by random exploration. The node
 /// was started again in between, and its INVITE had the same branch at both servers.
 #[test]
