@@ -192,7 +192,8 @@ impl State {
         }
     }
 
-    /// A 2xx that got no ACK for 64*T1 makes no call: RFC 3261 §13.3.1.4 has its server end it.
+    /// A dialog is over without a BYE: its server doesn't know it, or its 2xx got no ACK for 64*T1,
+    /// which makes no call. RFC 3261 §13.3.1.4
     fn give_up(&mut self, cx: Context<'_>, entry: u32, tags: u32) {
         cx.stats.count(Event::Leaked, 1);
         self.sessions.remove_dialog(entry, tags);
@@ -245,23 +246,30 @@ impl State {
         });
     }
 
+    /// Only the server that was asked may answer: anybody can write a response with our Via.
     pub(crate) fn on_recheck_answer(
         &mut self,
         cx: Context<'_>,
         session: Option<u32>,
         response: &Response<'_>,
     ) {
-        let waiting = |entry: &u32| {
-            let session = self.sessions.get(*entry);
-            session.state == Life::Active && session.checks > 0
-        };
-        let Some(entry) = session.filter(waiting) else {
+        let tags = tag_pair(response.from_tag, response.to_tag);
+        let asked = session.filter(|&entry| {
+            let server = self.sessions.server_of_dialog(entry, tags);
+            let member = server.and_then(|server| cx.snapshot.member(server));
+            self.sessions.get(entry).checks > 0
+                && member.is_some_and(|m| m.address == response.from)
+        });
+        let Some(entry) = asked else {
             return cx.stats.drop_one(Dropped::StaleProbe);
         };
+        if !response.is_final() {
+            return;
+        }
+        self.sessions.get_mut(entry).seen(cx.now);
         if response.status == 481 {
-            self.leak(cx, entry);
-        } else if response.is_final() {
-            self.sessions.get_mut(entry).seen(cx.now);
+            self.give_up(cx, entry, tags);
+        } else {
             self.watch(cx, entry);
         }
     }

@@ -352,6 +352,14 @@ impl Sessions {
         self.dialogs[place as usize].id()
     }
 
+    /// Where the server side of the dialog with this [`tag_pair`] is.
+    pub(crate) fn server_of_dialog(&self, entry: u32, pair: u32) -> Option<ServerId> {
+        let mut dialogs = self
+            .dialog_places(entry)
+            .map(|place| &self.dialogs[place as usize]);
+        Some(dialogs.find(|dialog| dialog.tags == pair)?.server)
+    }
+
     /// Where a session's dialogs are: at its own server, if any is there, else at that of another.
     pub(crate) fn server_of_dialogs(&self, entry: u32) -> Option<ServerId> {
         let servers = self

@@ -79,6 +79,45 @@ fn an_answer_nobody_waits_for_says_nothing() {
     assert_eq!(cluster.dropped(Dropped::StaleProbe), 1);
 }
 
+/// Whoever knew a Call-ID could have a call taken for over, or for alive: an answer was believed
+/// whoever sent it, and whatever dialog it named.
+#[test]
+fn only_the_server_of_the_dialog_answers_for_it() {
+    let mut cluster = Cluster::new(config(&[ONE, TWO]));
+    let (call, question) = asked(&mut cluster);
+    let other = if call.server == ONE.parse().unwrap() {
+        TWO
+    } else {
+        ONE
+    };
+    let gone = question.respond(481);
+    for forged in [
+        gone.clone().from(ALICE),
+        gone.clone().from(other),
+        gone.clone().set("To", "<sip:sipyard.invalid>;tag=another"),
+    ] {
+        assert!(cluster.send(&forged).is_empty());
+        assert_eq!(cluster.total(), (1, 0, 0.0), "{forged}");
+    }
+    assert_eq!(cluster.dropped(Dropped::StaleProbe), 3);
+    assert_eq!(cluster.wait(s(9)).len(), 1, "it is asked again");
+    cluster.send(&gone);
+    assert_eq!(cluster.total(), (0, 0, 0.0));
+}
+
+/// A server that had lost one fork of a call ended the count of all.
+#[test]
+fn a_fork_that_its_server_does_not_know_ends_alone() {
+    let mut cluster = Cluster::new(config(&[ONE]));
+    let call = cluster.establish("call");
+    let fork = cluster.pass(&call.invite.respond_as(200, "fork"));
+    let invite = request("INVITE", ALICE, "call");
+    cluster.pass(&Dialog::of_caller(&invite, &fork).ack());
+    let mut sent = cluster.wait(BOUND + s(1));
+    cluster.send(&sent.remove(0).respond(481));
+    assert_eq!(cluster.ledger(ONE), (1, 0, 0.0));
+}
+
 #[test]
 fn any_request_is_a_sign_of_life() {
     let mut cluster = Cluster::new(config(&[ONE]));
