@@ -9,7 +9,7 @@ use crate::{
     io::{Datagram, Outbox},
     node::{Context, State},
     relay,
-    session::NONE,
+    session::{NONE, tag_pair},
     stats::{Dropped, Event},
     transaction::{Kind, Progress},
 };
@@ -317,8 +317,8 @@ impl State {
         self.settle(cx, closed.session);
     }
 
-    /// A response without an open transaction: a fork's, a retransmission, or the failure of a
-    /// server that the request was taken away from.
+    /// A response without an open transaction: a fork's, a retransmission, the failure of a server
+    /// that the request was taken away from, or the end of a dialog whose BYE was not counted.
     fn on_stray(
         &mut self,
         cx: Context<'_>,
@@ -329,6 +329,10 @@ impl State {
         let is_success = response.is_success();
         if response.cseq.method == Method::Invite && is_success {
             self.follow_dialog(cx, entry, response);
+        }
+        if response.cseq.method == Method::Bye && response.is_final() {
+            self.end_dialog(cx, entry, tag_pair(response.from_tag, response.to_tag));
+            self.settle(cx, entry);
         }
         cx.stats.count(Event::Stray, 1);
         let session = self.sessions.get(entry);

@@ -91,6 +91,8 @@ pub enum Event {
     SessionsFull,
     /// The transaction table was full.
     TransactionsFull,
+    /// A request within a dialog passed without a transaction, as the table was full.
+    Uncounted,
     /// A request could not be kept for another try.
     RetainedFull,
     /// A transaction had no final response in time.
@@ -109,7 +111,7 @@ pub enum Event {
 
 impl Event {
     /// All events, with their labels.
-    pub const ALL: [(Self, &'static str); 17] = [
+    pub const ALL: [(Self, &'static str); 18] = [
         (Self::Received, "received"),
         (Self::Sent, "sent"),
         (Self::HandedOver, "handed_over"),
@@ -120,6 +122,7 @@ impl Event {
         (Self::ExpiredEarly, "expired_early"),
         (Self::SessionsFull, "sessions_full"),
         (Self::TransactionsFull, "transactions_full"),
+        (Self::Uncounted, "uncounted"),
         (Self::RetainedFull, "retained_full"),
         (Self::TimedOut, "timed_out"),
         (Self::Rechecked, "rechecked"),

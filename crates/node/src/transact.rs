@@ -45,8 +45,7 @@ impl State {
         }
         let is_held = cx.snapshot.is_stateful(request, course.server);
         if self.transactions.is_full() || (is_held && !self.stateful.has_room()) {
-            cx.stats.count(Event::TransactionsFull, 1);
-            return Err(Refusal::unavailable(1));
+            return self.pass_uncounted(cx, request, &course, out);
         }
         let next = &mut self.sessions.get_mut(entry).cseq_next[course.direction as usize];
         *next = (*next).max(request.cseq.number.saturating_add(1));
@@ -58,6 +57,24 @@ impl State {
             self.open(cx, request, &course, entry);
             self.forward(cx, request, &course, 0, out);
         }
+        Ok(())
+    }
+
+    /// Without room for its transaction what starts something is refused, while what goes on or
+    /// ends passes: a call that can't be ended would only fill the table for longer.
+    fn pass_uncounted(
+        &mut self,
+        cx: Context<'_>,
+        request: &Request<'_>,
+        course: &Course,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        cx.stats.count(Event::TransactionsFull, 1);
+        if request.is_initial() {
+            return Err(Refusal::unavailable(1));
+        }
+        cx.stats.count(Event::Uncounted, 1);
+        self.forward(cx, request, course, 0, out);
         Ok(())
     }
 
