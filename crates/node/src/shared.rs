@@ -66,6 +66,8 @@ pub struct Member {
     pub server: Arc<Server>,
     pub(crate) responses: [Histogram; MethodLabel::ALL.len()],
     pub(crate) service: ServiceTimes,
+    /// The first reload that found it removed and with nothing open.
+    idle_since: Mutex<Option<Duration>>,
 }
 
 impl Member {
@@ -207,15 +209,17 @@ fn check_fixed(old: &Config, new: &Config) -> Result<(), ReloadError> {
     }
 }
 
-/// Members by number: those of `old` keep theirs, free numbers are used again.
+/// Members by number: those of `old` keep theirs, free numbers are used again. `now` is none at the
+/// start.
 fn next_members(
     old: &[Option<Arc<Member>>],
     config: &Config,
     now: Option<Duration>,
 ) -> Result<Vec<Option<Arc<Member>>>, ReloadError> {
+    let linger = config.timers.t1 * 64;
     let mut members: Vec<_> = old
         .iter()
-        .map(|member| member.clone().filter(|member| is_needed(member)))
+        .map(|member| member.clone().filter(|m| m.is_needed(now, linger)))
         .collect();
     let wanted = |pool: &str, address| {
         let mut servers = config
@@ -262,12 +266,6 @@ fn next_members(
     Ok(members)
 }
 
-/// Whether a member must keep its number: it is configured, or was until this reload, or has
-/// entries in the ledger. What is left of its calls by then is sessions long expired.
-fn is_needed(member: &Member) -> bool {
-    !member.server.is_removed() || member.server.calls() + member.server.transactions() > 0
-}
-
 impl Member {
     fn new(
         id: ServerId,
@@ -286,6 +284,24 @@ impl Member {
             server,
             responses: Default::default(),
             service: ServiceTimes::default(),
+            idle_since: Mutex::default(),
+        }
+    }
+
+    /// Whether it must keep its number: it is configured, has entries in the ledger, or had some
+    /// less than `linger` ago as far as reloads have seen, so that sessions and transactions that
+    /// are not counted may still name it.
+    fn is_needed(&self, now: Option<Duration>, linger: Duration) -> bool {
+        let server = &self.server;
+        let is_in_use = !server.is_removed() || server.calls() + server.transactions() > 0;
+        let mut idle_since = self
+            .idle_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *idle_since = idle_since.or(now).filter(|_| !is_in_use);
+        match (*idle_since, now) {
+            (Some(since), Some(now)) => now < since + linger,
+            _ => true,
         }
     }
 }

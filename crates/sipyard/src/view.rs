@@ -192,9 +192,12 @@ pub(crate) fn status(shared: &Shared, workers: &Workers, now: Duration) -> Statu
     }
 }
 
-/// All servers that have a number: configured ones, and removed ones that have calls.
+/// The servers that are configured, and removed ones that have something open.
 pub(crate) fn members(snapshot: &Snapshot) -> impl Iterator<Item = &Member> {
-    snapshot.members().iter().flatten().map(AsRef::as_ref)
+    let members = snapshot.members().iter().flatten().map(AsRef::as_ref);
+    members.filter(|Member { server, .. }| {
+        !server.is_removed() || server.calls() + server.transactions() > 0
+    })
 }
 
 /// Why a server gets no new calls, or whether it gets fewer than its share.

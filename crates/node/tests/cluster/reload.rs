@@ -3,7 +3,7 @@
 use node::{Config, ReloadError};
 
 use crate::{
-    harness::{ALICE, Cluster, ONE, THREE, TWO, config, ms, pool, route, s},
+    harness::{ALICE, Cluster, ONE, THREE, TRANSACTION_MAX, TWO, config, ms, pool, route, s},
     message::request,
 };
 
@@ -37,6 +37,8 @@ fn a_server_that_goes_keeps_its_calls() {
     }
     assert_eq!(cluster.ledger(ONE), (0, 0, 0.0));
     reload(&mut cluster, config(&[TWO]));
+    cluster.wait(TRANSACTION_MAX);
+    reload(&mut cluster, config(&[TWO]));
     let snapshot = cluster.shared.snapshot();
     assert!(
         snapshot
@@ -45,6 +47,28 @@ fn a_server_that_goes_keeps_its_calls() {
             .flatten()
             .all(|m| m.address != ONE.parse().unwrap())
     );
+}
+
+/// A server that came with the second of two reloads got the number of one that went with the
+/// first, and with it what its late transactions named: the INVITE below went to the new one,
+/// which never saw it.
+#[test]
+fn a_number_is_not_used_again_while_transactions_name_it() {
+    let mut cluster = Cluster::new(config(&[ONE]));
+    let invite = request("INVITE", ALICE, "call");
+    let received = cluster.pass(&invite);
+    let failure = cluster.pass(&received.respond(486));
+    reload(&mut cluster, config(&[TWO]));
+    reload(&mut cluster, config(&[TWO, THREE]));
+    assert_eq!(cluster.pass(&invite.ack_of(&failure)).to, received.to);
+    assert_eq!(cluster.pass(&invite).to, received.to);
+    let number = |cluster: &Cluster, at| cluster.member(at).server.id();
+    assert_ne!(number(&cluster, THREE), number(&cluster, ONE));
+    cluster.wait(TRANSACTION_MAX + ms(20));
+    let free = number(&cluster, ONE);
+    reload(&mut cluster, config(&[TWO]));
+    reload(&mut cluster, config(&[TWO, "10.0.0.4:5060"]));
+    assert_eq!(number(&cluster, "10.0.0.4:5060"), free);
 }
 
 #[test]
