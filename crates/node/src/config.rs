@@ -143,7 +143,8 @@ pub struct Limits {
     /// Transactions of stateful routes, those that are over and linger for 64*T1 included. Full:
     /// 503. Fixed when the node starts.
     pub held_transactions: usize,
-    /// INVITEs kept until their first answer, so that they can be sent elsewhere. Full: not kept.
+    /// INVITEs kept until their final response, so that they can be sent elsewhere, or answered when
+    /// they have rung in vain. Full: not kept.
     /// Fixed when the node starts.
     pub retained_requests: usize,
     /// Bytes of a message. Longer: 513.

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use sip::{Edits, HeaderName, Message, Method, Uri, Via};
+use sip::{Edits, Essentials, HeaderName, Message, Method, Uri, Via};
 
 use crate::{
     branch::{Branch, Purpose},
@@ -173,13 +173,51 @@ pub(crate) fn withdraw(
     response: &Response<'_>,
     out: &mut Outbox,
 ) {
-    let Some(listener) = snapshot.listener_towards(to, branch.listener) else {
+    let uri = format!("sip:{to}");
+    end_invite(
+        snapshot,
+        method,
+        branch,
+        to,
+        uri.as_bytes(),
+        response.message,
+        out,
+    );
+}
+
+/// Queues the CANCEL of an INVITE that was sent to a server on this branch. RFC 3261 §9.1
+pub(crate) fn cancel(
+    snapshot: &Snapshot,
+    branch: Branch,
+    to: SocketAddr,
+    uri: &[u8],
+    invite: &Message<'_>,
+    out: &mut Outbox,
+) {
+    end_invite(snapshot, Method::Cancel, branch, to, uri, invite, out);
+}
+
+/// Queues an ACK or CANCEL of our own with what an INVITE or its response says of the transaction.
+fn end_invite(
+    snapshot: &Snapshot,
+    method: Method<'_>,
+    branch: Branch,
+    server: SocketAddr,
+    uri: &[u8],
+    message: &Message<'_>,
+    out: &mut Outbox,
+) {
+    let Some(listener) = snapshot.listener_towards(server, branch.listener) else {
         return;
     };
-    let message = response.message;
-    out.send(listener, to, |out| {
+    let Ok(Essentials { call_id, cseq, .. }) = message.essentials() else {
+        return;
+    };
+    out.send(listener, server, |out| {
         out.extend_from_slice(method.as_bytes());
-        out.extend_from_slice(format!(" sip:{to} SIP/2.0\r\nVia: ").as_bytes());
+        out.push(b' ');
+        out.extend_from_slice(uri);
+        out.extend_from_slice(b" SIP/2.0\r\nVia: ");
         write_via(snapshot, listener, branch, out);
         out.extend_from_slice(b"\r\nFrom: ");
         out.extend_from_slice(message.header(HeaderName::From).unwrap_or_default());
@@ -194,8 +232,8 @@ pub(crate) fn withdraw(
             _ => out.extend_from_slice(message.header(HeaderName::To).unwrap_or_default()),
         }
         out.extend_from_slice(b"\r\nMax-Forwards: 70\r\nCall-ID: ");
-        out.extend_from_slice(response.call_id);
-        out.extend_from_slice(format!("\r\nCSeq: {} ", response.cseq.number).as_bytes());
+        out.extend_from_slice(call_id);
+        out.extend_from_slice(format!("\r\nCSeq: {} ", cseq.number).as_bytes());
         out.extend_from_slice(method.as_bytes());
         out.extend_from_slice(b"\r\nContent-Length: 0\r\n\r\n");
     });

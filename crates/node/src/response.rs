@@ -9,7 +9,7 @@ use crate::{
     io::{Datagram, Outbox},
     node::{Context, State},
     relay,
-    session::{NONE, tag_pair},
+    session::tag_pair,
     stats::{Dropped, Event},
     transaction::{Kind, Progress},
 };
@@ -173,7 +173,7 @@ impl State {
         self.note_first_response(cx, open, response);
         self.note_service(cx, open, response);
         if !response.is_final() {
-            self.on_provisional(cx, open, response);
+            self.on_provisional(cx, open);
             return Fate::Pass;
         }
         if response.status == 503 && self.on_unavailable(cx, open, response, out) {
@@ -212,17 +212,13 @@ impl State {
         }
     }
 
-    fn on_provisional(&mut self, cx: Context<'_>, open: u32, response: &Response<'_>) {
+    fn on_provisional(&mut self, cx: Context<'_>, open: u32) {
         let transaction = self.transactions.get_mut(open);
         transaction.progress = Progress::Provisional;
         if transaction.kind == Kind::Invite && !transaction.is_cancelled {
             // RFC 3261 §16.7 step 2: a provisional response starts Timer C again; 100 does not.
             self.transaction_timers
                 .arm(open, cx.now + cx.snapshot.config().timers.timer_c);
-        }
-        if response.status > 100 {
-            let retained = std::mem::replace(&mut transaction.retained, NONE);
-            self.retained.release(retained);
         }
     }
 

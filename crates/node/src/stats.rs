@@ -97,6 +97,10 @@ pub enum Event {
     RetainedFull,
     /// A transaction had no final response in time.
     TimedOut,
+    /// An INVITE rang until Timer C: its server was told to end it.
+    RangTooLong,
+    /// An INVITE rang on a server that went down: its caller was answered.
+    RangOnFallen,
     /// A dialog without a sign of life was asked for.
     Rechecked,
     /// A dialog was found to be over without a BYE.
@@ -111,7 +115,7 @@ pub enum Event {
 
 impl Event {
     /// All events, with their labels.
-    pub const ALL: [(Self, &'static str); 18] = [
+    pub const ALL: [(Self, &'static str); 20] = [
         (Self::Received, "received"),
         (Self::Sent, "sent"),
         (Self::HandedOver, "handed_over"),
@@ -125,6 +129,8 @@ impl Event {
         (Self::Uncounted, "uncounted"),
         (Self::RetainedFull, "retained_full"),
         (Self::TimedOut, "timed_out"),
+        (Self::RangTooLong, "rang_too_long"),
+        (Self::RangOnFallen, "rang_on_fallen"),
         (Self::Rechecked, "rechecked"),
         (Self::Leaked, "leaked"),
         (Self::Stray, "stray"),

@@ -6,8 +6,10 @@ use balance::{Health, ServerId};
 use sip::{Message, Method};
 
 use crate::{
+    branch::{Branch, Purpose},
     io::{Datagram, Outbox},
     node::{Context, State},
+    relay,
     request::{Refusal, Request},
     routing::Course,
     session::{NONE, Reason, State as Life, tag_pair},
@@ -263,7 +265,7 @@ impl State {
         transaction
     }
 
-    /// Keeps a copy of a request until it is answered.
+    /// Keeps a copy of a request until its final response.
     fn retain(&mut self, cx: Context<'_>, request: &Request<'_>) -> u32 {
         let Datagram { listener, from, .. } = request.datagram;
         let retained = self.retained.keep(listener, from, request.message.bytes());
@@ -348,30 +350,19 @@ impl State {
 
     /// Sends a retained request to another server with a new branch. False: it can't be.
     pub(crate) fn fail_over(&mut self, cx: Context<'_>, open: u32, out: &mut Outbox) -> bool {
-        let transaction = self.transactions.get(open);
-        if !transaction.may_move() || transaction.retained == NONE {
-            return false;
-        }
-        let place = transaction.retained;
-        let retained = self.retained.take(place);
-        let moved = self.send_elsewhere(cx, open, &retained.datagram(), out);
-        self.retained.put_back(place, retained);
-        moved
+        let send =
+            |state: &mut Self, request: &Request<'_>| state.send_elsewhere(cx, open, request, out);
+        self.transactions.get(open).may_move() && self.with_retained(cx, open, send) == Some(true)
     }
 
     fn send_elsewhere(
         &mut self,
         cx: Context<'_>,
         open: u32,
-        datagram: &Datagram<'_>,
+        request: &Request<'_>,
         out: &mut Outbox,
     ) -> bool {
-        let message = Message::parse(datagram.bytes, cx.snapshot.config().limits.headers).ok();
-        let request = message
-            .as_ref()
-            .and_then(|message| Request::read(cx.snapshot, *datagram, message).ok());
-        let Some(request) = request else { return false };
-        if !self.place_again(cx, &request, open) {
+        if !self.place_again(cx, request, open) {
             return false;
         }
         let transaction = self.transactions.get(open);
@@ -386,8 +377,31 @@ impl State {
             session: Some(transaction.session),
             is_placed: true,
         };
-        self.forward(cx, &request, &course, attempt, out);
+        self.forward(cx, request, &course, attempt, out);
         true
+    }
+
+    /// Works with the request that is kept for a transaction. None: there is none.
+    fn with_retained<T>(
+        &mut self,
+        cx: Context<'_>,
+        open: u32,
+        work: impl FnOnce(&mut Self, &Request<'_>) -> T,
+    ) -> Option<T> {
+        let place = self.transactions.get(open).retained;
+        if place == NONE {
+            return None;
+        }
+        let retained = self.retained.take(place);
+        let datagram = retained.datagram();
+        let message = Message::parse(datagram.bytes, cx.snapshot.config().limits.headers).ok();
+        let read = |message| Request::read(cx.snapshot, datagram, message).ok();
+        let result = message
+            .as_ref()
+            .and_then(read)
+            .map(|request| work(self, &request));
+        self.retained.put_back(place, retained);
+        result
     }
 
     /// Takes a transaction off the ledger. It stays open for its responses.
@@ -469,12 +483,11 @@ impl State {
             let began_at = self.transactions.get(open).began_at;
             let ends_at = began_at + cx.snapshot.transaction_max();
             let transaction = self.transactions.get(open);
-            if transaction.kind == Kind::Invite
-                && !transaction.is_cancelled
-                && !transaction.is_answered()
-                && cx.now < ends_at
-            {
+            let waits = transaction.kind == Kind::Invite && !transaction.is_cancelled;
+            if waits && !transaction.is_answered() && cx.now < ends_at {
                 self.on_silence(cx, open, ends_at, out);
+            } else if waits && transaction.is_answered() && transaction.retained != NONE {
+                self.end_ringing(cx, open, out);
             } else {
                 self.on_timeout(cx, open, out);
             }
@@ -508,19 +521,41 @@ impl State {
         self.settle(cx, closed.session);
     }
 
-    /// Whoever still waits for an answer to a request that we hold gets one. RFC 3261 §16.8
+    /// An INVITE has rung until Timer C, or on a server that is down: the server is told to end it,
+    /// RFC 3261 §16.8. Its 487 goes back; for a server that is down the caller is answered at once.
+    fn end_ringing(&mut self, cx: Context<'_>, open: u32, out: &mut Outbox) {
+        let transaction = self.transactions.get_mut(open);
+        transaction.is_cancelled = true;
+        let (server, purpose) = (transaction.server(), Purpose::Relay(transaction.attempt));
+        let is_down = !transaction.is_charged;
+        if let Some(member) = cx.snapshot.member(server) {
+            self.with_retained(cx, open, |_, request| {
+                let branch = Branch {
+                    purpose,
+                    listener: request.datagram.listener,
+                    id: request.id,
+                };
+                let (uri, invite) = (request.path.uri, request.message);
+                relay::cancel(cx.snapshot, branch, member.address, uri, invite, out);
+            });
+        }
+        if is_down {
+            cx.stats.count(Event::RangOnFallen, 1);
+            self.on_timeout(cx, open, out);
+        } else {
+            cx.stats.count(Event::RangTooLong, 1);
+            let ends_at = cx.now + cx.snapshot.transaction_max();
+            self.transaction_timers.arm(open, ends_at);
+        }
+    }
+
+    /// Whoever still waits for an answer to a request that we keep gets one. RFC 3261 §16.8
     fn answer_timed_out(&mut self, cx: Context<'_>, open: u32, out: &mut Outbox) {
-        let place = self.transactions.get(open).retained;
-        if place == NONE {
-            return;
-        }
-        let retained = self.retained.take(place);
-        let datagram = retained.datagram();
-        if let Ok(message) = Message::parse(datagram.bytes, cx.snapshot.config().limits.headers) {
+        self.with_retained(cx, open, |_, request| {
             cx.stats.reply(408);
-            crate::relay::reply(cx.snapshot, &datagram, &message, &Refusal::new(408), out);
-        }
-        self.retained.put_back(place, retained);
+            let (datagram, message) = (&request.datagram, request.message);
+            relay::reply(cx.snapshot, datagram, message, &Refusal::new(408), out);
+        });
     }
 
     /// The server that a transaction counts on.
@@ -567,8 +602,8 @@ impl State {
             self.discharge(cx, open);
             let transaction = self.transactions.get(open);
             if transaction.is_answered() && !transaction.is_held {
-                // What rang on it rings no more: its call is not counted until Timer C.
-                let ends_at = cx.now + cx.snapshot.transaction_max();
+                // A server that only stood still goes on to answer what rings there.
+                let ends_at = cx.now + cx.snapshot.transaction_max() / 4;
                 self.transaction_timers.arm(open, ends_at);
             }
         }

@@ -220,7 +220,7 @@ impl Setup {
             sessions: (calls as usize).max(10_000),
             transactions: (calls as usize).clamp(10_000, 1_000_000),
             held_transactions: 65_536,
-            retained_requests: 4_096,
+            retained_requests: 32_768,
             message_bytes: 16_384,
             headers: 128,
             handover_queue: 4_096,

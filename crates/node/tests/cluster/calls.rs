@@ -289,7 +289,7 @@ fn a_ringing_call_is_counted_as_long_as_timer_c_runs() {
     cluster.pass(&received.respond(180));
     cluster.wait(s(170));
     assert_eq!(cluster.ledger(ONE), (1, 1, 1.75));
-    cluster.wait(s(12));
+    cluster.wait(s(12) + TRANSACTION_MAX);
     assert_eq!(cluster.ledger(ONE), (0, 0, 0.0));
 }
 

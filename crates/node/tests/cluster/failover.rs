@@ -93,16 +93,70 @@ fn a_ringing_server_is_not_left() {
     }
 }
 
-/// Calls that rang on a server that died stayed counted until Timer C, three minutes later.
+/// A call that rang on a server that died: its caller heard it ring for minutes, and it was counted
+/// as long.
 #[test]
-fn a_call_that_rings_on_a_server_that_dies_is_over_in_64_t1() {
+fn a_call_that_rings_on_a_server_that_dies_is_answered() {
     let mut cluster = Cluster::new(config(&[ONE, TWO]));
-    let first = cluster.pass(&request("INVITE", ALICE, "call"));
+    let invite = request("INVITE", ALICE, "call");
+    let first = cluster.pass(&invite);
     cluster.pass(&first.respond(180));
     cluster.unreachable(&first.to.to_string());
     assert_eq!(cluster.total(), (1, 0, 0.0));
-    cluster.wait(TRANSACTION_MAX + ms(20));
+    assert!(cluster.wait(s(7)).is_empty());
+    let sent = cluster.wait(s(1) + ms(20));
+    let [cancel, answer] = &sent[..] else {
+        panic!("{sent:#?}")
+    };
+    check_cancel(cancel, &first);
+    assert_eq!((answer.to, answer.status()), (invite.from, 408));
     assert_eq!(cluster.total(), (0, 0, 0.0));
+    assert_eq!(cluster.event(Event::RangOnFallen), 1);
+    let late = cluster.pass(&first.respond(487));
+    let ack = cluster.pass(&invite.ack_of(&late));
+    assert_eq!((ack.to, ack.branch()), (first.to, first.branch()));
+}
+
+/// A server that stops for some seconds, to collect garbage say, has lost no call.
+#[test]
+fn a_call_goes_on_that_rings_on_a_server_that_comes_back() {
+    let mut cluster = Cluster::new(config(&[ONE, TWO]));
+    let invite = request("INVITE", ALICE, "call");
+    let first = cluster.pass(&invite);
+    cluster.pass(&first.respond(180));
+    cluster.unreachable(&first.to.to_string());
+    cluster.wait(s(7));
+    assert_eq!(cluster.pass(&first.respond(200)).status(), 200);
+    assert!(cluster.wait(s(20)).is_empty());
+    assert_eq!(cluster.total(), (1, 0, 0.0));
+}
+
+/// Timer C only closed the count: the server rang on, and the caller heard nothing of it.
+/// RFC 3261 §16.8
+#[test]
+fn an_invite_that_rings_until_timer_c_is_cancelled() {
+    for is_answered in [true, false] {
+        let mut cluster = Cluster::new(config(&[ONE, TWO]));
+        let invite = request("INVITE", ALICE, "call");
+        let received = cluster.pass(&invite);
+        cluster.pass(&received.respond(180));
+        assert!(cluster.wait(s(180)).is_empty());
+        let cancel = cluster.wait(s(1) + ms(20)).remove(0);
+        check_cancel(&cancel, &received);
+        assert_eq!(cancel.uri(), received.uri());
+        assert_eq!(cluster.event(Event::RangTooLong), 1);
+        assert_eq!(cluster.total(), (1, 1, 1.75));
+        let status = if is_answered {
+            assert!(cluster.send(&cancel.respond(200)).is_empty());
+            cluster.pass(&received.respond(487)).status()
+        } else {
+            let sent = cluster.wait(TRANSACTION_MAX + ms(20));
+            assert_eq!((sent.len(), sent[0].to), (1, invite.from));
+            sent[0].status()
+        };
+        assert_eq!(status, if is_answered { 487 } else { 408 });
+        assert_eq!(cluster.total(), (0, 0, 0.0));
+    }
 }
 
 /// A server that asks to be left alone for a year would be forgotten.
@@ -306,7 +360,10 @@ fn a_place_among_the_retained_is_given_back() {
         let invite = request("INVITE", ALICE, &format!("call{number}"));
         let received = cluster.pass(&invite);
         match number {
-            0 => drop(cluster.pass(&received.respond(180))),
+            0 => {
+                cluster.pass(&received.respond(180));
+                cluster.pass(&received.respond(200));
+            }
             1 => drop(cluster.pass(&received.respond(486))),
             2 => drop(cluster.pass(&invite.cancel())),
             _ => drop(cluster.wait(TRANSACTION_MAX + ms(20))),

@@ -113,7 +113,7 @@ fn config(address: SocketAddr, servers: &[SocketAddr], policy: Policy) -> Config
             sessions: 100_000,
             transactions: 65_536,
             held_transactions: 65_536,
-            retained_requests: 4_096,
+            retained_requests: 32_768,
             message_bytes: 16_384,
             headers: 128,
             handover_queue: 1_024,
