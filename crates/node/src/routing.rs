@@ -434,7 +434,7 @@ impl State {
     /// transaction that ended at a server which its call has left since.
     pub(crate) fn attempt(&self, session: Option<u32>, id: u64) -> Result<u8, Refusal> {
         let attempt = session.map_or(Some(0), |entry| self.sessions.get(entry).attempt(id));
-        attempt.ok_or(Refusal::new(481))
+        attempt.ok_or_else(|| Refusal::new(481))
     }
 
     /// Answers a request ourselves. An ACK gets no answer, whatever is wrong with it.
