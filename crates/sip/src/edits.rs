@@ -111,6 +111,15 @@ impl Edits {
         self.push_line(at, "Record-Route", write);
     }
 
+    /// Puts a Route with the values that `write` appends above all others.
+    pub fn push_route(&mut self, message: &Message<'_>, write: impl FnOnce(&mut Vec<u8>)) {
+        let at = match message.field(HeaderName::Route) {
+            Some(field) => usize::from(field.line),
+            None => above(message, HeaderName::Via),
+        };
+        self.push_line(at, "Route", write);
+    }
+
     /// Takes the topmost `count` Route values that are left out, and each field whose last value goes.
     pub fn pop_routes(&mut self, message: &Message<'_>, count: usize) {
         self.routes_popped += count;

@@ -94,6 +94,8 @@ pub enum Fault {
     Route,
     /// Record-Route.
     RecordRoute,
+    /// Path.
+    Path,
     /// Contact.
     Contact,
     /// Content-Length.
@@ -129,6 +131,7 @@ impl Fault {
             Self::MaxForwards => "Bad Max-Forwards",
             Self::Route => "Bad Route",
             Self::RecordRoute => "Bad Record-Route",
+            Self::Path => "Bad Path",
             Self::Contact => "Bad Contact",
             Self::ContentLength => "Bad Content-Length",
             Self::Body => "Body Shorter Than Content-Length",

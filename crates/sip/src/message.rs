@@ -259,6 +259,19 @@ impl<'a> Message<'a> {
         Values::new(self, HeaderName::RecordRoute, Fault::RecordRoute)
     }
 
+    /// All Path values, topmost first, up to the first malformed one (RFC 3327).
+    pub fn paths(&self) -> impl Iterator<Item = Result<NameAddr<'a>, Fault>> {
+        Values::new(self, HeaderName::Path, Fault::Path)
+    }
+
+    /// The option tags of a header such as Supported or Require.
+    pub fn option_tags(&self, name: HeaderName) -> impl Iterator<Item = &'a [u8]> {
+        self.header_values(name)
+            .flat_map(|value| value.split(|&byte| byte == b','))
+            .map(trim)
+            .filter(|tag| !tag.is_empty())
+    }
+
     /// All Contact values, up to the first malformed one.
     pub fn contacts(&self) -> impl Iterator<Item = Result<NameAddr<'a>, Fault>> {
         Values::new(self, HeaderName::Contact, Fault::Contact)

@@ -22,6 +22,11 @@ pub struct NameAddr<'a> {
 }
 
 impl<'a> NameAddr<'a> {
+    /// The first value of a header's text; none if it is malformed. Its place is that in the text.
+    pub fn first(text: &'a [u8]) -> Option<Self> {
+        Self::read(&mut Reader::new(text, 0, text.len())).ok()
+    }
+
     /// The first parameter of that name, in any case: its value, when it has one.
     pub fn param(&self, name: &[u8]) -> Option<Option<&'a [u8]>> {
         params::find(self.params, name)

@@ -7,30 +7,21 @@ use super::Algorithm;
 pub struct Challenge<'a> {
     /// Where: the domain, without quotes and backslashes.
     pub realm: &'a str,
-    /// What [`Nonces::issue`](super::Nonces::issue) wrote.
-    pub nonce: &'a [u8],
+    /// What [`Nonces::issue`](super::Nonces::issue) made.
+    pub nonce: &'a str,
     /// Whether the client need only try again with this nonce, and not ask its user.
     pub stale: bool,
 }
 
 impl Challenge<'_> {
-    /// Appends one header field for each algorithm, the preferred first (RFC 8760 §2.3).
-    pub fn write(&self, header: &str, algorithms: &[Algorithm], out: &mut Vec<u8>) {
-        for algorithm in algorithms {
-            let stale = if self.stale { ", stale=true" } else { "" };
-            let parts = [
-                header.as_bytes(),
-                b": Digest realm=\"",
-                self.realm.as_bytes(),
-                b"\", nonce=\"",
-                self.nonce,
-                b"\", algorithm=",
-                algorithm.as_str().as_bytes(),
-                b", qop=\"auth\"",
-                stale.as_bytes(),
-                b"\r\n",
-            ];
-            parts.iter().for_each(|part| out.extend_from_slice(part));
-        }
+    /// The field's value for an algorithm. A server that takes several writes a field for each, the
+    /// preferred first (RFC 8760 §2.3).
+    pub fn value(&self, algorithm: Algorithm) -> String {
+        let Self { realm, nonce, .. } = self;
+        let algorithm = algorithm.as_str();
+        let stale = if self.stale { ", stale=true" } else { "" };
+        format!(
+            "Digest realm=\"{realm}\", nonce=\"{nonce}\", algorithm={algorithm}, qop=\"auth\"{stale}"
+        )
     }
 }

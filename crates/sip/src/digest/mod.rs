@@ -54,18 +54,25 @@ impl Verifier {
         }
     }
 
-    /// What to make of the credentials of a request of this method by the user whose secret this is.
+    /// The nonces that it takes.
+    pub fn nonces(&self) -> &Nonces {
+        &self.nonces
+    }
+
+    /// What to make of the credentials of a request of this method and Call-ID by the user whose secret
+    /// this is.
     pub fn verify(
         &mut self,
         now: Duration,
         credentials: &Credentials<'_>,
         method: &[u8],
+        call_id: &[u8],
         ha1: &Ha1,
     ) -> Verdict {
         if !credentials.matches(method, ha1) {
             return Verdict::Wrong;
         }
-        let Freshness::Fresh(nonce) = self.nonces.check(now, credentials.nonce) else {
+        let Freshness::Fresh(nonce) = self.nonces.check(now, credentials.nonce, call_id) else {
             return Verdict::Stale;
         };
         match self.replays.count(nonce, credentials.nc) {

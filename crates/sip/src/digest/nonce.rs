@@ -34,7 +34,7 @@ pub(super) struct Nonce {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Freshness {
     Fresh(Nonce),
-    /// Too old, from the future, or not ours.
+    /// Too old, from the future, of another Call-ID, or not ours.
     Stale,
 }
 
@@ -47,17 +47,19 @@ impl Nonces {
         }
     }
 
-    /// Appends a nonce. No two may have the same random part within a lifetime.
-    pub fn issue(&self, now: Duration, random: u64, out: &mut Vec<u8>) {
+    /// A nonce that is good for requests with this Call-ID, so that whoever follows the counts of a
+    /// Call-ID's nonces misses none. No two may have the same random part within a lifetime.
+    pub fn issue(&self, now: Duration, random: u64, call_id: &[u8]) -> String {
         let nonce = Nonce {
             issued_s: now.as_secs() as u32,
             random,
         };
-        out.extend_from_slice(self.text(nonce).as_bytes());
+        String::from_utf8_lossy(self.text(nonce, call_id).as_bytes()).into_owned()
     }
 
-    pub(super) fn check(&self, now: Duration, text: &[u8]) -> Freshness {
-        let Some(nonce) = read(text).filter(|nonce| self.text(*nonce).is(text)) else {
+    pub(super) fn check(&self, now: Duration, text: &[u8], call_id: &[u8]) -> Freshness {
+        let is_ours = |nonce: &Nonce| self.text(*nonce, call_id).is(text);
+        let Some(nonce) = read(text).filter(is_ours) else {
             return Freshness::Stale;
         };
         let age = now.abs_diff(Duration::from_secs(nonce.issued_s.into()));
@@ -68,13 +70,14 @@ impl Nonces {
         Freshness::Fresh(nonce)
     }
 
-    fn text(&self, nonce: Nonce) -> Hex {
+    fn text(&self, nonce: Nonce, call_id: &[u8]) -> Hex {
         let mut bytes = [0; BYTES];
         let (signed, mac) = bytes.split_at_mut(12);
         signed[..4].copy_from_slice(&nonce.issued_s.to_be_bytes());
         signed[4..].copy_from_slice(&nonce.random.to_be_bytes());
         let mut hasher = self.mac;
         hasher.write(signed);
+        hasher.write(call_id);
         mac.copy_from_slice(&hasher.finish().to_be_bytes());
         Hex::of(&bytes)
     }

@@ -109,20 +109,19 @@ fn credentials_are_read_as_written() {
 }
 
 #[test]
-fn challenges_come_by_preference() {
-    let challenge = Challenge {
+fn a_challenge_is_written() {
+    let challenge = |stale| Challenge {
         realm: "example.com",
-        nonce: b"n",
-        stale: true,
+        nonce: "n",
+        stale,
     };
-    let mut out = Vec::new();
-    let algorithms = [Algorithm::Sha256, Algorithm::Md5];
-    challenge.write("WWW-Authenticate", &algorithms, &mut out);
-    let expected = "WWW-Authenticate: Digest realm=\"example.com\", nonce=\"n\", \
-                    algorithm=SHA-256, qop=\"auth\", stale=true\r\n\
-                    WWW-Authenticate: Digest realm=\"example.com\", nonce=\"n\", \
-                    algorithm=MD5, qop=\"auth\", stale=true\r\n";
-    assert_eq!(String::from_utf8(out).unwrap(), expected);
+    let value = "Digest realm=\"example.com\", nonce=\"n\", algorithm=";
+    for (stale, algorithm, rest) in [
+        (false, Algorithm::Sha256, "SHA-256, qop=\"auth\""),
+        (true, Algorithm::Md5, "MD5, qop=\"auth\", stale=true"),
+    ] {
+        assert_eq!(challenge(stale).value(algorithm), [value, rest].concat());
+    }
 }
 
 const LIFETIME: Duration = Duration::from_secs(60);
@@ -133,9 +132,8 @@ fn nonces(key: u8) -> Nonces {
 }
 
 /// What a verifier says of a client that knows the password.
-fn say(verifier: &mut Verifier, now: Duration, nonce: &[u8], nc: u32) -> Verdict {
+fn say(verifier: &mut Verifier, now: Duration, nonce: &str, nc: u32) -> Verdict {
     let ha1 = Ha1::new(Algorithm::Sha256, b"alice", b"example.com", b"secret");
-    let nonce = std::str::from_utf8(nonce).unwrap();
     let hash = |text: String| Algorithm::Sha256.hash(&[text.as_bytes()]);
     let show = |hex: hash::Hex| String::from_utf8(hex.as_bytes().to_vec()).unwrap();
     let a2 = show(hash("REGISTER:sip:example.com".into()));
@@ -148,16 +146,14 @@ fn say(verifier: &mut Verifier, now: Duration, nonce: &[u8], nc: u32) -> Verdict
     let credentials = Credentials::parse(text.as_bytes()).unwrap();
     let forged = Ha1::new(Algorithm::Sha256, b"alice", b"example.com", b"guess");
     assert_eq!(
-        verifier.verify(now, &credentials, b"REGISTER", &forged),
+        verifier.verify(now, &credentials, b"REGISTER", b"7@host", &forged),
         Verdict::Wrong
     );
-    verifier.verify(now, &credentials, b"REGISTER", &ha1)
+    verifier.verify(now, &credentials, b"REGISTER", b"7@host", &ha1)
 }
 
-fn issued(nonces: &Nonces, random: u64) -> Vec<u8> {
-    let mut nonce = Vec::new();
-    nonces.issue(NOW, random, &mut nonce);
-    nonce
+fn issued(nonces: &Nonces, random: u64) -> String {
+    nonces.issue(NOW, random, b"7@host")
 }
 
 #[test]
@@ -177,11 +173,15 @@ fn a_nonce_is_good_on_every_node_for_its_lifetime() {
         assert_eq!(say(&mut verifier, now, &nonce, 1), expected, "{now:?}");
     }
     for at in 0..nonce.len() {
+        let digit = if &nonce[at..=at] == "0" { "1" } else { "0" };
         let mut forged = nonce.clone();
-        forged[at] = if forged[at] == b'0' { b'1' } else { b'0' };
+        forged.replace_range(at..=at, digit);
         let mut verifier = Verifier::new(nonces(1), 10);
         assert_eq!(say(&mut verifier, NOW, &forged, 1), Verdict::Stale, "{at}");
     }
+    let of_another_call = nonces(1).issue(NOW, 7, b"8@host");
+    let mut verifier = Verifier::new(nonces(1), 10);
+    assert_eq!(say(&mut verifier, NOW, &of_another_call, 1), Verdict::Stale);
 }
 
 #[test]
