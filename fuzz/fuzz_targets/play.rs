@@ -59,6 +59,7 @@ pub fn config() -> Config {
             sessions: 16,
             transactions: 16,
             held_transactions: 32,
+            registrations: 1_000,
             retained_requests: 4,
             message_bytes: 4_096,
             headers: 32,
@@ -71,6 +72,7 @@ pub fn config() -> Config {
             drain: Duration::from_secs(10),
         },
         exchange: Default::default(),
+        registrar: None,
     }
 }
 

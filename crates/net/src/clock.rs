@@ -24,10 +24,10 @@ impl Clock {
     }
 }
 
-/// The wall clock, in milliseconds since 1970.
-pub(crate) fn unix_ms() -> u64 {
+/// The wall clock, since 1970.
+pub(crate) fn wall() -> Duration {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_millis() as u64)
+    since.unwrap_or_default()
 }
 
 /// A seed that nobody can guess.

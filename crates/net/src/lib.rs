@@ -8,6 +8,7 @@
     reason = "clocks and threads are here so that they are nowhere else"
 )]
 
+mod answerer;
 mod clock;
 mod mailbox;
 mod seat;
@@ -16,6 +17,7 @@ mod waker;
 mod worker;
 mod workers;
 
+pub use answerer::{Answerer, Reply};
 pub use clock::{Clock, seed};
 pub use mailbox::{Busy, Command};
 pub use seat::Stats;

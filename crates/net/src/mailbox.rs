@@ -2,8 +2,8 @@
 
 use std::{fmt, io, time::Duration};
 
-use crossbeam_queue::ArrayQueue;
-use node::{Handover, Node, Outbox};
+use crossbeam_queue::{ArrayQueue, SegQueue};
+use node::{Answer, Handover, Node, Outbox, QuestionId};
 
 use crate::waker::Waker;
 
@@ -25,9 +25,11 @@ impl fmt::Display for Busy {
 
 impl std::error::Error for Busy {}
 
-/// Two bounded queues: a flood of messages must not keep the operator out.
+/// Queues apart: a flood of messages must not keep the operator out. There are no more answers than
+/// were asked for, which the node bounds.
 pub(crate) struct Mailbox {
     handovers: ArrayQueue<Handover>,
+    answers: SegQueue<(QuestionId, Answer)>,
     commands: ArrayQueue<Command>,
     /// None: the owner looks in at every tick and can't be woken.
     waker: Option<Waker>,
@@ -37,6 +39,7 @@ impl Mailbox {
     pub(crate) fn new(handovers_max: usize, wakes: bool) -> io::Result<Self> {
         Ok(Self {
             handovers: ArrayQueue::new(handovers_max.max(1)),
+            answers: SegQueue::new(),
             commands: ArrayQueue::new(COMMANDS_MAX),
             waker: if wakes { Some(Waker::new()?) } else { None },
         })
@@ -47,6 +50,11 @@ impl Mailbox {
         let fits = self.handovers.push(handover).is_ok();
         self.wake();
         fits
+    }
+
+    pub(crate) fn answer(&self, question: QuestionId, answer: Answer) {
+        self.answers.push((question, answer));
+        self.wake();
     }
 
     pub(crate) fn command(&self, command: Command) -> Result<(), Busy> {
@@ -66,11 +74,15 @@ impl Mailbox {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.handovers.is_empty() && self.commands.is_empty()
+        self.handovers.is_empty() && self.answers.is_empty() && self.commands.is_empty()
     }
 
     pub(crate) fn next_handover(&self) -> Option<Handover> {
         self.handovers.pop()
+    }
+
+    pub(crate) fn next_answer(&self) -> Option<(QuestionId, Answer)> {
+        self.answers.pop()
     }
 
     pub(crate) fn next_command(&self) -> Option<Command> {

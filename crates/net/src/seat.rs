@@ -1,8 +1,12 @@
 //! What others see of a worker.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+};
 
 use crate::{
+    answerer::Answerer,
     mailbox::Mailbox,
     udp::{Sent, Socket},
 };
@@ -11,6 +15,8 @@ use crate::{
 pub(crate) struct Team {
     pub(crate) seats: Vec<Seat>,
     pub(crate) stopping: AtomicBool,
+    /// None: nobody answers, so every question fails.
+    pub(crate) answerer: Option<Arc<dyn Answerer>>,
 }
 
 /// A worker as the others know it. Its counters keep their cache line to themselves.

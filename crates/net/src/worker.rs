@@ -8,10 +8,11 @@ use std::{
     time::Duration,
 };
 
-use node::{Datagram, Input, Node, Outbox, Shared};
+use node::{Answer, Datagram, Input, Node, Outbox, Question, Shared};
 
 use crate::{
-    clock::Clock,
+    answerer::Reply,
+    clock::{self, Clock},
     seat::{Seat, Team},
     udp::{BATCH, RecvBatch, SendBatch, Wait},
 };
@@ -78,9 +79,13 @@ impl Worker {
             };
             self.read_mail(now);
             if self.tick <= now {
+                if self.number == 0 {
+                    self.shared.set_wall(now, clock::wall());
+                }
                 self.node.handle_timeout(now, &mut self.out);
                 self.tick = now + TICK;
             }
+            self.ask(now);
             self.flush(now);
         }
     }
@@ -175,10 +180,39 @@ impl Worker {
                 .handle_input(now, Input::Handover(handover), &mut self.out);
         }
         for _ in 0..BATCH {
+            let Some((question, answer)) = mailbox.next_answer() else {
+                break;
+            };
+            let input = Input::Answer { question, answer };
+            self.node.handle_input(now, input, &mut self.out);
+        }
+        for _ in 0..BATCH {
             let Some(command) = mailbox.next_command() else {
                 break;
             };
             command(&mut self.node, now, &mut self.out);
+        }
+    }
+
+    /// Asks what the node wants to know; what is answered at once may lead to the next question.
+    fn ask(&mut self, now: Duration) {
+        while let Some(Question { id, ask }) = self.out.questions.pop() {
+            let reply = Reply {
+                team: Arc::clone(&self.team),
+                worker: self.number,
+                question: id,
+            };
+            let answer = match &self.team.answerer {
+                Some(answerer) => answerer.answer(ask, reply),
+                None => Some(Answer::Failed),
+            };
+            if let Some(answer) = answer {
+                let input = Input::Answer {
+                    question: id,
+                    answer,
+                };
+                self.node.handle_input(now, input, &mut self.out);
+            }
         }
     }
 

@@ -14,6 +14,7 @@ use std::{
 use node::{Shared, config::Listener};
 
 use crate::{
+    answerer::Answerer,
     clock::{self, Clock, seed},
     mailbox::{Busy, Command, Mailbox},
     seat::{Counters, Seat, Stats, Team},
@@ -57,13 +58,18 @@ impl std::error::Error for StartError {}
 
 impl Workers {
     /// Binds every listener of the node's configuration for each of its workers, then starts them.
-    /// Each worker's randomness is seeded by the OS.
+    /// Each worker's randomness is seeded by the OS; what it asks goes to the answerer.
     ///
     /// # Errors
     /// All listeners that can't be bound, or that the system lacks a resource. Nothing runs then.
-    pub fn start(shared: &Arc<Shared>, clock: Clock) -> Result<Self, StartError> {
-        let team = Arc::new(team(shared)?);
-        shared.set_incarnation(clock::unix_ms());
+    pub fn start(
+        shared: &Arc<Shared>,
+        clock: Clock,
+        answerer: Option<Arc<dyn Answerer>>,
+    ) -> Result<Self, StartError> {
+        let team = Arc::new(team(shared, answerer)?);
+        shared.set_wall(clock.now(), clock::wall());
+        shared.set_incarnation(clock::wall().as_millis() as u64);
         let mut workers = Self {
             team,
             threads: Vec::new(),
@@ -145,12 +151,12 @@ impl Drop for AbortOnPanic {
     }
 }
 
-fn team(shared: &Shared) -> Result<Team, StartError> {
+fn team(shared: &Shared, answerer: Option<Arc<dyn Answerer>>) -> Result<Team, StartError> {
     let snapshot = shared.snapshot();
     let config = snapshot.config();
     let count = shared.workers().len();
     let by_worker = bind(&config.listeners, count)?;
-    let polls = count > 1 || config.listeners.len() != 1;
+    let polls = count > 1 || config.listeners.len() != 1 || answerer.is_some();
     let seat = |sockets: Vec<Socket>| {
         if !polls {
             sockets
@@ -168,6 +174,7 @@ fn team(shared: &Shared) -> Result<Team, StartError> {
     Ok(Team {
         seats: seats.map_err(StartError::System)?,
         stopping: AtomicBool::new(false),
+        answerer,
     })
 }
 

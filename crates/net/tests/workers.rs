@@ -54,6 +54,7 @@ fn config(listeners: &[SocketAddr], servers: &[SocketAddr]) -> Config {
             sessions: 1000,
             transactions: 1000,
             held_transactions: 1000,
+            registrations: 1_000,
             retained_requests: 100,
             message_bytes: 4096,
             headers: 64,
@@ -66,12 +67,13 @@ fn config(listeners: &[SocketAddr], servers: &[SocketAddr]) -> Config {
             drain: second,
         },
         exchange: Default::default(),
+        registrar: None,
     }
 }
 
 fn start(config: Config, workers: usize) -> (Arc<Shared>, Result<Workers, StartError>) {
     let shared = Arc::new(Shared::new(config, workers).unwrap());
-    let workers = Workers::start(&shared, Clock::start());
+    let workers = Workers::start(&shared, Clock::start(), None);
     (shared, workers)
 }
 

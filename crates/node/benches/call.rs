@@ -49,6 +49,7 @@ fn configuration() -> Config {
             sessions: 2_000_000,
             transactions: 100_000,
             held_transactions: 400_000,
+            registrations: 1_000,
             retained_requests: 4_096,
             message_bytes: 16_384,
             headers: 128,
@@ -61,6 +62,7 @@ fn configuration() -> Config {
             drain: SECONDS(10),
         },
         exchange: Default::default(),
+        registrar: None,
     }
 }
 

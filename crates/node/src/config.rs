@@ -3,6 +3,7 @@
 use std::{fmt, net::SocketAddr, time::Duration};
 
 use balance::Policy;
+use sip::digest::Algorithm;
 
 /// Everything a node is configured with. Replaced whole, never in part.
 #[derive(Clone, Debug)]
@@ -15,6 +16,8 @@ pub struct Config {
     pub listeners: Vec<Listener>,
     /// The server pools.
     pub pools: Vec<Pool>,
+    /// Who may register here.
+    pub registrar: Option<Registrar>,
     /// Where requests go; the first match wins.
     pub routes: Vec<Route>,
     /// What bounds the node's memory and work.
@@ -100,6 +103,25 @@ pub struct Probe {
     pub rise: u32,
 }
 
+/// The registrar of some domains: RFC 3261 §10.3.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registrar {
+    /// The domains, in lower case.
+    pub domains: Vec<String>,
+    /// How long a binding lasts at least. A shorter wish is refused: 423.
+    pub expires_min: Duration,
+    /// How long it lasts when its user says nothing.
+    pub expires_default: Duration,
+    /// How long it lasts at most. A longer wish is granted this.
+    pub expires_max: Duration,
+    /// Bindings that a user may have. More: 403.
+    pub contacts_max: usize,
+    /// By which hashes users prove who they are, the preferred first. Empty: anybody may be anybody.
+    pub algorithms: Vec<Algorithm>,
+    /// URIs of the proxies that users shall send their requests through: RFC 3608.
+    pub service_route: Vec<String>,
+}
+
 /// A rule that says where requests go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
@@ -118,9 +140,9 @@ pub struct Route {
 pub enum Destination {
     /// To a server of the pool of this name.
     Pool(String),
-    /// To where the user of the Request-URI is: the node asks with a [`Lookup`](crate::Lookup), and
-    /// is stateful.
-    Location,
+    /// A REGISTER to the registrar, any other to where the user of the Request-URI is. The node is
+    /// stateful for that, and asks [`Question`](crate::Question)s.
+    Registrar,
 }
 
 /// What a proxy remembers: RFC 3261 §16.
@@ -143,6 +165,8 @@ pub struct Limits {
     /// Transactions of stateful routes, those that are over and linger for 64*T1 included. Full:
     /// 503. Fixed when the node starts.
     pub held_transactions: usize,
+    /// REGISTERs that wait for the store. Full: 503. Fixed when the node starts.
+    pub registrations: usize,
     /// INVITEs kept until their final response, so that they can be sent elsewhere, or answered when
     /// they have rung in vain. Full: not kept.
     /// Fixed when the node starts.

@@ -1,10 +1,8 @@
 //! What goes into a node and what comes out of it.
 
-use std::{net::SocketAddr, ops::Range};
+use std::{net::SocketAddr, ops::Range, time::Duration};
 
 use balance::ServerId;
-
-use crate::stateful::Target;
 
 /// One thing that happened to a worker's node.
 #[derive(Debug)]
@@ -15,12 +13,12 @@ pub enum Input<'a> {
     Handover(Handover),
     /// The network says that nobody listens at an address we sent to.
     Unreachable(SocketAddr),
-    /// A look-up that this worker asked for has its answer.
-    Found {
-        /// [`Lookup::id`].
-        lookup: u64,
-        /// Where the request may go, or the status that it is refused with.
-        targets: Result<&'a [Target], u16>,
+    /// A question that this worker asked has its answer.
+    Answer {
+        /// [`Question::id`].
+        question: QuestionId,
+        /// The answer.
+        answer: Answer,
     },
 }
 
@@ -52,13 +50,71 @@ pub struct Handover {
     pub follows: Option<Option<ServerId>>,
 }
 
-/// A question where a request may go. It waits for [`Input::Found`]; its caller, as long as it likes.
+/// A question to the store of the location service. Whoever waits for its [`Answer`] waits a few
+/// seconds at most; an answer that comes later, or twice, is ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lookup {
+pub struct Question {
     /// What the answer names.
-    pub id: u64,
-    /// The Request-URI.
-    pub uri: Box<[u8]>,
+    pub id: QuestionId,
+    /// The question.
+    pub ask: Ask,
+}
+
+/// Tells a worker's questions apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuestionId {
+    pub(crate) asker: Asker,
+    pub(crate) place: u32,
+    /// Tells the asker from those that had its place before.
+    pub(crate) serial: u32,
+}
+
+/// Who waits for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// A request that goes where its user is.
+    LookUp,
+    /// A REGISTER.
+    Registration,
+}
+
+/// What a store is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// The record of a key.
+    Read {
+        /// The key.
+        key: Box<[u8]>,
+    },
+    /// Another record for a key, if its record is what was seen.
+    Change {
+        /// The key.
+        key: Box<[u8]>,
+        /// Its record as it was read.
+        seen: Option<Record>,
+        /// Its record as it shall be; none: it goes.
+        next: Option<Record>,
+    },
+}
+
+/// A record of a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Its bytes.
+    pub value: Box<[u8]>,
+    /// When it ends: wall time since the UNIX epoch. None: never.
+    pub expires: Option<Duration>,
+}
+
+/// What a store says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The key's record. To [`Ask::Change`]: nothing is changed, as it was not what was seen.
+    Record(Option<Record>),
+    /// The change is made.
+    Changed,
+    /// The store can't tell or do it, and may have done it.
+    Failed,
 }
 
 /// A datagram to send.
@@ -79,8 +135,8 @@ pub struct Outbox {
     pub transmits: Vec<Transmit>,
     /// Datagrams for other workers.
     pub handovers: Vec<Handover>,
-    /// Questions to the location service.
-    pub lookups: Vec<Lookup>,
+    /// Questions to the store.
+    pub questions: Vec<Question>,
     /// The bytes of all transmits.
     pub bytes: Vec<u8>,
 }
@@ -90,7 +146,7 @@ impl Outbox {
     pub fn clear(&mut self) {
         self.transmits.clear();
         self.handovers.clear();
-        self.lookups.clear();
+        self.questions.clear();
         self.bytes.clear();
     }
 

@@ -30,6 +30,7 @@ pub(crate) struct Keys {
     branch: SipHasher24,
     token: SipHasher24,
     report: SipHasher24,
+    nonce: [u8; 16],
 }
 
 impl fmt::Debug for Keys {
@@ -45,6 +46,7 @@ impl Keys {
             branch: SipHasher24::new_with_key(&derive("sipyard branch", secret)),
             token: SipHasher24::new_with_key(&derive("sipyard token", secret)),
             report: SipHasher24::new_with_key(&derive("sipyard report", secret)),
+            nonce: derive("sipyard nonce", secret),
         }
     }
 
@@ -68,6 +70,11 @@ impl Keys {
         let mut hasher = self.branch(session);
         write_parts(&mut hasher, parts);
         hasher.finish()
+    }
+
+    /// The key of the registrar's nonces.
+    pub(crate) fn nonce(&self) -> &[u8; 16] {
+        &self.nonce
     }
 
     /// The MAC of a ledger report.

@@ -19,6 +19,7 @@ mod node;
 mod peers;
 mod probe;
 mod recount;
+mod registrar;
 mod relay;
 mod report;
 mod request;
@@ -36,10 +37,11 @@ mod transaction;
 pub use branch::LISTENERS_MAX;
 pub use config::Config;
 pub use explain::{CallView, DecisionView, Forecast};
-pub use io::{Datagram, Handover, Input, Lookup, Outbox, Transmit};
+pub use io::{
+    Answer, Ask, Datagram, Handover, Input, Outbox, Question, QuestionId, Record, Transmit,
+};
 pub use node::Node;
 pub use peers::PeerView;
 pub use recount::Open;
 pub use shared::{Member, ReloadError, Shared};
 pub use snapshot::{PoolView, Snapshot};
-pub use stateful::Target;

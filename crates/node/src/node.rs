@@ -10,8 +10,9 @@ use crate::{
     dialogs::CallLengths,
     exchange::Exchange,
     explain::Decisions,
-    io::{Datagram, Handover, Input, Outbox},
+    io::{Answer, Asker, Datagram, Handover, Input, Outbox, QuestionId},
     probe::Probes,
+    registrar::Registrar,
     report,
     session::Sessions,
     shared::Shared,
@@ -45,6 +46,7 @@ pub(crate) struct State {
     pub(crate) transaction_timers: Wheel,
     pub(crate) retained: RetainedRequests,
     pub(crate) stateful: Stateful,
+    pub(crate) registrar: Registrar,
     pub(crate) lengths: CallLengths,
     pub(crate) decisions: Decisions,
     pub(crate) probes: Probes,
@@ -80,6 +82,7 @@ impl Node {
             transaction_timers: Wheel::new(share(limits.transactions), now),
             retained: RetainedRequests::new(share(limits.retained_requests)),
             stateful: Stateful::new(snapshot.config(), share(limits.held_transactions), now),
+            registrar: Registrar::new(snapshot.keys(), share(limits.registrations), now),
             lengths: CallLengths::default(),
             decisions: Decisions::default(),
             probes: Probes::new(worker == 0, rng.u64(..)),
@@ -116,7 +119,7 @@ impl Node {
                 state.on_unreachable(cx, address);
                 self.leave_fallen_servers(now, out);
             }
-            Input::Found { lookup, targets } => state.on_found(cx, lookup, targets, out),
+            Input::Answer { question, answer } => state.on_answer(cx, question, answer, out),
         }
         let stats = &self.shared.workers()[self.state.worker];
         stats.count(Event::Sent, out.transmits.len() - sent);
@@ -129,6 +132,7 @@ impl Node {
         let (state, cx) = self.parts(now);
         state.on_transaction_timers(cx, out);
         state.on_held_timers(cx, out);
+        state.on_registrar_timers(cx, out);
         state.on_session_timers(cx, out);
         state.probe(cx, out);
         state.exchange(cx, out);
@@ -139,7 +143,7 @@ impl Node {
         cx.stats.set_sizes(
             state.sessions.active(),
             state.sessions.expired(),
-            state.transactions.open(),
+            state.transactions.open() + state.stateful.looked_up() + state.registrar.len(),
             state.stateful.len(),
         );
     }
@@ -154,6 +158,7 @@ impl Node {
         [
             state.transaction_timers.deadline(),
             state.stateful.deadline(),
+            state.registrar.deadline(),
             state.session_timers.deadline(),
             state.probes.deadline(),
             state.exchange.deadline(state.transactions.open() > 0),
@@ -225,6 +230,19 @@ impl State {
             Err(ParseError::KeepAlive) => cx.stats.drop_one(Dropped::KeepAlive),
             Err(ParseError::TooManyHeaders) => cx.stats.drop_one(Dropped::TooManyHeaders),
             Err(_) => cx.stats.drop_one(Dropped::Malformed),
+        }
+    }
+
+    fn on_answer(
+        &mut self,
+        cx: Context<'_>,
+        question: QuestionId,
+        answer: Answer,
+        out: &mut Outbox,
+    ) {
+        match question.asker {
+            Asker::LookUp => self.on_looked_up(cx, question, answer, out),
+            Asker::Registration => self.on_registrar_answer(cx, question, answer, out),
         }
     }
 

@@ -20,6 +20,8 @@ pub(crate) struct Hop<'a> {
     pub(crate) purpose: Purpose,
     /// Its Request-URI there, if that is another.
     pub(crate) uri: Option<&'a [u8]>,
+    /// What its Route begins with there; may be empty.
+    pub(crate) path: &'a [u8],
     /// For a dialog that may begin: its server, and who starts it.
     pub(crate) affinity: Option<(SocketAddr, Starter)>,
 }
@@ -58,6 +60,9 @@ pub(crate) fn prepare(
     }
     if let Some(uri) = hop.uri {
         edits.set_request_uri(message, uri);
+    }
+    if !hop.path.is_empty() {
+        edits.push_route(message, |out| out.extend_from_slice(hop.path));
     }
     if let Some(next) = request.path.next.filter(|next| is_strict(next.uri)) {
         edits.redo_strict_route(message, &next);
@@ -147,17 +152,17 @@ pub(crate) fn write_reply(
         "{:016x}",
         snapshot.keys().of_session(key, &[b"reply", branch])
     );
-    let header = refusal
-        .header
-        .as_ref()
-        .map(|(name, value)| (*name, value.as_str()));
+    let headers = refusal.headers.iter();
+    let headers: Vec<_> = headers
+        .map(|(name, value)| (*name, value.as_str()))
+        .collect();
     sip::write_reply(
         request,
         refusal.status,
         refusal.reason,
         Some(&tag),
         datagram.from,
-        header.as_slice(),
+        &headers,
         out,
     );
 }

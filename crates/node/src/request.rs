@@ -19,7 +19,7 @@ const ALLOW: &str = "OPTIONS";
 pub(crate) struct Refusal {
     pub(crate) status: u16,
     pub(crate) reason: &'static str,
-    pub(crate) header: Option<(&'static str, String)>,
+    pub(crate) headers: Vec<(&'static str, String)>,
 }
 
 impl Refusal {
@@ -27,13 +27,13 @@ impl Refusal {
         Self {
             status,
             reason: sip::reason_phrase(status),
-            header: None,
+            headers: Vec::new(),
         }
     }
 
-    fn with(status: u16, name: &'static str, value: String) -> Self {
+    pub(crate) fn with(status: u16, name: &'static str, value: String) -> Self {
         Self {
-            header: Some((name, value)),
+            headers: vec![(name, value)],
             ..Self::new(status)
         }
     }
@@ -53,7 +53,7 @@ impl From<Fault> for Refusal {
         Self {
             status: fault.status(),
             reason: fault.reason(),
-            header: None,
+            headers: Vec::new(),
         }
     }
 }

@@ -7,7 +7,7 @@ use sip::{Message, Method};
 
 use crate::{
     branch::Purpose,
-    config::Mode,
+    config::{self, Mode},
     dialogs::member_at,
     explain::Ledgers,
     io::{Datagram, Outbox},
@@ -96,7 +96,10 @@ impl State {
             Method::Ack => return self.on_ack(cx, request, session, out),
             _ => {}
         }
-        if let Some(course) = self.known_course(cx, request, session)? {
+        let registrar = registrar(cx, request);
+        if registrar.is_none()
+            && let Some(course) = self.known_course(cx, request, session)?
+        {
             return self.transact(cx, request, course, out);
         }
         if !request.is_initial() {
@@ -104,6 +107,12 @@ impl State {
         }
         if cx.shared.is_draining() {
             return Err(Refusal::unavailable(RETRY_AFTER_S));
+        }
+        if let Some(registrar) = registrar {
+            return match request.method {
+                Method::Register => self.register(cx, registrar, request, out),
+                _ => self.look_up(cx, registrar, request, out),
+            };
         }
         if let Some((worker, ask)) = self.whom_to_ask(cx, request, origin) {
             self.hand_over(cx, &request.datagram, worker, ask, out);
@@ -115,9 +124,6 @@ impl State {
             } => server,
             _ => self.named_server(cx, request),
         };
-        if cx.snapshot.is_looked_up(request) {
-            return self.look_up(cx, request, out);
-        }
         let course = self.new_course(cx, request, named)?;
         self.transact(cx, request, course, out)
     }
@@ -477,10 +483,25 @@ impl State {
             to: course.next_hop,
             purpose: Purpose::Relay(attempt),
             uri: None,
+            path: &[],
             affinity,
         };
         crate::relay::request(cx.snapshot, &mut self.edits, request, &hop, out);
     }
+}
+
+/// The registrar, if a request leads there: one that belongs to nothing, and that no server sends to
+/// an address.
+fn registrar<'s>(cx: Context<'s>, request: &Request<'_>) -> Option<&'s config::Registrar> {
+    let registrar = cx
+        .snapshot
+        .registrar(request)
+        .filter(|_| request.is_initial())?;
+    let is_outward = cx.snapshot.member_at(request.datagram.from).is_some()
+        && request
+            .next_hop()
+            .is_some_and(|hop| !is_ours(cx, request, hop));
+    (!is_outward).then_some(registrar)
 }
 
 /// Counts a request on the server that it must go to.
@@ -497,7 +518,7 @@ fn is_ours(cx: Context<'_>, request: &Request<'_>, next_hop: SocketAddr) -> bool
 }
 
 /// The next hop of a request whose direction is known. RFC 3261 §16.6: a server's requests go
-/// where Route and Request-URI say; a name that must be resolved counts as unreachable, §16.9.
+/// where Route and Request-URI say, and those to a user's phone where Route says; a name that must be resolved counts as unreachable, §16.9.
 fn course(
     cx: Context<'_>,
     request: &Request<'_>,
@@ -508,6 +529,9 @@ fn course(
 ) -> Result<Course, Refusal> {
     let next_hop = match direction {
         Direction::FromServer => request.next_hop().filter(|&hop| !is_ours(cx, request, hop)),
+        Direction::ToServer if server.is_none() && request.path.next.is_some() => {
+            request.next_hop().or(address)
+        }
         Direction::ToServer => address.or_else(|| Some(cx.snapshot.member(server?)?.address)),
     };
     match next_hop {

@@ -31,6 +31,7 @@ pub struct Shared {
     falls: AtomicU64,
     draining: AtomicBool,
     incarnation: AtomicU64,
+    wall_zero_ms: AtomicU64,
     peers: Mutex<Vec<PeerView>>,
     workers: Vec<WorkerStats>,
 }
@@ -90,6 +91,7 @@ impl Shared {
             falls: AtomicU64::new(0),
             draining: AtomicBool::new(false),
             incarnation: AtomicU64::new(0),
+            wall_zero_ms: AtomicU64::new(0),
             peers: Mutex::default(),
             workers: (0..workers.max(1))
                 .map(|_| WorkerStats::default())
@@ -155,6 +157,18 @@ impl Shared {
     /// wall clock's. Peers drop reports of an earlier life.
     pub fn set_incarnation(&self, incarnation: u64) {
         self.incarnation.store(incarnation, Ordering::Relaxed);
+    }
+
+    /// Tells which wall time it is, since the UNIX epoch. Said again from time to time, it follows a
+    /// clock that is set.
+    pub fn set_wall(&self, now: Duration, wall: Duration) {
+        let zero = wall.saturating_sub(now).as_millis() as u64;
+        self.wall_zero_ms.store(zero, Ordering::Relaxed);
+    }
+
+    /// The wall time since the UNIX epoch.
+    pub(crate) fn wall(&self, now: Duration) -> Duration {
+        Duration::from_millis(self.wall_zero_ms.load(Ordering::Relaxed)) + now
     }
 
     pub(crate) fn incarnation(&self) -> u64 {

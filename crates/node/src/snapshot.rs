@@ -213,13 +213,11 @@ impl Snapshot {
         self.pools.iter().find(leads_to)
     }
 
-    /// Whether it must be asked where a request goes.
-    pub(crate) fn is_looked_up(&self, request: &Request<'_>) -> bool {
-        self.holds_state
-            && self.member_at(request.datagram.from).is_none()
-            && self
-                .route(request.method, &request.path.target.host)
-                .is_ok_and(|route| route.to == Destination::Location)
+    /// The registrar that a request leads to.
+    pub(crate) fn registrar(&self, request: &Request<'_>) -> Option<&config::Registrar> {
+        let registrar = self.config.registrar.as_ref()?;
+        let route = self.route(request.method, &request.path.target.host).ok()?;
+        (route.to == Destination::Registrar).then_some(registrar)
     }
 
     /// Whether the transaction of a request to or from a server is held: as the first route that

@@ -93,6 +93,18 @@ pub enum Event {
     TransactionsFull,
     /// A request within a dialog passed without a transaction, as the table was full.
     Uncounted,
+    /// Too many REGISTERs waited for the store.
+    RegistrationsFull,
+    /// The store failed a request, or was silent for too long.
+    StoreFailed,
+    /// A user was refused another binding.
+    ContactsFull,
+    /// A binding came, or was refreshed.
+    Bound,
+    /// A binding was taken away by its user.
+    Unbound,
+    /// Credentials were nobody's, or another user's than the one who registers.
+    WrongCredentials,
     /// A request could not be kept for another try.
     RetainedFull,
     /// A transaction had no final response in time.
@@ -115,7 +127,7 @@ pub enum Event {
 
 impl Event {
     /// All events, with their labels.
-    pub const ALL: [(Self, &'static str); 20] = [
+    pub const ALL: [(Self, &'static str); 26] = [
         (Self::Received, "received"),
         (Self::Sent, "sent"),
         (Self::HandedOver, "handed_over"),
@@ -127,6 +139,12 @@ impl Event {
         (Self::SessionsFull, "sessions_full"),
         (Self::TransactionsFull, "transactions_full"),
         (Self::Uncounted, "uncounted"),
+        (Self::RegistrationsFull, "registrations_full"),
+        (Self::StoreFailed, "store_failed"),
+        (Self::ContactsFull, "contacts_full"),
+        (Self::Bound, "bound"),
+        (Self::Unbound, "unbound"),
+        (Self::WrongCredentials, "wrong_credentials"),
         (Self::RetainedFull, "retained_full"),
         (Self::TimedOut, "timed_out"),
         (Self::RangTooLong, "rang_too_long"),
@@ -140,8 +158,8 @@ impl Event {
 }
 
 /// The statuses that a node itself answers with.
-pub const REPLIES: [u16; 13] = [
-    200, 400, 404, 405, 408, 416, 420, 481, 483, 503, 505, 513, 0,
+pub const REPLIES: [u16; 19] = [
+    200, 400, 401, 403, 404, 405, 408, 416, 420, 423, 480, 481, 482, 483, 500, 503, 505, 513, 0,
 ];
 
 /// One worker's counters.

@@ -198,6 +198,7 @@ impl Setup {
                 drain: Duration::from_secs(10),
             },
             exchange: self.exchange(number),
+            registrar: None,
         }
     }
 
@@ -220,6 +221,7 @@ impl Setup {
             sessions: (calls as usize).max(10_000),
             transactions: (calls as usize).clamp(10_000, 1_000_000),
             held_transactions: 65_536,
+            registrations: 1_000,
             retained_requests: 32_768,
             message_bytes: 16_384,
             headers: 128,

@@ -318,6 +318,7 @@ fn limits(limits: &Limits) -> BTreeMap<String, u64> {
     [
         ("sessions", limits.sessions),
         ("transactions", limits.transactions),
+        ("registrations", limits.registrations),
         ("retained_requests", limits.retained_requests),
         ("message_bytes", limits.message_bytes),
         ("headers", limits.headers),

@@ -86,6 +86,15 @@ pub struct Next<'a> {
 pub struct Value(Entry);
 
 impl Value {
+    /// The value that a key has had: what [`Store::put`](crate::Store::put) is told was seen, when its
+    /// caller kept the bytes and the end.
+    ///
+    /// # Errors
+    /// No store keeps one so long.
+    pub fn new(key: &[u8], next: Next<'_>) -> Result<Self, Error> {
+        Entry::new(key, Some(next)).map(Self)
+    }
+
     /// When it ends: wall time since the UNIX epoch. None: never.
     pub fn expires(&self) -> Option<Duration> {
         match self.0.expires_ms() {

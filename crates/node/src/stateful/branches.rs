@@ -8,12 +8,12 @@ use transaction::{Flow, Key};
 
 use super::context::{Branch as Target, Phase};
 use crate::{
-    branch::{BRANCHES_MAX, Branch, Purpose},
-    io::{Lookup, Outbox},
+    branch::{BRANCHES_MAX, Purpose},
+    io::Outbox,
     node::{Context, State},
     relay::{self, Hop},
-    request::{Refusal, Request},
-    routing::{Course, RETRY_AFTER_S},
+    request::Request,
+    routing::Course,
     session::{NONE, Reason},
     stats::Event,
     token::{Direction, Starter},
@@ -29,69 +29,20 @@ pub(super) struct Aim<'a> {
     pub(super) to: SocketAddr,
     /// Its Request-URI there, if that is another.
     pub(super) uri: Option<&'a [u8]>,
+    /// What its Route begins with there; may be empty.
+    pub(super) path: &'a [u8],
     /// The server end of a dialog that it may begin, and who starts that.
     pub(super) affinity: Option<(SocketAddr, Starter)>,
     pub(super) breadth: u32,
 }
 
 impl State {
-    /// Holds a request and asks where it may go; [`State::on_found`] goes on.
-    pub(crate) fn look_up(
-        &mut self,
-        cx: Context<'_>,
-        request: &Request<'_>,
-        out: &mut Outbox,
-    ) -> Result<(), Refusal> {
-        if !self.stateful.has_room() {
-            cx.stats.count(Event::TransactionsFull, 1);
-            return Err(Refusal::unavailable(RETRY_AFTER_S));
-        }
-        let route = route_part(cx, request);
-        if has_looped(cx, request, route) {
-            return Err(Refusal::new(482));
-        }
-        let place = self.open_context(cx, request);
-        let context = self.stateful.contexts.get_mut(place);
-        context.phase = Phase::LookUp;
-        context.route = Some(route);
-        out.lookups.push(Lookup {
-            id: u64::from(context.serial) << 32 | u64::from(place),
-            uri: request.path.uri.into(),
-        });
-        Ok(())
-    }
-
-    /// A look-up has its answer: targets, or the status that the request is refused with.
-    pub(crate) fn on_found(
-        &mut self,
-        cx: Context<'_>,
-        lookup: u64,
-        found: Result<&[super::Target], u16>,
-        out: &mut Outbox,
-    ) {
-        let (serial, place) = ((lookup >> 32) as u32, lookup as u32);
-        let Some(context) = self.stateful.contexts.find(place, serial) else {
-            return;
-        };
-        if context.phase != Phase::LookUp {
-            return;
-        }
-        context.phase = Phase::Search;
-        match found {
-            Ok([]) => context.best.offer_own(480),
-            Ok(targets) => context.targets.set(targets),
-            Err(status) => context.best.offer_own(status),
-        }
-        self.advance(cx, place, out);
-    }
-
     /// Sends the request to the next targets when those before have failed; after the last, the
     /// best response back.
     pub(super) fn advance(&mut self, cx: Context<'_>, place: u32, out: &mut Outbox) {
         loop {
             let context = self.stateful.contexts.get_mut(place);
-            if matches!(context.phase, Phase::LookUp | Phase::Over)
-                || context.active().next().is_some()
+            if context.phase.is_look_up() || context.is_over() || context.active().next().is_some()
             {
                 return;
             }
@@ -136,7 +87,8 @@ impl State {
             let aim = Aim {
                 to: target.address,
                 uri: Some(&target.uri),
-                affinity: Some((target.address, Starter::Client)),
+                path: &target.path,
+                affinity: Some((target.far_end, Starter::Client)),
                 breadth: share + first,
             };
             self.start_branch(cx, place, request, &aim, out);
@@ -162,6 +114,7 @@ impl State {
             to: aim.to,
             purpose,
             uri: aim.uri,
+            path: aim.path,
             affinity: aim.affinity.filter(|_| request.forms_dialog()),
         };
         let listener = relay::prepare(cx.snapshot, &mut self.edits, request, &hop);
@@ -321,6 +274,7 @@ impl State {
         let aim = Aim {
             to: new.address,
             uri: None,
+            path: &[],
             affinity: Some((new.address, Starter::Client)),
             breadth,
         };
@@ -330,7 +284,7 @@ impl State {
     }
 
     /// Works with the kept request. None: it can't be read any more.
-    fn with_request<T>(
+    pub(super) fn with_request<T>(
         &mut self,
         cx: Context<'_>,
         place: u32,
@@ -377,25 +331,4 @@ fn set_breadth(edits: &mut sip::Edits, message: &Message<'_>, breadth: u32) {
 fn breadth_header<'a>(message: &Message<'a>) -> Option<&'a [u8]> {
     let is_it = |(name, _): &(&[u8], &[u8])| name.eq_ignore_ascii_case(b"Max-Breadth");
     message.headers().find(is_it).map(|(_, value)| value)
-}
-
-/// What decides where a request goes: RFC 5393 §4.2.1. It differs from request to request, so that
-/// a clash of hashes does not last.
-fn route_part(cx: Context<'_>, request: &Request<'_>) -> u32 {
-    let next = request.path.next.map_or(&[][..], |next| next.uri);
-    let number = request.cseq.number.to_be_bytes();
-    let parts = [request.path.uri, next, &number, b"route"];
-    cx.snapshot.keys().of_session(request.key, &parts) as u32
-}
-
-/// Whether a request was here before and comes back to the same: RFC 5393 §4.2.2.
-fn has_looped(cx: Context<'_>, request: &Request<'_>, route: u32) -> bool {
-    let mut vias = request.message.vias().map_while(Result::ok);
-    vias.any(|via| {
-        let branch = via.branch.and_then(Branch::read);
-        let is_same = branch.is_some_and(|branch| {
-            matches!(branch.purpose, Purpose::Held { route: Some(was), .. } if was == route)
-        });
-        is_same && cx.snapshot.is_us(via.host, via.port)
-    })
 }

@@ -26,7 +26,7 @@ pub(super) struct ResponseContext {
     pub(super) best: Best,
     /// Its Max-Breadth: RFC 5393 §5.3.3.
     pub(super) breadth: u32,
-    /// What a loop leaves as it is: RFC 5393 §4.2.1.
+    /// It goes where its user is, by what a loop leaves as it is: RFC 5393 §4.2.1.
     pub(super) route: Option<u32>,
     pub(super) phase: Phase,
     /// Transactions that are not over.
@@ -36,14 +36,22 @@ pub(super) struct ResponseContext {
 /// How far the search has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
-    /// Somebody looks up where it may go.
+    /// The store is asked where its user is.
     LookUp,
+    /// The store is asked whether there is such a user.
+    Identify,
     /// It is at its targets.
     Search,
     /// It is at its targets and goes to no other.
     LastTargets,
     /// It has its final response, or may not have one any more.
     Over,
+}
+
+impl Phase {
+    pub(super) fn is_look_up(self) -> bool {
+        matches!(self, Self::LookUp | Self::Identify)
+    }
 }
 
 /// The request at one target.
@@ -76,12 +84,6 @@ impl ResponseContext {
         self.phase == Phase::Over
     }
 
-    /// No further target is tried.
-    pub(super) fn stop_search(&mut self, phase: Phase) {
-        self.targets.clear();
-        self.phase = phase;
-    }
-
     /// The branch with this client transaction.
     pub(super) fn branch_of(&mut self, transaction: u32) -> Option<&mut Branch> {
         let is_its = |branch: &&mut Branch| branch.transaction == transaction;
@@ -95,6 +97,7 @@ impl ResponseContext {
 pub(super) struct Contexts {
     entries: Vec<ResponseContext>,
     free: Vec<u32>,
+    looked_up: usize,
 }
 
 impl Contexts {
@@ -136,6 +139,27 @@ impl Contexts {
         context.request.from = request.from;
         context.request.bytes.extend_from_slice(request.bytes);
         place
+    }
+
+    /// Begins the search for where a request's user is.
+    pub(super) fn look_up(&mut self, place: u32, route: u32) {
+        self.looked_up += 1;
+        let context = self.get_mut(place);
+        (context.phase, context.route) = (Phase::LookUp, Some(route));
+    }
+
+    /// No further target is tried.
+    pub(super) fn stop_search(&mut self, place: u32, phase: Phase) {
+        let context = &mut self.entries[place as usize];
+        if phase == Phase::Over && !context.is_over() && context.route.is_some() {
+            self.looked_up -= 1;
+        }
+        context.targets.clear();
+        context.phase = phase;
+    }
+
+    pub(super) fn looked_up(&self) -> usize {
+        self.looked_up
     }
 
     /// The one of this serial number, if it is still there.

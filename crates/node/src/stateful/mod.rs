@@ -8,6 +8,7 @@
 mod best;
 mod branches;
 mod context;
+mod look_up;
 mod outcome;
 mod target;
 
@@ -28,7 +29,7 @@ use crate::{
     token::{Direction, Starter},
 };
 
-pub use target::Target;
+pub(crate) use target::Target;
 
 use branches::Aim;
 use context::{Contexts, Phase};
@@ -61,6 +62,11 @@ impl Stateful {
         self.transactions.len()
     }
 
+    /// Requests without an answer yet that go where their users are.
+    pub(crate) fn looked_up(&self) -> usize {
+        self.contexts.looked_up()
+    }
+
     pub(crate) fn deadline(&self) -> Option<Duration> {
         let deadlines = [self.transactions.deadline(), self.patience.deadline()];
         deadlines.into_iter().flatten().min()
@@ -83,6 +89,10 @@ impl State {
         request: &Request<'_>,
         out: &mut Outbox,
     ) -> bool {
+        if self.registrar.is_waiting(request.id) {
+            cx.stats.count(Event::Retransmission, 1);
+            return true;
+        }
         if self.stateful.transactions.is_empty() {
             return false;
         }
@@ -134,6 +144,7 @@ impl State {
         let aim = Aim {
             to: course.next_hop,
             uri: None,
+            path: &[],
             affinity: server.map(|member| (member.address, starter)),
             breadth: context.breadth,
         };
@@ -175,10 +186,11 @@ impl State {
         let (datagram, message) = (&request.datagram, request.message);
         relay::reply(cx.snapshot, datagram, message, &Refusal::new(200), out);
         let place = self.stateful.transactions.owner(id);
-        let context = self.stateful.contexts.get_mut(place);
-        if !context.is_over() {
-            context.stop_search(Phase::LastTargets);
-            context.best.offer_own(487);
+        if !self.stateful.contexts.get(place).is_over() {
+            self.stateful
+                .contexts
+                .stop_search(place, Phase::LastTargets);
+            self.stateful.contexts.get_mut(place).best.offer_own(487);
             self.cancel_branches(cx, place, out);
             self.advance(cx, place, out);
         }
@@ -190,7 +202,11 @@ impl State {
             self.on_told(cx, told, out);
         }
         while let Some(place) = self.stateful.patience.pop(cx.now) {
-            self.on_silent_branch(cx, place, out);
+            if self.stateful.contexts.get(place).phase.is_look_up() {
+                self.on_silent_store(cx, place, out);
+            } else {
+                self.on_silent_branch(cx, place, out);
+            }
         }
     }
 
@@ -211,7 +227,7 @@ impl State {
             context.server = NONE;
             if !context.is_over() {
                 // RFC 4320 §4.2: it is too late for any answer.
-                context.stop_search(Phase::Over);
+                self.stateful.contexts.stop_search(place, Phase::Over);
             }
         } else if let Some(branch) = context.branch_of(told.id) {
             branch.transaction = NONE;

@@ -96,10 +96,7 @@ impl State {
         }
         self.pass_held(cx, place, response, out);
         if is_first {
-            self.stateful
-                .contexts
-                .get_mut(place)
-                .stop_search(Phase::Over);
+            self.stateful.contexts.stop_search(place, Phase::Over);
             self.cancel_branches(cx, place, out);
         }
     }
@@ -127,7 +124,9 @@ impl State {
             edits.apply(response.message.bytes(), out);
         });
         if response.status >= 600 && context.is_invite && !context.is_over() {
-            context.stop_search(Phase::LastTargets);
+            self.stateful
+                .contexts
+                .stop_search(place, Phase::LastTargets);
             self.cancel_branches(cx, place, out);
         }
         self.advance(cx, place, out);
@@ -156,8 +155,8 @@ impl State {
     /// left alone: RFC 3261 §16.7 step 6.
     pub(super) fn finish(&mut self, cx: Context<'_>, place: u32, out: &mut Outbox) {
         self.drop_record(cx, place);
+        self.stateful.contexts.stop_search(place, Phase::Over);
         let context = self.stateful.contexts.get_mut(place);
-        context.stop_search(Phase::Over);
         let mut best = std::mem::take(&mut context.best);
         match best.status() {
             0 | 503 => self.reply_held(cx, place, &Refusal::new(500), out),

@@ -4,13 +4,17 @@ use std::net::SocketAddr;
 
 /// A place that a request may go to: RFC 3261 §16.5.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub(crate) struct Target {
     /// The Request-URI that it gets.
-    pub uri: Vec<u8>,
+    pub(crate) uri: Vec<u8>,
     /// The next hop.
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
+    /// Where it ends: elsewhere if there is a path.
+    pub(crate) far_end: SocketAddr,
+    /// What its Route begins with; may be empty.
+    pub(crate) path: Vec<u8>,
     /// Its preference in thousandths: higher ones come first, equal ones together.
-    pub q: u16,
+    pub(crate) q: u16,
 }
 
 /// Targets that are yet to be tried.
@@ -58,9 +62,12 @@ mod tests {
     use super::*;
 
     fn target(uri: &str, q: u16) -> Target {
+        let address = SocketAddr::from(([10, 0, 0, 1], 5060));
         Target {
             uri: uri.into(),
-            address: SocketAddr::from(([10, 0, 0, 1], 5060)),
+            address,
+            far_end: address,
+            path: Vec::new(),
             q,
         }
     }

@@ -46,6 +46,7 @@ pub(crate) fn config(servers: &[&str]) -> Config {
             sessions: 1000,
             transactions: 1000,
             held_transactions: 1000,
+            registrations: 1_000,
             retained_requests: 100,
             message_bytes: 16_384,
             headers: 64,
@@ -58,6 +59,7 @@ pub(crate) fn config(servers: &[&str]) -> Config {
             drain: s(10),
         },
         exchange: Default::default(),
+        registrar: None,
     }
 }
 

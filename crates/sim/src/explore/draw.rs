@@ -201,6 +201,7 @@ fn limits(rng: &mut Rng, faultless: bool) -> Limits {
         sessions: limit(100),
         transactions: limit(100),
         held_transactions: limit(600),
+        registrations: 1_000,
         retained_requests: limit(4),
         message_bytes: 16_384,
         headers: 128,

@@ -98,6 +98,11 @@ fn encode_node(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::R
             limits.held_transactions as f64,
         ),
         (
+            "registrations_limit",
+            "REGISTERs waiting for the store at most",
+            limits.registrations as f64,
+        ),
+        (
             "retained_requests_limit",
             "INVITEs kept at most",
             limits.retained_requests as f64,

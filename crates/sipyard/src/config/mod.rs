@@ -56,10 +56,20 @@ impl Configuration {
             .iter()
             .map(|pool| format!("{} ({} x {})", pool.name, pool.servers.len(), pool.policy))
             .collect();
+        let registrar = self
+            .registrar
+            .as_ref()
+            .map_or_else(String::new, |registrar| {
+                let domains = registrar.rules.domains.join(", ");
+                format!("; registrar: {domains} ({})", registrar.store)
+            });
+        let pools = match &pools[..] {
+            [] => String::new(),
+            pools => format!("; pools: {}", pools.join(", ")),
+        };
         format!(
-            "listens on {}; pools: {}; admin on http://{}",
+            "listens on {}{pools}{registrar}; admin on http://{}",
             listeners.join(", "),
-            pools.join(", "),
             self.admin
         )
     }
@@ -113,6 +123,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
     let (pools, names) = pool::pools(&mut root, &timers, &listeners);
     let routes = route::routes(&mut root, &names);
     let registrar = registrar::registrar(&mut root);
+    let rules = registrar.as_ref().map(|registrar| registrar.rules.clone());
     root.finish();
     let identity = identity?;
     Some(Configuration {
@@ -121,6 +132,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
             secret: identity.secret.into(),
             listeners,
             pools,
+            registrar: rules,
             routes,
             limits,
             timers,

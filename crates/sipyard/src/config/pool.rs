@@ -29,7 +29,7 @@ pub(crate) fn pools(
     listeners: &[Listener],
 ) -> (Vec<Pool>, Vec<String>) {
     let sections = root.named_tables("pool");
-    if sections.is_empty() {
+    if sections.is_empty() && !root.has("registrar") {
         root.problem("no pool: add [pool.NAME] with the servers that take the calls");
     }
     let mut names = Vec::new();
@@ -37,6 +37,9 @@ pub(crate) fn pools(
     for (name, section) in sections {
         if name.is_empty() {
             section.problem("the name must not be empty");
+        }
+        if name == "registrar" {
+            section.problem("the name means the built-in registrar: choose another");
         }
         names.push(name.clone());
         pools.push(pool(name, section, timers, listeners));

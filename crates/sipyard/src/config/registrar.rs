@@ -1,22 +1,27 @@
-//! The registrar's domains, and where its store is.
+//! The registrar's domains and rules, and where its store is.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use ::store::Address;
+use sip::digest::Algorithm;
+use toml::de::DeValue;
 
 use super::{
-    section::Section,
-    value::{Read, host, list, text},
+    section::{Section, hint},
+    settings::{minutes, ms},
+    value::{Read, duration, host, integer, list, show, text},
 };
 
 /// The section `[registrar]`.
 #[derive(Debug)]
 pub(crate) struct Registrar {
-    /// The domains whose users register, in lower case.
-    pub(crate) domains: Vec<String>,
     /// Where bindings and subscribers are.
     pub(crate) store: Address,
+    /// Who may register, and how.
+    pub(crate) rules: node::config::Registrar,
 }
+
+const ALGORITHMS: [Algorithm; 2] = [Algorithm::Sha256, Algorithm::Md5];
 
 /// Reads `[registrar]` if it is given and whole.
 pub(crate) fn registrar(root: &mut Section<'_>) -> Option<Registrar> {
@@ -33,12 +38,77 @@ pub(crate) fn registrar(root: &mut Section<'_>) -> Option<Registrar> {
     }
     let advice = "write store = \"file:PATH\", \"redis://HOST:PORT\" or \"memory\"";
     let store = section.require("store", advice, |value| address(folder, text(value)?));
+    let (expires_min, expires_default, expires_max) = expires(section.table("expires"));
+    let contacts_max = section.get_or("contacts", 10, integer(1..=100));
+    let algorithms = algorithms(&mut section);
+    let service_route = section.get_or("service_route", Vec::new(), list(route));
     section.finish();
     let lower = |domain: String| domain.to_ascii_lowercase();
-    Some(Registrar {
+    let rules = node::config::Registrar {
         domains: domains?.value.into_iter().map(lower).collect(),
+        expires_min,
+        expires_default,
+        expires_max,
+        contacts_max,
+        algorithms,
+        service_route,
+    };
+    Some(Registrar {
         store: store?.value,
+        rules,
     })
+}
+
+/// How long bindings last: at least, by default, at most.
+fn expires(mut section: Section<'_>) -> (Duration, Duration, Duration) {
+    // RFC 3261 §10.3 step 6: nobody may refuse an hour as too short.
+    let min = section.get_or("min", minutes(1), duration(ms(1_000)..=minutes(60)));
+    let max = section.get_or("max", minutes(120), duration(min..=minutes(43_200)));
+    let default = section.get("default", duration(min..=max));
+    let default = default.map_or_else(|| minutes(60).clamp(min, max), |found| found.value);
+    if min > max {
+        section.problem(&format!(
+            "max is {}, which is shorter than min, {}",
+            show(max),
+            show(min)
+        ));
+    }
+    section.finish();
+    (min, default, max.max(min))
+}
+
+/// `auth = false`, or the hashes by preference.
+fn algorithms(section: &mut Section<'_>) -> Vec<Algorithm> {
+    if section.is_false("auth") {
+        return Vec::new();
+    }
+    let Some(found) = section.get("auth", list(algorithm)) else {
+        return ALGORITHMS.to_vec();
+    };
+    if found.value.is_empty() {
+        let message = "an empty list lets nobody in: `auth = false` lets in everybody";
+        section.problem_of("auth", found.at, message);
+    }
+    found.value
+}
+
+fn algorithm(value: &DeValue<'_>) -> Read<Algorithm> {
+    let name = text(value)?;
+    Algorithm::from_bytes(name.as_bytes()).ok_or_else(|| {
+        let names = ALGORITHMS.map(Algorithm::as_str);
+        format!("unknown hash \"{name}\"; {}", hint(name, &names))
+    })
+}
+
+fn route(value: &DeValue<'_>) -> Read<String> {
+    let text = text(value)?;
+    match sip::Uri::parse(text.as_bytes()) {
+        Ok(uri) if uri.param(b"lr").is_some() => Ok(text.to_owned()),
+        Ok(_) => Err(format!("{text} has no lr: write \"{text};lr\"")),
+        Err(error) => Err(format!(
+            "{error}: write a URI such as \"sip:edge.example.com;lr\""
+        )),
+    }
 }
 
 /// A store's address; a file's path is taken from the configuration's folder.

@@ -6,16 +6,17 @@ use toml::de::DeValue;
 
 use super::{
     report::Place,
-    section::{Section, hint},
+    section::{At, Section, hint},
     value::{Read, host, list, method, name, text},
 };
 
-/// Reads all `[[route]]`; `pools` are the names that they may lead to.
+/// Reads all `[[route]]`; `pools` are the names that they may lead to beside the registrar.
 pub(crate) fn routes(root: &mut Section<'_>, pools: &[String]) -> Vec<Route> {
     let sections = root.tables("route");
     if sections.is_empty() {
         root.problem("no route: add [[route]] with to = \"NAME\", the pool that takes the calls");
     }
+    let has_registrar = root.has("registrar");
     let mut catch_all: Option<Place> = None;
     let mut routes = Vec::new();
     for mut section in sections {
@@ -23,7 +24,7 @@ pub(crate) fn routes(root: &mut Section<'_>, pools: &[String]) -> Vec<Route> {
             let message = format!("never reached: the route at {first} takes every request");
             section.problem(&message);
         }
-        if let Some(route) = route(&mut section, pools) {
+        if let Some(route) = route(&mut section, pools, has_registrar) {
             if !section.has("methods") && !section.has("hosts") {
                 catch_all.get_or_insert_with(|| section.place(section.at()));
             }
@@ -34,7 +35,7 @@ pub(crate) fn routes(root: &mut Section<'_>, pools: &[String]) -> Vec<Route> {
     routes
 }
 
-fn route(section: &mut Section<'_>, pools: &[String]) -> Option<Route> {
+fn route(section: &mut Section<'_>, pools: &[String], has_registrar: bool) -> Option<Route> {
     let methods = section.get("methods", list(method));
     let hosts = section.get("hosts", list(host));
     for (key, list) in [("methods", &methods), ("hosts", &hosts)] {
@@ -44,12 +45,30 @@ fn route(section: &mut Section<'_>, pools: &[String]) -> Option<Route> {
         }
     }
     let to = section.require("to", "write to = \"NAME\", the pool's name", name)?;
-    check_target(section, to.value, to.at, pools);
-    let state = section.get_or("state", Mode::Stateless, mode);
+    let state = section.get("state", mode);
+    let (to, state) = if to.value == "registrar" {
+        if let Some(At {
+            value: Mode::Stateless,
+            at,
+        }) = state
+        {
+            let message = "what goes to the registrar waits for the store: leave this out";
+            section.problem_of("state", at, message);
+        }
+        if !has_registrar {
+            let message = "there is no registrar: add [registrar] with domains and store";
+            section.problem_of("to", to.at, message);
+        }
+        (Destination::Registrar, Mode::Stateful)
+    } else {
+        check_target(section, to.value, to.at, pools);
+        let state = state.map_or(Mode::Stateless, |found| found.value);
+        (Destination::Pool(to.value.to_owned()), state)
+    };
     Some(Route {
         methods: methods.map_or_else(Vec::new, |found| found.value),
         hosts: hosts.map_or_else(Vec::new, |found| found.value),
-        to: Destination::Pool(to.value.to_owned()),
+        to,
         state,
     })
 }
@@ -69,9 +88,7 @@ fn check_target(section: &Section<'_>, to: &str, at: usize, pools: &[String]) {
     if pools.iter().any(|pool| pool == to) {
         return;
     }
-    let message = if to == "registrar" {
-        "the built-in registrar is not yet supported: name a pool".to_owned()
-    } else if pools.is_empty() {
+    let message = if pools.is_empty() {
         format!("there is no pool \"{to}\": add [pool.{to}]")
     } else {
         let names: Vec<&str> = pools.iter().map(String::as_str).collect();

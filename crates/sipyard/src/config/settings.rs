@@ -194,6 +194,7 @@ pub(crate) fn limits(mut section: Section<'_>) -> Limits {
         transactions: section.get_or("transactions", 262_144, integer(1..=4_000_000)),
         // About 100 entries for each call a second: what is over lingers for 32 s.
         held_transactions: section.get_or("held_transactions", 1_048_576, integer(2..=16_000_000)),
+        registrations: section.get_or("registrations", 65_536, integer(1..=4_000_000)),
         retained_requests: section.get_or("retained_requests", 32_768, integer(0..=1_048_576)),
         // RFC 3261 §18.1.1: an implementation must take 65,535 bytes; an operator may take fewer,
         // but not fewer than fit a path's MTU.

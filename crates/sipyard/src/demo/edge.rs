@@ -55,7 +55,7 @@ impl Edge {
         };
         let shared = Shared::new(configuration.node.clone(), configuration.workers);
         let shared = Arc::new(shared.map_err(io::Error::other)?);
-        let workers = Workers::start(&shared, clock).map_err(io::Error::other)?;
+        let workers = Workers::start(&shared, clock, None).map_err(io::Error::other)?;
         let control = Control::new(EMBEDDED.into(), &configuration, shared, workers, clock);
         let control = Arc::new(control);
         tokio::spawn(axum::serve(listener, admin::router(Arc::clone(&control))).into_future());
@@ -113,6 +113,7 @@ fn config(address: SocketAddr, servers: &[SocketAddr], policy: Policy) -> Config
             sessions: 100_000,
             transactions: 65_536,
             held_transactions: 65_536,
+            registrations: 1_000,
             retained_requests: 32_768,
             message_bytes: 16_384,
             headers: 128,
@@ -125,6 +126,7 @@ fn config(address: SocketAddr, servers: &[SocketAddr], policy: Policy) -> Config
             drain: Duration::from_secs(10),
         },
         exchange: Default::default(),
+        registrar: None,
     }
 }
 

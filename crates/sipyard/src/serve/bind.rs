@@ -9,11 +9,14 @@ use std::{
 };
 
 use net::{
-    Clock, StartError, Workers,
+    Answerer, Clock, StartError, Workers,
     udp::{Options, Socket},
 };
 use node::Shared;
 
+use store::{Limits, Store};
+
+use super::location::Location;
 use crate::config::{Configuration, Place, Problem};
 
 /// Binds the admin API's socket, once every listener's address is known to be free: the workers
@@ -42,11 +45,25 @@ pub(super) fn admin(configuration: &Configuration) -> Result<TcpListener, Vec<Pr
     }
 }
 
+/// Opens the registrar's store.
+pub(super) fn store(
+    path: &Path,
+    configuration: &Configuration,
+) -> Result<Option<Arc<dyn Answerer>>, Vec<Problem>> {
+    let Some(registrar) = &configuration.registrar else {
+        return Ok(None);
+    };
+    let store = Store::open(&registrar.store, &Limits::default())
+        .map_err(|error| vec![Place::file(path).problem(format!("registrar.store: {error}"))])?;
+    Ok(Some(Arc::new(Location::new(store))))
+}
+
 /// Starts the workers.
 pub(super) fn workers(
     path: &Path,
     configuration: &Configuration,
     clock: Clock,
+    answerer: Option<Arc<dyn Answerer>>,
 ) -> Result<(Arc<Shared>, Workers), Vec<Problem>> {
     let count = match configuration.workers {
         0 => available_parallelism().map_or(1, usize::from),
@@ -56,7 +73,7 @@ pub(super) fn workers(
     let shared = Shared::new(configuration.node.clone(), count)
         .map_err(|error| whole_file(error.to_string()))?;
     let shared = Arc::new(shared);
-    let workers = Workers::start(&shared, clock).map_err(|error| match error {
+    let workers = Workers::start(&shared, clock, answerer).map_err(|error| match error {
         StartError::Listeners(errors) => {
             let tell = |(index, error): &(usize, io::Error)| {
                 let address = configuration.node.listeners[*index].address;

@@ -19,6 +19,7 @@ pub(crate) struct Control {
     shared: Arc<Shared>,
     /// As configured at the start; a reload can't change them.
     worker_threads: usize,
+    store: Option<store::Address>,
     admin: SocketAddr,
 }
 
@@ -44,6 +45,7 @@ impl Control {
             workers,
             shared,
             worker_threads: configuration.workers,
+            store: store_of(configuration),
             admin: configuration.admin,
         }
     }
@@ -132,6 +134,7 @@ impl Control {
             ("node.workers", self.worker_threads != next.workers),
             ("listen", old.listeners != new.listeners),
             ("limits", old.limits != new.limits),
+            ("registrar.store", self.store != store_of(next)),
             ("admin.address", self.admin != next.admin),
         ]
         .into_iter()
@@ -147,4 +150,9 @@ impl Control {
             problems: keys.iter().map(problem).collect(),
         }
     }
+}
+
+fn store_of(configuration: &Configuration) -> Option<store::Address> {
+    let registrar = configuration.registrar.as_ref()?;
+    Some(registrar.store.clone())
 }

@@ -3,6 +3,7 @@
 mod bind;
 mod control;
 mod health;
+mod location;
 
 use std::{
     future::IntoFuture,
@@ -80,8 +81,9 @@ impl Serve {
     fn start(self) -> Result<Started, Vec<Problem>> {
         let configuration = config::load(&self.config)?;
         let admin = bind::admin(&configuration)?;
+        let store = bind::store(&self.config, &configuration)?;
         let clock = Clock::start();
-        let (shared, workers) = bind::workers(&self.config, &configuration, clock)?;
+        let (shared, workers) = bind::workers(&self.config, &configuration, clock, store)?;
         let news = format!(
             "{} {} has started, {} workers: {}",
             configuration.node.name,

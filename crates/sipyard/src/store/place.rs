@@ -87,6 +87,6 @@ impl Place {
                 "{path}: no [registrar]: add it with domains and store"
             ))
         })?;
-        Ok((registrar.store, Some(registrar.domains)))
+        Ok((registrar.store, Some(registrar.rules.domains)))
     }
 }

@@ -1,0 +1,29 @@
+//! Who answers what the nodes ask.
+
+use std::sync::Arc;
+
+use node::{Answer, Ask, QuestionId};
+
+use crate::seat::Team;
+
+/// Answers the questions of nodes.
+pub trait Answerer: Send + Sync {
+    /// Answers at once, or later by `reply`, and never lets the caller wait.
+    fn answer(&self, ask: Ask, reply: Reply) -> Option<Answer>;
+}
+
+/// Brings an answer to the worker that asked. One that is dropped leaves the node to its own patience.
+pub struct Reply {
+    pub(crate) team: Arc<Team>,
+    pub(crate) worker: usize,
+    pub(crate) question: QuestionId,
+}
+
+impl Reply {
+    /// Brings it, from any thread.
+    pub fn send(self, answer: Answer) {
+        self.team.seats[self.worker]
+            .mailbox
+            .answer(self.question, answer);
+    }
+}

@@ -1,0 +1,143 @@
+//! Who registers: RFC 3261 §22, RFC 7616, RFC 8760.
+
+use location::{Aor, Subscriber};
+use sip::{
+    HeaderName, Uri,
+    digest::{Algorithm, Challenge, Credentials, Ha1, Verdict},
+};
+
+use super::wish::Wish;
+use crate::{
+    config,
+    io::Record,
+    node::{Context, State},
+    request::{Refusal, Request},
+    stats::Event,
+};
+
+/// A claim to be somebody, and where it is written who they are.
+pub(super) struct Proof<'a> {
+    pub(super) subscriber: Box<[u8]>,
+    user: Aor,
+    credentials: Credentials<'a>,
+}
+
+impl State {
+    /// What the sender of a REGISTER shows; none where nobody needs to. Without any, a challenge is the
+    /// answer.
+    pub(super) fn proof<'a>(
+        &mut self,
+        cx: Context<'_>,
+        config: &config::Registrar,
+        request: &Request<'a>,
+        wish: &Wish<'_>,
+    ) -> Result<Option<Proof<'a>>, Refusal> {
+        if config.algorithms.is_empty() {
+            return Ok(None);
+        }
+        let shown = request.message.header_values(HeaderName::Authorization);
+        let credentials = shown
+            .filter_map(|value| Credentials::parse(value).ok())
+            .find(|shown| is_for(cx, config, wish, shown));
+        let user = credentials
+            .and_then(|shown| Aor::new(str::from_utf8(shown.username).ok()?, wish.aor.domain()));
+        match credentials.zip(user) {
+            Some((credentials, user)) => Ok(Some(Proof {
+                subscriber: Subscriber::key_of(&user).into(),
+                user,
+                credentials,
+            })),
+            None => Err(self.challenge(cx, config, request, &wish.aor, false)),
+        }
+    }
+
+    /// Lets through who knows the secret and registers nobody else: RFC 3261 §10.3 steps 3 and 4. True:
+    /// they were let through with the same credentials before. An unknown user is told, after the same
+    /// work, what a wrong password is told.
+    pub(super) fn check(
+        &mut self,
+        cx: Context<'_>,
+        config: &config::Registrar,
+        request: &Request<'_>,
+        wish: &Wish<'_>,
+        proof: &Proof<'_>,
+        record: Option<Record>,
+    ) -> Result<bool, Refusal> {
+        let algorithm = proof.credentials.algorithm;
+        let subscriber =
+            record.and_then(|record| Subscriber::read(&proof.subscriber, &record.value).ok());
+        let ha1 = subscriber.and_then(|subscriber| secret(&subscriber, algorithm));
+        let verdict = self.registrar.verifier.verify(
+            cx.shared.wall(cx.now),
+            &proof.credentials,
+            b"REGISTER",
+            request.call_id,
+            &ha1.unwrap_or_else(|| nobodys(algorithm)),
+        );
+        if ha1.is_none() || verdict == Verdict::Wrong {
+            cx.stats.count(Event::WrongCredentials, 1);
+            return Err(self.challenge(cx, config, request, &wish.aor, false));
+        }
+        if verdict == Verdict::Stale {
+            return Err(self.challenge(cx, config, request, &wish.aor, true));
+        }
+        if proof.user != wish.aor {
+            cx.stats.count(Event::WrongCredentials, 1);
+            return Err(Refusal::new(403));
+        }
+        Ok(verdict == Verdict::Replayed)
+    }
+
+    pub(super) fn challenge(
+        &mut self,
+        cx: Context<'_>,
+        config: &config::Registrar,
+        request: &Request<'_>,
+        aor: &Aor,
+        stale: bool,
+    ) -> Refusal {
+        let random = self.rng.u64(..);
+        let nonces = self.registrar.verifier.nonces();
+        let nonce = nonces.issue(cx.shared.wall(cx.now), random, request.call_id);
+        let challenge = Challenge {
+            realm: aor.domain(),
+            nonce: &nonce,
+            stale,
+        };
+        let algorithms = config.algorithms.iter();
+        let header = |algorithm: &Algorithm| ("WWW-Authenticate", challenge.value(*algorithm));
+        Refusal {
+            headers: algorithms.map(header).collect(),
+            ..Refusal::new(401)
+        }
+    }
+}
+
+/// Whether credentials answer a challenge for this domain. RFC 7616 §3.4.6: for this resource, too;
+/// proxies on the way may have changed all of its URI but the domain.
+fn is_for(
+    cx: Context<'_>,
+    config: &config::Registrar,
+    wish: &Wish<'_>,
+    shown: &Credentials<'_>,
+) -> bool {
+    let is_here = |uri: Uri<'_>| config.has(&uri.host) || cx.snapshot.is_our_uri(&uri);
+    shown.realm == wish.aor.domain().as_bytes()
+        && config.algorithms.contains(&shown.algorithm)
+        && Uri::parse(shown.uri).is_ok_and(is_here)
+}
+
+fn secret(subscriber: &Subscriber, algorithm: Algorithm) -> Option<Ha1> {
+    match algorithm {
+        Algorithm::Sha256 => subscriber.ha1_sha256.map(Ha1::Sha256),
+        Algorithm::Md5 => subscriber.ha1_md5.map(Ha1::Md5),
+    }
+}
+
+/// A secret that nobody has the password of.
+fn nobodys(algorithm: Algorithm) -> Ha1 {
+    match algorithm {
+        Algorithm::Sha256 => Ha1::Sha256([0; 32]),
+        Algorithm::Md5 => Ha1::Md5([0; 16]),
+    }
+}

@@ -1,0 +1,115 @@
+//! Where a user's bindings lead: RFC 3261 §16.5, RFC 3327 §5.4.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
+
+use location::Binding;
+use sip::{NameAddr, Scheme, Uri};
+
+use super::bindings;
+use crate::{io::Record, request::Refusal, stateful::Target};
+
+/// The targets of a record of bindings.
+pub(crate) fn targets(record: &Record, wall: Duration) -> Result<Vec<Target>, Refusal> {
+    let bindings = bindings::read(Some(record), wall)?;
+    let target = |binding: &Binding<'_>| {
+        let (address, far_end) = hops(binding)?;
+        Some(Target {
+            uri: binding.contact.into(),
+            address,
+            far_end,
+            path: binding.path.into(),
+            q: binding.q,
+        })
+    };
+    Ok(bindings.iter().filter_map(target).collect())
+}
+
+/// The next hop towards a contact, and where the contact itself is.
+fn hops(binding: &Binding<'_>) -> Option<(SocketAddr, SocketAddr)> {
+    let contact = Uri::parse(binding.contact.as_bytes()).ok()?;
+    if contact.scheme != Scheme::Sip {
+        return None;
+    }
+    if binding.path.is_empty() {
+        let contact = address_of(&contact, binding.received);
+        return Some((contact, contact));
+    }
+    let first = NameAddr::first(binding.path.as_bytes())?;
+    let next_hop = Uri::parse(first.uri).ok()?.address()?;
+    Some((next_hop, contact.address().unwrap_or(next_hop)))
+}
+
+/// A contact's address: the one it names, or the one its REGISTER came from when it can't be reached by
+/// its name, behind a NAT or by a transport that is not spoken here.
+fn address_of(contact: &Uri<'_>, received: SocketAddr) -> SocketAddr {
+    let is_udp = match contact.param(b"transport") {
+        Some(transport) => transport.is_some_and(|name| name.eq_ignore_ascii_case(b"udp")),
+        None => true,
+    };
+    let is_behind_nat =
+        |address: &SocketAddr| is_private(address.ip()) && !is_private(received.ip());
+    contact
+        .address()
+        .filter(|address| is_udp && !is_behind_nat(address))
+        .unwrap_or(received)
+}
+
+/// RFC 1918, RFC 6598, RFC 4193, and what means this host or this link.
+fn is_private(ip: IpAddr) -> bool {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => {
+            let [a, b, ..] = ip.octets();
+            ip.is_private()
+                || ip.is_loopback()
+                || ip.is_link_local()
+                || ip.is_unspecified()
+                || (a == 100 && b & 0xc0 == 64)
+        }
+        IpAddr::V6(ip) => {
+            ip.is_loopback()
+                || ip.is_unspecified()
+                || ip.is_unique_local()
+                || ip.is_unicast_link_local()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_contact_is_reached_where_it_is() {
+        let cases = [
+            (
+                "sip:a@198.51.100.7:5070",
+                "203.0.113.1:9",
+                "198.51.100.7:5070",
+            ),
+            ("sip:a@198.51.100.7", "203.0.113.1:9", "198.51.100.7:5060"),
+            ("sip:a@10.0.0.7:5070", "203.0.113.1:9", "203.0.113.1:9"),
+            ("sip:a@100.64.0.7:5070", "203.0.113.1:9", "203.0.113.1:9"),
+            ("sip:a@10.0.0.7:5070", "10.0.0.1:9", "10.0.0.7:5070"),
+            ("sip:a@[fd00::7]:5070", "[2001:db8::1]:9", "[2001:db8::1]:9"),
+            (
+                "sip:a@198.51.100.7;transport=tcp",
+                "203.0.113.1:9",
+                "203.0.113.1:9",
+            ),
+            (
+                "sip:a@198.51.100.7;transport=UDP",
+                "203.0.113.1:9",
+                "198.51.100.7:5060",
+            ),
+            ("sip:a@x7f3.invalid", "203.0.113.1:9", "203.0.113.1:9"),
+        ];
+        for (contact, received, expected) in cases {
+            let uri = Uri::parse(contact.as_bytes()).unwrap();
+            let address = address_of(&uri, received.parse().unwrap());
+            assert_eq!(address.to_string(), expected, "{contact}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! What a REGISTER wants.
+
+use std::time::Duration;
+
+use location::Aor;
+use sip::{HeaderName, Host, NameAddr, Uri};
+
+use crate::{
+    config,
+    node::Context,
+    request::{Refusal, Request},
+};
+
+/// RFC 3261 §20.10: what an expires parameter that can't be read means.
+const EXPIRES_MALFORMED: Duration = Duration::from_secs(3600);
+
+/// Option tags that a REGISTER may require.
+const OPTIONS: [&[u8]; 1] = [b"path"];
+
+/// A REGISTER's wish for the bindings of an address-of-record.
+#[derive(Debug)]
+pub(super) struct Wish<'a> {
+    pub(super) aor: Aor,
+    pub(super) call_id: &'a str,
+    pub(super) cseq: u32,
+    pub(super) change: Change<'a>,
+    /// The values of its Path, with commas between them.
+    pub(super) path: String,
+    pub(super) received: std::net::SocketAddr,
+}
+
+/// What it is to do to them.
+#[derive(Debug)]
+pub(super) enum Change<'a> {
+    /// `Contact: *`: none is left.
+    RemoveAll,
+    /// These change, the others stay.
+    Contacts(Vec<Contact<'a>>),
+}
+
+/// A contact that it names.
+#[derive(Debug)]
+pub(super) struct Contact<'a> {
+    pub(super) text: &'a str,
+    pub(super) uri: Uri<'a>,
+    /// In thousandths.
+    pub(super) q: u16,
+    /// How long it shall last; zero: it goes.
+    pub(super) expires: Duration,
+}
+
+impl<'a> Wish<'a> {
+    /// Reads what can be read without the store: RFC 3261 §10.3 steps 1, 2, 5 and 6.
+    pub(super) fn read(
+        cx: Context<'_>,
+        config: &config::Registrar,
+        request: &Request<'a>,
+    ) -> Result<Self, Refusal> {
+        let target = &request.path.target;
+        if !config.has(&target.host) && !cx.snapshot.is_our_uri(target) {
+            return Err(Refusal::new(404));
+        }
+        check_options(request)?;
+        let to = request.message.to()?;
+        let aor = Uri::parse(to.uri).ok().and_then(|uri| Aor::of(&uri));
+        let aor = aor.filter(|aor| config.domains.iter().any(|domain| domain == aor.domain()));
+        let text = |bytes: &'a [u8]| str::from_utf8(bytes).map_err(|_| Refusal::new(400));
+        Ok(Self {
+            aor: aor.ok_or_else(|| Refusal::new(404))?,
+            call_id: text(request.call_id)?,
+            cseq: request.cseq.number,
+            change: change(config, request)?,
+            path: path(request)?,
+            received: request.datagram.from,
+        })
+    }
+}
+
+impl config::Registrar {
+    /// Whether it is responsible for the domain.
+    pub(crate) fn has(&self, host: &Host<'_>) -> bool {
+        self.domains.iter().any(|domain| match host {
+            Host::Name(name) => domain.as_bytes().eq_ignore_ascii_case(name),
+            Host::Ip(ip) => domain.trim_matches(['[', ']']).parse() == Ok(*ip),
+        })
+    }
+}
+
+/// RFC 3261 §8.2.2.3
+fn check_options(request: &Request<'_>) -> Result<(), Refusal> {
+    let is_unknown = |tag: &&[u8]| !OPTIONS.iter().any(|known| tag.eq_ignore_ascii_case(known));
+    let required = request.message.option_tags(HeaderName::Require);
+    let unknown: Vec<_> = required
+        .filter(is_unknown)
+        .map(String::from_utf8_lossy)
+        .collect();
+    if unknown.is_empty() {
+        Ok(())
+    } else {
+        Err(Refusal::with(420, "Unsupported", unknown.join(", ")))
+    }
+}
+
+/// RFC 3327 §5.3: a Path that the user agent doesn't know of was slipped in.
+fn path(request: &Request<'_>) -> Result<String, Refusal> {
+    let message = request.message;
+    let mut path = String::new();
+    for value in message.paths() {
+        let NameAddr { span, uri, .. } = value?;
+        let bytes = &message.bytes()[span.start..span.end];
+        let text = str::from_utf8(bytes).map_err(|_| Refusal::new(400))?;
+        Uri::parse(uri).map_err(|_| sip::Fault::Path)?;
+        if !path.is_empty() {
+            path.push(',');
+        }
+        path.push_str(text);
+    }
+    let knows = |name| {
+        let mut tags = message.option_tags(name);
+        tags.any(|tag| tag.eq_ignore_ascii_case(b"path"))
+    };
+    if path.is_empty() || knows(HeaderName::Supported) || knows(HeaderName::Require) {
+        Ok(path)
+    } else {
+        Err(Refusal::with(420, "Unsupported", "path".to_owned()))
+    }
+}
+
+fn change<'a>(config: &config::Registrar, request: &Request<'a>) -> Result<Change<'a>, Refusal> {
+    let message = request.message;
+    let values: Vec<NameAddr<'a>> = message.contacts().collect::<Result<_, _>>()?;
+    if values.iter().any(|value| value.uri == b"*") {
+        // RFC 3261 §10.2.2: alone, and to remove.
+        let is_alone = values.len() == 1 && values[0].params.is_empty();
+        return if is_alone && message.expires() == Some(0) {
+            Ok(Change::RemoveAll)
+        } else {
+            Err(sip::Fault::Contact.into())
+        };
+    }
+    let default = message.expires().map_or(config.expires_default, seconds);
+    let contacts = values.iter().map(|value| contact(config, value, default));
+    contacts.collect::<Result<_, _>>().map(Change::Contacts)
+}
+
+fn contact<'a>(
+    config: &config::Registrar,
+    value: &NameAddr<'a>,
+    default: Duration,
+) -> Result<Contact<'a>, Refusal> {
+    let wanted = match value.param(b"expires") {
+        Some(text) => text.and_then(number).map_or(EXPIRES_MALFORMED, seconds),
+        None => default,
+    };
+    if !wanted.is_zero() && wanted < config.expires_min {
+        let least = config.expires_min.as_secs().to_string();
+        return Err(Refusal::with(423, "Min-Expires", least));
+    }
+    Ok(Contact {
+        text: str::from_utf8(value.uri).map_err(|_| sip::Fault::Contact)?,
+        uri: Uri::parse(value.uri).map_err(|_| sip::Fault::Contact)?,
+        q: value
+            .param(b"q")
+            .flatten()
+            .map_or(Some(1000), thousandths)
+            .ok_or(sip::Fault::Contact)?,
+        expires: wanted.min(config.expires_max),
+    })
+}
+
+fn seconds(seconds: u32) -> Duration {
+    Duration::from_secs(seconds.into())
+}
+
+fn number(text: &[u8]) -> Option<u32> {
+    str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// RFC 3261 §25.1, qvalue: 0 to 1 with three decimals at most.
+fn thousandths(text: &[u8]) -> Option<u16> {
+    let (whole, decimals) = match text.split_first()? {
+        (whole @ (b'0' | b'1'), []) => (whole, &[][..]),
+        (whole @ (b'0' | b'1'), [b'.', decimals @ ..]) => (whole, decimals),
+        _ => return None,
+    };
+    if decimals.len() > 3 || !decimals.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let mut value = u16::from(whole - b'0');
+    for place in 0..3 {
+        let digit = decimals.get(place).map_or(0, |digit| digit - b'0');
+        value = 10 * value + u16::from(digit);
+    }
+    (value <= 1000).then_some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_preference_has_three_decimals() {
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("1", Some(1000)),
+            ("1.000", Some(1000)),
+            ("0.5", Some(500)),
+            ("0.", Some(0)),
+            ("0.125", Some(125)),
+            ("0.1250", None),
+            ("1.001", None),
+            ("2", None),
+            ("", None),
+            (".5", None),
+            ("0,5", None),
+            ("-0", None),
+        ] {
+            assert_eq!(thousandths(text.as_bytes()), expected, "{text}");
+        }
+    }
+}
