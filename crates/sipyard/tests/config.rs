@@ -306,7 +306,7 @@ to = "elsewhere"
         ),
         &[
             "f:5:11: route.methods: unknown method \"invite\"; did you mean `INVITE`?",
-            "f:6:6: route.to: the built-in registrar is not yet supported: name a pool",
+            "f:6:6: route.to: there is no registrar: add [registrar] with domains and store",
             "f:8:11: route.methods: an empty list matches nothing: leave it out to match all",
             "f:9:9: route.hosts: \"example.com:5060\" is not a host, such as \"example.com\" or \
              \"203.0.113.10\"; it takes no port",
@@ -346,6 +346,75 @@ address = "8060"
              \"5m\" or \"12h\", found \"1d\"",
             "f:14:11: admin.address: \"8060\" is not IP:PORT, such as \"10.0.0.11:5060\" or \
              \"[2001:db8::1]:5060\"; names are not looked up",
+        ],
+    );
+}
+
+#[test]
+fn a_registrar_is_summed_up() {
+    check_good(
+        r#"
+        node.secret = "an operator's own text of more than 32 bytes"
+        listen = [ { transport = "udp", address = "127.0.0.1:5060" } ]
+        route = [ { to = "registrar" } ]
+        [registrar]
+        domains = ["Example.com", "example.org"]
+        store = "memory"
+        expires = { min = "10s", default = "30s", max = "1h" }
+        contacts = 5
+        auth = ["md5"]
+        service_route = ["sip:edge.example.com;lr"]
+        "#,
+        "f: ok (listens on udp 127.0.0.1:5060; registrar: example.com, example.org (memory); \
+         admin on http://127.0.0.1:8060)",
+    );
+    let open = good("registrar = { domains = [\"a.test\"], store = \"memory\", auth = false }");
+    check_good(
+        &open,
+        "f: ok (listens on udp 127.0.0.1:5060; pools: app (1 x tlwl); registrar: a.test (memory); \
+         admin on http://127.0.0.1:8060)",
+    );
+}
+
+#[test]
+fn a_registrar_can_be_wrong_in_many_ways() {
+    check(
+        &good("registrar = {}"),
+        &[
+            "f:5:13: registrar: `domains` is missing: write domains = [\"example.com\"], the domains \
+             whose users register",
+            "f:5:13: registrar: `store` is missing: write store = \"file:PATH\", \
+             \"redis://HOST:PORT\" or \"memory\"",
+        ],
+    );
+    check(
+        &good("").replace(
+            r#"route = [ { to = "app" } ]"#,
+            r#"route = [ { to = "registrar", state = "stateless" } ]
+pool.registrar.servers = [ { address = "10.0.0.1:5060" } ]
+[registrar]
+domains = []
+store = "memory"
+expires = { min = "2h", default = "30s", max = "10s" }
+contacts = 0
+auth = ["SHA-256", "sha1"]
+service_route = ["sip:edge.example.com", "edge"]
+realm = "example.com"
+"#,
+        ),
+        &[
+            "f:4:39: route.state: what goes to the registrar waits for the store: leave this out",
+            "f:5:6: pool.registrar: the name means the built-in registrar: choose another",
+            "f:7:11: registrar.domains: an empty list lets nobody register",
+            "f:9:19: registrar.expires.min: \"2h\" is not between 1s and 1h",
+            "f:9:35: registrar.expires.default: \"30s\" is not between 1m and 2h",
+            "f:9:48: registrar.expires.max: \"10s\" is not between 1m and 720h",
+            "f:10:12: registrar.contacts: 0 is not between 1 and 100",
+            "f:11:20: registrar.auth: unknown hash \"sha1\"; did you mean `SHA-256`?",
+            "f:12:18: registrar.service_route: sip:edge.example.com has no lr: write \
+             \"sip:edge.example.com;lr\"",
+            "f:13:1: unknown key `registrar.realm`; one of domains, store, expires, contacts, auth, \
+             service_route",
         ],
     );
 }

@@ -1,7 +1,10 @@
 //! Requests that the location service finds several targets for: in parallel, one after the
 //! other, and what comes back of it all.
 
-use node::{Target, stats::Dropped};
+use std::time::Duration;
+
+use location::Binding;
+use node::{Answer, Ask, Record, stats::Dropped};
 
 use crate::{
     harness::{ALICE, Cluster, Sent, TRANSACTION_MAX, location, ms, s},
@@ -12,20 +15,39 @@ const PHONE: &str = "198.51.100.1:5060";
 const DESK: &str = "198.51.100.2:5060";
 const TABLET: &str = "198.51.100.3:5060";
 
-fn target(address: &str, q: u16) -> Target {
-    Target {
-        uri: format!("sip:bob@{address}").into_bytes(),
-        address: address.parse().unwrap(),
-        q,
-    }
+/// An address and its preference.
+type Target = (&'static str, u16);
+
+/// What the store says of a user who has these contacts.
+fn bound(targets: &[Target]) -> Answer {
+    let contacts: Vec<String> = targets
+        .iter()
+        .map(|(at, _)| format!("sip:bob@{at}"))
+        .collect();
+    let binding = |(contact, (_, q)): (_, &Target)| Binding {
+        contact,
+        q: *q,
+        expires: Duration::from_secs(1 << 40),
+        call_id: "registered",
+        cseq: 1,
+        path: "",
+        received: PHONE.parse().unwrap(),
+    };
+    let contacts = contacts.iter().map(String::as_str);
+    let bindings: Vec<_> = contacts.zip(targets).map(binding).collect();
+    Answer::Record(Some(Record {
+        value: location::write_bindings(&bindings).into(),
+        expires: None,
+    }))
 }
 
 /// Alice's INVITE, and where it went.
 fn fork(cluster: &mut Cluster, targets: &[Target]) -> (Msg, Vec<Sent>) {
     let invite = request("INVITE", ALICE, "call");
     assert!(cluster.send(&invite).is_empty());
-    assert_eq!(*cluster.lookups[0].uri, *b"sip:service@example.com");
-    let sent = cluster.found(Ok(targets));
+    let key = (*b"aor:service@example.com").into();
+    assert_eq!(cluster.questions[0].ask, Ask::Read { key });
+    let sent = cluster.answer(bound(targets));
     (invite, sent)
 }
 
@@ -55,7 +77,7 @@ fn is_idle(cluster: &mut Cluster) {
 #[test]
 fn equal_targets_ring_together() {
     let mut cluster = Cluster::new(location());
-    let (invite, sent) = fork(&mut cluster, &[target(PHONE, 1000), target(DESK, 1000)]);
+    let (invite, sent) = fork(&mut cluster, &[(PHONE, 1000), (DESK, 1000)]);
     check(&sent, &[(PHONE, "INVITE"), (DESK, "INVITE")]);
     assert_eq!(sent[0].uri(), format!("sip:bob@{PHONE}"));
     assert_ne!(sent[0].branch(), sent[1].branch());
@@ -79,7 +101,7 @@ fn equal_targets_ring_together() {
 #[test]
 fn two_that_answer_are_both_heard() {
     let mut cluster = Cluster::new(location());
-    let (_, sent) = fork(&mut cluster, &[target(PHONE, 1000), target(DESK, 1000)]);
+    let (_, sent) = fork(&mut cluster, &[(PHONE, 1000), (DESK, 1000)]);
     check(
         &cluster.send(&sent[0].respond_as(200, "phone")),
         &[(ALICE, "200")],
@@ -94,7 +116,7 @@ fn two_that_answer_are_both_heard() {
 #[test]
 fn unequal_targets_ring_one_after_the_other() {
     let mut cluster = Cluster::new(location());
-    let targets = [target(TABLET, 100), target(PHONE, 1000), target(DESK, 500)];
+    let targets = [(TABLET, 100), (PHONE, 1000), (DESK, 500)];
     let (_, first) = fork(&mut cluster, &targets);
     check(&first, &[(PHONE, "INVITE")]);
     assert_eq!(first[0].get("Max-Breadth"), "60");
@@ -113,7 +135,7 @@ fn unequal_targets_ring_one_after_the_other() {
 #[test]
 fn a_6xx_ends_the_search() {
     let mut cluster = Cluster::new(location());
-    let targets = [target(PHONE, 1000), target(DESK, 1000), target(TABLET, 500)];
+    let targets = [(PHONE, 1000), (DESK, 1000), (TABLET, 500)];
     let (_, sent) = fork(&mut cluster, &targets);
     cluster.send(&sent[1].respond(180));
     check(
@@ -131,11 +153,7 @@ fn a_6xx_ends_the_search() {
 #[test]
 fn the_best_answer_goes_back_with_all_challenges() {
     let mut cluster = Cluster::new(location());
-    let targets = [
-        target(PHONE, 1000),
-        target(DESK, 1000),
-        target(TABLET, 1000),
-    ];
+    let targets = [(PHONE, 1000), (DESK, 1000), (TABLET, 1000)];
     let (_, sent) = fork(&mut cluster, &targets);
     let challenge = |sent: &Sent, status, name, realm: &str| {
         sent.respond(status)
@@ -156,7 +174,7 @@ fn the_best_answer_goes_back_with_all_challenges() {
 #[test]
 fn a_cancel_reaches_every_branch_and_ends_the_search() {
     let mut cluster = Cluster::new(location());
-    let targets = [target(PHONE, 1000), target(DESK, 1000), target(TABLET, 500)];
+    let targets = [(PHONE, 1000), (DESK, 1000), (TABLET, 500)];
     let (invite, sent) = fork(&mut cluster, &targets);
     for ringing in &sent {
         cluster.send(&ringing.respond(180));
@@ -177,7 +195,7 @@ fn a_cancel_reaches_every_branch_and_ends_the_search() {
 #[test]
 fn a_silent_target_gives_way() {
     let mut cluster = Cluster::new(location());
-    let (_, sent) = fork(&mut cluster, &[target(PHONE, 1000), target(DESK, 500)]);
+    let (_, sent) = fork(&mut cluster, &[(PHONE, 1000), (DESK, 500)]);
     check(&sent, &[(PHONE, "INVITE")]);
     let sent = cluster.wait(TRANSACTION_MAX + ms(50));
     let last = sent.last().unwrap();
@@ -194,14 +212,10 @@ fn a_silent_target_gives_way() {
 #[test]
 fn max_breadth_bounds_what_rings_together() {
     let mut cluster = Cluster::new(location());
-    let targets = [
-        target(PHONE, 1000),
-        target(DESK, 1000),
-        target(TABLET, 1000),
-    ];
+    let targets = [(PHONE, 1000), (DESK, 1000), (TABLET, 1000)];
     let invite = request("INVITE", ALICE, "call").with("Max-Breadth", 2);
     cluster.send(&invite);
-    let sent = cluster.found(Ok(&targets));
+    let sent = cluster.answer(bound(&targets));
     check(&sent, &[(PHONE, "INVITE"), (DESK, "INVITE")]);
     assert_eq!(sent[0].all("Max-Breadth"), ["1"]);
     cluster.send(&sent[0].respond(486));
@@ -219,7 +233,7 @@ fn max_breadth_bounds_what_rings_together() {
 #[test]
 fn a_loop_is_found_and_a_spiral_is_not() {
     let mut cluster = Cluster::new(location());
-    let (_, sent) = fork(&mut cluster, &[target(PHONE, 1000)]);
+    let (_, sent) = fork(&mut cluster, &[(PHONE, 1000)]);
     let back = |uri: &str| {
         let mut again = sent[0].message.clone();
         again.start = format!("INVITE {uri} SIP/2.0");
@@ -238,21 +252,56 @@ fn a_loop_is_found_and_a_spiral_is_not() {
         (PHONE, 482)
     );
     assert!(cluster.send(&back("sip:carol@example.com")).is_empty());
-    assert_eq!(cluster.lookups.len(), 1, "asked where Carol is");
+    assert_eq!(cluster.questions.len(), 1, "asked where Carol is");
 }
 
 #[test]
 fn whom_nobody_finds_is_not_called() {
-    for (found, status) in [(Ok(&[][..]), 480), (Err(404), 404)] {
+    let record = |value: &[u8]| {
+        Answer::Record(Some(Record {
+            value: value.into(),
+            expires: None,
+        }))
+    };
+    let cases: [(&[Answer], &str); 6] = [
+        (&[bound(&[])], "480"),
+        (&[Answer::Record(None), record(b"a subscriber")], "480"),
+        (&[Answer::Record(None), Answer::Record(None)], "404"),
+        (&[Answer::Failed], "503"),
+        (&[Answer::Record(None), Answer::Failed], "503"),
+        (&[record(b"not a record")], "500"),
+    ];
+    for (answers, status) in cases {
         let mut cluster = Cluster::new(location());
         let invite = request("INVITE", ALICE, "call");
         cluster.send(&invite);
         assert!(cluster.send(&invite).is_empty(), "it is being looked up");
-        let sent = cluster.found(found);
-        check(&sent, &[(ALICE, &status.to_string())]);
+        let mut sent = Vec::new();
+        for answer in answers {
+            assert!(sent.is_empty());
+            sent = cluster.answer(answer.clone());
+        }
+        check(&sent, &[(ALICE, status)]);
         assert!(cluster.send(&invite.ack_of(&sent[0])).is_empty());
         is_idle(&mut cluster);
     }
+}
+
+/// RFC 3261 §21.5.4: who waits for a store that hangs is told to come again.
+#[test]
+fn a_silent_store_is_not_waited_for() {
+    let mut cluster = Cluster::new(location());
+    cluster.send(&request("INVITE", ALICE, "call"));
+    assert_eq!(cluster.sizes().2, 1, "a node that stops waits for it");
+    let sent = cluster.wait(ms(3_200));
+    check(&sent, &[(ALICE, "100"), (ALICE, "503")]);
+    assert_eq!(sent[1].get("Retry-After"), "5");
+    assert_eq!(cluster.sizes().2, 0);
+    assert!(
+        cluster.answer(bound(&[(PHONE, 1000)])).is_empty(),
+        "too late"
+    );
+    is_idle(&mut cluster);
 }
 
 #[test]
@@ -266,7 +315,7 @@ fn a_slow_look_up_costs_a_100_and_may_be_cancelled() {
         &[(ALICE, "200"), (ALICE, "487")],
     );
     assert!(
-        cluster.found(Ok(&[target(PHONE, 1000)])).is_empty(),
+        cluster.answer(bound(&[(PHONE, 1000)])).is_empty(),
         "too late"
     );
     is_idle(&mut cluster);
@@ -275,10 +324,7 @@ fn a_slow_look_up_costs_a_100_and_may_be_cancelled() {
 #[test]
 fn targets_beyond_our_listeners_fail() {
     let mut cluster = Cluster::new(location());
-    let (_, sent) = fork(
-        &mut cluster,
-        &[target("[2001:db8::1]:5060", 1000), target(DESK, 500)],
-    );
+    let (_, sent) = fork(&mut cluster, &[("[2001:db8::1]:5060", 1000), (DESK, 500)]);
     check(&sent, &[(DESK, "INVITE")]);
     check(
         &cluster.send(&sent[0].respond(503)),
@@ -291,7 +337,7 @@ fn targets_beyond_our_listeners_fail() {
 fn other_requests_fork() {
     let mut cluster = Cluster::new(location());
     cluster.send(&request("MESSAGE", ALICE, "call"));
-    let sent = cluster.found(Ok(&[target(PHONE, 1000), target(DESK, 1000)]));
+    let sent = cluster.answer(bound(&[(PHONE, 1000), (DESK, 1000)]));
     check(&sent, &[(PHONE, "MESSAGE"), (DESK, "MESSAGE")]);
     check(&cluster.send(&sent[0].respond(200)), &[(ALICE, "200")]);
     assert!(cluster.send(&sent[1].respond(200)).is_empty());

@@ -4,10 +4,13 @@ use std::{collections::BTreeMap, net::SocketAddr, ops::Deref, sync::Arc, time::D
 
 use balance::Policy;
 use node::{
-    Config, Datagram, Input, Lookup, Member, Node, Outbox, Shared, Target,
-    config::{Destination, Limits, Listener, Mode, Pool, PoolServer, Probe, Route, Timers},
+    Answer, Config, Datagram, Input, Member, Node, Outbox, Question, Shared,
+    config::{
+        Destination, Limits, Listener, Mode, Pool, PoolServer, Probe, Registrar, Route, Timers,
+    },
     stats::{Dropped, Event, REPLIES},
 };
+use sip::digest::Algorithm;
 
 use crate::{
     message::{Dialog, Msg, request},
@@ -116,9 +119,22 @@ pub(crate) fn stateful(servers: &[&str]) -> Config {
 /// All that is for users goes where they are.
 pub(crate) fn location() -> Config {
     let mut config = config(&[ONE]);
-    config.routes[0].to = Destination::Location;
+    config.registrar = Some(registrar());
+    config.routes[0].to = Destination::Registrar;
     config.routes[0].state = Mode::Stateful;
     config
+}
+
+pub(crate) fn registrar() -> Registrar {
+    Registrar {
+        domains: vec!["example.com".to_owned()],
+        expires_min: s(60),
+        expires_default: s(3600),
+        expires_max: s(7200),
+        contacts_max: 3,
+        algorithms: vec![Algorithm::Sha256, Algorithm::Md5],
+        service_route: Vec::new(),
+    }
 }
 
 /// A message that the node sent.
@@ -161,8 +177,8 @@ pub(crate) struct Cluster {
     pub(crate) sent: usize,
     /// The worker that gets the next datagram: each in turn.
     turn: usize,
-    /// What the location service was asked.
-    pub(crate) lookups: Vec<Lookup>,
+    /// What the store was asked.
+    pub(crate) questions: Vec<Question>,
     out: Outbox,
 }
 
@@ -182,7 +198,7 @@ impl Cluster {
             tape: Vec::new(),
             sent: 0,
             turn: 0,
-            lookups: Vec::new(),
+            questions: Vec::new(),
             out: Outbox::default(),
         }
     }
@@ -219,10 +235,10 @@ impl Cluster {
         })
     }
 
-    /// The location service says where to find the user that was asked for last.
-    pub(crate) fn found(&mut self, targets: Result<&[Target], u16>) -> Vec<Sent> {
-        let lookup = self.lookups.pop().unwrap().id;
-        self.input(0, Input::Found { lookup, targets });
+    /// The store answers what it was asked last, by a node of one worker.
+    pub(crate) fn answer(&mut self, answer: Answer) -> Vec<Sent> {
+        let question = self.questions.pop().unwrap().id;
+        self.input(0, Input::Answer { question, answer });
         self.settle()
     }
 
@@ -291,7 +307,7 @@ impl Cluster {
         });
         let sent: Vec<_> = sent.collect();
         self.sent += sent.len();
-        self.lookups.append(&mut self.out.lookups);
+        self.questions.append(&mut self.out.questions);
         self.out.clear();
         self.check();
         sent

@@ -21,6 +21,7 @@ mod originated;
 #[allow(unreachable_pub, reason = "the fuzz target shares it")]
 mod play;
 mod refusals;
+mod registrar;
 mod reload;
 mod routes;
 mod script;

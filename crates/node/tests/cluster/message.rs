@@ -7,7 +7,7 @@ use std::{fmt, net::SocketAddr};
 pub(crate) struct Msg {
     pub(crate) from: SocketAddr,
     pub(crate) start: String,
-    headers: Vec<(String, String)>,
+    pub(crate) headers: Vec<(String, String)>,
 }
 
 impl Msg {

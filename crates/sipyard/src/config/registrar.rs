@@ -9,7 +9,7 @@ use toml::de::DeValue;
 use super::{
     section::{Section, hint},
     settings::{minutes, ms},
-    value::{Read, duration, host, integer, list, show, text},
+    value::{Read, duration, host, integer, list, text},
 };
 
 /// The section `[registrar]`.
@@ -66,15 +66,8 @@ fn expires(mut section: Section<'_>) -> (Duration, Duration, Duration) {
     let max = section.get_or("max", minutes(120), duration(min..=minutes(43_200)));
     let default = section.get("default", duration(min..=max));
     let default = default.map_or_else(|| minutes(60).clamp(min, max), |found| found.value);
-    if min > max {
-        section.problem(&format!(
-            "max is {}, which is shorter than min, {}",
-            show(max),
-            show(min)
-        ));
-    }
     section.finish();
-    (min, default, max.max(min))
+    (min, default, max)
 }
 
 /// `auth = false`, or the hashes by preference.
