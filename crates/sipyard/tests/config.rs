@@ -406,12 +406,12 @@ realm = "example.com"
             "f:4:39: route.state: what goes to the registrar waits for the store: leave this out",
             "f:5:6: pool.registrar: the name means the built-in registrar: choose another",
             "f:7:11: registrar.domains: an empty list lets nobody register",
-            "f:9:19: registrar.expires.min: \"2h\" is not between 1s and 1h",
-            "f:9:35: registrar.expires.default: \"30s\" is not between 1m and 2h",
-            "f:9:48: registrar.expires.max: \"10s\" is not between 1m and 720h",
-            "f:10:12: registrar.contacts: 0 is not between 1 and 100",
-            "f:11:20: registrar.auth: unknown hash \"sha1\"; did you mean `SHA-256`?",
-            "f:12:18: registrar.service_route: sip:edge.example.com has no lr: write \
+            "f:9:19: registrar.expires.min: 2h is out of range: 1s to 1h",
+            "f:9:35: registrar.expires.default: 30s is out of range: 1m to 2h",
+            "f:9:48: registrar.expires.max: 10s is out of range: 1m to 720h",
+            "f:10:12: registrar.contacts: 0 is out of range: 1 to 100",
+            "f:11:8: registrar.auth: unknown hash \"sha1\"; one of SHA-256, MD5",
+            "f:12:17: registrar.service_route: sip:edge.example.com has no lr: write \
              \"sip:edge.example.com;lr\"",
             "f:13:1: unknown key `registrar.realm`; one of domains, store, expires, contacts, auth, \
              service_route",
