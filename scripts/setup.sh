@@ -40,6 +40,7 @@ missing_packages() {
         has sipsak || echo sipsak
         has baresip || echo baresip-core
         has redis-server || echo redis-server
+        has nsd || echo nsd
     fi
 }
 
@@ -75,7 +76,7 @@ install_packages() {
 without_services() {
     local as_root=$1 packages=$2 policy=/usr/sbin/policy-rc.d ours=no status=0
     local services
-    services=$(tr ' ' '\n' <<<"$packages" | grep -xE 'kamailio|redis-server' || true)
+    services=$(tr ' ' '\n' <<<"$packages" | grep -xE 'kamailio|nsd|redis-server' || true)
     if [ -n "$services" ] && [ ! -e "$policy" ]; then
         ours=yes
         printf '#!/bin/sh\nexit 101\n' | $as_root tee "$policy" >/dev/null

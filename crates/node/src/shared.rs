@@ -1,6 +1,7 @@
 //! What the workers of a node share.
 
 use std::{
+    mem,
     net::SocketAddr,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
@@ -12,7 +13,7 @@ use std::{
 use balance::{Server, ServerId};
 
 use crate::{
-    config::Config,
+    config::{Config, PoolServer},
     learn::ServiceTimes,
     peers::PeerView,
     snapshot::Snapshot,
@@ -84,7 +85,7 @@ impl Shared {
     /// # Errors
     /// When the configuration names more servers than a process can know.
     pub fn new(config: Config, workers: usize) -> Result<Self, ReloadError> {
-        let members = next_members(&[], &config, None)?;
+        let members = next_members(&[], &config, None, |_, _| true)?;
         Ok(Self {
             snapshot: RwLock::new(Arc::new(Snapshot::new(config, members))),
             generation: AtomicU64::new(0),
@@ -110,7 +111,34 @@ impl Shared {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         check_fixed(snapshot.config(), &config)?;
-        let members = next_members(snapshot.members(), &config, Some(now))?;
+        let members = next_members(snapshot.members(), &config, Some(now), |_, _| true)?;
+        *snapshot = Arc::new(Snapshot::new(config, members));
+        self.generation.fetch_add(1, Ordering::Release);
+        Ok(())
+    }
+
+    /// Gives a pool these servers, as a reload would that changes nothing else. Capacities that are not
+    /// other ones than before stay as they were set in the meantime.
+    ///
+    /// # Errors
+    /// When there are more servers than a process can know; nothing has changed then.
+    pub fn set_servers(
+        &self,
+        pool: &str,
+        servers: Vec<PoolServer>,
+        now: Duration,
+    ) -> Result<(), ReloadError> {
+        let mut snapshot = self
+            .snapshot
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut config = snapshot.config().clone();
+        let mut before = Vec::new();
+        if let Some(pool) = config.pools.iter_mut().find(|it| it.name == pool) {
+            before = mem::replace(&mut pool.servers, servers);
+        }
+        let is_new = |of: &str, server: &PoolServer| of == pool && !before.contains(server);
+        let members = next_members(snapshot.members(), &config, Some(now), is_new)?;
         *snapshot = Arc::new(Snapshot::new(config, members));
         self.generation.fetch_add(1, Ordering::Release);
         Ok(())
@@ -223,12 +251,13 @@ fn check_fixed(old: &Config, new: &Config) -> Result<(), ReloadError> {
     }
 }
 
-/// Members by number: those of `old` keep theirs, free numbers are used again. `now` is none at the
-/// start.
+/// Members by number: those of `old` keep theirs, free numbers are used again. Those of a pool that are
+/// to have another capacity get it. `now` is none at the start.
 fn next_members(
     old: &[Option<Arc<Member>>],
     config: &Config,
     now: Option<Duration>,
+    has_other_capacity: impl Fn(&str, &PoolServer) -> bool,
 ) -> Result<Vec<Option<Arc<Member>>>, ReloadError> {
     let linger = config.timers.t1 * 64;
     let mut members: Vec<_> = old
@@ -255,7 +284,7 @@ fn next_members(
                 .flatten()
                 .find(|m| m.pool == pool.name && m.address == wanted.address);
             if let Some(member) = known {
-                if !pool.learn_costs {
+                if !pool.learn_costs && has_other_capacity(&pool.name, wanted) {
                     member.server.set_capacity(wanted.capacity);
                 }
                 if let Some(now) = now.filter(|_| member.server.is_removed()) {
@@ -281,12 +310,7 @@ fn next_members(
 }
 
 impl Member {
-    fn new(
-        id: ServerId,
-        pool: &str,
-        server: &crate::config::PoolServer,
-        added_at: Option<Duration>,
-    ) -> Self {
+    fn new(id: ServerId, pool: &str, server: &PoolServer, added_at: Option<Duration>) -> Self {
         let address = server.address;
         let server = Arc::new(Server::new(id, &address.to_string(), server.capacity));
         if let Some(now) = added_at {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
-use balance::{Cost, Pool, ServerId};
+use balance::{Cost, Pool, Server, ServerId};
 use sip::{Host, Method, Uri};
 
 use crate::{
@@ -288,11 +288,17 @@ impl PoolView {
     fn new(config: &config::Pool, members: &[Option<Arc<Member>>]) -> Self {
         let listed =
             |member: &&Arc<Member>| member.pool == config.name && !member.server.is_removed();
-        let servers = members
+        let by_address: BTreeMap<SocketAddr, &Arc<Server>> = members
             .iter()
             .flatten()
             .filter(listed)
-            .map(|member| Arc::clone(&member.server))
+            .map(|member| (member.address, &member.server))
+            .collect();
+        // In the configuration's order, which is the same on every node: hashes count by it.
+        let servers = config
+            .servers
+            .iter()
+            .filter_map(|server| by_address.get(&server.address).map(|&it| Arc::clone(it)))
             .collect();
         let cost = |(method, cost): &(String, f64)| Some((method.clone(), Cost::new(*cost)?));
         let costs: Vec<_> = config.costs.iter().filter_map(cost).collect();

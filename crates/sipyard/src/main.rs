@@ -11,6 +11,7 @@ mod ctl;
 mod demo;
 mod explain;
 mod load;
+mod members;
 mod model;
 mod plan;
 mod progress;

@@ -11,6 +11,8 @@ use node::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::members::Members;
+
 /// A node at one moment.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Status {
@@ -63,7 +65,20 @@ pub(crate) struct Pool {
     pub(crate) costs: BTreeMap<String, f64>,
     /// Whether costs and capacities are learned from live traffic.
     pub(crate) learns_costs: bool,
+    /// Where servers come from that the configuration does not name one by one.
+    pub(crate) sources: Vec<Source>,
     pub(crate) servers: Vec<Server>,
+}
+
+/// A name in a pool's `servers`, and whom it stands for.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Source {
+    pub(crate) name: String,
+    /// Its servers in the pool, and those that are there for when none of the first is live.
+    pub(crate) used: usize,
+    pub(crate) reserve: usize,
+    /// Why its servers may be out of date.
+    pub(crate) problem: Option<String>,
 }
 
 /// A server of a pool.
@@ -163,7 +178,12 @@ pub(crate) struct Done {
 }
 
 /// The node at `now`, which is also its age.
-pub(crate) fn status(shared: &Shared, workers: &Workers, now: Duration) -> Status {
+pub(crate) fn status(
+    shared: &Shared,
+    workers: &Workers,
+    members_of: &Members,
+    now: Duration,
+) -> Status {
     let snapshot = shared.snapshot();
     let config = snapshot.config();
     Status {
@@ -176,7 +196,7 @@ pub(crate) fn status(shared: &Shared, workers: &Workers, now: Duration) -> Statu
         },
         uptime_s: now.as_secs_f64(),
         listeners: listeners(config),
-        pools: pools(&snapshot, now),
+        pools: pools(&snapshot, members_of, now),
         removed: members(&snapshot)
             .filter(|member| member.server.is_removed())
             .map(|member| server(member, Duration::ZERO, now))
@@ -229,12 +249,13 @@ fn listeners(config: &Config) -> Vec<Listener> {
     config.listeners.iter().map(listener).collect()
 }
 
-fn pools(snapshot: &Snapshot, now: Duration) -> Vec<Pool> {
+fn pools(snapshot: &Snapshot, members_of: &Members, now: Duration) -> Vec<Pool> {
     let pool = |config: &node::config::Pool| Pool {
         name: config.name.clone(),
         policy: config.policy.to_string(),
         costs: config.costs.iter().cloned().collect(),
         learns_costs: config.learn_costs,
+        sources: members_of.view(config),
         servers: members(snapshot)
             .filter(|member| member.pool == config.name && !member.server.is_removed())
             .map(|member| server(member, config.slow_start, now))

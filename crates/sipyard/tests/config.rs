@@ -235,6 +235,8 @@ to = "app"
 #[test]
 fn pools_hold_distinct_servers_and_known_settings() {
     let units = "a duration in quotes, such as \"250ms\", \"2s\", \"5m\" or \"12h\"";
+    let server = "a server in quotes, such as \"10.0.0.11:5060\", \"sip1.example.com:5060\" or \
+                  \"srv:_sip._udp.example.com\"";
     check(
         &good(
             r#"[pool.web]
@@ -265,7 +267,7 @@ probe = 1
             "f:10:3: pool.web.servers: `address` is missing: write address = \"IP:PORT\"",
             "f:10:5: unknown key `pool.web.servers.adress`; did you mean `address`?",
             "f:11:15: pool.web.servers.address: 10.0.0.2:5060 is already in this pool, at f:9:15",
-            "f:12:3: pool.web.servers: expected a table, found an integer",
+            &format!("f:12:3: pool.web.servers: expected {server}, found an integer"),
             "f:14:20: pool.web.probe.method: \"INFO\" is not yet supported: only \"OPTIONS\" is",
             &format!("f:14:39: pool.web.probe.interval: expected {units}, found \"2 s\""),
             "f:14:56: pool.web.probe.timeout: 5s is out of range: 10ms to 2s",
@@ -274,11 +276,60 @@ probe = 1
             &format!("f:15:14: pool.web.slow_start: expected {units}, found an integer"),
             "f:16:18: pool.web.answer_timeout: 100ms is out of range: 500ms to 32s \
              (T1 to 64*T1; timers.t1 is 500ms)",
-            "f:17:7: pool.empty: no servers: write servers = [ { address = \"IP:PORT\" }, ... ]",
+            "f:17:7: pool.empty: no servers: write servers = [ { address = \"IP:PORT\" }, ... ], \
+             or servers = \"srv:NAME\"",
             "f:18:9: pool.empty.costs: expected a table, found a string",
             "f:19:10: pool.empty.policy: \"oracle\" compares what servers truly have left to do, which \
              only simulated ones report: choose another policy, \"tlwl\" for one",
             "f:20:9: pool.empty.probe: expected a table, found an integer",
+        ],
+    );
+}
+
+#[test]
+fn servers_have_addresses_or_names() {
+    let servers = |servers: &str| {
+        let fixed = r#"[ { address = "10.0.0.1:5060" } ]"#;
+        good("[dns]\nservers = [\"10.0.0.53:53\"]\ntimeout = \"1s\"").replace(fixed, servers)
+    };
+    let all = r#"[ "srv:_sip._udp.Example.com", "10.0.0.1:5060", "SIP1.example.com:5070",
+        { address = "srv:_sip._udp.example.org.", capacity = 0.5 }, "10.0.0.2:5060" ]"#;
+    for (written, summed_up) in [
+        (
+            r#""srv:_sip._udp.example.com""#,
+            "srv:_sip._udp.example.com",
+        ),
+        (r#""10.0.0.1:5060""#, "1"),
+        (
+            all,
+            "2 + srv:_sip._udp.example.com + sip1.example.com:5070 + srv:_sip._udp.example.org.",
+        ),
+    ] {
+        check_good(
+            &servers(written),
+            &format!(
+                "f: ok (listens on udp 127.0.0.1:5060; pools: app ({summed_up} x tlwl); \
+                 admin on http://127.0.0.1:8060)"
+            ),
+        );
+    }
+    let expected = "expected a server in quotes, such as \"10.0.0.11:5060\", \
+                    \"sip1.example.com:5060\" or \"srv:_sip._udp.example.com\", found";
+    check(
+        &servers(
+            r#"[ "srv:_sips._tcp.example.com", "srv:example.com", "example.com",
+  "10.0.0.1", { address = "srv:_sip._udp.a" }, "srv:_sip._udp.A", "-.a:1", "10.0.0.300:1",
+]"#,
+        ),
+        &[
+            "f:3:22: pool.app.servers: \"srv:_sips._tcp.example.com\": only \"_sip._udp\" is supported",
+            "f:3:52: pool.app.servers: \"srv:example.com\" names no SRV records, as \
+             \"srv:_sip._udp.example.com\" does",
+            &format!("f:3:71: pool.app.servers: {expected} \"example.com\""),
+            "f:4:3: pool.app.servers: \"10.0.0.1\" has no port: write \"10.0.0.1:5060\" for SIP's own",
+            "f:4:48: pool.app.servers: srv:_sip._udp.a is already in this pool, at f:4:27",
+            &format!("f:4:67: pool.app.servers: {expected} \"-.a:1\""),
+            &format!("f:4:76: pool.app.servers: {expected} \"10.0.0.300:1\""),
         ],
     );
 }

@@ -151,6 +151,42 @@ fn a_capacity_changes_under_open_calls() {
 }
 
 #[test]
+fn a_pool_gets_other_servers_and_all_else_stays() {
+    let mut both = config(&[ONE, TWO]);
+    both.pools.push(pool("other", &[THREE]));
+    let mut cluster = Cluster::new(both);
+    let mut calls = [cluster.establish("one"), cluster.establish("two")];
+    for address in [TWO, THREE] {
+        cluster.member(address).server.set_capacity(4.0);
+    }
+    let four = "10.0.0.14:5060";
+    let servers = [TWO, four].map(|address| node::config::PoolServer {
+        address: address.parse().unwrap(),
+        capacity: 1.0,
+    });
+    let set = cluster
+        .shared
+        .set_servers("app", servers.into(), cluster.now);
+    assert_eq!(set, Ok(()));
+    cluster.wait(ms(10));
+    assert!(cluster.member(ONE).server.is_removed());
+    for address in [TWO, THREE] {
+        let capacity = cluster.member(address).server.capacity();
+        assert_eq!(capacity, 4.0, "set by hand, as nobody said otherwise since");
+    }
+    for call in &mut calls {
+        let server = cluster.exchange(&call.caller.request("BYE"), 200).to;
+        assert_eq!(server, call.server);
+    }
+    assert_eq!(cluster.total(), (0, 0, 0.0));
+    let snapshot = cluster.shared.snapshot();
+    assert_eq!(snapshot.config().pools[1].servers.len(), 1);
+    let ids = snapshot.pools()[0].pool().servers().iter();
+    let [two, four] = [TWO, four].map(|address| cluster.member(address).server.id());
+    assert!(ids.map(|server| server.id()).eq([two, four]));
+}
+
+#[test]
 fn a_pool_goes_and_its_calls_end_in_peace() {
     let mut both = config(&[ONE]);
     both.pools.push(pool("old", &[TWO]));

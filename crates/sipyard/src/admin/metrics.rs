@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use ::names::Count;
 use node::{
     Member, PeerView,
     config::Pool,
@@ -18,7 +19,7 @@ use prometheus_client::{
 
 use crate::{
     serve::Control,
-    view::{is_up, lost, members, replies},
+    view::{Source, is_up, lost, members, replies},
 };
 
 /// The media type of what [`Metrics::text`] yields.
@@ -59,6 +60,7 @@ impl Collector for NodeCollector {
         encode_node(&mut encoder, &self.0)?;
         encode_servers(&mut encoder, &members, self.0.now())?;
         encode_costs(&mut encoder, &snapshot.config().pools)?;
+        encode_sources(&mut encoder, &self.0)?;
         encode_peers(&mut encoder, &shared.peers(), self.0.now())?;
         encode_responses(&mut encoder, &members)?;
         encode_sizes(&mut encoder, shared.workers())?;
@@ -217,6 +219,58 @@ fn encode_costs(encoder: &mut DescriptorEncoder<'_>, pools: &[Pool]) -> fmt::Res
         costs.map(move |(method, cost)| (labels(method), ConstGauge::new(*cost)))
     });
     family(metric, costs)
+}
+
+/// A number of each source: its name, what it means, how to read it.
+type SourceGauge = (&'static str, &'static str, fn(&Source) -> f64);
+
+const SOURCE_GAUGES: [SourceGauge; 3] = [
+    (
+        "source_servers",
+        "Servers of a name that are in the pool",
+        |source| source.used as f64,
+    ),
+    (
+        "source_reserve",
+        "Servers of a name that wait for those before them to be down",
+        |source| source.reserve as f64,
+    ),
+    (
+        "source_failing",
+        "1 while the servers of a name are as they were, since it is not found",
+        |source| f64::from(u8::from(source.problem.is_some())),
+    ),
+];
+
+fn encode_sources(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::Result {
+    let (snapshot, members) = (control.shared().snapshot(), control.members());
+    let pools = snapshot.config().pools.iter();
+    let sources: Vec<_> = pools
+        .flat_map(|pool| {
+            let sources = members.view(pool).into_iter();
+            sources.map(|source| (pool.name.clone(), source))
+        })
+        .collect();
+    for (name, help, read) in SOURCE_GAUGES {
+        let value = |(pool, source): &(String, Source)| {
+            let labels = [("pool", pool.clone()), ("source", source.name.clone())];
+            (labels, ConstGauge::new(read(source)))
+        };
+        family(
+            encoder.encode_descriptor(name, help, None, MetricType::Gauge)?,
+            sources.iter().map(value),
+        )?;
+    }
+    let Some(names) = members.names() else {
+        return Ok(());
+    };
+    let help = "Names asked for, and how the DNS answered";
+    let metric = encoder.encode_descriptor("names", help, None, MetricType::Counter)?;
+    let counts = Count::ALL.map(|(what, name)| {
+        let count = ConstCounter::new(names.stats().count(what));
+        ([("what", name.to_owned())], count)
+    });
+    family(metric, counts.into_iter())
 }
 
 /// A number of each peer: its name, what it means, how to read it.

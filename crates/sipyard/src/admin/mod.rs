@@ -61,7 +61,8 @@ fn metrics_text(metrics: &Metrics) -> Response {
 }
 
 async fn show_status(State(control): State<Arc<Control>>) -> Response {
-    Json(status(control.shared(), control.workers(), control.now())).into_response()
+    let (shared, workers) = (control.shared(), control.workers());
+    Json(status(shared, workers, control.members(), control.now())).into_response()
 }
 
 async fn drain(State(control): State<Arc<Control>>, Path(address): Path<String>) -> Response {
@@ -117,7 +118,7 @@ fn change(control: &Control, address: &str, done: &str, apply: impl Fn(&Member))
 }
 
 async fn reload(State(control): State<Arc<Control>>) -> Response {
-    match control.reload() {
+    match Control::reload(&control).await {
         Ok(done) => Json(Done { done }).into_response(),
         Err(refusal) => {
             let status = if refusal.needs_restart {

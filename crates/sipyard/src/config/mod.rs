@@ -8,6 +8,7 @@ mod registrar;
 mod report;
 mod route;
 pub(crate) mod section;
+pub(crate) mod servers;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,8 @@ use toml::de::DeTable;
 
 pub(crate) use registrar::Registrar;
 pub(crate) use report::{Place, Problem};
+pub(crate) use servers::Source;
+pub(crate) use settings::Dns;
 pub(crate) use value::show;
 
 use report::Report;
@@ -33,6 +36,10 @@ pub(crate) struct Configuration {
     pub(crate) workers: usize,
     /// Where the admin API listens.
     pub(crate) admin: SocketAddr,
+    /// Where each pool's servers come from, in the pools' order.
+    pub(crate) sources: Vec<Vec<Source>>,
+    /// Who is asked for names.
+    pub(crate) dns: Dns,
     /// Who may register, and where that is kept.
     pub(crate) registrar: Option<Registrar>,
     /// Where each listener's address stands in the file, in the listeners' order.
@@ -50,11 +57,12 @@ impl Configuration {
             .iter()
             .map(|listener| format!("udp {}", listener.address))
             .collect();
-        let pools: Vec<String> = self
-            .node
-            .pools
-            .iter()
-            .map(|pool| format!("{} ({} x {})", pool.name, pool.servers.len(), pool.policy))
+        let pools = self.node.pools.iter().zip(&self.sources);
+        let pools: Vec<String> = pools
+            .map(|(pool, sources)| {
+                let servers = servers::summary(sources);
+                format!("{} ({servers} x {})", pool.name, pool.policy)
+            })
             .collect();
         let registrar = self
             .registrar
@@ -120,7 +128,13 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
     let timers = settings::timers(root.table("timers"));
     let limits = settings::limits(root.table("limits"));
     let (admin, admin_place) = settings::admin(root.table("admin"));
-    let (pools, names) = pool::pools(&mut root, &timers, &listeners);
+    let dns = settings::dns(root.table("dns"));
+    let sourced = pool::pools(&mut root, &timers, &listeners);
+    let (pools, sources): (Vec<_>, Vec<_>) = sourced
+        .into_iter()
+        .map(|sourced| (sourced.pool, sourced.sources))
+        .unzip();
+    let names: Vec<String> = pools.iter().map(|pool| pool.name.clone()).collect();
     let routes = route::routes(&mut root, &names);
     let registrar = registrar::registrar(&mut root);
     let rules = registrar.as_ref().map(|registrar| registrar.rules.clone());
@@ -140,6 +154,8 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
         },
         workers: identity.workers,
         admin,
+        sources,
+        dns,
         registrar,
         listener_places,
         admin_place,

@@ -1,18 +1,16 @@
 //! Pools of servers.
 
-use std::{collections::HashMap, net::SocketAddr, time::Duration};
+use std::time::Duration;
 
 use balance::Policy;
-use node::config::{Listener, Pool, PoolServer, Probe, Timers};
+use node::config::{Listener, Pool, Probe, Timers};
 use toml::de::DeValue;
 
 use super::{
-    report::Place,
-    section::{At, Section, hint},
+    section::{Section, hint},
+    servers::{Source, fixed, sources},
     settings::{minutes, ms},
-    value::{
-        METHODS, Read, address, check_method, duration, expected, integer, number, show, text,
-    },
+    value::{METHODS, Read, check_method, duration, expected, integer, number, show, text},
 };
 
 /// Servers have numbers of 16 bits.
@@ -22,17 +20,23 @@ const SERVERS_MAX: usize = 65_535;
 /// and a BYE as the least-work policy's authors measured them.
 const COSTS: [(&str, f64); 2] = [("BYE", 1.0), ("INVITE", 1.75)];
 
-/// Reads all `[pool.NAME]`; with the names of all, also of those that hold problems.
+/// A pool, and where its servers come from. Those with addresses are in it.
+#[derive(Debug)]
+pub(crate) struct Sourced {
+    pub(crate) pool: Pool,
+    pub(crate) sources: Vec<Source>,
+}
+
+/// Reads all `[pool.NAME]`, also those that hold problems.
 pub(crate) fn pools(
     root: &mut Section<'_>,
     timers: &Timers,
     listeners: &[Listener],
-) -> (Vec<Pool>, Vec<String>) {
+) -> Vec<Sourced> {
     let sections = root.named_tables("pool");
     if sections.is_empty() && !root.has("registrar") {
         root.problem("no pool: add [pool.NAME] with the servers that take the calls");
     }
-    let mut names = Vec::new();
     let mut pools = Vec::new();
     for (name, section) in sections {
         if name.is_empty() {
@@ -41,28 +45,38 @@ pub(crate) fn pools(
         if name == "registrar" {
             section.problem("the name means the built-in registrar: choose another");
         }
-        names.push(name.clone());
         pools.push(pool(name, section, timers, listeners));
     }
-    if pools.iter().map(|pool| pool.servers.len()).sum::<usize>() > SERVERS_MAX {
+    if pools
+        .iter()
+        .map(|sourced| sourced.sources.len())
+        .sum::<usize>()
+        > SERVERS_MAX
+    {
         root.problem(&format!("more than {SERVERS_MAX} servers"));
     }
-    (pools, names)
+    pools
 }
 
-fn pool(name: String, mut section: Section<'_>, timers: &Timers, listeners: &[Listener]) -> Pool {
+fn pool(
+    name: String,
+    mut section: Section<'_>,
+    timers: &Timers,
+    listeners: &[Listener],
+) -> Sourced {
+    let sources = sources(&mut section, listeners);
     let pool = Pool {
         name,
         policy: section.get_or("policy", Policy::Tlwl, policy),
         learn_costs: section.is_text("costs", "learn"),
         costs: costs(&mut section),
-        servers: servers(&mut section, listeners),
+        servers: sources.iter().filter_map(fixed).collect(),
         probe: probe(&mut section),
         slow_start: section.get_or("slow_start", ms(10_000), duration(ms(0)..=minutes(60))),
         answer_timeout: answer_timeout(&mut section, timers.t1),
     };
     section.finish();
-    pool
+    Sourced { pool, sources }
 }
 
 fn policy(value: &DeValue<'_>) -> Read<Policy> {
@@ -118,56 +132,6 @@ fn check_costed(method: &str) -> Read<()> {
     match method {
         "ACK" | "CANCEL" => Err("belongs to its INVITE and costs nothing: leave it out".into()),
         _ => Ok(()),
-    }
-}
-
-fn servers(section: &mut Section<'_>, listeners: &[Listener]) -> Vec<PoolServer> {
-    let tables = section.tables("servers");
-    if tables.is_empty() {
-        section.problem("no servers: write servers = [ { address = \"IP:PORT\" }, ... ]");
-    }
-    let mut seen: HashMap<SocketAddr, Place> = HashMap::new();
-    let mut servers = Vec::new();
-    for mut table in tables {
-        let address = table.require("address", "write address = \"IP:PORT\"", address);
-        let capacity = table.get_or("capacity", 1.0, number(balance::CAPACITY));
-        if let Some(At { value: address, at }) = address {
-            if let Some(message) = misplaced(address, listeners) {
-                table.problem_of("address", at, &message);
-            }
-            let place = table.place(at);
-            match seen.get(&address) {
-                Some(first) => {
-                    let message = format!("{address} is already in this pool, at {first}");
-                    table.problem_of("address", at, &message);
-                }
-                None => {
-                    seen.insert(address, place);
-                }
-            }
-            servers.push(PoolServer { address, capacity });
-        }
-        table.finish();
-    }
-    servers
-}
-
-/// Why no request can be sent to `address` from these listeners, or none should be.
-fn misplaced(address: SocketAddr, listeners: &[Listener]) -> Option<String> {
-    let same_family = |listener: &Listener| listener.address.is_ipv4() == address.is_ipv4();
-    if address.ip().is_unspecified() {
-        Some(format!("{address} is no server's address: write its own"))
-    } else if listeners.iter().any(|listener| listener.address == address) {
-        Some(format!(
-            "{address} is this node's own listener: calls would go in circles"
-        ))
-    } else if !listeners.is_empty() && !listeners.iter().any(same_family) {
-        let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
-        Some(format!(
-            "no listener can send to {address}: add one with an {family} address"
-        ))
-    } else {
-        None
     }
 }
 

@@ -223,6 +223,35 @@ pub(crate) fn timers(mut section: Section<'_>) -> Timers {
     timers
 }
 
+/// The section `[dns]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Dns {
+    /// Those of `/etc/resolv.conf` if there are none.
+    pub(crate) servers: Vec<SocketAddr>,
+    /// How long an answer is waited for.
+    pub(crate) timeout: Duration,
+}
+
+impl Default for Dns {
+    fn default() -> Self {
+        Self {
+            servers: Vec::new(),
+            timeout: ms(3_000),
+        }
+    }
+}
+
+/// Reads `[dns]`.
+pub(crate) fn dns(mut section: Section<'_>) -> Dns {
+    let default = Dns::default();
+    let dns = Dns {
+        servers: section.get_or("servers", default.servers, list(address)),
+        timeout: section.get_or("timeout", default.timeout, duration(ms(100)..=ms(30_000))),
+    };
+    section.finish();
+    dns
+}
+
 /// Reads `[admin]`: the address, and where it stands.
 pub(crate) fn admin(mut section: Section<'_>) -> (SocketAddr, Place) {
     let found = section.get("address", address).unwrap_or_else(|| At {

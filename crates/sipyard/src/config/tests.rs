@@ -39,6 +39,7 @@ fn the_sample_shows_every_default() {
     assert_eq!(format!("{:#?}", shown.node), format!("{:#?}", default.node));
     assert_eq!(shown.workers, default.workers);
     assert_eq!(shown.admin, default.admin);
+    assert_eq!(shown.dns, default.dns);
 }
 
 #[test]

@@ -198,7 +198,8 @@ fn host_ip(text: &str) -> Option<IpAddr> {
     }
 }
 
-fn is_host(text: &str) -> bool {
+/// Whether `text` is a host's name or address.
+pub(crate) fn is_host(text: &str) -> bool {
     let is_label = |label: &str| {
         let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
         let inner = |c: char| c.is_ascii_alphanumeric() || c == '-';

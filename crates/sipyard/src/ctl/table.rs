@@ -1,6 +1,6 @@
 //! Answers as tables for people.
 
-use crate::view::{Peer, Pool, Server, State, Status, Worker};
+use crate::view::{Peer, Pool, Server, Source, State, Status, Worker};
 
 /// Left-aligned or right-aligned cells.
 type Row = Vec<String>;
@@ -24,6 +24,9 @@ pub(super) fn status(status: &Status) -> String {
     }
     text.push('\n');
     text += &servers(status);
+    for pool in &status.pools {
+        text.extend(pool.sources.iter().map(|source| found(&pool.name, source)));
+    }
     for pool in status.pools.iter().filter(|pool| pool.learns_costs) {
         let costs = pool.costs.iter();
         let costs: Vec<String> = costs
@@ -38,6 +41,19 @@ pub(super) fn status(status: &Status) -> String {
     text.push('\n');
     text += &workers(status);
     text
+}
+
+fn found(pool: &str, source: &Source) -> String {
+    let Source { name, used, .. } = source;
+    let reserve = match source.reserve {
+        0 => String::new(),
+        reserve => format!(", {reserve} in reserve"),
+    };
+    let problem = match &source.problem {
+        None => String::new(),
+        Some(problem) => format!("; {problem}: they are as they were"),
+    };
+    format!("{pool} has {used} servers of {name}{reserve}{problem}\n")
 }
 
 fn servers(status: &Status) -> String {

@@ -19,7 +19,8 @@ use tokio::net::TcpListener;
 
 use crate::{
     admin,
-    config::{Configuration, Place},
+    config::{Configuration, Dns, Place},
+    members::Members,
     serve::Control,
 };
 
@@ -49,6 +50,8 @@ impl Edge {
             node: config(address, servers, policy),
             workers: 1,
             admin,
+            sources: Vec::new(),
+            dns: Dns::default(),
             registrar: None,
             listener_places: Vec::new(),
             admin_place: Place::file(Path::new(EMBEDDED)),
@@ -56,7 +59,14 @@ impl Edge {
         let shared = Shared::new(configuration.node.clone(), configuration.workers);
         let shared = Arc::new(shared.map_err(io::Error::other)?);
         let workers = Workers::start(&shared, clock, None).map_err(io::Error::other)?;
-        let control = Control::new(EMBEDDED.into(), &configuration, shared, workers, clock);
+        let control = Control::new(
+            EMBEDDED.into(),
+            &configuration,
+            shared,
+            Members::new(&configuration.dns),
+            workers,
+            clock,
+        );
         let control = Arc::new(control);
         tokio::spawn(axum::serve(listener, admin::router(Arc::clone(&control))).into_future());
         Ok(Self {

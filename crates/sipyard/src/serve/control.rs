@@ -1,12 +1,20 @@
 //! What an operator may ask of a running node.
 
-use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use net::{Clock, Workers};
 use node::{Node, Outbox, Shared, config::Config};
 use tokio::{sync::oneshot, time::timeout};
 
-use crate::config::{self, Configuration};
+use crate::{
+    config::{self, Configuration},
+    members::{self, Members},
+};
 
 /// How long a worker may take to answer: it looks in every 10 ms unless it is overloaded.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
@@ -17,6 +25,9 @@ pub(crate) struct Control {
     clock: Clock,
     workers: Workers,
     shared: Arc<Shared>,
+    members: Members,
+    /// Taken while the configuration is read anew.
+    reloading: Mutex<()>,
     /// As configured at the start; a reload can't change them.
     worker_threads: usize,
     store: Option<store::Address>,
@@ -36,6 +47,7 @@ impl Control {
         path: PathBuf,
         configuration: &Configuration,
         shared: Arc<Shared>,
+        members: Members,
         workers: Workers,
         clock: Clock,
     ) -> Self {
@@ -44,6 +56,8 @@ impl Control {
             clock,
             workers,
             shared,
+            members,
+            reloading: Mutex::default(),
             worker_threads: configuration.workers,
             store: store_of(configuration),
             admin: configuration.admin,
@@ -53,6 +67,11 @@ impl Control {
     /// Configuration, servers and counters.
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
+    }
+
+    /// Who is in the pools.
+    pub(crate) fn members(&self) -> &Members {
+        &self.members
     }
 
     /// The threads that carry calls.
@@ -91,8 +110,19 @@ impl Control {
         answers
     }
 
-    /// Takes the file up whole, or refuses it whole. Either is logged.
-    pub(crate) fn reload(&self) -> Result<String, Refusal> {
+    /// Takes the file up whole, or refuses it whole. Either is logged. It may have to wait for names,
+    /// so it is done on a thread of its own.
+    pub(crate) async fn reload(self: &Arc<Self>) -> Result<String, Refusal> {
+        let control = Arc::clone(self);
+        let reloaded = tokio::task::spawn_blocking(move || control.reload_here());
+        reloaded.await.expect("a reload does not panic")
+    }
+
+    fn reload_here(&self) -> Result<String, Refusal> {
+        let _alone = self
+            .reloading
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         let outcome = self.try_reload();
         match &outcome {
             Ok(done) => tracing::info!("{done}"),
@@ -107,7 +137,7 @@ impl Control {
     }
 
     fn try_reload(&self) -> Result<String, Refusal> {
-        let next = config::load(&self.path).map_err(|problems| Refusal {
+        let mut next = config::load(&self.path).map_err(|problems| Refusal {
             needs_restart: false,
             problems: problems.iter().map(ToString::to_string).collect(),
         })?;
@@ -116,6 +146,13 @@ impl Control {
             return Err(self.needs_restart(&changed));
         }
         let done = format!("reloaded: {}", next.summary());
+        let (snapshot, now) = (self.shared.snapshot(), self.now());
+        let is_live = |pool: &str, address| members::is_live(&snapshot, pool, address, now);
+        let taken_up = self.members.take_up(&mut next, is_live);
+        taken_up.map_err(|error| Refusal {
+            needs_restart: false,
+            problems: vec![format!("{}: {error}", self.path.display())],
+        })?;
         match self.shared.reload(next.node, self.now()) {
             Ok(()) => Ok(done),
             Err(error) => Err(Refusal {
@@ -136,6 +173,7 @@ impl Control {
             ("limits", old.limits != new.limits),
             ("registrar.store", self.store != store_of(next)),
             ("admin.address", self.admin != next.admin),
+            ("dns", *self.members.dns() != next.dns),
         ]
         .into_iter()
         .filter_map(|(key, changed)| changed.then_some(key))

@@ -27,7 +27,8 @@ pub(crate) use control::Control;
 
 use crate::{
     admin,
-    config::{self, Problem},
+    config::{self, Place, Problem},
+    members::{self, Members},
     refused,
 };
 
@@ -79,9 +80,13 @@ impl Serve {
 
     /// Loads, binds and starts everything, or nothing.
     fn start(self) -> Result<Started, Vec<Problem>> {
-        let configuration = config::load(&self.config)?;
+        let mut configuration = config::load(&self.config)?;
         let admin = bind::admin(&configuration)?;
         let store = bind::store(&self.config, &configuration)?;
+        let members = Members::new(&configuration.dns);
+        members
+            .take_up(&mut configuration, |_, _| true)
+            .map_err(|error| vec![Place::file(&self.config).problem(error.to_string())])?;
         let clock = Clock::start();
         let (shared, workers) = bind::workers(&self.config, &configuration, clock, store)?;
         let news = format!(
@@ -91,7 +96,7 @@ impl Serve {
             shared.workers().len(),
             configuration.summary()
         );
-        let control = Control::new(self.config, &configuration, shared, workers, clock);
+        let control = Control::new(self.config, &configuration, shared, members, workers, clock);
         Ok(Started {
             control: Arc::new(control),
             admin,
@@ -138,11 +143,12 @@ impl Started {
         let app = admin::router(Arc::clone(&control));
         tokio::spawn(axum::serve(admin, app).into_future());
         tokio::spawn(health::watch(Arc::clone(&control)));
+        tokio::spawn(members::watch(Arc::clone(&control)));
         loop {
             tokio::select! {
                 () = stop.asked() => break,
                 // The control logs what came of it.
-                _ = reload.recv() => drop(control.reload()),
+                _ = reload.recv() => drop(control.reload().await),
             }
         }
         drain(&control, &mut stop).await;

@@ -11,6 +11,7 @@
     reason = "each test program uses its own part of this module"
 )]
 
+pub mod dns;
 pub mod load;
 
 use std::{

@@ -1,0 +1,189 @@
+//! Where a pool's servers come from: the file itself, the DNS, or what nodes announce.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    net::{IpAddr, SocketAddr},
+};
+
+use node::config::{Listener, PoolServer};
+use toml::de::DeValue;
+
+use super::{
+    report::Place,
+    section::{At, Item, Section},
+    value::{Read, address, expected, is_host, number},
+};
+
+/// One entry of `servers`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Source {
+    pub(crate) origin: Origin,
+    /// Of each server; what the origin says of it is multiplied.
+    pub(crate) capacity: f64,
+}
+
+/// Where servers are named.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Origin {
+    /// `IP:PORT`: here.
+    Address(SocketAddr),
+    /// `HOST:PORT`: the addresses of a host.
+    Host(String, u16),
+    /// `srv:NAME`: SRV records.
+    Service(String),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => write!(f, "{address}"),
+            Self::Host(name, port) => write!(f, "{name}:{port}"),
+            Self::Service(name) => write!(f, "srv:{name}"),
+        }
+    }
+}
+
+/// The server that the file itself names.
+pub(crate) fn fixed(source: &Source) -> Option<PoolServer> {
+    match source.origin {
+        Origin::Address(address) => Some(PoolServer {
+            address,
+            capacity: source.capacity,
+        }),
+        Origin::Host(..) | Origin::Service(_) => None,
+    }
+}
+
+/// How many servers, and where others come from.
+pub(crate) fn summary(sources: &[Source]) -> String {
+    let fixed = sources.iter().filter_map(fixed).count();
+    let others = sources
+        .iter()
+        .filter(|source| self::fixed(source).is_none());
+    let others = others.map(|source| source.origin.to_string());
+    let number = (fixed > 0).then(|| fixed.to_string());
+    let all: Vec<String> = number.into_iter().chain(others).collect();
+    all.join(" + ")
+}
+
+/// Reads `servers`: one, or a list of them.
+pub(crate) fn sources(section: &mut Section<'_>, listeners: &[Listener]) -> Vec<Source> {
+    let items = section.items("servers");
+    if items.is_empty() {
+        section.problem(
+            "no servers: write servers = [ { address = \"IP:PORT\" }, ... ], \
+             or servers = \"srv:NAME\"",
+        );
+    }
+    let mut seen: HashMap<Origin, Place> = HashMap::new();
+    let mut sources = Vec::new();
+    for item in items {
+        let (key, found) = match item {
+            Item::Table(table) => ("servers.address", detailed(table)),
+            Item::Value(value) => ("servers", plain(section, &value)),
+        };
+        let Some((source, at)) = found else {
+            continue;
+        };
+        if let Some(message) = misplaced(&source.origin, listeners) {
+            section.problem_of(key, at, &message);
+        }
+        let place = section.place(at);
+        if let Some(first) = seen.get(&source.origin) {
+            let message = format!("{} is already in this pool, at {first}", source.origin);
+            section.problem_of(key, at, &message);
+        } else {
+            seen.insert(source.origin.clone(), place);
+        }
+        sources.push(source);
+    }
+    sources
+}
+
+fn detailed(mut table: Section<'_>) -> Option<(Source, usize)> {
+    let found = table.require("address", "write address = \"IP:PORT\"", origin);
+    let capacity = table.get_or("capacity", 1.0, number(balance::CAPACITY));
+    table.finish();
+    let At { value: origin, at } = found?;
+    Some((Source { origin, capacity }, at))
+}
+
+fn plain(section: &Section<'_>, value: &At<&DeValue<'_>>) -> Option<(Source, usize)> {
+    match origin(value.value) {
+        Ok(origin) => {
+            let capacity = 1.0;
+            Some((Source { origin, capacity }, value.at))
+        }
+        Err(message) => {
+            section.problem_of("servers", value.at, &message);
+            None
+        }
+    }
+}
+
+fn origin(value: &DeValue<'_>) -> Read<Origin> {
+    let advice = "a server in quotes, such as \"10.0.0.11:5060\", \"sip1.example.com:5060\" or \
+                  \"srv:_sip._udp.example.com\"";
+    let text = value.as_str().ok_or_else(|| expected(advice, value))?;
+    if let Some(name) = text.strip_prefix("srv:") {
+        return service(name);
+    }
+    if text.parse::<IpAddr>().is_ok() || text.parse::<SocketAddr>().is_ok() {
+        return address(value).map(Origin::Address);
+    }
+    match host_and_port(text) {
+        Some((host, port)) => Ok(Origin::Host(host.to_ascii_lowercase(), port)),
+        None => Err(format!("expected {advice}, found \"{text}\"")),
+    }
+}
+
+fn service(name: &str) -> Read<Origin> {
+    let name = name.to_ascii_lowercase();
+    let mut labels = name.splitn(3, '.');
+    let is_service =
+        |label: Option<&str>| label.is_some_and(|label| label.len() > 1 && label.starts_with('_'));
+    let is_whole = is_service(labels.next())
+        && is_service(labels.next())
+        && labels.next().is_some_and(is_host);
+    match is_whole {
+        false => Err(format!(
+            "\"srv:{name}\" names no SRV records, as \"srv:_sip._udp.example.com\" does"
+        )),
+        true if !name.starts_with("_sip._udp.") => {
+            Err(format!("\"srv:{name}\": only \"_sip._udp\" is supported"))
+        }
+        true => Ok(Origin::Service(name)),
+    }
+}
+
+fn host_and_port(text: &str) -> Option<(&str, u16)> {
+    let (host, port) = text.rsplit_once(':')?;
+    let port = port.parse().ok().filter(|port| *port != 0)?;
+    is_host(host).then_some((host, port))
+}
+
+/// Why no request can be sent there from these listeners, or none should be.
+fn misplaced(origin: &Origin, listeners: &[Listener]) -> Option<String> {
+    let Origin::Address(address) = origin else {
+        return None;
+    };
+    let same_family = |listener: &Listener| listener.address.is_ipv4() == address.is_ipv4();
+    if address.ip().is_unspecified() {
+        Some(format!("{address} is no server's address: write its own"))
+    } else if listeners
+        .iter()
+        .any(|listener| listener.address == *address)
+    {
+        Some(format!(
+            "{address} is this node's own listener: calls would go in circles"
+        ))
+    } else if !listeners.is_empty() && !listeners.iter().any(same_family) {
+        let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
+        Some(format!(
+            "no listener can send to {address}: add one with an {family} address"
+        ))
+    } else {
+        None
+    }
+}

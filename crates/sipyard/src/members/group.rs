@@ -1,0 +1,143 @@
+//! Servers that a name stands for, by the order in which they are used.
+
+use std::net::{IpAddr, SocketAddr};
+
+use ::names::Target;
+use node::config::{Listener, PoolServer};
+
+/// Servers of one priority.
+pub(super) type Group = Vec<PoolServer>;
+
+/// The kinds of addresses that requests can be sent to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Families {
+    v4: bool,
+    v6: bool,
+}
+
+impl Families {
+    pub(super) fn of(listeners: &[Listener]) -> Self {
+        Self {
+            v4: listeners.iter().any(|it| it.address.is_ipv4()),
+            v6: listeners.iter().any(|it| it.address.is_ipv6()),
+        }
+    }
+
+    /// A host's addresses of the one kind by which it is reached: a host that has both is one server.
+    fn reachable(self, target: &Target) -> impl Iterator<Item = IpAddr> {
+        let has_v4 = self.v4 && target.addresses.iter().any(IpAddr::is_ipv4);
+        let fits = move |ip: &&IpAddr| ip.is_ipv4() == has_v4 && (has_v4 || self.v6);
+        target.addresses.iter().filter(fits).copied()
+    }
+}
+
+/// The servers of an answer, those of the first priority first, in an order that does not depend on
+/// the answer's. Weights are capacities; where none has a weight, all have 1.
+pub(super) fn groups(targets: &[Target], capacity: f64, families: Families) -> Vec<Group> {
+    let mut priorities: Vec<u16> = targets.iter().map(|target| target.priority).collect();
+    priorities.sort_unstable();
+    priorities.dedup();
+    let group = |priority| {
+        let equals = || targets.iter().filter(move |it| it.priority == priority);
+        let is_weighted = equals().any(|target| target.weight > 0);
+        let servers = equals().flat_map(|target| {
+            let weight = if is_weighted {
+                f64::from(target.weight)
+            } else {
+                1.0
+            };
+            let (low, high) = (*balance::CAPACITY.start(), *balance::CAPACITY.end());
+            families.reachable(target).map(move |ip| PoolServer {
+                address: SocketAddr::new(ip, target.port),
+                capacity: (weight * capacity).clamp(low, high),
+            })
+        });
+        let mut servers: Group = servers.collect();
+        servers.sort_by_key(|server| server.address);
+        servers.dedup_by_key(|server| server.address);
+        servers
+    };
+    let groups = priorities.into_iter().map(group);
+    groups.filter(|group| !group.is_empty()).collect()
+}
+
+/// The first group and, while none of its servers is live, the next.
+pub(super) fn in_use(groups: Vec<Group>, is_live: &dyn Fn(SocketAddr) -> bool) -> Group {
+    let mut servers = Group::new();
+    for group in groups {
+        let has_live = group.iter().any(|server| is_live(server.address));
+        servers.extend(group);
+        if has_live {
+            break;
+        }
+    }
+    servers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(priority: u16, weight: u16, addresses: &[&str]) -> Target {
+        Target {
+            name: "a.test.".into(),
+            priority,
+            weight,
+            port: 5060,
+            addresses: addresses.iter().map(|ip| ip.parse().unwrap()).collect(),
+        }
+    }
+
+    const BOTH: Families = Families { v4: true, v6: true };
+
+    fn shown(groups: &[Group]) -> Vec<String> {
+        let server = |server: &PoolServer| format!("{} x{}", server.address.ip(), server.capacity);
+        let group = |group: &Group| group.iter().map(server).collect::<Vec<_>>().join(", ");
+        groups.iter().map(group).collect()
+    }
+
+    #[test]
+    fn weights_are_capacities() {
+        let targets = [
+            target(2, 0, &["10.0.0.5"]),
+            target(1, 30, &["10.0.0.2"]),
+            target(1, 0, &["10.0.0.3"]),
+            target(1, 10, &["10.0.0.1", "10.0.0.4"]),
+        ];
+        assert_eq!(
+            shown(&groups(&targets, 0.5, BOTH)),
+            [
+                "10.0.0.1 x5, 10.0.0.2 x15, 10.0.0.3 x0.001, 10.0.0.4 x5",
+                "10.0.0.5 x0.5"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_host_with_addresses_of_both_kinds_is_one_server() {
+        let targets = [
+            target(0, 0, &["10.0.0.1", "2001:db8::1"]),
+            target(0, 0, &["2001:db8::2"]),
+        ];
+        let only = |v4, v6| shown(&groups(&targets, 1.0, Families { v4, v6 }));
+        assert_eq!(only(true, true), ["10.0.0.1 x1, 2001:db8::2 x1"]);
+        assert_eq!(only(true, false), ["10.0.0.1 x1"]);
+        assert_eq!(only(false, true), ["2001:db8::1 x1, 2001:db8::2 x1"]);
+        assert!(only(false, false).is_empty());
+    }
+
+    #[test]
+    fn a_later_group_is_used_while_none_before_it_is_live() {
+        let ips = ["10.0.0.1", "10.0.0.2", "10.0.0.3"];
+        let targets = [0, 1, 2].map(|place| target(place, 0, &[ips[usize::from(place)]]));
+        let used = |down: &[&str]| {
+            let is_live = |address: SocketAddr| !down.contains(&&*address.ip().to_string());
+            in_use(groups(&targets, 1.0, BOTH), &is_live).len()
+        };
+        assert_eq!(used(&[]), 1);
+        assert_eq!(used(&ips[..1]), 2);
+        assert_eq!(used(&ips[..2]), 3);
+        assert_eq!(used(&ips), 3);
+        assert_eq!(used(&ips[1..]), 1);
+    }
+}

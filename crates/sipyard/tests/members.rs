@@ -1,0 +1,122 @@
+//! Pools whose servers are named by a real DNS server: who is in them follows what it says and who
+//! lives, without a restart.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+mod common;
+
+use std::net::SocketAddr;
+
+use common::{
+    Edge, Settings,
+    dns::Dns,
+    eventually, free_udp,
+    load::{Serving, call},
+};
+use serde_json::Value;
+
+const SERVICE: &str = "srv:_sip._udp.core.test";
+
+/// An edge that takes its servers from the DNS, and looks after them often.
+fn edge(dns: &Dns, servers: &str, probe: &str) -> Edge {
+    let settings = Settings::new();
+    settings.write(
+        &format!("servers = {servers}\nprobe = {probe}\nslow_start = \"0s\""),
+        &format!("[dns]\nservers = [\"{}\"]\ntimeout = \"2s\"\n", dns.address),
+    );
+    settings.start()
+}
+
+/// One SRV record: priority, weight and address.
+fn srv(priority: u16, weight: u16, address: SocketAddr) -> String {
+    let port = address.port();
+    format!("_sip._udp.core SRV {priority} {weight} {port} local\n")
+}
+
+/// Each server's port and capacity, in the order of the ports.
+fn servers(edge: &Edge) -> Vec<(u16, f64)> {
+    let status = edge.status();
+    let servers = status["pools"][0]["servers"].as_array().unwrap().iter();
+    let server = |server: &Value| {
+        let address: SocketAddr = server["address"].as_str().unwrap().parse().unwrap();
+        (address.port(), server["capacity"].as_f64().unwrap())
+    };
+    let mut servers: Vec<_> = servers.map(server).collect();
+    servers.sort_by_key(|(port, _)| *port);
+    servers
+}
+
+fn is_carried(edge: &Edge) -> bool {
+    let output = call(edge.sip(), &["--rate", "100", "--calls", "10"]);
+    let calls: Value = serde_json::from_slice(&output.stdout).unwrap();
+    calls["carried"] == 10
+}
+
+#[test]
+fn a_pool_follows_the_dns_and_keeps_its_servers_when_that_is_down() {
+    let mut ports: Vec<SocketAddr> = (0..3).map(|_| free_udp()).collect();
+    ports.sort_unstable();
+    let [a, b, c] = ports[..] else { unreachable!() };
+    let mut dns = Dns::start(&(srv(1, 10, a) + &srv(1, 30, b)));
+    let edge = edge(&dns, &format!("\"{SERVICE}\""), "false");
+    assert!(edge.log().contains(SERVICE), "{}", edge.log());
+    eventually("the first servers", || {
+        servers(&edge) == [(a.port(), 10.0), (b.port(), 30.0)]
+    });
+
+    dns.set(&(srv(1, 5, b) + &srv(1, 1, c)));
+    eventually("one goes, one comes, one has another weight", || {
+        servers(&edge) == [(b.port(), 5.0), (c.port(), 1.0)]
+    });
+    // Records that name nobody are a mistake: no pool is empty on purpose.
+    dns.set("");
+    edge.wait_for_log("the DNS has no server of that name; its servers stay");
+    dns.end();
+    edge.wait_for_log("the DNS fails");
+    assert_eq!(servers(&edge), [(b.port(), 5.0), (c.port(), 1.0)]);
+    let (_, status, _) = edge.ctl(&["status"]);
+    let told = format!("app has 2 servers of {SERVICE}; the DNS fails");
+    assert!(status.contains(&told), "{status}");
+    let (_, metrics) = edge.ask("GET", "/metrics");
+    let failing = format!("sipyard_source_failing{{pool=\"app\",source=\"{SERVICE}\"}} 1");
+    assert!(metrics.contains(&failing), "{metrics}");
+}
+
+#[test]
+fn a_reload_takes_names_up_and_lists_mix_them_with_addresses() {
+    let [fixed, named] = [free_udp(), free_udp()];
+    let dns = Dns::start("");
+    let edge = edge(&dns, &format!("[\"{fixed}\"]"), "false");
+    assert_eq!(servers(&edge), [(fixed.port(), 1.0)]);
+    let text = std::fs::read_to_string(edge.settings.path()).unwrap();
+    let both = format!(
+        "[\"{fixed}\", {{ address = \"local.test:{}\", capacity = 2 }}]",
+        named.port()
+    );
+    let text = text.replace(&format!("[\"{fixed}\"]"), &both);
+    edge.settings.write_whole(&text);
+    let (code, said, complaint) = edge.ctl(&["reload"]);
+    assert_eq!(code, Some(0), "{said}{complaint}");
+    let mut expected = [(fixed.port(), 1.0), (named.port(), 2.0)];
+    expected.sort_by_key(|(port, _)| *port);
+    eventually("both servers", || servers(&edge) == expected);
+}
+
+#[test]
+fn the_reserve_takes_over_when_the_first_servers_are_killed() {
+    let (first, reserve) = (Serving::start(&[]), Serving::start(&[]));
+    let [one, two] = [&first, &reserve].map(|serving| serving.address);
+    let dns = Dns::start(&(srv(1, 0, one) + &srv(2, 0, two)));
+    let probe = "{ interval = \"100ms\", timeout = \"100ms\" }";
+    let edge = edge(&dns, &format!("\"{SERVICE}\""), probe);
+    let told = format!("app has 1 servers of {SERVICE}, 1 in reserve");
+    eventually("the reserve is known", || {
+        edge.ctl(&["status"]).1.contains(&told)
+    });
+    assert!(is_carried(&edge));
+    drop(first);
+    eventually("the reserve is used", || servers(&edge).len() == 2);
+    assert!(is_carried(&edge));
+    let served = reserve.end();
+    assert_eq!(served[0]["calls"], 10);
+}
