@@ -109,7 +109,8 @@ impl State {
             entry,
             DialogId {
                 server,
-                call_id,
+                // Of a server that is none of ours, such as one taken out, nothing can be asked.
+                call_id: member.map_or(&[], |_| call_id),
                 client_tag,
                 server_tag,
             },

@@ -98,6 +98,7 @@ pub(crate) struct DialogId<'a> {
     /// Where its server side is: where forks of a call answer at several servers, not always the
     /// session's.
     pub(crate) server: ServerId,
+    /// Empty: the dialog can't be re-checked.
     pub(crate) call_id: &'a [u8],
     pub(crate) client_tag: &'a [u8],
     pub(crate) server_tag: &'a [u8],

@@ -118,6 +118,28 @@ fn a_fork_that_its_server_does_not_know_ends_alone() {
     assert_eq!(cluster.ledger(ONE), (1, 0, 0.0));
 }
 
+/// The node asked its own choice of server about a call that another had answered, one which the
+/// configuration had lost meanwhile: found by random exploration.
+#[test]
+fn a_dialog_at_a_server_that_was_taken_out_is_asked_of_nobody() {
+    let mut cluster = Cluster::new(config(&[ONE, TWO]));
+    let invite = request("INVITE", ALICE, "call");
+    let first = cluster.pass(&invite);
+    let other = if first.to == ONE.parse().unwrap() {
+        TWO
+    } else {
+        ONE
+    };
+    cluster.restart(config(&[other]));
+    assert_ne!(cluster.pass(&invite).to, first.to);
+    let answered = cluster.pass(&first.respond(200));
+    let mut caller = Dialog::of_caller(&invite, &answered);
+    assert_eq!(cluster.pass(&caller.ack()).to, first.to);
+    assert!(cluster.wait(BOUND + s(60)).is_empty());
+    assert_eq!(cluster.exchange(&caller.request("BYE"), 200).to, first.to);
+    assert_eq!(cluster.total(), (0, 0, 0.0));
+}
+
 #[test]
 fn any_request_is_a_sign_of_life() {
     let mut cluster = Cluster::new(config(&[ONE]));
