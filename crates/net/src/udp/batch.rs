@@ -4,6 +4,8 @@ use std::{fmt, net::SocketAddr, ptr};
 
 use super::{BATCH, address::Name};
 
+const CACHE_LINE: usize = 64;
+
 /// Room for received datagrams.
 pub struct RecvBatch {
     // Vectors and not boxes: the headers point into the other three, and a vector may be moved
@@ -35,7 +37,8 @@ impl RecvBatch {
     #[must_use]
     pub fn new(slots: usize, bytes: usize) -> Self {
         assert!((1..=1024).contains(&slots), "a batch has 1 to 1024 slots");
-        let stride = bytes.next_multiple_of(64).max(64);
+        // An odd number of cache lines: slots a power of two apart would share a few of the cache's sets.
+        let stride = (bytes.div_ceil(CACHE_LINE) | 1) * CACHE_LINE;
         let mut memory = vec![0; stride * slots];
         let mut names = vec![Name::empty(); slots];
         let base = memory.as_mut_ptr();
