@@ -1,6 +1,9 @@
 //! What the OS knows and a node is told: the time, and chance.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::{
+    os::unix::thread::RawPthread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
 
 /// A monotonic clock that starts at zero. Copies tell the same time.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +31,24 @@ impl Clock {
 pub(crate) fn wall() -> Duration {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.unwrap_or_default()
+}
+
+/// The processor time that a thread of ours has used; none if it is gone.
+///
+/// # Safety
+/// The thread has not been joined yet.
+pub(crate) unsafe fn processor_time(thread: RawPthread) -> Option<Duration> {
+    let mut clock = 0;
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: both write to what they are given, and the caller vouches for the thread.
+    let read = unsafe {
+        libc::pthread_getcpuclockid(thread, &raw mut clock) == 0
+            && libc::clock_gettime(clock, &raw mut time) == 0
+    };
+    read.then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
 /// A seed that nobody can guess.

@@ -3,12 +3,14 @@
 use std::{
     fmt, io,
     net::SocketAddr,
+    os::unix::thread::JoinHandleExt,
     process,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use node::{Shared, config::Listener};
@@ -102,6 +104,14 @@ impl Workers {
     #[must_use]
     pub fn stats(&self, worker: usize) -> Stats {
         self.team.seats[worker].stats()
+    }
+
+    /// The processor time that a worker has used, in user and in kernel mode.
+    #[must_use]
+    pub fn processor_time(&self, worker: usize) -> Option<Duration> {
+        let thread = self.threads[worker].as_pthread_t();
+        // SAFETY: threads are joined in drop alone.
+        unsafe { clock::processor_time(thread) }
     }
 
     /// Has a worker's own thread carry out a command, a tick (10 ms) later at most unless it is

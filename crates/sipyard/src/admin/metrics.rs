@@ -63,6 +63,7 @@ impl Collector for NodeCollector {
         encode_sources(&mut encoder, &self.0)?;
         encode_peers(&mut encoder, &shared.peers(), self.0.now())?;
         encode_responses(&mut encoder, &members)?;
+        encode_processor_times(&mut encoder, &self.0)?;
         encode_sizes(&mut encoder, shared.workers())?;
         encode_events(&mut encoder, shared.workers())?;
         encode_labelled(&mut encoder, &self.0)
@@ -347,6 +348,19 @@ fn encode_histogram(mut metric: MetricEncoder<'_>, histogram: &Histogram) -> fmt
     let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
     let count = counts.iter().sum();
     metric.encode_histogram::<NoLabelSet>(sum_us as f64 / 1e6, count, &buckets, None)
+}
+
+fn encode_processor_times(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::Result {
+    let help = "Processor time that the worker has used, in user and in kernel mode";
+    let metric =
+        encoder.encode_descriptor("worker_cpu_seconds", help, None, MetricType::Counter)?;
+    let workers = 0..control.shared().workers().len();
+    let times = workers.filter_map(|number| {
+        let time = control.workers().processor_time(number)?;
+        let labels = [("worker", number.to_string())];
+        Some((labels, ConstCounter::new(time.as_secs_f64())))
+    });
+    family(metric, times)
 }
 
 /// A size of each worker.
