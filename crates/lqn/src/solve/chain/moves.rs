@@ -77,25 +77,34 @@ impl Rules<'_> {
             let customers = self.model[task].multiplicity.finite().unwrap_or(0);
             steps.extend((0..customers).map(|_| self.think(task)));
         }
-        let branch = Branch {
-            steps,
-            ..self.branch(&Vec::new(), 1.0)
-        };
-        let mut moves = Vec::new();
-        self.settle(branch, &mut moves);
-        moves.swap_remove(0).to
+        self.settled(steps)
     }
 
     /// Where one customer begins.
     pub(super) fn start_alone(&mut self, task: TaskId) -> State {
         let step = self.think(task);
-        let branch = Branch {
-            steps: vec![step],
+        self.settled(vec![step])
+    }
+
+    /// A state that these steps may lead to from nothing; which, does not matter to the long run.
+    fn settled(&mut self, steps: Vec<Step>) -> State {
+        let first = Branch {
+            steps,
             ..self.branch(&Vec::new(), 1.0)
         };
-        let mut moves = Vec::new();
-        self.settle(branch, &mut moves);
-        moves.swap_remove(0).to
+        let mut branches = vec![first];
+        while let Some(mut branch) = branches.pop() {
+            match branch.steps.pop() {
+                // The likelier of two branches is gone on with, so that no circle is gone round for ever.
+                Some(step) => {
+                    let from = branches.len();
+                    self.take(step, branch, &mut branches);
+                    branches[from..].sort_by(|one, other| one.chance.total_cmp(&other.chance));
+                }
+                None => return branch.state,
+            }
+        }
+        State::new()
     }
 
     /// All ways out of a state.
