@@ -21,7 +21,7 @@ mod view;
 mod warning;
 mod work;
 
-pub use model::{Demand, Machines};
+pub use model::{Demand, Machines, customers};
 pub use read::OpenError;
 pub use roles::{Role, Told};
 pub use sample::Sample;

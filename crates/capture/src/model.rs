@@ -69,6 +69,16 @@ impl Study {
     }
 }
 
+/// Calls in the system when an answer takes T1: with more, requests are sent again, which is what ends a real system's throughput.
+#[must_use]
+pub fn customers(demands: &[Demand]) -> u32 {
+    let slowest = demands
+        .iter()
+        .map(|demand| demand.demand_ms / f64::from(demand.servers));
+    let customers = T1_MS / slowest.fold(0.0, f64::max);
+    customers.clamp(2.0, CUSTOMERS_MAX).ceil() as u32
+}
+
 /// A model, while it is drawn.
 struct Drawing<'s> {
     study: &'s Study,
@@ -195,12 +205,8 @@ impl Drawing<'_> {
     }
 
     fn customers(&self) -> u32 {
-        self.machines.customers.unwrap_or_else(|| {
-            let demands = self.demands().into_iter();
-            let slowest = demands.map(|demand| demand.demand_ms / f64::from(demand.servers));
-            let customers = T1_MS / slowest.fold(0.0, f64::max);
-            customers.clamp(2.0, CUSTOMERS_MAX).ceil() as u32
-        })
+        let told = self.machines.customers;
+        told.unwrap_or_else(|| customers(&self.demands()))
     }
 
     fn places(&self) -> usize {
@@ -272,7 +278,9 @@ impl Link {
 }
 
 impl Demand {
-    fn new(station: String, servers: u32, demand_ms: f64) -> Self {
+    /// A station of so many servers, each of which carries one call's demand after the other.
+    #[must_use]
+    pub fn new(station: String, servers: u32, demand_ms: f64) -> Self {
         Self {
             station,
             servers,

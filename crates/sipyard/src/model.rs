@@ -1,8 +1,10 @@
-//! `sipyard model`: queueing models, made of captures, solved, simulated, compared and varied.
+//! `sipyard model`: queueing models, made of captures or of a running node, solved, simulated, compared and varied.
 
 mod arguments;
 mod compare;
+mod demand;
 mod diagram;
+mod from_live;
 mod from_pcap;
 mod json;
 mod page;
@@ -15,10 +17,13 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 
+pub(crate) use arguments::read;
+
 /// Layered queueing models: what limits a system, and what if
 #[derive(Args)]
 #[command(after_help = "Examples:
   sipyard model from-pcap edge.pcap --out edge.lqn
+  sipyard model from-live --out edge.lqn
   sipyard model solve cluster.lqn
   sipyard model simulate cluster.lqn --json
   sipyard model compare cluster.lqn --measured X=290
@@ -34,6 +39,7 @@ pub(crate) struct Model {
 #[derive(Subcommand)]
 enum Command {
     FromPcap(from_pcap::FromPcap),
+    FromLive(from_live::FromLive),
     Solve(solve::Solve),
     Simulate(simulate::Simulate),
     Compare(compare::Compare),
@@ -44,6 +50,7 @@ impl Model {
     pub(crate) fn run(&self) -> ExitCode {
         match &self.command {
             Command::FromPcap(command) => command.run(),
+            Command::FromLive(command) => command.run(),
             Command::Solve(command) => command.run(),
             Command::Simulate(command) => command.run(),
             Command::Compare(command) => command.run(),

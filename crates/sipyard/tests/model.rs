@@ -70,7 +70,8 @@ fn captures_become_tables_a_page_and_a_model() {
         "0.4",
     ];
     let (code, printed, problems) = run(folder.path(), &arguments);
-    assert_eq!((code, problems.as_str()), (Some(0), ""), "{printed}");
+    let written = "written to m.lqn\nwritten to m.html\n";
+    assert_eq!((code, problems.as_str()), (Some(0), written), "{printed}");
     for text in [
         "1 INVITE",
         "server.pcap",

@@ -165,14 +165,7 @@ impl Ctl {
             .uri(format!("{base}/api/v1/{path}"))
             .body(body)
             .map_err(unanswered)?;
-        // The admin API is on this machine or near it: never behind a proxy.
-        let agent: Agent = Agent::config_builder()
-            .http_status_as_error(false)
-            .proxy(None)
-            .timeout_global(Some(PATIENCE))
-            .build()
-            .into();
-        let mut response = agent.run(request).map_err(unanswered)?;
+        let mut response = agent().run(request).map_err(unanswered)?;
         let good = response.status().is_success();
         let body = response.body_mut().read_to_string().map_err(unanswered)?;
         if good {
@@ -181,6 +174,16 @@ impl Ctl {
             Err(Failure::Refused(read::<Refused>(&body)?.problems))
         }
     }
+}
+
+/// What asks admin APIs. They are on this machine or near it: never behind a proxy.
+pub(crate) fn agent() -> Agent {
+    Agent::config_builder()
+        .http_status_as_error(false)
+        .proxy(None)
+        .timeout_global(Some(PATIENCE))
+        .build()
+        .into()
 }
 
 fn read_message(path: &Path) -> Result<Vec<u8>, Failure> {

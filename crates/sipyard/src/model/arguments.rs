@@ -100,6 +100,18 @@ pub(super) fn write(file: &Path, text: &str) -> Result<(), ExitCode> {
     Ok(())
 }
 
+/// How a model is written to a file of this name.
+pub(super) fn as_model_file(file: &Path) -> Result<fn(&Model) -> String, String> {
+    match file.extension().and_then(|extension| extension.to_str()) {
+        Some("lqn") => Ok(Model::to_text),
+        Some("lqnx") => Ok(Model::to_xml),
+        _ => Err(format!(
+            "{}: name the model's file .lqn (text) or .lqnx (XML)",
+            file.display()
+        )),
+    }
+}
+
 /// Tells what is wrong.
 pub(super) fn refuse(problems: impl IntoIterator<Item = String>) -> ExitCode {
     for problem in problems {
@@ -108,8 +120,8 @@ pub(super) fn refuse(problems: impl IntoIterator<Item = String>) -> ExitCode {
     refused()
 }
 
-/// A model by its text: XML begins with an angle bracket.
-fn read(file: &Path) -> Result<Model, Vec<String>> {
+/// A model by its text: XML begins with an angle bracket. All that is wrong with it, with the file's name and lines.
+pub(crate) fn read(file: &Path) -> Result<Model, Vec<String>> {
     let name = file.display();
     let text = fs::read_to_string(file).map_err(|error| vec![format!("{name}: {error}")])?;
     let is_xml = text

@@ -3,18 +3,13 @@
 mod answer;
 mod tables;
 
-use std::{
-    fs::{self, File},
-    io::{self, IsTerminal, Write},
-    path::{Path, PathBuf},
-    process::ExitCode,
-    time::Duration,
-};
+use std::{fs::File, path::PathBuf, process::ExitCode, time::Duration};
 
 use capture::{Machines, Options, Role, Study, Told, Trace};
 use clap::Args;
 
-use crate::{demo, refused};
+use super::arguments::{as_model_file, print, refuse, write};
+use crate::{demo, progress::Progress};
 
 /// Make a model from packet captures of one SIP system under little load
 #[derive(Args)]
@@ -71,28 +66,15 @@ pub(crate) struct FromPcap {
 impl FromPcap {
     pub(crate) fn run(&self) -> ExitCode {
         match self.make() {
-            Ok(text) => {
-                // A reader that has gone away wants no more lines.
-                let _ = write!(io::stdout(), "{text}");
-                ExitCode::SUCCESS
-            }
-            Err(problems) => {
-                for problem in problems {
-                    let _ = writeln!(io::stderr(), "{problem}");
-                }
-                refused()
-            }
+            Ok(text) => print(&text),
+            Err(refusal) => refusal,
         }
     }
 
     /// Reads the captures, writes what is asked for, and gives what is to be printed.
-    fn make(&self) -> Result<String, Vec<String>> {
-        let is_xml = self
-            .out
-            .as_deref()
-            .map(is_xml)
-            .transpose()
-            .map_err(|problem| vec![problem])?;
+    fn make(&self) -> Result<String, ExitCode> {
+        let form = self.out.as_deref().map(as_model_file);
+        let form = form.transpose().map_err(|problem| refuse([problem]))?;
         let trace = self.read()?;
         let options = Options {
             roles: self.role.clone(),
@@ -101,17 +83,9 @@ impl FromPcap {
         };
         let study = Study::new(&trace, &options).map_err(|error| {
             let warnings = trace.warnings().map(|warning| warning.to_string());
-            std::iter::once(error.to_string())
-                .chain(warnings)
-                .collect::<Vec<_>>()
+            refuse([error.to_string()].into_iter().chain(warnings))
         })?;
-        let machines = Machines {
-            network_utilisation: self.network_utilisation.clone(),
-            threads: self.threads.clone(),
-            cores: self.cores.clone(),
-            processor_ms: self.processor_ms.clone(),
-            customers: self.customers,
-        };
+        let machines = self.machines();
         let title = format!(
             "{} from {}",
             study.flows[self.flow - 1].begins,
@@ -119,7 +93,7 @@ impl FromPcap {
         );
         let model = study
             .model(&title, &machines)
-            .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>())?;
+            .map_err(|problems| refuse(problems.iter().map(ToString::to_string)))?;
         let demands = study.demands(&machines);
         let page = tables::page(
             &title,
@@ -129,15 +103,8 @@ impl FromPcap {
             &demands,
             self.out.as_deref(),
         );
-        if let (Some(file), Some(is_xml)) = (&self.out, is_xml) {
-            write(
-                file,
-                &if is_xml {
-                    model.to_xml()
-                } else {
-                    model.to_text()
-                },
-            )?;
+        if let (Some(file), Some(form)) = (&self.out, form) {
+            write(file, &form(&model))?;
         }
         if let Some(file) = &self.html {
             write(file, &page.html())?;
@@ -148,42 +115,45 @@ impl FromPcap {
         })
     }
 
+    fn machines(&self) -> Machines {
+        Machines {
+            network_utilisation: self.network_utilisation.clone(),
+            threads: self.threads.clone(),
+            cores: self.cores.clone(),
+            processor_ms: self.processor_ms.clone(),
+            customers: self.customers,
+        }
+    }
+
     /// Reads all files; tells of all that can't be read.
-    fn read(&self) -> Result<Trace, Vec<String>> {
+    fn read(&self) -> Result<Trace, ExitCode> {
         let mut trace = Trace::default();
         let mut problems = Vec::new();
+        let progress = Progress::new();
         for path in &self.files {
+            let name = path.display().to_string();
             let read = File::open(path)
                 .map_err(|error| error.to_string())
                 .and_then(|file| {
                     let size = file.metadata().map_or(0, |metadata| metadata.len());
-                    let progress = |read| show_progress(path, read, size);
+                    let show = |read| {
+                        let done = read as f64 / size.max(1) as f64;
+                        progress.show_share(&format!("reading {name}:"), done);
+                    };
                     trace
-                        .read(&path.display().to_string(), file, progress)
+                        .read(&name, file, show)
                         .map_err(|error| error.to_string())
                 });
             if let Err(problem) = read {
-                problems.push(format!("{}: {problem}", path.display()));
+                problems.push(format!("{name}: {problem}"));
             }
         }
+        drop(progress);
         if problems.is_empty() {
             Ok(trace)
         } else {
-            Err(problems)
+            Err(refuse(problems))
         }
-    }
-}
-
-fn show_progress(path: &Path, read: u64, size: u64) {
-    let mut terminal = io::stderr();
-    if terminal.is_terminal() {
-        let percent = (100 * read).checked_div(size).unwrap_or(0);
-        // Back to the line's beginning, and its rest cleared.
-        let _ = write!(
-            terminal,
-            "\r\x1b[Kreading {}: {percent} %\r",
-            path.display()
-        );
     }
 }
 
@@ -193,21 +163,6 @@ fn names(files: &[PathBuf]) -> String {
             .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
     };
     files.iter().map(name).collect::<Vec<_>>().join(", ")
-}
-
-fn is_xml(path: &Path) -> Result<bool, String> {
-    match path.extension().and_then(|extension| extension.to_str()) {
-        Some("lqn") => Ok(false),
-        Some("lqnx") => Ok(true),
-        _ => Err(format!(
-            "{}: name the model's file .lqn (text) or .lqnx (XML)",
-            path.display()
-        )),
-    }
-}
-
-fn write(path: &Path, text: &str) -> Result<(), Vec<String>> {
-    fs::write(path, text).map_err(|error| vec![format!("{}: {error}", path.display())])
 }
 
 fn of_role<T: std::str::FromStr>(text: &str) -> Result<(Role, T), String> {

@@ -1,10 +1,11 @@
 //! Stages, from arguments and from models.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use lqn::{Model, Multiplicity, Role};
 
 use super::capacity::Stage;
+use crate::model;
 
 /// A stage from `NAME:call-ms=MS[,registration-ms=MS][,cores=N][,nodes=N]`.
 pub(super) fn stage(text: &str) -> Result<Stage, String> {
@@ -53,21 +54,7 @@ fn count(text: &str) -> Result<u32, String> {
 /// A stage of each processor of a model whose times are milliseconds and whose reference tasks make calls.
 pub(super) fn stages_of(path: &Path) -> Result<Vec<Stage>, Vec<String>> {
     let name = path.display();
-    let text = fs::read_to_string(path).map_err(|error| vec![format!("{name}: {error}")])?;
-    let is_xml = path
-        .extension()
-        .is_some_and(|extension| extension == "lqnx");
-    let model = if is_xml {
-        Model::from_xml(&text)
-    } else {
-        Model::from_text(&text)
-    };
-    let model = model.map_err(|problems| {
-        problems
-            .iter()
-            .map(|problem| format!("{name}: {problem}"))
-            .collect::<Vec<_>>()
-    })?;
+    let model = model::read(path)?;
     let visits = visits(&model).ok_or_else(|| {
         vec![format!(
             "{name}: calls go in a circle, so a call's cost has no bound"
@@ -129,6 +116,8 @@ fn visits(model: &Model) -> Option<Vec<f64>> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

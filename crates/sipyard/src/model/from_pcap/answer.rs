@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use capture::{Demand, Sample, Study, Trace};
 use serde::Serialize;
 
+use super::super::demand::Station;
+
 #[derive(Serialize)]
 struct Answer<'s> {
     points: Vec<Point<'s>>,
@@ -78,14 +80,6 @@ struct Link {
     packets: u32,
     #[serde(flatten)]
     packet: Figures,
-}
-
-#[derive(Serialize)]
-struct Station<'s> {
-    station: &'s str,
-    servers: u32,
-    demand_ms: f64,
-    calls_per_s: Option<f64>,
 }
 
 #[derive(Serialize)]
@@ -175,15 +169,7 @@ pub(super) fn json(trace: &Trace, study: &Study, demands: &[Demand], model: &str
                 packet: Figures::from(&link.packet_ms.clone().unwrap_or_default()),
             })
             .collect(),
-        demands: demands
-            .iter()
-            .map(|demand| Station {
-                station: &demand.station,
-                servers: demand.servers,
-                demand_ms: demand.demand_ms,
-                calls_per_s: Some(demand.calls_per_s).filter(|rate| rate.is_finite()),
-            })
-            .collect(),
+        demands: demands.iter().map(Station::from).collect(),
         warnings: study
             .warnings
             .iter()

@@ -5,6 +5,8 @@ use std::path::Path;
 use capture::{Demand, Link, Place, Row, Sample, Study, Trace};
 use report::{Page, Table};
 
+use super::super::demand::stations;
+
 /// All of it, as one page.
 pub(super) fn page(
     title: &str,
@@ -182,28 +184,6 @@ fn links(links: &[Link]) -> Table {
             mean,
             half,
             sample.count().to_string(),
-        ]);
-    }
-    table
-}
-
-fn stations(demands: &[Demand]) -> Table {
-    let columns = [
-        "station",
-        "servers",
-        "demand of a call, ms",
-        "carries at most, calls/s",
-    ];
-    let mut table = Table::new("What a call asks for", columns);
-    for demand in demands {
-        table.push([
-            demand.station.clone(),
-            demand.servers.to_string(),
-            figure(demand.demand_ms),
-            match demand.calls_per_s.is_finite() {
-                true => format!("{:.1}", demand.calls_per_s),
-                false => "-".to_owned(),
-            },
         ]);
     }
     table

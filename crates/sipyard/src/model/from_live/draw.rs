@@ -1,0 +1,98 @@
+//! From what a node saw to a queueing model. Times are milliseconds.
+
+use capture::{Demand, customers};
+use lqn::{Builder, Model, Multiplicity, Problem, Scheduling};
+
+use super::seen::{Kind, Seen};
+
+/// A processor's share of time when several work on it, in milliseconds; small against all service times.
+const QUANTUM_MS: f64 = 0.1;
+
+/// What a node can't see.
+pub(super) struct Machines {
+    /// Of each server.
+    pub(super) cores: u32,
+    /// Of each server; as many as are needed, where nothing is said.
+    pub(super) threads: Option<u32>,
+    /// Calls in the system at a time; as many as are there when an answer takes T1, where nothing is said.
+    pub(super) customers: Option<u32>,
+}
+
+/// What a call asks of the node's workers and of each pool's servers.
+pub(super) fn demands(seen: &Seen, machines: &Machines) -> Vec<Demand> {
+    let node = Demand::new("Pbalancer".to_owned(), seen.workers, seen.node_ms());
+    let pools = seen
+        .pools()
+        .into_iter()
+        .map(|(pool, (servers, demand_ms))| {
+            Demand::new(processor(pool), servers * machines.cores, demand_ms)
+        });
+    [node].into_iter().chain(pools).collect()
+}
+
+/// The model: callers ask, the node works on each request, then a server does. The node's thread does not wait for it.
+pub(super) fn model(name: &str, seen: &Seen, machines: &Machines) -> Result<Model, Vec<Problem>> {
+    let demands = demands(seen, machines);
+    let mut builder = Builder::new(name);
+    builder.processor("Pdriver", Scheduling::Delay);
+    builder.processor("Pnull", Scheduling::Delay);
+    for demand in &demands {
+        let sharing = Scheduling::Sharing {
+            quantum: QUANTUM_MS,
+        };
+        builder
+            .processor(&demand.station, sharing)
+            .multiplicity(demand.servers);
+    }
+    let customers = machines.customers.unwrap_or_else(|| customers(&demands));
+    builder
+        .reference("driver", "Pdriver")
+        .multiplicity(Multiplicity::Finite(customers));
+    builder
+        .task("balancer_up", "Pnull")
+        .multiplicity(Multiplicity::Infinite);
+    builder
+        .task("balancer", "Pbalancer")
+        .multiplicity(Multiplicity::Finite(seen.workers));
+    for (pool, (servers, _)) in seen.pools() {
+        let threads = machines.threads.map(|threads| servers * threads);
+        let threads = threads.map_or(Multiplicity::Infinite, Multiplicity::Finite);
+        builder
+            .task(&word(pool), &processor(pool))
+            .multiplicity(threads);
+    }
+    let user = builder.entry("User", "driver");
+    for kind in &seen.kinds {
+        user.calls(&entry("up", kind), &[kind.per_call]);
+    }
+    for kind in &seen.kinds {
+        builder
+            .entry(&entry("up", kind), "balancer_up")
+            .calls(&entry("c", kind), &[1.0])
+            .calls(&entry("server", kind), &[1.0]);
+        builder
+            .entry(&entry("c", kind), "balancer")
+            .service(&[seen.request.mean_ms]);
+        builder
+            .entry(&entry("server", kind), &word(&kind.pool))
+            .service(&[kind.response.mean_ms]);
+    }
+    builder.build()
+}
+
+fn entry(part: &str, kind: &Kind) -> String {
+    format!("{part}_{}_{}", word(&kind.method), word(&kind.pool))
+}
+
+fn processor(pool: &str) -> String {
+    format!("P{}", word(pool))
+}
+
+/// A name that a model's file can hold.
+fn word(name: &str) -> String {
+    let letter = |letter: char| match letter.is_ascii_alphanumeric() {
+        true => letter,
+        false => '_',
+    };
+    name.chars().map(letter).collect()
+}
