@@ -3,6 +3,7 @@
 mod arguments;
 mod availability;
 mod capacity;
+mod crashes;
 mod keep;
 mod queue;
 mod serve;

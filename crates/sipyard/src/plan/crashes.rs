@@ -1,0 +1,295 @@
+//! A plan put to the test: real edges and emulated servers that crash and are repaired, on virtual time.
+
+use std::{net::SocketAddr, thread, time::Duration};
+
+use balance::Policy;
+use fastrand::Rng;
+use load::{Arrivals, CallerConfig, Law, ServerConfig, Stream};
+use node::config::{Config, Destination, Mode, Pool, PoolServer, Probe, Route};
+use sim::{Calls, Death, Estimate, Link, PartyId, Setup, World, edge_address, server_address};
+
+use super::availability::Nodes;
+use crate::progress::Progress;
+
+/// What a repair takes on average. A failure is noticed in seconds, so that it matters little when this is much longer.
+const REPAIR: Duration = Duration::from_secs(600);
+
+/// How long a run lasts.
+const RUN: Duration = Duration::from_secs(20 * 3600);
+
+/// Each caller makes a call so often; the system is available if these calls say so.
+const SLOT: Duration = Duration::from_secs(20);
+
+/// A call begins so long after the beginning of its slot, and has the rest of it to end.
+const BEGUN: Duration = Duration::from_secs(2);
+
+/// Edges, clusters of servers, and callers that call each cluster over each edge.
+struct Farm {
+    world: World,
+    members: Vec<Member>,
+    /// Of each cluster, one for each edge.
+    callers: Vec<Vec<PartyId>>,
+    /// Edges that the load needs.
+    needed: usize,
+}
+
+/// A node that crashes and is repaired at random.
+struct Member {
+    id: PartyId,
+    /// The mean time from a repair to the next crash; none: it does not crash.
+    up: Option<Duration>,
+    change_at: Duration,
+}
+
+/// The share of time in which enough edges carry calls to every cluster, over so many runs.
+///
+/// # Errors
+/// When an edge refuses its configuration.
+pub(super) fn simulate(
+    nodes: &Nodes,
+    first: u32,
+    backups: u32,
+    runs: u64,
+) -> Result<Estimate, String> {
+    let progress = Progress::new();
+    let threads = thread::available_parallelism().map_or(1, usize::from) as u64;
+    let run = |seed| Farm::new(nodes, first, backups, seed)?.share(seed);
+    let mut shares = Vec::new();
+    while (shares.len() as u64) < runs {
+        let begun = shares.len() as u64;
+        let batch = begun..runs.min(begun + threads);
+        let batch = thread::scope(|scope| {
+            let handles: Vec<_> = batch.map(|seed| scope.spawn(move || run(seed))).collect();
+            let join = |handle: thread::ScopedJoinHandle<'_, _>| {
+                handle.join().expect("a run gives errors, and no panic")
+            };
+            handles
+                .into_iter()
+                .map(join)
+                .collect::<Result<Vec<f64>, String>>()
+        });
+        shares.extend(batch?);
+        progress.show_share("crashing and repairing", shares.len() as f64 / runs as f64);
+    }
+    Ok(Estimate::of(&shares))
+}
+
+impl Farm {
+    fn new(nodes: &Nodes, first: u32, backups: u32, seed: u64) -> Result<Self, String> {
+        let (first, backups) = (first as usize, backups as usize);
+        let mut world = World::new(seed, Link::clean(Duration::from_millis(1)));
+        let clusters = 0..nodes.clusters as usize;
+        let mut parties = Vec::new();
+        for server in 0..clusters.len() * backups {
+            let config = ServerConfig::prompt(server_address(server));
+            parties.push((world.add_server(config), nodes.second));
+        }
+        for edge in 0..first {
+            let edge = world.add_edge(edge_config(edge, clusters.len(), backups), 1);
+            parties.push((edge.map_err(|error| error.to_string())?, nodes.first));
+        }
+        let callers = clusters.map(|cluster| {
+            let caller = |edge| world.add_caller(caller_config(cluster, edge));
+            (0..first).map(caller).collect()
+        });
+        let callers = callers.collect();
+        let mut rng = Rng::with_seed(!seed);
+        let members = parties.into_iter();
+        let members = members.map(|(id, up)| Member::new(id, up, &mut world, &mut rng));
+        Ok(Self {
+            members: members.collect(),
+            world,
+            callers,
+            needed: nodes.first_needed as usize,
+        })
+    }
+
+    fn share(mut self, seed: u64) -> Result<f64, String> {
+        let mut rng = Rng::with_seed(seed);
+        let slots = RUN.div_duration_f64(SLOT) as u32;
+        let mut available = 0;
+        for slot in 1..=slots {
+            self.pass(SLOT * (slot + 1) - BEGUN, &mut rng)?;
+            available += u32::from(self.is_available());
+        }
+        Ok(f64::from(available) / f64::from(slots))
+    }
+
+    /// Lets time pass; nodes crash and come back.
+    fn pass(&mut self, end: Duration, rng: &mut Rng) -> Result<(), String> {
+        loop {
+            let next = self
+                .members
+                .iter_mut()
+                .min_by_key(|member| member.change_at);
+            let Some(member) = next.filter(|member| member.change_at <= end) else {
+                self.world.run_until(end, &mut ());
+                return Ok(());
+            };
+            self.world.run_until(member.change_at, &mut ());
+            member.change(&mut self.world, rng)?;
+        }
+    }
+
+    /// Whether enough edges carried a call to each cluster since the last question.
+    fn is_available(&mut self) -> bool {
+        let mut all = true;
+        for callers in &self.callers {
+            let carries = |caller: &&PartyId| {
+                let stats = self.world.caller_mut(**caller).stats_mut();
+                stats.take().carried > 0
+            };
+            all &= callers.iter().filter(carries).count() >= self.needed;
+        }
+        all
+    }
+}
+
+impl Member {
+    /// As it is after a long time: up or down by chance.
+    fn new(id: PartyId, up: f64, world: &mut World, rng: &mut Rng) -> Self {
+        if rng.f64() >= up {
+            world.crash(id, Death::Machine, &mut ());
+        }
+        let mut member = Self {
+            id,
+            up: (up < 1.0).then(|| REPAIR.mul_f64(up / (1.0 - up))),
+            change_at: Duration::ZERO,
+        };
+        member.change_at = member.next_change(world, rng);
+        member
+    }
+
+    fn change(&mut self, world: &mut World, rng: &mut Rng) -> Result<(), String> {
+        if world.is_up(self.id) {
+            world.crash(self.id, Death::Machine, &mut ());
+        } else {
+            let restarted = world.restart(self.id, &mut ());
+            restarted.map_err(|error| error.to_string())?;
+        }
+        self.change_at = self.next_change(world, rng);
+        Ok(())
+    }
+
+    fn next_change(&self, world: &World, rng: &mut Rng) -> Duration {
+        let mean = if world.is_up(self.id) {
+            self.up
+        } else {
+            Some(REPAIR)
+        };
+        let lasting = mean.map_or(Duration::MAX, |mean| Law::Exponential(mean).sample(rng));
+        world.now().saturating_add(lasting)
+    }
+}
+
+/// An edge that knows each cluster as a pool, and sends it the requests for its domain.
+fn edge_config(number: usize, clusters: usize, backups: usize) -> Config {
+    let pool = |cluster: usize| Pool {
+        name: domain(cluster),
+        policy: Policy::Tlwl,
+        costs: Vec::new(),
+        learn_costs: false,
+        servers: (cluster * backups..(cluster + 1) * backups)
+            .map(|server| PoolServer {
+                address: server_address(server),
+                capacity: 1.0,
+            })
+            .collect(),
+        probe: Some(Probe {
+            interval: Duration::from_secs(2),
+            timeout: Duration::from_secs(1),
+            fall: 2,
+            rise: 2,
+        }),
+        slow_start: Duration::ZERO,
+        answer_timeout: Duration::from_secs(1),
+    };
+    let route = |cluster: usize| Route {
+        methods: Vec::new(),
+        hosts: vec![domain(cluster)],
+        to: Destination::Pool(domain(cluster)),
+        state: Mode::Stateless,
+    };
+    let pools: Vec<Pool> = (0..clusters).map(pool).collect();
+    let setup = Setup {
+        edges: number + 1,
+        workers: 1,
+        pool: pools[0].clone(),
+        servers: Vec::new(),
+        exchange: None,
+        calls: Calls {
+            rate: 1.0 / SLOT.as_secs_f64(),
+            stream: Stream::Even,
+            holding: Law::ZERO,
+        },
+        link: Link::clean(Duration::ZERO),
+    };
+    Config {
+        pools,
+        routes: (0..clusters).map(route).collect(),
+        ..setup.node(number)
+    }
+}
+
+fn caller_config(cluster: usize, edge: usize) -> CallerConfig {
+    let address = SocketAddr::from(([10, 2, cluster as u8, edge as u8], 5060));
+    let pace = Arrivals::paced(1.0 / SLOT.as_secs_f64());
+    CallerConfig {
+        domain: domain(cluster),
+        ..CallerConfig::plain(vec![address], edge_address(edge), pace)
+    }
+}
+
+fn domain(cluster: usize) -> String {
+    format!("cluster-{}.example.com", cluster + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NODES: Nodes = Nodes {
+        first: 0.9,
+        second: 0.8,
+        first_needed: 1,
+        clusters: 2,
+        first_price: 1.0,
+        second_price: 1.0,
+    };
+
+    /// The formula beside a simulation; seconds of virtual time that pass until a failure is noticed make it a little worse.
+    fn check(nodes: &Nodes, first: u32, backups: u32) {
+        let formula = nodes.plan(first, backups).availability;
+        let simulated = simulate(nodes, first, backups, 8).unwrap();
+        let half = simulated.half.unwrap();
+        assert!(half < 0.03, "{simulated:?}");
+        assert!(
+            (simulated.mean - formula).abs() < half + 0.01,
+            "{formula} {simulated:?}"
+        );
+    }
+
+    #[test]
+    fn crashes_and_repairs_agree_with_the_formula() {
+        check(&NODES, 2, 2);
+    }
+
+    #[test]
+    fn a_load_that_needs_two_edges_needs_two_edges() {
+        let nodes = Nodes {
+            first_needed: 2,
+            ..NODES
+        };
+        check(&nodes, 3, 3);
+    }
+
+    #[test]
+    fn nodes_that_never_fail_never_fail() {
+        let nodes = Nodes {
+            first: 1.0,
+            second: 1.0,
+            ..NODES
+        };
+        assert_eq!(simulate(&nodes, 1, 1, 1).unwrap().mean, 1.0);
+    }
+}
