@@ -6,6 +6,7 @@ mod agree;
 mod balance;
 mod figures;
 mod generator;
+mod live;
 mod load_program;
 mod machine;
 mod memory;
@@ -57,6 +58,10 @@ enum What {
     Load,
     /// Whether SIPp and `sipyard load` find the same of Kamailio.
     Agree,
+    /// The peak that a model of one call a second predicts, and the one that is measured.
+    Model,
+    /// The same in a few minutes, too short for the record: goes to target/bench.
+    ModelQuick,
 }
 
 fn main() -> ExitCode {
@@ -89,6 +94,15 @@ fn run(arguments: Arguments) -> io::Result<()> {
         What::Agree => {
             let runs = figures::stamped(agree::measure()?)?;
             return write(&arguments.results, "agree", &runs, &agree::page(&runs));
+        }
+        What::Model => {
+            let checks = figures::stamped(live::measure(live::Effort::FULL)?)?;
+            return write(&arguments.results, "model", &checks, &live::page(&checks));
+        }
+        What::ModelQuick => {
+            let checks = figures::stamped(live::measure(live::Effort::QUICK)?)?;
+            let folder = Path::new("target/bench");
+            return write(folder, "model", &checks, &live::page(&checks));
         }
         _ => {}
     }

@@ -1,0 +1,404 @@
+//! A model made of one call a second, held against the peak that is measured afterwards.
+//!
+//! A capture of single calls shows what a call costs a proxy that sleeps between two messages: several times of what it
+//! costs a busy one, which wakes once for many. So the proxies' processor time is measured on trains of calls: its
+//! wake-ups are the part of a train's time that does not grow with the train.
+
+use std::{
+    fs, io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+    thread,
+    time::{Duration, Instant},
+};
+
+use report::{Page, Table};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    CORE,
+    figures::Stamped,
+    load_program::{Callees, call},
+    process::Process,
+    subject::{self, Running, Subject},
+};
+
+const SUBJECTS: [Subject; 2] = [Subject::KamailioCallLoad, Subject::Sipyard];
+
+/// Calls that begin at once.
+const TRAINS: [u32; 4] = [64, 128, 256, 512];
+
+/// The pause after a train: as with single calls, the next finds everything asleep.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How far the prediction may be from the peak.
+const BAR: f64 = 0.1;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How much is measured.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Effort {
+    captured_calls: u32,
+    /// Of each size.
+    trains: u32,
+    /// How long the search tries each rate, as `--duration` takes it.
+    probe: &'static str,
+}
+
+/// What ends the throughput.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Limit {
+    /// Two servers that take 6 ms for a call.
+    Servers,
+    /// Four servers that answer at once.
+    Proxy,
+}
+
+/// A prediction and what was measured of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Check {
+    subject: Subject,
+    limit: Limit,
+    /// Of the capture, whole calls of the flow that was modelled.
+    calls: u64,
+    /// What the capture alone says of the proxy, waking included, in milliseconds a call.
+    captured_ms: f64,
+    /// What trains say of its processor, and half of the 95 % interval.
+    processor_ms: f64,
+    processor_ci95_ms: f64,
+    /// Calls per second that the capture alone predicts.
+    captured_per_s: f64,
+    /// And with the processor time of trains.
+    predicted_per_s: f64,
+    measured_per_s: f64,
+    /// The callers could not offer more: the peak is theirs.
+    callers_limited: bool,
+}
+
+impl Effort {
+    pub(crate) const FULL: Self = Self {
+        captured_calls: 60,
+        trains: 12,
+        probe: "20s",
+    };
+    pub(crate) const QUICK: Self = Self {
+        captured_calls: 12,
+        trains: 3,
+        probe: "4s",
+    };
+}
+
+impl Limit {
+    const ALL: [Self; 2] = [Self::Servers, Self::Proxy];
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Servers => "two servers of 6 ms a call",
+            Self::Proxy => "the proxy's core",
+        }
+    }
+
+    fn callees(self) -> io::Result<Callees> {
+        match self {
+            Self::Servers => Callees::start(2, &["--service", "INVITE=4ms,BYE=2ms"]),
+            Self::Proxy => Callees::start(4, &[]),
+        }
+    }
+}
+
+pub(crate) fn measure(effort: Effort) -> io::Result<Vec<Check>> {
+    let mut checks = Vec::new();
+    for subject in SUBJECTS {
+        if let Some(reason) = subject.missing() {
+            println!("{}: left out, {reason}", subject.title());
+            continue;
+        }
+        for limit in Limit::ALL {
+            let check = check(subject, limit, effort)?;
+            println!("{check:?}");
+            checks.push(check);
+        }
+    }
+    Ok(checks)
+}
+
+fn check(subject: Subject, limit: Limit, effort: Effort) -> io::Result<Check> {
+    let callees = limit.callees()?;
+    let running = subject.start(&callees.addresses)?;
+    subject::wait_for_sockets(&[running.address])?;
+    call(running.address, &["--window", "1", "--calls", "20"], || {})?;
+    let folder = tempfile::tempdir()?;
+    let capture = capture(folder.path(), &running, &callees.addresses, effort)?;
+    let alone = model(&capture, &[])?;
+    let (processor_ms, processor_ci95_ms) = processor_ms(&running, effort)?;
+    let balancer = format!("balancer={processor_ms:.6}");
+    let mut arguments = vec!["--processor-ms", &*balancer];
+    if limit == Limit::Proxy {
+        // They share the callers' core, which is no part of the model: waiting, and no work.
+        arguments.extend(["--processor-ms", "server=0.000001"]);
+    }
+    let predicted = model(&capture, &arguments)?;
+    let (measured_per_s, callers_limited) = peak(running.address, predicted.per_s, effort)?;
+    Ok(Check {
+        subject,
+        limit,
+        calls: alone.calls,
+        captured_ms: alone.balancer_ms,
+        processor_ms,
+        processor_ci95_ms,
+        captured_per_s: alone.per_s,
+        predicted_per_s: predicted.per_s,
+        measured_per_s,
+        callers_limited,
+    })
+}
+
+/// One call a second, seen on the loopback interface.
+fn capture(
+    folder: &Path,
+    running: &Running,
+    servers: &[SocketAddr],
+    effort: Effort,
+) -> io::Result<PathBuf> {
+    let file = folder.join("lo.pcap");
+    let ports = servers.iter().chain([&running.address]);
+    let ports: Vec<_> = ports
+        .map(|server| format!("port {}", server.port()))
+        .collect();
+    let filter = format!("udp and ({})", ports.join(" or "));
+    let written = file.display().to_string();
+    let arguments = [
+        "-i",
+        "lo",
+        "-s",
+        "0",
+        "-U",
+        "--immediate-mode",
+        "-w",
+        &written,
+        &filter,
+    ];
+    let mut tcpdump = Process::start(CORE, Path::new("tcpdump"), &arguments)?;
+    wait_for("tcpdump to listen", || {
+        tcpdump.log().contains("listening on")
+    })?;
+    let calls = effort.captured_calls.to_string();
+    let pace = ["--arrivals", "even", "--rate", "1", "--calls", &calls];
+    call(running.address, &pace, || {})?;
+    drop(tcpdump);
+    Ok(file)
+}
+
+/// What a model says.
+struct Answer {
+    calls: u64,
+    balancer_ms: f64,
+    per_s: f64,
+}
+
+/// `sipyard model from-pcap` and `sipyard model solve`, as users run them.
+fn model(capture: &Path, arguments: &[&str]) -> io::Result<Answer> {
+    let file = capture.with_extension("lqn");
+    let [capture, file] = [capture, &file].map(|path| path.display().to_string());
+    let own = ["from-pcap", &capture, "--json", "--out", &file];
+    let told = answer(&[&own, arguments].concat())?;
+    let solved = answer(&["solve", &file, "--json"])?;
+    let number = |value: &serde_json::Value| {
+        let number = value.as_f64();
+        number.ok_or_else(|| io::Error::other(format!("not as expected: {told:#}")))
+    };
+    let demand = |station: &str| {
+        let demands = told["demands"].as_array().into_iter().flatten();
+        let mut demands = demands.filter(|demand| demand["station"] == station);
+        number(&demands.next().unwrap_or_default()["demand_ms"])
+    };
+    Ok(Answer {
+        calls: told["flows"][0]["calls"].as_u64().unwrap_or_default(),
+        balancer_ms: demand("Pbalancer")?,
+        per_s: 1e3 * number(&solved["tasks"]["driver"]["throughput"])?,
+    })
+}
+
+fn answer(arguments: &[&str]) -> io::Result<serde_json::Value> {
+    let mut command = Command::new(subject::sipyard());
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = command.arg("model").args(arguments).output()?;
+    if !status.success() {
+        let problem = String::from_utf8_lossy(&stderr).into_owned();
+        return Err(io::Error::other(format!("sipyard model: {problem}")));
+    }
+    Ok(serde_json::from_slice(&stdout)?)
+}
+
+/// The proxy's processor time of one call more in a train, in milliseconds, and half of its 95 % interval.
+fn processor_ms(running: &Running, effort: Effort) -> io::Result<(f64, f64)> {
+    let idle = idle_share(running);
+    let mut trains = Vec::new();
+    for _ in 0..effort.trains {
+        for calls in TRAINS {
+            thread::sleep(PAUSE);
+            let (began, before) = (Instant::now(), running.process.cpu());
+            let size = calls.to_string();
+            let arguments = ["--window", &size, "--calls", &size];
+            let (outcome, _) = call(running.address, &arguments, || {})?;
+            let used = running.process.cpu() - before;
+            let of_calls = used.as_secs_f64() - idle * began.elapsed().as_secs_f64();
+            trains.push((outcome.carried as f64, 1e3 * of_calls));
+        }
+    }
+    Ok(slope(&trains))
+}
+
+/// The share of a core that the proxy uses without calls.
+fn idle_share(running: &Running) -> f64 {
+    let (began, before) = (Instant::now(), running.process.cpu());
+    thread::sleep(4 * PAUSE);
+    (running.process.cpu() - before).div_duration_f64(began.elapsed())
+}
+
+/// The slope of a straight line by least squares, and half the width of its 95 % interval.
+fn slope(points: &[(f64, f64)]) -> (f64, f64) {
+    let count = points.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let (x_mean, y_mean) = (mean(|point| point.0), mean(|point| point.1));
+    let sum = |of: &dyn Fn(f64, f64) -> f64| {
+        let of = |&(x, y): &(f64, f64)| of(x - x_mean, y - y_mean);
+        points.iter().map(of).sum::<f64>()
+    };
+    let spread = sum(&|x, _| x * x);
+    let slope = sum(&|x, y| x * y) / spread;
+    let left = sum(&|x, y| (y - slope * x).powi(2));
+    // Student's t is 2.0 to 2.2 for the numbers of trains here.
+    (slope, 2.2 * (left / (count - 2.0) / spread).sqrt())
+}
+
+/// What `sipyard load call --find-peak` finds, and whether the callers were what ended it.
+fn peak(to: SocketAddr, predicted: f64, effort: Effort) -> io::Result<(f64, bool)> {
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("peak.json").display().to_string();
+    let (to, first) = (to.to_string(), format!("{:.0}", (predicted / 2.0).max(1.0)));
+    let arguments = [
+        "load",
+        "call",
+        "--to",
+        &to,
+        "--find-peak",
+        "--rate",
+        &first,
+        "--duration",
+        effort.probe,
+        "--json",
+        &file,
+    ];
+    let mut process = Process::start(CORE, &subject::sipyard(), &arguments)?;
+    let began = Instant::now();
+    while !process.has_ended() {
+        if began.elapsed() > 40 * PATIENCE {
+            return Err(io::Error::other(format!("no peak:\n{}", process.log())));
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    let text = fs::read_to_string(&file)
+        .map_err(|error| io::Error::other(format!("{error}:\n{}", process.log())))?;
+    let found: Found = serde_json::from_str(&text)?;
+    let not_carried = found.probes.iter().filter(|probe| !probe.is_carried);
+    let lowest = not_carried.min_by(|one, other| one.rate.total_cmp(&other.rate));
+    let callers_limited = lowest.is_some_and(|probe| probe.late_p99_ms >= LATE_MS);
+    Ok((found.peak_per_s.unwrap_or(0.0), callers_limited))
+}
+
+/// From here on `--find-peak` says that the callers' machine was too slow.
+const LATE_MS: f64 = 50.0;
+
+#[derive(Deserialize)]
+struct Found {
+    peak_per_s: Option<f64>,
+    probes: Vec<Probe>,
+}
+
+#[derive(Deserialize)]
+struct Probe {
+    rate: f64,
+    late_p99_ms: f64,
+    is_carried: bool,
+}
+
+fn wait_for(what: &str, mut holds: impl FnMut() -> bool) -> io::Result<()> {
+    let began = Instant::now();
+    while !holds() {
+        if began.elapsed() > PATIENCE {
+            return Err(io::Error::other(format!("waited in vain for {what}")));
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    Ok(())
+}
+
+/// The page about it.
+pub(crate) fn page(results: &Stamped<Vec<Check>>) -> Page {
+    let columns = [
+        "through",
+        "limited by",
+        "captured calls",
+        "proxy as captured, ms/call",
+        "its processor in trains, ms/call",
+        "predicted by the capture alone, calls/s",
+        "predicted with the processor time, calls/s",
+        "measured peak, calls/s",
+        "off by, %",
+        "bar",
+    ];
+    let mut table = Table::new("", columns);
+    for check in &results.results {
+        let off = check.predicted_per_s / check.measured_per_s - 1.0;
+        let verdict = match off.abs() <= BAR {
+            _ if check.callers_limited => "the callers were the limit",
+            true => "held",
+            false => "missed",
+        };
+        table.push([
+            check.subject.title().to_owned(),
+            check.limit.title().to_owned(),
+            check.calls.to_string(),
+            format!("{:.3}", check.captured_ms),
+            format!(
+                "{:.4} +- {:.4}",
+                check.processor_ms, check.processor_ci95_ms
+            ),
+            format!("{:.0}", check.captured_per_s),
+            format!("{:.0}", check.predicted_per_s),
+            format!("{:.0}", check.measured_per_s),
+            format!("{:+.1}", 100.0 * off),
+            verdict.to_owned(),
+        ]);
+    }
+    Page::new("A model of one call a second, and the peak")
+        .text(&format!(
+            "One call a second is captured on the loopback interface and modelled (`sipyard model from-pcap`, `solve`), then \
+             `sipyard load call --find-peak` searches the highest rate. The proxy has one core, callers and servers the other. \
+             The capture alone counts a sleeping process's wake-up with each message; the prediction takes the proxy's \
+             processor time (`--processor-ms`) from trains of 64 to 512 calls, one a second: what a call more in a train \
+             costs. {}",
+            results.note()
+        ))
+        .table(table)
+        .text(&format!("The bar: within {:.0} % of the measured peak.", 100.0 * BAR))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_grow_with_a_train_is_no_cost_of_a_call() {
+        let points = [64.0, 128.0, 256.0, 512.0].map(|calls| (calls, 0.7 + 0.03 * calls));
+        let (slope, half) = slope(&points);
+        assert!((slope - 0.03).abs() < 1e-9 && half < 1e-9, "{slope} {half}");
+    }
+}
