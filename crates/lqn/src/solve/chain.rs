@@ -19,6 +19,9 @@ use moves::{Rules, State};
 use places::{Places, Stage};
 use stationary::Rates;
 
+/// Steps between states at most: calls of no service time can be made in very many orders.
+const STEPS_MAX: u64 = 4_000_000;
+
 /// How large a chain may be.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
@@ -52,6 +55,7 @@ pub(super) fn solve(
         is_inside,
         stream_max: size.stream,
         stages_max: size.stages,
+        steps: 0,
     };
     // Second phases of infinite tasks pile up without a bound.
     let piles_up = model.entries.iter().any(|entry| {
@@ -111,7 +115,7 @@ fn explore(rules: &mut Rules<'_>, part: &Part, states_max: usize) -> Option<Chai
                     .map(|entry| (from, entry, found.rate)),
             );
         }
-        if chain.states.len() > states_max {
+        if chain.states.len() > states_max || rules.steps > STEPS_MAX {
             return None;
         }
         at += 1;

@@ -1,5 +1,7 @@
 //! What can happen next in a state, and how often.
 
+use fastrand::Rng;
+
 use super::places::{Place, PlaceId, Places, Spot, Stage, THINKS, is_thinking};
 use crate::model::{CallKind, CallOrder, EntryId, Model, ProcessorId, Role, Scheduling, TaskId};
 
@@ -32,6 +34,8 @@ pub(super) struct Rules<'a> {
     pub(super) stream_max: usize,
     /// Exponential stages of a slice at most.
     pub(super) stages_max: u8,
+    /// Steps taken so far, those of no time too.
+    pub(super) steps: u64,
 }
 
 /// A slice as exponential stages.
@@ -86,25 +90,26 @@ impl Rules<'_> {
         self.settled(vec![step])
     }
 
-    /// A state that these steps may lead to from nothing; which, does not matter to the long run.
+    /// A state that these steps lead to from nothing, one of many: the long run is the same from each.
     fn settled(&mut self, steps: Vec<Step>) -> State {
-        let first = Branch {
+        let mut chance = Rng::with_seed(1);
+        let mut branch = Branch {
             steps,
             ..self.branch(&Vec::new(), 1.0)
         };
-        let mut branches = vec![first];
-        while let Some(mut branch) = branches.pop() {
-            match branch.steps.pop() {
-                // The likelier of two branches is gone on with, so that no circle is gone round for ever.
-                Some(step) => {
-                    let from = branches.len();
-                    self.take(step, branch, &mut branches);
-                    branches[from..].sort_by(|one, other| one.chance.total_cmp(&other.chance));
-                }
-                None => return branch.state,
-            }
+        while let Some(step) = branch.steps.pop() {
+            let mut branches = Vec::new();
+            self.take(step, branch, &mut branches);
+            let all: f64 = branches.iter().map(|branch| branch.chance).sum();
+            let mut left = chance.f64() * all;
+            let chosen = branches.iter().position(|branch| {
+                left -= branch.chance;
+                left < 0.0
+            });
+            branch = branches.swap_remove(chosen.unwrap_or(0));
+            branch.chance = 1.0;
         }
-        State::new()
+        branch.state
     }
 
     /// All ways out of a state.
@@ -270,6 +275,7 @@ impl Rules<'_> {
     }
 
     fn take(&mut self, step: Step, mut branch: Branch, branches: &mut Vec<Branch>) {
+        self.steps += 1;
         match step {
             Step::Request { entry, caller } => {
                 self.request(entry, caller, &mut branch);
