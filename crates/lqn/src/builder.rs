@@ -185,7 +185,11 @@ impl Builder {
     /// # Errors
     /// Everything that makes no sense, in the order of the lines.
     pub fn build(self) -> Result<Model, Vec<Problem>> {
-        let mut problems = Vec::new();
+        self.build_despite(Vec::new())
+    }
+
+    /// The model, unless problems were found already: then all of them.
+    pub(crate) fn build_despite(self, mut problems: Vec<Problem>) -> Result<Model, Vec<Problem>> {
         let lines = check::Lines {
             processors: self.processors.iter().map(|draft| draft.line).collect(),
             tasks: self.tasks.iter().map(|draft| draft.line).collect(),

@@ -26,20 +26,7 @@ impl Model {
             problems: Vec::new(),
         };
         reader.model(document.root_element());
-        let Reader {
-            builder,
-            mut problems,
-            ..
-        } = reader;
-        match builder.build() {
-            Ok(model) if problems.is_empty() => Ok(model),
-            outcome => {
-                problems.extend(outcome.err().unwrap_or_default());
-                problems.sort();
-                problems.dedup();
-                Err(problems)
-            }
-        }
+        reader.builder.build_despite(reader.problems)
     }
 }
 
