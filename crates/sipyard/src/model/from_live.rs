@@ -4,14 +4,10 @@ mod draw;
 mod scrape;
 mod seen;
 
-use std::{
-    path::PathBuf,
-    process::ExitCode,
-    thread,
-    time::{Duration, Instant},
-};
+use std::{path::PathBuf, process::ExitCode, thread, time::Duration};
 
 use clap::Args;
+use net::Clock;
 use report::{Page, Table};
 use serde::Serialize;
 
@@ -121,11 +117,13 @@ impl FromLive {
     /// The node, again and again.
     fn look(&self) -> Result<Vec<Scrape>, ExitCode> {
         let progress = Progress::new();
-        let began = Instant::now();
+        let clock = Clock::start();
         let mut looks = vec![self.scrape()?];
         for look in 1..=LOOKS {
             let due = self.during * look / LOOKS;
-            thread::sleep(due.saturating_sub(began.elapsed()));
+            while clock.now() < due {
+                thread::park_timeout(due.saturating_sub(clock.now()));
+            }
             progress.show_share("looking", f64::from(look) / f64::from(LOOKS));
             looks.push(self.scrape()?);
         }

@@ -1,12 +1,16 @@
 //! From what a node saw to a queueing model. Times are milliseconds.
 
 use capture::{Demand, customers};
-use lqn::{Builder, Model, Multiplicity, Problem, Scheduling};
+use lqn::{Builder, CallOrder, Model, Multiplicity, Problem, Scheduling};
 
 use super::seen::{Kind, Seen};
 
 /// A processor's share of time when several work on it, in milliseconds; small against all service times.
 const QUANTUM_MS: f64 = 0.1;
+
+/// The callers' own work for a call, which a node can't see: little, so that it limits nothing. With none at all, calls that
+/// happen to make no request would take no time.
+const CALLER_MS: f64 = 0.01;
 
 /// What a node can't see.
 pub(super) struct Machines {
@@ -61,13 +65,14 @@ pub(super) fn model(name: &str, seen: &Seen, machines: &Machines) -> Result<Mode
             .task(&word(pool), &processor(pool))
             .multiplicity(threads);
     }
-    let user = builder.entry("User", "driver");
+    let user = builder.entry("User", "driver").service(&[CALLER_MS]);
     for kind in &seen.kinds {
         user.calls(&entry("up", kind), &[kind.per_call]);
     }
     for kind in &seen.kinds {
         builder
             .entry(&entry("up", kind), "balancer_up")
+            .order(&[CallOrder::Deterministic])
             .calls(&entry("c", kind), &[1.0])
             .calls(&entry("server", kind), &[1.0]);
         builder
