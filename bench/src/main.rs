@@ -11,6 +11,7 @@ mod load_program;
 mod machine;
 mod memory;
 mod process;
+mod sockets;
 mod spread;
 mod subject;
 
@@ -58,6 +59,8 @@ enum What {
     Load,
     /// Whether SIPp and `sipyard load` find the same of Kamailio.
     Agree,
+    /// Whether real sockets show what the simulator does, at three points.
+    Sockets,
     /// The peak that a model of one call a second predicts, and the one that is measured.
     Model,
     /// The same in a few minutes, too short for the record: goes to target/bench.
@@ -94,6 +97,15 @@ fn run(arguments: Arguments) -> io::Result<()> {
         What::Agree => {
             let runs = figures::stamped(agree::measure()?)?;
             return write(&arguments.results, "agree", &runs, &agree::page(&runs));
+        }
+        What::Sockets => {
+            let points = figures::stamped(sockets::measure()?)?;
+            return write(
+                &arguments.results,
+                "sockets",
+                &points,
+                &sockets::page(&points),
+            );
         }
         What::Model => {
             let checks = figures::stamped(live::measure(live::Effort::FULL)?)?;

@@ -102,11 +102,7 @@ impl Subject {
                     &dispatcher_list(servers, ";maxload=1000000"),
                 )
             }
-            Self::Sipyard => {
-                let config = sipyard_config(&listen, servers)?;
-                let path = written(files.path(), "sipyard.toml", &config)?;
-                Process::start(CORE, &program, &["serve", "--config", &path])
-            }
+            Self::Sipyard => return edge("tlwl", servers),
         };
         Ok(Running {
             process: process?,
@@ -150,6 +146,20 @@ pub(crate) fn build() -> io::Result<()> {
     }
 }
 
+/// Starts Sipyard before these servers, with this policy.
+pub(crate) fn edge(policy: &str, servers: &[SocketAddr]) -> io::Result<Running> {
+    let files = tempfile::tempdir()?;
+    let address = free_address()?;
+    let config = sipyard_config(policy, &address.to_string(), servers)?;
+    let path = written(files.path(), "sipyard.toml", &config)?;
+    let process = Process::start(CORE, &sipyard(), &["serve", "--config", &path])?;
+    Ok(Running {
+        process,
+        address,
+        _files: files,
+    })
+}
+
 fn kamailio(files: &Path, config: &str, listen: &str, list: &str) -> io::Result<Process> {
     let list = written(files, "dispatcher.list", list)?;
     let config = config.replace("@LISTEN@", listen).replace("@LIST@", &list);
@@ -167,12 +177,13 @@ fn dispatcher_list(servers: &[SocketAddr], attributes: &str) -> String {
     (1..).zip(servers).map(line).collect()
 }
 
-fn sipyard_config(listen: &str, servers: &[SocketAddr]) -> io::Result<String> {
+fn sipyard_config(policy: &str, listen: &str, servers: &[SocketAddr]) -> io::Result<String> {
     let servers: Vec<_> = servers
         .iter()
         .map(|server| format!("{{ address = \"{server}\" }}"))
         .collect();
     Ok(include_str!("../peers/sipyard.toml")
+        .replace("@POLICY@", policy)
         .replace("@LISTEN@", listen)
         .replace("@ADMIN@", &free_address()?.to_string())
         .replace("@SERVERS@", &servers.join(", ")))
