@@ -295,6 +295,9 @@ impl Reason {
             Self::FailedOver => "the server chosen first failed, the policy chose again",
             Self::Token => "its affinity token names the server",
             Self::NamedDialog => "its first request named a dialog that is there",
+            Self::Answered => {
+                "it refused a request that came before the node's start, or by another node"
+            }
             Self::Originated => "the server itself started it",
         }
     }

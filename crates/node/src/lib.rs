@@ -16,6 +16,7 @@ mod io;
 mod keys;
 mod learn;
 mod node;
+mod orphans;
 mod peers;
 mod probe;
 mod recount;

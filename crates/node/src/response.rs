@@ -8,7 +8,7 @@ use crate::{
     branch::{Branch, Purpose},
     io::{Datagram, Outbox},
     node::{Context, State},
-    relay,
+    orphans, relay,
     session::tag_pair,
     stats::{Dropped, Event},
     transaction::{Kind, Progress},
@@ -118,9 +118,16 @@ impl State {
                 return self.on_recheck_answer(cx, session, &response);
             }
         };
-        let fate = session.map_or(Fate::Pass, |entry| {
-            self.on_session_response(cx, entry, attempt, &response, out)
-        });
+        let fate = match session {
+            Some(entry) => self.on_session_response(cx, entry, attempt, &response, out),
+            None if orphans::is_of_a_copy(cx, &response) => {
+                return cx.stats.drop_one(Dropped::OfACopy);
+            }
+            None => {
+                self.on_orphaned_response(cx, attempt, &response);
+                Fate::Pass
+            }
+        };
         match fate {
             Fate::Pass => self.pass_back(cx, &response, out),
             Fate::Supersede => {

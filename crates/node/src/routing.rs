@@ -427,13 +427,14 @@ impl State {
         session: Option<u32>,
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
-        let Some(course) = self
-            .known_course(cx, request, session)?
-            .filter(|course| course.session.is_some())
-        else {
-            return Err(Refusal::new(481));
+        let Some(course) = self.known_course(cx, request, session)? else {
+            return self.pass_orphaned_cancel(cx, request, out);
         };
-        self.transact_cancel(cx, request, course, out)
+        if course.session.is_some() {
+            return self.transact_cancel(cx, request, course, out);
+        }
+        self.forward(cx, request, &course, 0, out);
+        Ok(())
     }
 
     /// How often the request with this identity was placed before. Refused is what belongs to a
@@ -512,7 +513,7 @@ fn open_on(member: &Member, pool: &PoolView, request: &Request<'_>) {
     }
 }
 
-fn is_ours(cx: Context<'_>, request: &Request<'_>, next_hop: SocketAddr) -> bool {
+pub(crate) fn is_ours(cx: Context<'_>, request: &Request<'_>, next_hop: SocketAddr) -> bool {
     cx.snapshot.is_our_address(next_hop)
         || (request.path.next.is_none() && cx.snapshot.is_our_uri(&request.path.target))
 }

@@ -66,6 +66,8 @@ pub(crate) enum Reason {
     Token,
     /// Its request named a dialog that is there (Replaces, Join, Target-Dialog).
     NamedDialog,
+    /// It answered a request that this node had not placed.
+    Answered,
     /// The server itself started the call.
     Originated,
 }

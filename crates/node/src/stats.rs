@@ -31,6 +31,8 @@ pub enum Dropped {
     HandoverFull,
     /// A response to a request of a stateful route that no transaction waits for. RFC 6026 §7.3
     Unmatched,
+    /// A 481 to a CANCEL that several servers got, as it was not known which of them had its INVITE.
+    OfACopy,
     /// A response to a probe or re-check that nobody waits for.
     StaleProbe,
     /// A peer's report that can't be read: of another version, or cut off.
@@ -47,7 +49,7 @@ pub enum Dropped {
 
 impl Dropped {
     /// All reasons, with their labels.
-    pub const ALL: [(Self, &'static str); 16] = [
+    pub const ALL: [(Self, &'static str); 17] = [
         (Self::Malformed, "malformed"),
         (Self::TooManyHeaders, "too_many_headers"),
         (Self::KeepAlive, "keep_alive"),
@@ -58,6 +60,7 @@ impl Dropped {
         (Self::Superseded, "superseded"),
         (Self::HandoverFull, "handover_full"),
         (Self::Unmatched, "unmatched"),
+        (Self::OfACopy, "of_a_copy"),
         (Self::StaleProbe, "stale_probe"),
         (Self::ReportMalformed, "report_malformed"),
         (Self::ReportForged, "report_forged"),
@@ -119,6 +122,8 @@ pub enum Event {
     Leaked,
     /// A response without an open transaction: of a fork, or a retransmission.
     Stray,
+    /// A CANCEL of an INVITE that is not known went to each server that may have it.
+    OrphanedCancel,
     /// A report of open work went to a peer.
     ReportSent,
     /// A peer's report was taken.
@@ -127,7 +132,7 @@ pub enum Event {
 
 impl Event {
     /// All events, with their labels.
-    pub const ALL: [(Self, &'static str); 26] = [
+    pub const ALL: [(Self, &'static str); 27] = [
         (Self::Received, "received"),
         (Self::Sent, "sent"),
         (Self::HandedOver, "handed_over"),
@@ -152,6 +157,7 @@ impl Event {
         (Self::Rechecked, "rechecked"),
         (Self::Leaked, "leaked"),
         (Self::Stray, "stray"),
+        (Self::OrphanedCancel, "orphaned_cancels"),
         (Self::ReportSent, "reports_sent"),
         (Self::ReportReceived, "reports_received"),
     ];

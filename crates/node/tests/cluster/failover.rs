@@ -237,12 +237,12 @@ fn an_answer_from_before_a_restart_takes_the_call_along() {
         .filter(|&server| server != first.to.to_string())
         .collect();
     cluster.restart(config(&left));
+    let second = cluster.pass(&invite);
+    assert_ne!(second.to, first.to);
     cluster
         .shared
         .reload(config(&[ONE, TWO]), cluster.now)
         .unwrap();
-    let second = cluster.pass(&invite);
-    assert_ne!(second.to, first.to);
     cluster.pass(&second.respond(180));
     cluster.pass(&first.respond_as(200, "first"));
     assert_eq!(cluster.ledger(&first.to.to_string()), (1, 0, 0.0));

@@ -17,6 +17,7 @@ mod limits;
 mod message;
 mod network;
 mod originated;
+mod orphans;
 #[path = "../../../../fuzz/fuzz_targets/play.rs"]
 #[allow(unreachable_pub, reason = "the fuzz target shares it")]
 mod play;

@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// A request of a server to Bob's address.
-fn outward(method: &str, server: &str) -> Msg {
+pub(crate) fn outward(method: &str, server: &str) -> Msg {
     let mut message = request(method, server, "out").with("Route", format!("<sip:{EDGE};lr>"));
     message.start = format!("{method} sip:bob@{BOB} SIP/2.0");
     message

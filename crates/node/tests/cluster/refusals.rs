@@ -121,7 +121,7 @@ fn dialogs_and_transactions_that_are_not_there() {
     let to = "<sip:service@example.com>;tag=gone";
     check(request("BYE", ALICE, "call").set("To", to), 481);
     check(request("INVITE", ALICE, "call").set("To", to), 481);
-    check(request("INVITE", ALICE, "call").cancel(), 481);
+    check(request("INVITE", ALICE, "call").set("To", to).cancel(), 481);
 }
 
 /// RFC 3261 §11

@@ -1,0 +1,121 @@
+//! What comes after an INVITE that this node does not know, as it passed before a restart or by another
+//! node: its CANCEL, its failure and the ACK. RFC 3261 §16.10, §16.11
+
+use std::net::SocketAddr;
+
+use balance::Health;
+use sip::Method;
+
+use crate::{
+    branch::Purpose,
+    config::Mode,
+    io::Outbox,
+    keys::tag_hash,
+    node::{Context, State},
+    relay::{self, Hop},
+    request::{Refusal, Request},
+    response::Response,
+    routing::is_ours,
+    session::Reason,
+    snapshot::PoolView,
+    stats::Event,
+    token::Direction,
+};
+
+/// Servers that get a copy of a CANCEL at most. A pool that has more gets none: 481.
+const COPIES_MAX: usize = 32;
+
+impl State {
+    /// Passes a CANCEL on with the branch that its INVITE had: to each server that may have got the
+    /// INVITE, as which one did is not known.
+    pub(crate) fn pass_orphaned_cancel(
+        &mut self,
+        cx: Context<'_>,
+        request: &Request<'_>,
+        out: &mut Outbox,
+    ) -> Result<(), Refusal> {
+        let hops = hops(cx, request).ok_or_else(|| Refusal::new(481))?;
+        cx.stats.count(Event::OrphanedCancel, 1);
+        for to in hops {
+            let hop = Hop {
+                to,
+                purpose: Purpose::Relay(0),
+                uri: None,
+                path: &[],
+                affinity: None,
+            };
+            relay::request(cx.snapshot, &mut self.edits, request, &hop, out);
+        }
+        Ok(())
+    }
+
+    /// An INVITE that is not known failed: its ACK has to find the server that waits for it.
+    pub(crate) fn on_orphaned_response(
+        &mut self,
+        cx: Context<'_>,
+        attempt: u8,
+        response: &Response<'_>,
+    ) {
+        if response.cseq.method != Method::Invite || response.status < 300 {
+            return;
+        }
+        let Some(member) = cx.snapshot.member_at(response.from) else {
+            return;
+        };
+        if self.sessions.is_full() && !self.sessions.forget_oldest() {
+            return;
+        }
+        let key = cx.snapshot.keys().session(response.call_id);
+        let server = member.server.id();
+        let entry = self.sessions.insert(cx.now, key, server, Reason::Answered);
+        let session = self.sessions.get_mut(entry);
+        session.starter_tag = tag_hash(response.from_tag);
+        session.begin(response.branch.id);
+        session.set_attempt(response.branch.id, attempt);
+        session.cseq_next[Direction::ToServer as usize] = response.cseq.number.saturating_add(1);
+        self.sessions.expire(cx.now, entry);
+    }
+}
+
+/// Whether a response says no more than that this server, of the several that got a CANCEL, is not the
+/// one that got its INVITE.
+pub(crate) fn is_of_a_copy(cx: Context<'_>, response: &Response<'_>) -> bool {
+    let is_unknown = response.cseq.method == Method::Cancel && response.status == 481;
+    let member = cx.snapshot.member_at(response.from);
+    let pool = member
+        .filter(|_| is_unknown)
+        .and_then(|member| cx.snapshot.pool_of(member));
+    pool.is_some_and(|pool| usable(cx, pool).len() > 1)
+}
+
+/// Where a request that is not known would have gone; none: nowhere, to too many, or to servers whose
+/// answers belong to transactions that are gone with the node that held them.
+fn hops(cx: Context<'_>, request: &Request<'_>) -> Option<Vec<SocketAddr>> {
+    if !request.is_initial() {
+        return None;
+    }
+    if let Some(member) = cx.snapshot.member_at(request.datagram.from)
+        && let Some(hop) = request.next_hop().filter(|&hop| !is_ours(cx, request, hop))
+    {
+        let is_stateful = cx.snapshot.is_stateful(request, Some(member.server.id()));
+        return (!is_stateful).then(|| vec![hop]);
+    }
+    let host = &request.path.target.host;
+    let route = cx.snapshot.route(Method::Invite, host).ok()?;
+    let pool = cx
+        .snapshot
+        .pool_at(route)
+        .filter(|_| route.state == Mode::Stateless)?;
+    let servers = usable(cx, pool);
+    (1..=COPIES_MAX).contains(&servers.len()).then_some(servers)
+}
+
+fn usable(cx: Context<'_>, pool: &PoolView) -> Vec<SocketAddr> {
+    let up = pool
+        .pool()
+        .servers()
+        .iter()
+        .filter(|server| server.health(cx.now) == Health::Up);
+    up.filter_map(|server| Some(cx.snapshot.member(server.id())?.address))
+        .collect()
+}
