@@ -178,7 +178,8 @@ fn learn_pool(cx: Context<'_>, pool: &PoolView) {
         if let Some(speed) = speed {
             let capacity = mean * speed.clamp(1.0 / CAPACITY_MAX, CAPACITY_MAX);
             let (low, high) = (balance::CAPACITY.start(), balance::CAPACITY.end());
-            if differs(capacity, member.server.capacity(), CAPACITY_GRAIN) {
+            let is_news = differs(capacity, member.server.capacity(), CAPACITY_GRAIN);
+            if is_news && !member.is_weighed() {
                 member.server.set_capacity(capacity.clamp(*low, *high));
             }
         }

@@ -68,6 +68,8 @@ pub struct Member {
     pub server: Arc<Server>,
     pub(crate) responses: [Histogram; MethodLabel::ALL.len()],
     pub(crate) service: ServiceTimes,
+    /// The operator has set its capacity.
+    is_weighed: AtomicBool,
     /// The first reload that found it removed and with nothing open.
     idle_since: Mutex<Option<Duration>>,
 }
@@ -76,6 +78,20 @@ impl Member {
     /// Times to the first response, by method.
     pub fn responses(&self, method: MethodLabel) -> &Histogram {
         &self.responses[method as usize]
+    }
+
+    /// Gives the server a capacity that lasts until the next reload, whatever is learned meanwhile.
+    ///
+    /// # Panics
+    /// If it is not within [`balance::CAPACITY`].
+    pub fn weigh(&self, capacity: f64) {
+        self.is_weighed.store(true, Ordering::Relaxed);
+        self.server.set_capacity(capacity);
+    }
+
+    /// Whether [`Self::weigh`] holds.
+    pub(crate) fn is_weighed(&self) -> bool {
+        self.is_weighed.load(Ordering::Relaxed)
     }
 }
 
@@ -284,7 +300,9 @@ fn next_members(
                 .flatten()
                 .find(|m| m.pool == pool.name && m.address == wanted.address);
             if let Some(member) = known {
-                if !pool.learn_costs && has_other_capacity(&pool.name, wanted) {
+                if has_other_capacity(&pool.name, wanted)
+                    && (member.is_weighed.swap(false, Ordering::Relaxed) || !pool.learn_costs)
+                {
                     member.server.set_capacity(wanted.capacity);
                 }
                 if let Some(now) = now.filter(|_| member.server.is_removed()) {
@@ -322,6 +340,7 @@ impl Member {
             server,
             responses: Default::default(),
             service: ServiceTimes::default(),
+            is_weighed: AtomicBool::new(false),
             idle_since: Mutex::default(),
         }
     }

@@ -93,6 +93,27 @@ fn a_reload_forgets_no_speed() {
     assert!((cost(&cluster, "INVITE") - 4.0).abs() < 0.1);
 }
 
+/// An operator's weight was overwritten a second later.
+#[test]
+fn what_the_operator_sets_is_kept_until_a_reload() {
+    let mut cluster = Cluster::with_workers(learning(&[ONE, TWO]), 2);
+    cluster.member(ONE).weigh(3.0);
+    for number in 0..200 {
+        call(&mut cluster, &number.to_string(), [ms(8), ms(2)], 4);
+    }
+    let [one, two] = capacities(&cluster);
+    assert_eq!(one, 3.0);
+    assert!((two - 2.0).abs() < 0.1, "{two}");
+    cluster
+        .shared
+        .reload(learning(&[ONE, TWO]), cluster.now)
+        .unwrap();
+    assert_eq!(capacities(&cluster), [1.0, two]);
+    cluster.wait(s(2));
+    let [one, two] = capacities(&cluster);
+    assert!((two / one - 4.0).abs() < 0.1, "{one} {two}");
+}
+
 #[test]
 fn requests_that_met_others_tell_nothing() {
     let mut cluster = Cluster::new(learning(&[ONE]));

@@ -92,9 +92,7 @@ async fn weight(
         return refused(StatusCode::UNPROCESSABLE_ENTITY, vec![message]);
     }
     let done = format!("has capacity {value} until the next reload");
-    change(&control, &address, &done, |member| {
-        member.server.set_capacity(value);
-    })
+    change(&control, &address, &done, |member| member.weigh(value))
 }
 
 /// Changes a server in all pools that it is in.

@@ -66,7 +66,7 @@ enum Ask {
         /// IP:PORT as in the configuration
         server: String,
     },
-    /// Change a server's capacity until the next reload
+    /// Change a server's capacity until the next reload, also where capacities are learned
     #[command(after_help = "Example:\n  sipyard ctl weight 10.0.0.11:5060 0.5")]
     Weight {
         /// IP:PORT as in the configuration
