@@ -38,6 +38,23 @@ fn a_node_answers_from_its_start_to_its_end() {
 }
 
 #[test]
+fn pages_of_other_sites_are_refused() {
+    let edge = edge();
+    let drain = "/api/v1/servers/127.0.0.1:9/drain";
+    for (name, value) in [
+        ("Origin", "http://evil.example"),
+        ("Host", "rebound.example"),
+    ] {
+        let (status, body) = edge.ask_with("POST", drain, &[(name, value)]);
+        assert_eq!(status, 403, "{body}");
+        assert!(body.contains(value), "{body}");
+    }
+    assert_eq!(edge.status()["pools"][0]["servers"][0]["state"], "up");
+    let own = format!("http://{}", edge.settings.admin);
+    assert_eq!(edge.ask_with("POST", drain, &[("Origin", &own)]).0, 200);
+}
+
+#[test]
 fn bad_configuration_starts_nothing() {
     let settings = Settings::new();
     settings.write("servers = []\npolicy = 1", "[limits]\nsessions = 0\n");
@@ -178,6 +195,10 @@ fn an_operator_drains_and_weighs_servers() {
     refused(
         &["drain", "[::1]:9"],
         "no pool has a server [::1]:9; `sipyard ctl status` lists them\n",
+    );
+    refused(
+        &["weight", "127.0.0.1", "2"],
+        "no pool has a server 127.0.0.1; `sipyard ctl status` lists them\n",
     );
     refused(
         &["weight", address, "0"],

@@ -1,5 +1,6 @@
 //! The admin API: health, metrics, status, and what an operator may change while calls go on.
 
+mod guard;
 mod metrics;
 
 use std::{net::SocketAddr, sync::Arc};
@@ -9,6 +10,7 @@ use axum::{
     body::Bytes,
     extract::{DefaultBodyLimit, Path, Query, State},
     http::{StatusCode, header::CONTENT_TYPE},
+    middleware::from_fn_with_state,
     response::{IntoResponse, Response},
     routing::{get, post},
 };
@@ -20,6 +22,7 @@ use crate::{
     serve::Control,
     view::{Done, Refused, members, status},
 };
+use guard::guard;
 use metrics::{MEDIA_TYPE, Metrics};
 
 /// A message that fits no datagram can't have been sent.
@@ -42,6 +45,7 @@ pub(crate) fn router(control: Arc<Control>) -> Router {
         .route("/api/v1/reload", post(reload))
         .route("/api/v1/explain", get(explain_call).post(explain_message))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(from_fn_with_state(Arc::clone(&control), guard))
         .with_state(control)
 }
 

@@ -84,6 +84,11 @@ impl Control {
         self.clock.now()
     }
 
+    /// Where the admin API listens.
+    pub(crate) fn admin(&self) -> SocketAddr {
+        self.admin
+    }
+
     /// Every worker's answer to a question; fewer if one is too busy for it.
     pub(crate) async fn ask<T: Send + 'static>(
         &self,

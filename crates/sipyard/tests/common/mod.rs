@@ -180,9 +180,19 @@ impl Edge {
 
     /// The status and body of a request to the admin API.
     pub fn ask(&self, method: &str, path: &str) -> (u16, String) {
+        self.ask_with(method, path, &[])
+    }
+
+    /// The same, with headers.
+    pub fn ask_with(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> (u16, String) {
         let request = ureq::http::Request::builder()
             .method(method)
-            .uri(format!("http://{}{path}", self.settings.admin))
+            .uri(format!("http://{}{path}", self.settings.admin));
+        let request = headers
+            .iter()
+            .fold(request, |request, (name, value)| {
+                request.header(*name, *value)
+            })
             .body(())
             .unwrap();
         let agent: ureq::Agent = ureq::Agent::config_builder()

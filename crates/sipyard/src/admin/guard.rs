@@ -1,0 +1,118 @@
+//! Requests that web pages make behind the operator's back: a browser on this machine reaches a
+//! loopback address on behalf of any page that it shows.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use axum::{
+    extract::{Request, State},
+    http::{
+        HeaderMap, HeaderName, StatusCode,
+        header::{HOST, ORIGIN},
+        uri::Authority,
+    },
+    middleware::Next,
+    response::Response,
+};
+
+use super::refused;
+use crate::serve::Control;
+
+/// Refuses requests of foreign pages.
+pub(super) async fn guard(
+    State(control): State<Arc<Control>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match check(control.admin(), request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(problem) => refused(StatusCode::FORBIDDEN, vec![problem]),
+    }
+}
+
+/// Against cross-site requests: an origin must be the API's own. Against DNS rebinding: no name that
+/// somebody else may have led to a loopback address names the API. Programs send no Origin.
+fn check(listener: SocketAddr, headers: &HeaderMap) -> Result<(), String> {
+    let host = text(headers, HOST).unwrap_or_default();
+    if let Some(origin) = text(headers, ORIGIN)
+        && !origin.eq_ignore_ascii_case(&format!("http://{host}"))
+    {
+        return Err(format!(
+            "Origin {origin} is not http://{host}: pages of other sites may not use the admin API; \
+             use sipyard ctl, or send no Origin"
+        ));
+    }
+    if listener.ip().is_loopback() && is_foreign(&host) {
+        return Err(format!(
+            "Host {host} is a name, which may lead here from any site: ask http://{listener}, or \
+             http://localhost:{}",
+            listener.port()
+        ));
+    }
+    Ok(())
+}
+
+/// Whether it is a name other than localhost.
+fn is_foreign(host: &str) -> bool {
+    let authority = host.parse::<Authority>();
+    let name = authority.as_ref().map_or(host, Authority::host);
+    let is_ip = name.starts_with('[') || name.parse::<std::net::Ipv4Addr>().is_ok();
+    !(name.is_empty() || is_ip || name.eq_ignore_ascii_case("localhost"))
+}
+
+fn text(headers: &HeaderMap, name: HeaderName) -> Option<String> {
+    let value = headers.get(name)?;
+    Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(listener: &str, host: Option<&str>, origin: Option<&str>) -> bool {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [(HOST, host), (ORIGIN, origin)] {
+            if let Some(value) = value {
+                headers.insert(name, value.parse().unwrap());
+            }
+        }
+        check(listener.parse().unwrap(), &headers).is_ok()
+    }
+
+    #[test]
+    fn a_loopback_address_goes_by_no_foreign_name() {
+        for (host, is_good) in [
+            (None, true),
+            (Some("127.0.0.1:8060"), true),
+            (Some("127.0.0.1"), true),
+            (Some("[::1]:8060"), true),
+            (Some("localhost:8060"), true),
+            (Some("LocalHost"), true),
+            (Some("rebound.example:8060"), false),
+            (Some("localhost.example:8060"), false),
+            (Some("127.0.0.1.example"), false),
+            (Some("2130706433:8060"), false),
+            (Some("a b"), false),
+        ] {
+            assert_eq!(answer("127.0.0.1:8060", host, None), is_good, "{host:?}");
+            assert_eq!(answer("[::1]:8060", host, None), is_good, "{host:?}");
+            assert!(answer("10.0.0.2:8060", host, None), "{host:?}");
+        }
+    }
+
+    #[test]
+    fn an_origin_is_the_apis_own() {
+        for (origin, is_good) in [
+            ("http://10.0.0.2:8060", true),
+            ("https://10.0.0.2:8060", false),
+            ("http://10.0.0.2", false),
+            ("http://evil.example", false),
+            ("null", false),
+            ("", false),
+        ] {
+            let host = Some("10.0.0.2:8060");
+            let good = answer("10.0.0.2:8060", host, Some(origin));
+            assert_eq!(good, is_good, "{origin}");
+        }
+        assert!(!answer("10.0.0.2:8060", None, Some("http://10.0.0.2:8060")));
+    }
+}
