@@ -10,7 +10,7 @@ purpose=${1:?usage: scripts/setup.sh demo|test}
 rust_wanted=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 
 # System programs are out of the path of some users, cargo's out of that of most.
-cargo_bin=${CARGO_HOME:-$HOME/.cargo}/bin
+cargo_bin=${CARGO_HOME:-${HOME:?is where Rust is looked for: set it, or CARGO_HOME}/.cargo}/bin
 export PATH=$cargo_bin:$PATH:/usr/sbin:/sbin
 
 say() {
@@ -108,8 +108,7 @@ install_rust() {
     fi
     say "installs Rust $rust_wanted into $cargo_bin, by the script of https://rustup.rs;" \
         "your shell's files stay as they are"
-    local script
-    script=$(mktemp)
+    script=$(mktemp) # Not local: the trap needs it when the function is over.
     trap 'rm -f "$script"' EXIT
     if curl --proto '=https' --tlsv1.2 -sSfo "$script" https://sh.rustup.rs &&
         sh "$script" -y -q --profile minimal --component clippy,rustfmt \
