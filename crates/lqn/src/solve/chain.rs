@@ -9,10 +9,10 @@ mod moves;
 mod places;
 mod stationary;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::{
-    model::{EntryId, Model, Multiplicity, ProcessorId},
+    model::{EntryId, Model, Multiplicity, ProcessorId, TaskId},
     solve::{parts::Part, sums::Sums},
 };
 use moves::{Rules, State};
@@ -61,7 +61,8 @@ pub(super) fn solve(
     let piles_up = model.entries.iter().any(|entry| {
         entry.phases.len() > 1 && model[entry.task].multiplicity == Multiplicity::Infinite
     });
-    if piles_up || estimate(&mut rules, part) > (size.states as f64 * 4.0).ln() {
+    let max = (size.states as f64 * 4.0).ln();
+    if piles_up || estimate(&mut rules, part, max) > max {
         return None;
     }
     let chain = explore(&mut rules, part, size.states)?;
@@ -124,62 +125,59 @@ fn explore(rules: &mut Rules<'_>, part: &Part, states_max: usize) -> Option<Chai
 }
 
 /// The logarithm of about how many states there are: ways to spread the customers over the places
-/// that one alone can be in, where tasks of few threads let few in.
-fn estimate(rules: &mut Rules<'_>, part: &Part) -> f64 {
-    let model = rules.model;
+/// that one alone can be in, where tasks of few threads let few in. Above `max` it says no more than that.
+fn estimate(rules: &mut Rules<'_>, part: &Part, max: f64) -> f64 {
+    let arrivals = std::mem::take(&mut rules.arrivals);
+    let stream_max = std::mem::replace(&mut rules.stream_max, 0);
     let mut total = 0.0;
     for &reference in &part.references {
-        let customers = model[reference].multiplicity.finite().unwrap_or(0);
-        let mut groups: HashMap<Option<_>, u32> = HashMap::new();
-        for place in alone(rules, reference) {
-            *groups
-                .entry(rules.places.limit(model, place, customers))
-                .or_default() += 1;
+        if total <= max {
+            total += estimate_of(rules, reference, max - total);
         }
-        let mut sizes: Vec<f64> = Vec::new();
-        for (task, places) in groups {
-            let inside = task
-                .and_then(|task| model[task].multiplicity.finite())
-                .unwrap_or(customers);
-            // Of the unlimited places one says how many are in the others.
-            let places = if task.is_none() { places - 1 } else { places };
-            sizes.push(ways(inside.min(customers), places));
-        }
-        sizes.sort_by(f64::total_cmp);
-        total += sizes.iter().sum::<f64>();
     }
+    rules.arrivals = arrivals;
+    rules.stream_max = stream_max;
     total
 }
 
-/// Places that one customer alone can be in, and what it leaves behind.
-fn alone(rules: &mut Rules<'_>, reference: crate::model::TaskId) -> Vec<u16> {
-    let spot = places::Spot {
-        entry: rules.model[reference].entries[0],
-        phase: 0,
-        calls_made: places::THINKS,
-        caller: None,
-    };
-    let first = rules.places.id(places::Place {
-        spot,
-        stage: Stage::Rests,
-    });
+/// Of one kind of customers: follows one that is alone, and what it leaves behind, from place to place.
+fn estimate_of(rules: &mut Rules<'_>, reference: TaskId, max: f64) -> f64 {
+    let model = rules.model;
+    let customers = model[reference].multiplicity.finite().unwrap_or(0);
     let start = rules.start_alone(reference);
-    let mut seen = std::collections::HashSet::from([start.clone()]);
-    let mut found = std::collections::BTreeSet::from([first]);
+    let mut seen = HashSet::from([start.clone()]);
     let mut left = vec![start];
-    let arrivals = std::mem::take(&mut rules.arrivals);
-    let stream_max = std::mem::replace(&mut rules.stream_max, 0);
-    while let Some(state) = left.pop() {
-        found.extend(state.iter().copied());
+    let mut known = HashSet::from([rules.thinking(reference)]);
+    let mut groups = BTreeMap::from([(None, 1)]);
+    let mut ways = 0.0;
+    while let Some(state) = left.pop().filter(|_| ways <= max) {
+        for &place in &state {
+            if known.insert(place) {
+                let limit = rules.places.limit(model, place, customers);
+                *groups.entry(limit).or_default() += 1;
+            }
+        }
+        ways = spread(model, &groups, customers);
         for next in rules.moves(&state) {
             if seen.len() < 500 && seen.insert(next.to.clone()) {
                 left.push(next.to);
             }
         }
     }
-    rules.arrivals = arrivals;
-    rules.stream_max = stream_max;
-    found.into_iter().collect()
+    ways
+}
+
+/// The logarithm of the ways to spread customers over groups of places, each within a task or free of all.
+fn spread(model: &Model, groups: &BTreeMap<Option<TaskId>, u32>, customers: u32) -> f64 {
+    let ways = |(task, &places): (&Option<TaskId>, &u32)| match task {
+        Some(task) => {
+            let threads = model[*task].multiplicity.finite();
+            ways(threads.unwrap_or(customers).min(customers), places)
+        }
+        // Of the unlimited places one says how many are in the others.
+        None => ways(customers, places - 1),
+    };
+    groups.iter().map(ways).sum()
 }
 
 /// The logarithm of the ways to put at most `customers` into `places`.

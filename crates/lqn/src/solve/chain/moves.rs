@@ -90,6 +90,20 @@ impl Rules<'_> {
         self.settled(vec![step])
     }
 
+    /// Where a customer thinks.
+    pub(super) fn thinking(&mut self, task: TaskId) -> PlaceId {
+        let spot = Spot {
+            entry: self.model[task].entries[0],
+            phase: 0,
+            calls_made: THINKS,
+            caller: None,
+        };
+        self.places.id(Place {
+            spot,
+            stage: Stage::Rests,
+        })
+    }
+
     /// A state that these steps lead to from nothing, one of many: the long run is the same from each.
     fn settled(&mut self, steps: Vec<Step>) -> State {
         let mut chance = Rng::with_seed(1);
