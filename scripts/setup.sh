@@ -2,7 +2,7 @@
 # Installs what `make demo` or `make test` needs and this machine lacks; silent if that is nothing.
 #
 #   scripts/setup.sh demo    a linker, and Rust
-#   scripts/setup.sh test    these, Rust's lints and format, and the programs of the tests
+#   scripts/setup.sh test    these, Rust's lints and format, and the programs of the tests and of `make bench`
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -41,6 +41,7 @@ missing_packages() {
         has baresip || echo baresip-core
         has redis-server || echo redis-server
         has nsd || echo nsd
+        has tcpdump || echo tcpdump
     fi
 }
 
