@@ -48,5 +48,9 @@ fn thousand_clusters(bencher: Bencher<'_, '_>) {
         model.with(&changes).unwrap()
     };
     let models: Vec<Model> = (0..1_000).map(point).collect();
-    bencher.bench(|| models.iter().for_each(|model| drop(black_box(lqn::solve(model)))));
+    bencher.bench(|| {
+        models
+            .iter()
+            .for_each(|model| drop(black_box(lqn::solve(model))))
+    });
 }
