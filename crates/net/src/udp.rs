@@ -2,18 +2,22 @@
 
 mod address;
 mod batch;
+mod local;
 mod poll;
 mod queue;
 
 use std::{
-    io,
+    io, mem,
     net::SocketAddr,
     os::fd::{AsRawFd, RawFd},
     ptr,
+    sync::Arc,
     time::Duration,
 };
 
 use socket2::{Domain, Protocol, Type};
+
+use local::Heard;
 
 pub use batch::{Datagram, RecvBatch, SendBatch};
 pub use poll::Poll;
@@ -65,11 +69,14 @@ pub struct Sent {
     pub error: bool,
 }
 
-/// A bound UDP socket. An IPv6 socket carries IPv6 alone.
+/// A bound UDP socket. An IPv6 socket carries IPv6 alone. One that is bound to all addresses of its family
+/// sends to each peer from the address that the peer has sent to last.
 #[derive(Debug)]
 pub struct Socket {
     inner: socket2::Socket,
     local: SocketAddr,
+    /// Of a socket that is bound to all addresses.
+    heard: Option<Arc<Heard>>,
 }
 
 impl Socket {
@@ -104,8 +111,12 @@ impl Socket {
             // Set after the bind: the address had to be free, yet the others may join.
             first.inner.set_reuse_port(true)?;
         }
-        let local = first.local;
-        let others = (1..count).map(|_| Self::bind(local, shared));
+        let (local, heard) = (first.local, first.heard.clone());
+        let others = (1..count).map(|_| {
+            let other = Self::bind(local, shared)?;
+            let heard = heard.clone();
+            Ok(Self { heard, ..other })
+        });
         std::iter::once(Ok(first)).chain(others).collect()
     }
 
@@ -115,7 +126,19 @@ impl Socket {
             .local_addr()?
             .as_socket()
             .expect("bound to an internet address");
-        Ok(Self { inner, local })
+        let heard = local.ip().is_unspecified().then(Arc::default);
+        if heard.is_some() {
+            let (level, option) = match local {
+                SocketAddr::V4(_) => (libc::IPPROTO_IP, libc::IP_PKTINFO),
+                SocketAddr::V6(_) => (libc::IPPROTO_IPV6, libc::IPV6_RECVPKTINFO),
+            };
+            set_option(&inner, level, option, 1)?;
+        }
+        Ok(Self {
+            inner,
+            local,
+            heard,
+        })
     }
 
     /// The address it is bound to.
@@ -142,7 +165,7 @@ impl Socket {
             Wait::Block => libc::MSG_WAITFORONE,
             Wait::Poll => libc::MSG_DONTWAIT,
         };
-        let headers = batch.prepare();
+        let headers = batch.prepare(self.heard.is_some());
         // SAFETY: `prepare` returns headers whose every pointer is valid while `batch` is borrowed.
         let received = unsafe {
             libc::recvmmsg(
@@ -155,6 +178,12 @@ impl Socket {
         };
         if let Ok(received) = usize::try_from(received) {
             batch.received(received);
+            if let Some(heard) = &self.heard {
+                let mut peers = heard.peers();
+                batch
+                    .hits()
+                    .for_each(|(peer, local)| peers.heard(peer, local));
+            }
             return Ok(received);
         }
         let error = io::Error::last_os_error();
@@ -173,7 +202,7 @@ impl Socket {
         let mut sent = Sent::default();
         let mut items = items.into_iter();
         loop {
-            let headers = batch.fill(&mut items);
+            let headers = batch.fill(&mut items, self.heard.as_deref());
             if headers.is_empty() {
                 return sent;
             }
@@ -241,6 +270,10 @@ impl Socket {
                     sent.error = true;
                     attempts += 1;
                     if attempts < ATTEMPTS {
+                        continue;
+                    }
+                    // The address that the peer was heard on may have moved to another machine.
+                    if mem::take(&mut headers[0].msg_hdr.msg_controllen) > 0 {
                         continue;
                     }
                 }

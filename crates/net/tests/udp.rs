@@ -310,3 +310,53 @@ fn one_wait_serves_several_sockets() {
     poll.wait(&sockets, Some(Duration::ZERO));
     assert!(!poll.is_ready(2));
 }
+
+/// A client that hears from another address than it has asked takes it for somebody else's word.
+#[test]
+fn a_socket_of_all_addresses_answers_from_the_one_that_was_hit() {
+    let any = Socket::bind_group("0.0.0.0:0".parse().unwrap(), 2, Options::default()).unwrap();
+    for socket in &any {
+        socket
+            .set_recv_timeout(Some(Duration::from_millis(10)))
+            .unwrap();
+    }
+    let port = any[0].local_addr().port();
+    let ask = |host: &str| {
+        let client = std::net::UdpSocket::bind("127.0.0.9:0").unwrap();
+        client.set_read_timeout(Some(PATIENCE)).unwrap();
+        client.connect((host, port)).unwrap();
+        client.send(b"ask").unwrap();
+        let mut batch = RecvBatch::new(8, 100);
+        let came = (0..500).any(|_| {
+            let mut sockets = any.iter();
+            sockets.any(|it| it.recv(&mut batch, Wait::Block).unwrap() > 0)
+        });
+        assert!(came, "nothing came to either socket");
+        let from = batch.datagrams().next().unwrap().from;
+        assert_eq!(from, client.local_addr().unwrap());
+        client
+    };
+    // Whichever socket was hit, either of them answers.
+    for host in ["127.0.0.2", "127.0.0.3", "127.0.0.1"] {
+        let client = ask(host);
+        let to = client.local_addr().unwrap();
+        for socket in &any {
+            assert_eq!(send(socket, &[(to, b"answer")]), all_sent(1));
+            let mut bytes = [0; 100];
+            assert_eq!(client.recv(&mut bytes).unwrap(), 6, "{host}");
+        }
+    }
+}
+
+#[test]
+fn a_socket_of_all_ipv6_addresses_sends_and_receives() {
+    let any = bind("[::]:0");
+    let client = bind("[::1]:0");
+    let to = format!("[::1]:{}", any.local_addr().port())
+        .parse()
+        .unwrap();
+    assert_eq!(send(&client, &[(to, b"ask")]), all_sent(1));
+    assert_eq!(receive(&any, 1)[0].0, client.local_addr());
+    assert_eq!(send(&any, &[(client.local_addr(), b"answer")]), all_sent(1));
+    assert_eq!(receive(&client, 1)[0].0, to);
+}

@@ -1,8 +1,16 @@
 //! The memory of a batch: buffers, addresses and headers, set up once and used again and again.
 
-use std::{fmt, net::SocketAddr, ptr};
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    ptr,
+};
 
-use super::{BATCH, address::Name};
+use super::{
+    BATCH,
+    address::Name,
+    local::{Control, Heard},
+};
 
 const CACHE_LINE: usize = 64;
 
@@ -14,6 +22,8 @@ pub struct RecvBatch {
     names: Vec<Name>,
     _slices: Vec<libc::iovec>,
     bytes: Vec<u8>,
+    /// Which address was hit; empty until a socket is bound to all addresses.
+    controls: Vec<Control>,
     stride: usize,
     received: usize,
 }
@@ -54,6 +64,7 @@ impl RecvBatch {
             names,
             _slices: slices,
             bytes: memory,
+            controls: Vec::new(),
             stride,
             received: 0,
         }
@@ -77,13 +88,35 @@ impl RecvBatch {
             })
     }
 
+    /// The senders of the last [`super::Socket::recv`] by a socket that is bound to all addresses, each
+    /// with the address that it hit.
+    pub(super) fn hits(&self) -> impl Iterator<Item = (SocketAddr, IpAddr)> {
+        let slots = self.headers.iter().zip(&self.names).take(self.received);
+        slots.filter_map(|(header, name)| {
+            // SAFETY: the kernel has just written the header's control data.
+            let local = unsafe { Control::hit(&header.msg_hdr) }?;
+            Some((name.get()?, local))
+        })
+    }
+
     /// Forgets what was received; every pointer in the headers is valid while `self` is borrowed.
-    pub(super) fn prepare(&mut self) -> &mut [libc::mmsghdr] {
+    pub(super) fn prepare(&mut self, asks_for_hits: bool) -> &mut [libc::mmsghdr] {
         for header in &mut self.headers[..self.received] {
             header.msg_hdr.msg_namelen = Name::LENGTH;
         }
+        if asks_for_hits || !self.controls.is_empty() {
+            self.prepare_controls();
+        }
         self.received = 0;
         &mut self.headers
+    }
+
+    /// The kernel shortens the lengths of control data to what it has written.
+    fn prepare_controls(&mut self) {
+        self.controls.resize(self.headers.len(), Control::empty());
+        for (header, control) in self.headers.iter_mut().zip(&mut self.controls) {
+            control.ask(&mut header.msg_hdr);
+        }
     }
 
     pub(super) fn received(&mut self, received: usize) {
@@ -102,6 +135,7 @@ pub struct SendBatch {
     headers: Vec<libc::mmsghdr>,
     names: Vec<Name>,
     slices: Vec<libc::iovec>,
+    controls: Vec<Control>,
 }
 
 // SAFETY: the raw pointers lead into memory that the batch itself owns, but for those to the bytes,
@@ -125,22 +159,29 @@ impl SendBatch {
             headers,
             names,
             slices,
+            controls: vec![Control::empty(); BATCH],
         }
     }
 
-    /// Takes up to a batch from `items`; the headers are valid as long as the items are.
+    /// Takes up to a batch from `items`, each to be sent from where its peer was heard; the headers are
+    /// valid as long as the items are.
     pub(super) fn fill<'a>(
         &mut self,
         items: &mut impl Iterator<Item = (SocketAddr, &'a [u8])>,
+        heard: Option<&Heard>,
     ) -> &mut [libc::mmsghdr] {
+        let peers = heard.map(Heard::peers);
         let slots = self
             .headers
             .iter_mut()
             .zip(&mut self.names)
-            .zip(&mut self.slices);
+            .zip(&mut self.slices)
+            .zip(&mut self.controls);
         let mut filled = 0;
-        for (((header, name), slice), (to, bytes)) in slots.zip(items) {
+        for ((((header, name), slice), control), (to, bytes)) in slots.zip(items) {
             header.msg_hdr.msg_namelen = name.set(to);
+            let local = peers.as_ref().and_then(|peers| peers.local(to));
+            control.set(&mut header.msg_hdr, local);
             slice.iov_base = bytes.as_ptr().cast_mut().cast();
             slice.iov_len = bytes.len();
             filled += 1;
