@@ -105,7 +105,7 @@ pub struct Rung {
 /// What a trace shows of one flow.
 #[derive(Clone, Debug)]
 pub struct Study {
-    /// All flows, the most frequent first.
+    /// All flows: those that begin with an INVITE, then the others; the most frequent first.
     pub flows: Vec<Flow>,
     /// The way of the measured flow, from the driver to the server.
     pub places: Vec<Place>,

@@ -219,9 +219,11 @@ impl View<'_> {
                 (flow, numbers)
             })
             .collect();
-        // Where two are as frequent, the longer says more; where they are as long, the earlier goes first.
+        // Calls go before probes and registrations, whatever their numbers. Where two flows are as frequent, the longer says
+        // more; where they are as long, the earlier goes first.
         flows.sort_by_key(|(flow, numbers)| {
             (
+                flow.begins != "INVITE",
                 usize::MAX - flow.calls,
                 usize::MAX - flow.messages,
                 numbers[0],

@@ -114,6 +114,28 @@ fn check(study: &Study, calls: usize) {
 }
 
 #[test]
+fn calls_are_modelled_however_many_probes_there_are() {
+    let (source, destination) = (caller(), server());
+    let mut file = capture_of(PCAP, Link::Ethernet, (source, destination));
+    for probe in 0..200 {
+        let call_id = format!("probe-{probe}");
+        let dialog = Dialog {
+            call_id: &call_id,
+            from_tag: "p",
+        };
+        let at = Duration::from_secs(1_700_100_000 + probe);
+        let request = message("OPTIONS", dialog, "1 OPTIONS", &call_id);
+        file.udp(at, source, destination, &request);
+        let answer = message("200 OK", dialog, "1 OPTIONS", &call_id);
+        file.udp(at + ms(1.0), destination, source, &answer);
+    }
+    let study = study_of(&file.bytes);
+    check(&study, study.flows[0].calls);
+    assert_eq!(study.flows[0].begins, "INVITE");
+    assert_eq!((study.flows[1].calls, study.flows[1].messages), (200, 2));
+}
+
+#[test]
 fn all_formats_and_link_layers_are_read() {
     let bools = [false, true];
     let mut formats = Vec::new();
