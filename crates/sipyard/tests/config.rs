@@ -235,8 +235,8 @@ to = "app"
 #[test]
 fn pools_hold_distinct_servers_and_known_settings() {
     let units = "a duration in quotes, such as \"250ms\", \"2s\", \"5m\" or \"12h\"";
-    let server = "a server in quotes, such as \"10.0.0.11:5060\", \"sip1.example.com:5060\" or \
-                  \"srv:_sip._udp.example.com\"";
+    let server = "a server in quotes, such as \"10.0.0.11:5060\", \"sip1.example.com:5060\", \
+                  \"srv:_sip._udp.example.com\" or \"pool:core\"";
     check(
         &good(
             r#"[pool.web]
@@ -314,7 +314,8 @@ fn servers_have_addresses_or_names() {
         );
     }
     let expected = "expected a server in quotes, such as \"10.0.0.11:5060\", \
-                    \"sip1.example.com:5060\" or \"srv:_sip._udp.example.com\", found";
+                    \"sip1.example.com:5060\", \"srv:_sip._udp.example.com\" or \
+                    \"pool:core\", found";
     check(
         &servers(
             r#"[ "srv:_sips._tcp.example.com", "srv:example.com", "example.com",
@@ -330,6 +331,51 @@ fn servers_have_addresses_or_names() {
             "f:4:48: pool.app.servers: srv:_sip._udp.a is already in this pool, at f:4:27",
             &format!("f:4:67: pool.app.servers: {expected} \"-.a:1\""),
             &format!("f:4:76: pool.app.servers: {expected} \"10.0.0.300:1\""),
+        ],
+    );
+}
+
+#[test]
+fn nodes_find_each_other_in_a_store_that_all_share() {
+    let found = |more: &str| {
+        good(more).replace(
+            "[ { address = \"10.0.0.1:5060\" } ]",
+            "[ \"pool:core\", { address = \"pool:spare\", capacity = 0.5 } ]",
+        )
+    };
+    check_good(
+        &found(
+            "[cluster]\nstore = \"redis://10.0.0.20\"\nannounce = \"edges\"\n\
+             address = \"10.0.0.2:5060\"\ncapacity = 2\nlease = \"5s\"\n",
+        ),
+        "f: ok (listens on udp 127.0.0.1:5060; pools: app (pool:core + pool:spare x tlwl); \
+         admin on http://127.0.0.1:8060)",
+    );
+    let missing = "[cluster] is missing, with the store where nodes announce themselves";
+    check(
+        &found(""),
+        &[
+            &format!("f:3:22: pool.app.servers: {missing}"),
+            &format!("f:3:47: pool.app.servers.address: {missing}"),
+        ],
+    );
+    check(
+        &found("cluster = { announce = \"core\", lease = \"1h\", ttl = 1 }"),
+        &[
+            "f:5:11: cluster: `store` is missing: write store = \"redis://HOST:PORT\", which all nodes share",
+            "f:5:40: cluster.lease: 1h is out of range: 1s to 1m",
+            "f:5:46: unknown key `cluster.ttl`; one of store, lease, announce, address, capacity",
+        ],
+    );
+    check(
+        &found("cluster = { store = \"file:a\", announce = \"core\", capacity = 0 }")
+            .replace("127.0.0.1:5060\"", "0.0.0.0:5060\", advertise = \"a.test\""),
+        &[
+            "f:5:21: cluster.store: file:a is this node's alone: write \"redis://HOST:PORT\", which all \
+             nodes share",
+            "f:5:42: cluster.announce: 0.0.0.0:5060 is every address of this machine: add \
+             address = \"IP:PORT\", by which others reach this one",
+            "f:5:61: cluster.capacity: 0 is out of range: 0.001 to 1000000",
         ],
     );
 }

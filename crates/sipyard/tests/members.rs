@@ -109,7 +109,7 @@ fn the_reserve_takes_over_when_the_first_servers_are_killed() {
     let dns = Dns::start(&(srv(1, 0, one) + &srv(2, 0, two)));
     let probe = "{ interval = \"100ms\", timeout = \"100ms\" }";
     let edge = edge(&dns, &format!("\"{SERVICE}\""), probe);
-    let told = format!("app has 1 servers of {SERVICE}, 1 in reserve");
+    let told = format!("app has 1 server of {SERVICE}, 1 in reserve");
     eventually("the reserve is known", || {
         edge.ctl(&["status"]).1.contains(&told)
     });

@@ -3,6 +3,7 @@
 //! [`load()`] is the only way in. It yields what a node takes ([`node::Config`]) and what only the
 //! binary needs, or every problem of the file; never a part of either.
 
+mod cluster;
 pub(crate) mod pool;
 mod registrar;
 mod report;
@@ -18,6 +19,7 @@ use std::{fs, net::SocketAddr, path::Path};
 
 use toml::de::DeTable;
 
+pub(crate) use cluster::{Announced, Cluster};
 pub(crate) use registrar::Registrar;
 pub(crate) use report::{Place, Problem};
 pub(crate) use servers::Source;
@@ -40,6 +42,8 @@ pub(crate) struct Configuration {
     pub(crate) sources: Vec<Vec<Source>>,
     /// Who is asked for names.
     pub(crate) dns: Dns,
+    /// Where nodes find each other.
+    pub(crate) cluster: Option<Cluster>,
     /// Who may register, and where that is kept.
     pub(crate) registrar: Option<Registrar>,
     /// Where each listener's address stands in the file, in the listeners' order.
@@ -129,6 +133,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
     let limits = settings::limits(root.table("limits"));
     let (admin, admin_place) = settings::admin(root.table("admin"));
     let dns = settings::dns(root.table("dns"));
+    let cluster = cluster::cluster(&mut root, &listeners);
     let sourced = pool::pools(&mut root, &timers, &listeners);
     let (pools, sources): (Vec<_>, Vec<_>) = sourced
         .into_iter()
@@ -156,6 +161,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
         admin,
         sources,
         dns,
+        cluster,
         registrar,
         listener_places,
         admin_place,

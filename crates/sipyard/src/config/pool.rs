@@ -33,19 +33,21 @@ pub(crate) fn pools(
     timers: &Timers,
     listeners: &[Listener],
 ) -> Vec<Sourced> {
+    let has_cluster = root.has("cluster");
     let sections = root.named_tables("pool");
     if sections.is_empty() && !root.has("registrar") {
         root.problem("no pool: add [pool.NAME] with the servers that take the calls");
     }
     let mut pools = Vec::new();
-    for (name, section) in sections {
+    for (name, mut section) in sections {
         if name.is_empty() {
             section.problem("the name must not be empty");
         }
         if name == "registrar" {
             section.problem("the name means the built-in registrar: choose another");
         }
-        pools.push(pool(name, section, timers, listeners));
+        let sources = sources(&mut section, listeners, has_cluster);
+        pools.push(pool(name, section, timers, sources));
     }
     if pools
         .iter()
@@ -58,13 +60,7 @@ pub(crate) fn pools(
     pools
 }
 
-fn pool(
-    name: String,
-    mut section: Section<'_>,
-    timers: &Timers,
-    listeners: &[Listener],
-) -> Sourced {
-    let sources = sources(&mut section, listeners);
+fn pool(name: String, mut section: Section<'_>, timers: &Timers, sources: Vec<Source>) -> Sourced {
     let pool = Pool {
         name,
         policy: section.get_or("policy", Policy::Tlwl, policy),

@@ -32,6 +32,8 @@ pub(crate) enum Origin {
     Host(String, u16),
     /// `srv:NAME`: SRV records.
     Service(String),
+    /// `pool:NAME`: nodes that announce themselves.
+    Pool(String),
 }
 
 impl fmt::Display for Origin {
@@ -40,6 +42,7 @@ impl fmt::Display for Origin {
             Self::Address(address) => write!(f, "{address}"),
             Self::Host(name, port) => write!(f, "{name}:{port}"),
             Self::Service(name) => write!(f, "srv:{name}"),
+            Self::Pool(name) => write!(f, "pool:{name}"),
         }
     }
 }
@@ -51,7 +54,7 @@ pub(crate) fn fixed(source: &Source) -> Option<PoolServer> {
             address,
             capacity: source.capacity,
         }),
-        Origin::Host(..) | Origin::Service(_) => None,
+        Origin::Host(..) | Origin::Service(_) | Origin::Pool(_) => None,
     }
 }
 
@@ -67,8 +70,12 @@ pub(crate) fn summary(sources: &[Source]) -> String {
     all.join(" + ")
 }
 
-/// Reads `servers`: one, or a list of them.
-pub(crate) fn sources(section: &mut Section<'_>, listeners: &[Listener]) -> Vec<Source> {
+/// Reads `servers`: one, or a list of them. Whether there is a `[cluster]` says if nodes can be found.
+pub(crate) fn sources(
+    section: &mut Section<'_>,
+    listeners: &[Listener],
+    has_cluster: bool,
+) -> Vec<Source> {
     let items = section.items("servers");
     if items.is_empty() {
         section.problem(
@@ -88,6 +95,10 @@ pub(crate) fn sources(section: &mut Section<'_>, listeners: &[Listener]) -> Vec<
         };
         if let Some(message) = misplaced(&source.origin, listeners) {
             section.problem_of(key, at, &message);
+        }
+        if matches!(source.origin, Origin::Pool(_)) && !has_cluster {
+            let message = "[cluster] is missing, with the store where nodes announce themselves";
+            section.problem_of(key, at, message);
         }
         let place = section.place(at);
         if let Some(first) = seen.get(&source.origin) {
@@ -123,11 +134,14 @@ fn plain(section: &Section<'_>, value: &At<&DeValue<'_>>) -> Option<(Source, usi
 }
 
 fn origin(value: &DeValue<'_>) -> Read<Origin> {
-    let advice = "a server in quotes, such as \"10.0.0.11:5060\", \"sip1.example.com:5060\" or \
-                  \"srv:_sip._udp.example.com\"";
+    let advice = "a server in quotes, such as \"10.0.0.11:5060\", \"sip1.example.com:5060\", \
+                  \"srv:_sip._udp.example.com\" or \"pool:core\"";
     let text = value.as_str().ok_or_else(|| expected(advice, value))?;
     if let Some(name) = text.strip_prefix("srv:") {
         return service(name);
+    }
+    if let Some(name) = text.strip_prefix("pool:").filter(|name| !name.is_empty()) {
+        return Ok(Origin::Pool(name.to_owned()));
     }
     if text.parse::<IpAddr>().is_ok() || text.parse::<SocketAddr>().is_ok() {
         return address(value).map(Origin::Address);

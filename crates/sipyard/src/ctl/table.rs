@@ -45,6 +45,7 @@ pub(super) fn status(status: &Status) -> String {
 
 fn found(pool: &str, source: &Source) -> String {
     let Source { name, used, .. } = source;
+    let servers = if *used == 1 { "server" } else { "servers" };
     let reserve = match source.reserve {
         0 => String::new(),
         reserve => format!(", {reserve} in reserve"),
@@ -53,7 +54,7 @@ fn found(pool: &str, source: &Source) -> String {
         None => String::new(),
         Some(problem) => format!("; {problem}: they are as they were"),
     };
-    format!("{pool} has {used} servers of {name}{reserve}{problem}\n")
+    format!("{pool} has {used} {servers} of {name}{reserve}{problem}\n")
 }
 
 fn servers(status: &Status) -> String {

@@ -52,6 +52,7 @@ impl Edge {
             admin,
             sources: Vec::new(),
             dns: Dns::default(),
+            cluster: None,
             registrar: None,
             listener_places: Vec::new(),
             admin_place: Place::file(Path::new(EMBEDDED)),
@@ -63,7 +64,7 @@ impl Edge {
             EMBEDDED.into(),
             &configuration,
             shared,
-            Members::new(&configuration.dns),
+            Members::new(&configuration, clock)?,
             workers,
             clock,
         );

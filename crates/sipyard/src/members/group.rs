@@ -23,6 +23,10 @@ impl Families {
         }
     }
 
+    fn reach(self, ip: IpAddr) -> bool {
+        if ip.is_ipv4() { self.v4 } else { self.v6 }
+    }
+
     /// A host's addresses of the one kind by which it is reached: a host that has both is one server.
     fn reachable(self, target: &Target) -> impl Iterator<Item = IpAddr> {
         let has_v4 = self.v4 && target.addresses.iter().any(IpAddr::is_ipv4);
@@ -46,10 +50,9 @@ pub(super) fn groups(targets: &[Target], capacity: f64, families: Families) -> V
             } else {
                 1.0
             };
-            let (low, high) = (*balance::CAPACITY.start(), *balance::CAPACITY.end());
             families.reachable(target).map(move |ip| PoolServer {
                 address: SocketAddr::new(ip, target.port),
-                capacity: (weight * capacity).clamp(low, high),
+                capacity: product(weight, capacity),
             })
         });
         let mut servers: Group = servers.collect();
@@ -59,6 +62,21 @@ pub(super) fn groups(targets: &[Target], capacity: f64, families: Families) -> V
     };
     let groups = priorities.into_iter().map(group);
     groups.filter(|group| !group.is_empty()).collect()
+}
+
+/// The servers that announced themselves and can be reached.
+pub(super) fn announced(servers: &[PoolServer], capacity: f64, families: Families) -> Group {
+    let reached = servers.iter().filter(|it| families.reach(it.address.ip()));
+    let server = |server: &PoolServer| PoolServer {
+        address: server.address,
+        capacity: product(server.capacity, capacity),
+    };
+    reached.map(server).collect()
+}
+
+fn product(left: f64, right: f64) -> f64 {
+    let (low, high) = (*balance::CAPACITY.start(), *balance::CAPACITY.end());
+    (left * right).clamp(low, high)
 }
 
 /// The first group and, while none of its servers is live, the next.

@@ -2,6 +2,8 @@
 //! without a restart. What can't be had at present is as it was.
 
 mod group;
+mod lease;
+mod registry;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -12,58 +14,112 @@ use std::{
     time::Duration,
 };
 
-use ::names::{Answer, Error, Limits, Names, Question};
+use ::names::{Answer, Limits, Names, Question};
+use ::store::Value;
+use net::Clock;
 use node::{
     Snapshot,
     config::{Pool, PoolServer},
 };
 
 use crate::{
-    config::{Configuration, Dns, Source, servers::Origin},
+    config::{
+        Cluster, Configuration, Dns, Source,
+        servers::{Origin, fixed},
+    },
     serve::Control,
     view::{self, ServerState},
 };
-use group::{Families, Group, groups, in_use};
+use group::{Families, Group, announced, groups, in_use};
+use lease::Leases;
+use registry::Registry;
 
-/// How often it is looked for changes: of the DNS, and of the health that says how many groups are
-/// in use. Mostly it is a look into a cache.
+/// How often it is looked for changes: of the DNS, of what nodes announce, and of the health that says
+/// how many groups are in use. Mostly it is a look into a cache.
 const TICK: Duration = Duration::from_millis(200);
 
 /// The servers of all pools.
 pub(crate) struct Members {
     dns: Dns,
+    clock: Clock,
     /// Started when a name is there to be asked for.
     names: OnceLock<Names>,
+    /// Where nodes announce themselves, if this one is of a cluster.
+    registry: Option<Registry>,
+    /// Takes the answers to what [`Members::look`] asks.
+    tell: mpsc::Sender<Told>,
     state: Mutex<State>,
 }
 
-#[derive(Default)]
 struct State {
+    told: mpsc::Receiver<Told>,
     pools: Vec<(String, Vec<Source>)>,
     families: Families,
+    /// Addresses of this node: calls would go in circles.
+    own: Vec<SocketAddr>,
     known: HashMap<Origin, Known>,
+}
+
+/// An origin, and what there is to know of it, or why that can't be had.
+type Told = (Origin, Result<News, String>);
+
+enum News {
+    /// Of the DNS.
+    Answer(Arc<Answer>),
+    /// Of nodes.
+    Announced(Option<Value>),
 }
 
 /// What is known of an origin.
 #[derive(Default)]
 struct Known {
     answer: Option<Arc<Answer>>,
-    /// Why that may be out of date.
+    leases: Leases,
+    /// The last that were announced, none of whose leases may hold any more.
+    announced: Vec<PoolServer>,
+    /// Why all that may be out of date.
     problem: Option<String>,
 }
 
 impl Members {
-    pub(crate) fn new(dns: &Dns) -> Self {
-        Self {
-            dns: dns.clone(),
+    /// # Errors
+    /// The thread that asks the store can't be started.
+    pub(crate) fn new(configuration: &Configuration, clock: Clock) -> io::Result<Self> {
+        let open = |cluster| Registry::open(cluster, clock);
+        let (tell, told) = mpsc::channel();
+        Ok(Self {
+            dns: configuration.dns.clone(),
+            clock,
             names: OnceLock::new(),
-            state: Mutex::default(),
+            registry: configuration.cluster.as_ref().map(open).transpose()?,
+            tell,
+            state: Mutex::new(State {
+                told,
+                pools: Vec::new(),
+                families: Families::default(),
+                own: Vec::new(),
+                known: HashMap::new(),
+            }),
+        })
+    }
+
+    /// Whose names and nodes are known here: as configured at the start.
+    pub(crate) fn settings(&self) -> (&Dns, Option<&Cluster>) {
+        (&self.dns, self.registry.as_ref().map(Registry::cluster))
+    }
+
+    /// Says that this node is a server of others' pools for as long as it is. Never ends if it does.
+    pub(crate) async fn announce(&self) {
+        if let Some(registry) = &self.registry {
+            registry.announce().await;
         }
     }
 
-    /// Who is asked.
-    pub(crate) fn dns(&self) -> &Dns {
-        &self.dns
+    /// Says that it leaves.
+    pub(crate) async fn withdraw(&self) {
+        if let Some(registry) = &self.registry {
+            registry.withdraw().await;
+        }
     }
 
     /// The look-ups, once a name was asked for.
@@ -83,17 +139,23 @@ impl Members {
     ) -> io::Result<()> {
         let is_new = |origin: &&Origin| !self.state().known.contains_key(*origin);
         let sources = configuration.sources.iter().flatten();
-        let named = sources.map(|source| &source.origin);
-        let named: HashSet<&Origin> = named.filter(|origin| question(origin).is_some()).collect();
-        if !named.is_empty() {
+        let origins: HashSet<&Origin> = sources.map(|source| &source.origin).collect();
+        if origins.iter().any(|origin| question(origin).is_some()) {
             self.start_names()?;
         }
-        let answers = self.ask_all(named.into_iter().filter(is_new));
+        let told = self.ask_all(origins.into_iter().filter(is_new));
         let mut state = self.state();
-        for (origin, answer) in answers {
-            state.learn(&origin, answer);
+        for (origin, news) in told {
+            state.learn(origin, news, self.clock.now());
         }
-        state.families = Families::of(&configuration.node.listeners);
+        let listeners = &configuration.node.listeners;
+        state.families = Families::of(listeners);
+        let announced = configuration.cluster.iter().flat_map(|it| &it.announced);
+        let listeners = listeners.iter().map(|listener| listener.address);
+        state.own = announced
+            .map(|it| it.server.address)
+            .chain(listeners)
+            .collect();
         let names = configuration.node.pools.iter();
         let names = names.map(|pool| pool.name.clone());
         state.pools = names.zip(configuration.sources.clone()).collect();
@@ -117,42 +179,68 @@ impl Members {
         Ok(())
     }
 
-    fn ask_all<'a>(
-        &self,
-        origins: impl Iterator<Item = &'a Origin>,
-    ) -> Vec<(Origin, Result<Arc<Answer>, Error>)> {
-        let Some(names) = self.names() else {
-            return Vec::new();
-        };
-        let (sender, receiver) = mpsc::channel();
+    /// Asks for all at the same time and waits, but no longer than one answer may take.
+    fn ask_all<'a>(&self, origins: impl Iterator<Item = &'a Origin>) -> Vec<Told> {
+        let (tell, told) = mpsc::channel();
         for origin in origins {
-            let Some(question) = question(origin) else {
-                continue;
-            };
-            let (later, asked) = (sender.clone(), origin.clone());
-            let answer = names.ask(&question, move |answer| {
-                // Whoever asked may have lost patience.
-                let _ = later.send((asked, answer));
-            });
-            if let Poll::Ready(answer) = answer {
-                let _ = sender.send((origin.clone(), answer));
-            }
+            self.ask(origin, &tell);
         }
-        drop(sender);
-        // All are asked at the same time, and each is answered within its own.
+        drop(tell);
         let patience = self.dns.timeout + TICK;
-        std::iter::from_fn(|| receiver.recv_timeout(patience).ok()).collect()
+        std::iter::from_fn(|| told.recv_timeout(patience).ok()).collect()
     }
 
-    /// Looks for changes, and lets the node have them.
+    /// Asks for an origin's servers, if they are not in the configuration itself.
+    fn ask(&self, origin: &Origin, tell: &mpsc::Sender<Told>) {
+        let (later, asked) = (tell.clone(), origin.clone());
+        // Whoever asked may have lost patience.
+        let done = move |news| drop(later.send((asked, news)));
+        let news = match origin {
+            Origin::Address(_) => return,
+            Origin::Host(..) | Origin::Service(_) => {
+                let (Some(names), Some(question)) = (self.names(), question(origin)) else {
+                    return;
+                };
+                let answered = |answer: Result<_, ::names::Error>| {
+                    answer.map(News::Answer).map_err(|error| error.to_string())
+                };
+                names
+                    .ask(&question, move |answer| done(answered(answer)))
+                    .map(answered)
+            }
+            Origin::Pool(name) => {
+                let Some(registry) = &self.registry else {
+                    return;
+                };
+                let read = |record: Result<_, ::store::Error>| {
+                    record
+                        .map(News::Announced)
+                        .map_err(|error| error.to_string())
+                };
+                registry
+                    .ask(name, move |record| done(read(record)))
+                    .map(read)
+            }
+        };
+        if let Poll::Ready(news) = news {
+            let _ = tell.send((origin.clone(), news));
+        }
+    }
+
+    /// Looks for changes, and lets the node have them. What has to be waited for is there at another
+    /// look.
     pub(crate) fn look(&self, control: &Control) {
         let mut state = self.state();
-        state.ask(self.names());
+        let sources = state.pools.iter().flat_map(|(_, sources)| sources);
+        for source in sources {
+            self.ask(&source.origin, &self.tell);
+        }
+        while let Ok((origin, news)) = state.told.try_recv() {
+            state.learn(origin, news, self.clock.now());
+        }
+        let changes = |source: &Source| fixed(source).is_none();
         for (pool, sources) in &state.pools {
-            if sources
-                .iter()
-                .any(|source| question(&source.origin).is_some())
-            {
+            if sources.iter().any(changes) {
                 state.follow(control, pool, sources);
             }
         }
@@ -188,31 +276,10 @@ impl Members {
 }
 
 impl State {
-    /// Asks for what may have changed. What has to be waited for is there at another look.
-    fn ask(&mut self, names: Option<&Names>) {
-        let sources = self.pools.iter().flat_map(|(_, sources)| sources);
-        let origins: Vec<Origin> = sources.map(|source| source.origin.clone()).collect();
-        for origin in origins {
-            let (Some(names), Some(question)) = (names, question(&origin)) else {
-                continue;
-            };
-            if let Poll::Ready(answer) = names.ask(&question, |_| ()) {
-                self.learn(&origin, answer);
-            }
-        }
-    }
-
-    /// Keeps an answer. One without servers is taken for a mistake: those that are there stay.
-    fn learn(&mut self, origin: &Origin, answer: Result<Arc<Answer>, Error>) {
+    /// Keeps what is told. That there are no servers is taken for a mistake: those that are there stay.
+    fn learn(&mut self, origin: Origin, news: Result<News, String>, now: Duration) {
         let known = self.known.entry(origin.clone()).or_default();
-        let problem = match answer {
-            Ok(answer) => {
-                let stale = answer.stale.as_ref().map(ToString::to_string);
-                known.answer = Some(answer);
-                stale
-            }
-            Err(error) => Some(error.to_string()),
-        };
+        let problem = known.learn(news, now);
         if problem != known.problem {
             match &problem {
                 Some(problem) => tracing::warn!("{origin}: {problem}; its servers stay"),
@@ -223,14 +290,16 @@ impl State {
     }
 
     fn groups(&self, source: &Source) -> Vec<Group> {
-        if let Some(server) = crate::config::servers::fixed(source) {
+        if let Some(server) = fixed(source) {
             return vec![vec![server]];
         }
-        let answer = self.known.get(&source.origin);
-        let answer = answer.and_then(|known| known.answer.as_ref());
-        answer.map_or_else(Vec::new, |answer| {
-            groups(&answer.targets, source.capacity, self.families)
-        })
+        let Some(known) = self.known.get(&source.origin) else {
+            return Vec::new();
+        };
+        match &known.answer {
+            Some(answer) => groups(&answer.targets, source.capacity, self.families),
+            None => vec![announced(&known.announced, source.capacity, self.families)],
+        }
     }
 
     fn servers(&self, sources: &[Source], is_live: &dyn Fn(SocketAddr) -> bool) -> Vec<PoolServer> {
@@ -239,7 +308,8 @@ impl State {
             let groups = self.groups(source);
             in_use(groups, is_live)
         });
-        all.filter(|server| seen.insert(server.address)).collect()
+        all.filter(|it| !self.own.contains(&it.address) && seen.insert(it.address))
+            .collect()
     }
 
     /// Lets a pool have the servers that it should.
@@ -261,6 +331,37 @@ impl State {
     }
 }
 
+impl Known {
+    /// Takes in what is told; returns why it may be out of date.
+    fn learn(&mut self, news: Result<News, String>, now: Duration) -> Option<String> {
+        let problem = match news {
+            Ok(News::Answer(answer)) => {
+                let stale = answer.stale.as_ref().map(ToString::to_string);
+                self.answer = Some(answer);
+                return stale;
+            }
+            Ok(News::Announced(record)) => match lease::read(record.as_deref().unwrap_or_default())
+            {
+                Some(all) => {
+                    self.leases.hear(all, now);
+                    None
+                }
+                None => Some("what its nodes announce can't be read".to_owned()),
+            },
+            Err(problem) => Some(problem),
+        };
+        if problem.is_some() {
+            self.leases.extend(now);
+        }
+        let servers = self.leases.servers(now);
+        if servers.is_empty() {
+            return problem.or_else(|| Some("no node announces itself".to_owned()));
+        }
+        self.announced = servers;
+        problem
+    }
+}
+
 /// Whether a server may take calls; one that nobody has tried yet is taken to.
 pub(crate) fn is_live(snapshot: &Snapshot, pool: &str, address: SocketAddr, now: Duration) -> bool {
     let mut members = view::members(snapshot);
@@ -274,7 +375,7 @@ pub(crate) fn is_live(snapshot: &Snapshot, pool: &str, address: SocketAddr, now:
 /// What the DNS is asked for an origin, if it is.
 fn question(origin: &Origin) -> Option<Question> {
     match origin {
-        Origin::Address(_) => None,
+        Origin::Address(_) | Origin::Pool(_) => None,
         Origin::Host(name, port) => Some(Question::host(name, *port)),
         Origin::Service(name) => Some(Question::service(name)),
     }
@@ -297,11 +398,7 @@ fn tell(pool: &str, before: &[PoolServer], after: &[PoolServer]) {
     if news.is_empty() {
         news.push("other capacities".to_owned());
     }
-    tracing::info!(
-        "pool {pool} has {} servers, {}",
-        after.len(),
-        news.join("; ")
-    );
+    tracing::info!("pool {pool}: servers: {}, {}", after.len(), news.join("; "));
 }
 
 /// Follows the names for as long as the node runs.

@@ -171,6 +171,7 @@ impl Control {
     fn changed_for_good(&self, next: &Configuration) -> Vec<&'static str> {
         let snapshot = self.shared.snapshot();
         let (old, new): (&Config, &Config) = (snapshot.config(), &next.node);
+        let (dns, cluster) = self.members.settings();
         [
             ("node.secret", old.secret != new.secret),
             ("node.workers", self.worker_threads != next.workers),
@@ -178,7 +179,8 @@ impl Control {
             ("limits", old.limits != new.limits),
             ("registrar.store", self.store != store_of(next)),
             ("admin.address", self.admin != next.admin),
-            ("dns", *self.members.dns() != next.dns),
+            ("dns", *dns != next.dns),
+            ("cluster", cluster != next.cluster.as_ref()),
         ]
         .into_iter()
         .filter_map(|(key, changed)| changed.then_some(key))

@@ -83,11 +83,13 @@ impl Serve {
         let mut configuration = config::load(&self.config)?;
         let admin = bind::admin(&configuration)?;
         let store = bind::store(&self.config, &configuration)?;
-        let members = Members::new(&configuration.dns);
-        members
-            .take_up(&mut configuration, |_, _| true)
-            .map_err(|error| vec![Place::file(&self.config).problem(error.to_string())])?;
         let clock = Clock::start();
+        let members = Members::new(&configuration, clock)
+            .and_then(|members| {
+                members.take_up(&mut configuration, |_, _| true)?;
+                Ok(members)
+            })
+            .map_err(|error| vec![Place::file(&self.config).problem(error.to_string())])?;
         let (shared, workers) = bind::workers(&self.config, &configuration, clock, store)?;
         let news = format!(
             "{} {} has started, {} workers: {}",
@@ -144,6 +146,8 @@ impl Started {
         tokio::spawn(axum::serve(admin, app).into_future());
         tokio::spawn(health::watch(Arc::clone(&control)));
         tokio::spawn(members::watch(Arc::clone(&control)));
+        let announced = Arc::clone(&control);
+        let announcing = tokio::spawn(async move { announced.members().announce().await });
         loop {
             tokio::select! {
                 () = stop.asked() => break,
@@ -151,6 +155,8 @@ impl Started {
                 _ = reload.recv() => drop(control.reload().await),
             }
         }
+        announcing.abort();
+        control.members().withdraw().await;
         drain(&control, &mut stop).await;
         Ok(())
     }

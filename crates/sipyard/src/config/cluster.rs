@@ -1,0 +1,75 @@
+//! How nodes find each other.
+
+use std::time::Duration;
+
+use ::store::Address;
+use node::config::{Listener, PoolServer};
+use toml::de::DeValue;
+
+use super::{
+    section::Section,
+    settings::ms,
+    value::{Read, address, duration, name, number, text},
+};
+
+/// The section `[cluster]`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Cluster {
+    /// Where nodes announce themselves.
+    pub(crate) store: Address,
+    /// How long after its last word a node is a server of others.
+    pub(crate) lease: Duration,
+    /// What this one says of itself, if it does.
+    pub(crate) announced: Option<Announced>,
+}
+
+/// A node as a server of others' `pool:NAME`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Announced {
+    pub(crate) pool: String,
+    pub(crate) server: PoolServer,
+}
+
+/// Reads `[cluster]` if it is given and whole.
+pub(crate) fn cluster(root: &mut Section<'_>, listeners: &[Listener]) -> Option<Cluster> {
+    let mut section = root.given_table("cluster")?;
+    let advice = "write store = \"redis://HOST:PORT\", which all nodes share";
+    let store = section.require("store", advice, shared);
+    let lease = section.get_or("lease", ms(3_000), duration(ms(1_000)..=ms(60_000)));
+    let announced = announced(&mut section, listeners);
+    section.finish();
+    Some(Cluster {
+        store: store?.value,
+        lease,
+        announced,
+    })
+}
+
+fn shared(value: &DeValue<'_>) -> Read<Address> {
+    match text(value)?.parse()? {
+        address @ Address::Redis(_) => Ok(address),
+        address => Err(format!(
+            "{address} is this node's alone: write \"redis://HOST:PORT\", which all nodes share"
+        )),
+    }
+}
+
+fn announced(section: &mut Section<'_>, listeners: &[Listener]) -> Option<Announced> {
+    let pool = section.get("announce", name);
+    let address = section.get("address", address);
+    let capacity = section.get_or("capacity", 1.0, number(balance::CAPACITY));
+    let pool = pool?;
+    let first = listeners.first().map(|listener| listener.address);
+    let address = address.map(|found| found.value).or(first)?;
+    if address.ip().is_unspecified() {
+        let message = format!(
+            "{address} is every address of this machine: add address = \"IP:PORT\", \
+             by which others reach this one"
+        );
+        section.problem_of("announce", pool.at, &message);
+    }
+    Some(Announced {
+        pool: pool.value.to_owned(),
+        server: PoolServer { address, capacity },
+    })
+}

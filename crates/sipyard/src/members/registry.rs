@@ -1,0 +1,137 @@
+//! The store in which nodes announce themselves.
+
+use std::{future::Future, io, task::Poll, time::Duration};
+
+use ::store::{Error, Limits, Next, Put, Store, Value};
+use net::Clock;
+use node::config::PoolServer;
+use tokio::{sync::oneshot, time::interval};
+
+use super::lease::{Announcement, Leases, read, write};
+use crate::config::{Announced, Cluster};
+
+/// A node renews its lease so often that two of its words may be lost.
+const RENEWALS: u32 = 3;
+/// Each attempt fails only because another node's has succeeded.
+const ATTEMPTS: usize = 100;
+/// How old what is known of the others may be: what they tell could be lost on its way.
+const AGE_MAX: Duration = Duration::from_millis(500);
+
+/// What nodes say of themselves.
+pub(super) struct Registry {
+    store: Store,
+    cluster: Cluster,
+    clock: Clock,
+}
+
+impl Registry {
+    pub(super) fn open(cluster: &Cluster, clock: Clock) -> io::Result<Self> {
+        let limits = Limits {
+            age_max: AGE_MAX,
+            ..Limits::default()
+        };
+        Ok(Self {
+            store: Store::open(&cluster.store, &limits).map_err(io::Error::other)?,
+            cluster: cluster.clone(),
+            clock,
+        })
+    }
+
+    pub(super) fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// What the nodes of a pool announce.
+    pub(super) fn ask(
+        &self,
+        pool: &str,
+        done: impl FnOnce(Result<Option<Value>, Error>) + Send + 'static,
+    ) -> Poll<Result<Option<Value>, Error>> {
+        self.store.get(&key(pool), done)
+    }
+
+    /// Says that this node is a server, again and again, if it is to. Never ends.
+    pub(super) async fn announce(&self) {
+        let Some(own) = &self.cluster.announced else {
+            return;
+        };
+        let (pool, address) = (&own.pool, own.server.address);
+        let mut tick = interval(self.cluster.lease / RENEWALS);
+        let mut leases = Leases::default();
+        let mut before = None;
+        loop {
+            tick.tick().await;
+            let said = self.say(own, self.cluster.lease, &mut leases).await;
+            let problem = said.err().map(|error| error.to_string());
+            if before.as_ref() != Some(&problem) {
+                match &problem {
+                    None => tracing::info!("{address} is announced as a server of pool:{pool}"),
+                    Some(why) => tracing::warn!("{address} can't be announced: {why}"),
+                }
+            }
+            before = Some(problem);
+        }
+    }
+
+    /// Says that this node leaves.
+    pub(super) async fn withdraw(&self) {
+        if let Some(own) = &self.cluster.announced
+            && let Err(error) = self.say(own, Duration::ZERO, &mut Leases::default()).await
+        {
+            tracing::warn!("others don't know that this node leaves: {error}");
+        }
+    }
+
+    async fn say(
+        &self,
+        own: &Announced,
+        lease: Duration,
+        leases: &mut Leases,
+    ) -> Result<(), Error> {
+        let key = key(&own.pool);
+        let server: PoolServer = own.server.clone();
+        let own = Announcement {
+            server,
+            lease,
+            stamp: net::seed(),
+        };
+        let mut seen = told(|done| self.store.get(&key, done)).await?;
+        for _ in 0..ATTEMPTS {
+            let now = self.clock.now();
+            // What can't be read is written anew.
+            let others = seen.as_deref().and_then(read).unwrap_or_default();
+            let value = write(&leases.renew(others, own.clone(), now));
+            let next = Next {
+                value: value.as_bytes(),
+                expires: None,
+            };
+            let put = told(|done| self.store.put(&key, seen.as_ref(), Some(next), done));
+            match put.await? {
+                Put::Stored => return Ok(()),
+                Put::Changed(value) => seen = value,
+            }
+        }
+        Err(Error::Busy)
+    }
+}
+
+fn key(pool: &str) -> Vec<u8> {
+    format!("pool:{pool}").into_bytes()
+}
+
+/// An answer that comes at once or later.
+fn told<T: Send + 'static>(
+    ask: impl FnOnce(Box<dyn FnOnce(Result<T, Error>) + Send>) -> Poll<Result<T, Error>>,
+) -> impl Future<Output = Result<T, Error>> {
+    let (tell, told) = oneshot::channel();
+    let asked = ask(Box::new(move |answer| {
+        // Whoever asked may be gone.
+        let _ = tell.send(answer);
+    }));
+    async move {
+        match asked {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => told.await.unwrap_or(Err(Error::Busy)),
+        }
+    }
+}
