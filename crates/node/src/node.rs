@@ -11,6 +11,7 @@ use crate::{
     exchange::Exchange,
     explain::Decisions,
     io::{Answer, Asker, Datagram, Handover, Input, Outbox, QuestionId},
+    orphans::Budget,
     probe::Probes,
     registrar::Registrar,
     report,
@@ -52,6 +53,7 @@ pub(crate) struct State {
     pub(crate) probes: Probes,
     pub(crate) exchange: Exchange,
     pub(crate) learn_due: Duration,
+    pub(crate) orphans: Budget,
     pub(crate) edits: Edits,
 }
 
@@ -88,6 +90,7 @@ impl Node {
             probes: Probes::new(worker == 0, rng.u64(..)),
             exchange: Exchange::new(worker == 0, snapshot.owner()),
             learn_due: now,
+            orphans: Budget::default(),
             edits: Edits::default(),
             rng,
         };

@@ -1,7 +1,7 @@
 //! What comes after an INVITE that this node does not know, as it passed before a restart or by another
 //! node: its CANCEL, its failure and the ACK. RFC 3261 §16.10, §16.11
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use balance::Health;
 use sip::Method;
@@ -25,6 +25,31 @@ use crate::{
 /// Servers that get a copy of a CANCEL at most. A pool that has more gets none: 481.
 const COPIES_MAX: usize = 32;
 
+/// CANCELs that a worker copies in a second at most, so that nobody turns it on its own servers: 481
+/// for what is more.
+const CANCELS_PER_S_MAX: u32 = 100;
+
+/// How many CANCELs may be copied still.
+#[derive(Debug, Default)]
+pub(crate) struct Budget {
+    second: u64,
+    spent: u32,
+}
+
+impl Budget {
+    fn spend(&mut self, now: Duration) -> bool {
+        if self.second != now.as_secs() {
+            *self = Self {
+                second: now.as_secs(),
+                spent: 0,
+            };
+        }
+        let may = self.spent < CANCELS_PER_S_MAX;
+        self.spent += u32::from(may);
+        may
+    }
+}
+
 impl State {
     /// Passes a CANCEL on with the branch that its INVITE had: to each server that may have got the
     /// INVITE, as which one did is not known.
@@ -34,7 +59,8 @@ impl State {
         request: &Request<'_>,
         out: &mut Outbox,
     ) -> Result<(), Refusal> {
-        let hops = hops(cx, request).ok_or_else(|| Refusal::new(481))?;
+        let hops = hops(cx, request).filter(|_| self.orphans.spend(cx.now));
+        let hops = hops.ok_or_else(|| Refusal::new(481))?;
         cx.stats.count(Event::OrphanedCancel, 1);
         for to in hops {
             let hop = Hop {

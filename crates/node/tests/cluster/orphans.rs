@@ -9,7 +9,7 @@ use node::{
 
 use crate::{
     harness::{
-        ALICE, BOB, Cluster, ONE, Sent, THREE, TRANSACTION_MAX, TWO, config, ms, pool, stateful,
+        ALICE, BOB, Cluster, ONE, Sent, THREE, TRANSACTION_MAX, TWO, config, ms, pool, s, stateful,
     },
     message::{Msg, request},
     originated::outward,
@@ -129,6 +129,19 @@ fn some_cancels_are_refused() {
             None => assert_eq!((sent.len(), sent[0].status()), (1, 481)),
         }
     }
+}
+
+#[test]
+fn a_flood_of_cancels_does_not_reach_the_servers() {
+    let mut cluster = Cluster::new(farm());
+    let mut copied = |cluster: &mut Cluster| {
+        let cancel = |call| request("INVITE", ALICE, &format!("call-{call}")).cancel();
+        let sent = (0..200).map(|call| cluster.send(&cancel(call)).len());
+        sent.filter(|&copies| copies == 3).count()
+    };
+    assert_eq!(copied(&mut cluster), 100);
+    cluster.wait(s(1));
+    assert_eq!(copied(&mut cluster), 100);
 }
 
 #[test]

@@ -91,3 +91,25 @@ fn a_crash_under_load() {
     assert!(counts.event("rebuilt") > 0, "{counts}");
     assert_eq!(counts.event("forged_token"), 0, "{counts}");
 }
+
+/// Calls ring when the node dies, and are cancelled through its successor.
+#[test]
+fn what_rang_is_cancelled() {
+    const CALLS: u64 = 50;
+    let _alone = whole_machine();
+    let servers = Server::start_many(4, &scenario("ringing_server"));
+    let pool = "probe = false\nanswer_timeout = \"32s\"";
+    let edge = edge::start(pool, &addresses(&servers));
+    let load = ["-r", "50", "-m", "50", "-d", "6000"];
+    let mut caller = Caller::start(edge.sip(), &scenario("cancelling_caller"), &load);
+    let invites = || servers.iter().map(Server::invites).sum::<u64>();
+    within(PATIENCE, "all calls ringing", || invites() == CALLS);
+    let edge = crash_and_start(edge);
+    caller.outcome(Duration::from_secs(60)).expect_all(CALLS);
+    within(PATIENCE, "all failures acknowledged", || {
+        servers.iter().map(Server::acks).sum::<u64>() == CALLS
+    });
+    let counts = Counts::of(&edge);
+    assert_eq!(counts.event("orphaned_cancels"), CALLS, "{counts}");
+    wait_until_idle(&edge, PATIENCE);
+}

@@ -134,6 +134,11 @@ impl Server {
         self.received("BYE").iter().sum::<u64>() - self.byes()
     }
 
+    /// ACKs that came.
+    pub(crate) fn acks(&self) -> u64 {
+        self.received("ACK").iter().sum()
+    }
+
     /// OPTIONS that came.
     pub(crate) fn options(&self) -> u64 {
         self.received("OPTIONS").iter().sum()
