@@ -134,7 +134,7 @@ fn some_cancels_are_refused() {
 #[test]
 fn a_flood_of_cancels_does_not_reach_the_servers() {
     let mut cluster = Cluster::new(farm());
-    let mut copied = |cluster: &mut Cluster| {
+    let copied = |cluster: &mut Cluster| {
         let cancel = |call| request("INVITE", ALICE, &format!("call-{call}")).cancel();
         let sent = (0..200).map(|call| cluster.send(&cancel(call)).len());
         sent.filter(|&copies| copies == 3).count()
