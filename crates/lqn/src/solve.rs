@@ -14,7 +14,7 @@ use parts::Part;
 use sums::Sums;
 
 /// States of a Markov chain that is solved at most.
-const STATES_MAX: usize = 30_000;
+const STATES_MAX: usize = 80_000;
 
 /// Solves the model, part by part: by its Markov chain where that is small, else by mean values.
 ///
