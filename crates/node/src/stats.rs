@@ -106,6 +106,8 @@ pub enum Event {
     Bound,
     /// A binding was taken away by its user.
     Unbound,
+    /// A request asked where a user is.
+    LookedUp,
     /// Credentials were nobody's, or another user's than the one who registers.
     WrongCredentials,
     /// A request could not be kept for another try.
@@ -149,6 +151,7 @@ impl Event {
         (Self::ContactsFull, "contacts_full"),
         (Self::Bound, "bound"),
         (Self::Unbound, "unbound"),
+        (Self::LookedUp, "looked_up"),
         (Self::WrongCredentials, "wrong_credentials"),
         (Self::RetainedFull, "retained_full"),
         (Self::TimedOut, "timed_out"),

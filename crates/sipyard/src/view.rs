@@ -10,6 +10,7 @@ use node::{
     stats::{Dropped, Event, REPLIES, WorkerStats},
 };
 use serde::{Deserialize, Serialize};
+use store::Address;
 
 use crate::members::Members;
 
@@ -30,6 +31,8 @@ pub(crate) struct Status {
     pub(crate) pools: Vec<Pool>,
     /// Servers that left the configuration and still have calls.
     pub(crate) removed: Vec<Server>,
+    /// Its registrar.
+    pub(crate) registrar: Option<Registrar>,
     /// The other edges before the same servers.
     pub(crate) peers: Vec<Peer>,
     /// Its workers.
@@ -68,6 +71,14 @@ pub(crate) struct Pool {
     /// Where servers come from that the configuration does not name one by one.
     pub(crate) sources: Vec<Source>,
     pub(crate) servers: Vec<Server>,
+}
+
+/// A registrar.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Registrar {
+    pub(crate) domains: Vec<String>,
+    /// Where its records are, as in the configuration but for passwords.
+    pub(crate) store: String,
 }
 
 /// A name in a pool's `servers`, and whom it stands for.
@@ -182,6 +193,7 @@ pub(crate) fn status(
     shared: &Shared,
     workers: &Workers,
     members_of: &Members,
+    store: Option<&Address>,
     now: Duration,
 ) -> Status {
     let snapshot = shared.snapshot();
@@ -201,6 +213,7 @@ pub(crate) fn status(
             .filter(|member| member.server.is_removed())
             .map(|member| server(member, Duration::ZERO, now))
             .collect(),
+        registrar: registrar(config, store),
         peers: shared.peers().iter().map(|view| peer(view, now)).collect(),
         workers: shared
             .workers()
@@ -210,6 +223,13 @@ pub(crate) fn status(
             .collect(),
         limits: limits(&config.limits),
     }
+}
+
+fn registrar(config: &Config, store: Option<&Address>) -> Option<Registrar> {
+    Some(Registrar {
+        domains: config.registrar.as_ref()?.domains.clone(),
+        store: store?.to_string(),
+    })
 }
 
 /// The servers that are configured, and removed ones that have something open.

@@ -34,6 +34,7 @@ impl State {
         if has_looped(cx, request, route) {
             return Err(Refusal::new(482));
         }
+        cx.stats.count(Event::LookedUp, 1);
         let place = self.open_context(cx, request);
         self.stateful.contexts.look_up(place, route);
         self.stateful.patience.arm(place, cx.now + STORE_WAIT_MAX);

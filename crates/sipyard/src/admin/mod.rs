@@ -65,8 +65,14 @@ fn metrics_text(metrics: &Metrics) -> Response {
 }
 
 async fn show_status(State(control): State<Arc<Control>>) -> Response {
-    let (shared, workers) = (control.shared(), control.workers());
-    Json(status(shared, workers, control.members(), control.now())).into_response()
+    let status = status(
+        control.shared(),
+        control.workers(),
+        control.members(),
+        control.store_address(),
+        control.now(),
+    );
+    Json(status).into_response()
 }
 
 async fn drain(State(control): State<Arc<Control>>, Path(address): Path<String>) -> Response {

@@ -76,7 +76,8 @@ fn algorithms(section: &mut Section<'_>) -> Vec<Algorithm> {
         return Vec::new();
     }
     let Some(found) = section.get("auth", list(algorithm)) else {
-        return ALGORITHMS.to_vec();
+        // Many phones know no other, and some fail at a second challenge that they don't know.
+        return vec![Algorithm::Md5];
     };
     if found.value.is_empty() {
         let message = "an empty list lets nobody in: `auth = false` lets in everybody";

@@ -5,6 +5,7 @@ use std::{fs, time::Duration};
 use super::{load, show};
 
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../etc/sipyard.toml");
+const REGISTRAR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../etc/registrar.toml");
 
 /// What the sample must say because it has no default.
 const REQUIRED: &str = r#"
@@ -40,6 +41,28 @@ fn the_sample_shows_every_default() {
     assert_eq!(shown.workers, default.workers);
     assert_eq!(shown.admin, default.admin);
     assert_eq!(shown.dns, default.dns);
+}
+
+#[test]
+fn the_sample_shows_every_default_of_the_registrar() {
+    let sample = fs::read_to_string(SAMPLE).unwrap();
+    let (start, end) = (sample.find("# [registrar]"), sample.find("[dns]"));
+    let shown = sample[start.unwrap()..end.unwrap()].replace("\n# ", "\n");
+    let shown = loaded(&format!("{REQUIRED}{}", &shown[2..]));
+    let required = "[registrar]\ndomains = [\"example.com\"]\n\
+                    store = \"file:/var/lib/sipyard/location.db\"\n";
+    let default = loaded(&format!("{REQUIRED}{required}"));
+    assert_eq!(
+        format!("{:#?}", shown.registrar.unwrap()),
+        format!("{:#?}", default.registrar.unwrap())
+    );
+}
+
+#[test]
+fn the_registrar_of_the_read_me_is_good() {
+    let text = fs::read_to_string(REGISTRAR).unwrap();
+    let here = loaded(&text.replace("file:/etc/sipyard/secret", "file:secret"));
+    assert_eq!(here.registrar.unwrap().rules.domains, ["example.com"]);
 }
 
 #[test]

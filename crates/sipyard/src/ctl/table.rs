@@ -1,6 +1,8 @@
 //! Answers as tables for people.
 
-use crate::view::{Peer, Pool, Server, Source, State, Status, Worker};
+use std::collections::BTreeMap;
+
+use crate::view::{Peer, Pool, Registrar, Server, Source, State, Status, Worker};
 
 /// Left-aligned or right-aligned cells.
 type Row = Vec<String>;
@@ -37,6 +39,10 @@ pub(super) fn status(status: &Status) -> String {
     if !status.peers.is_empty() {
         text.push('\n');
         text += &peers(status);
+    }
+    if let Some(registrar) = &status.registrar {
+        text.push('\n');
+        text += &registrations(registrar, &status.workers);
     }
     text.push('\n');
     text += &workers(status);
@@ -124,6 +130,48 @@ fn peers(status: &Status) -> String {
     align(&rows, 3)
 }
 
+/// What the registrar did since the start.
+fn registrations(registrar: &Registrar, workers: &[Worker]) -> String {
+    let header = [
+        "REGISTRAR",
+        "STORE",
+        "BOUND",
+        "UNBOUND",
+        "LOOKED UP",
+        "WRONG CREDENTIALS",
+        "STORE FAILED",
+        "ANSWERS",
+    ];
+    let event = |name| {
+        let counts = workers.iter().filter_map(|worker| worker.events.get(name));
+        counts.sum::<u64>().to_string()
+    };
+    let row = vec![
+        registrar.domains.join(", "),
+        registrar.store.clone(),
+        event("bound"),
+        event("unbound"),
+        event("looked_up"),
+        event("wrong_credentials"),
+        event("store_failed"),
+        answers(workers),
+    ];
+    align(&[header.map(str::to_owned).to_vec(), row], 2)
+}
+
+/// The node's own answers, by status.
+fn answers(workers: &[Worker]) -> String {
+    let mut answers = BTreeMap::<&str, u64>::new();
+    for (status, count) in workers.iter().flat_map(|worker| &worker.replies) {
+        *answers.entry(status).or_default() += count;
+    }
+    let given = answers.iter().filter(|(_, count)| **count > 0);
+    let given: Vec<String> = given
+        .map(|(status, count)| format!("{count} x {status}"))
+        .collect();
+    given.join(", ")
+}
+
 fn workers(status: &Status) -> String {
     let header = [
         "WORKER",
@@ -190,7 +238,7 @@ fn align(rows: &[Row], words: usize) -> String {
         let cells = row.iter().zip(&widths).enumerate();
         let cells: Vec<String> = cells
             .map(|(column, (cell, &width))| {
-                if column < words || rows[0][column] == "WHY" {
+                if column < words || ["WHY", "ANSWERS"].contains(&&*rows[0][column]) {
                     format!("{cell:width$}")
                 } else {
                     format!("{cell:>width$}")

@@ -30,7 +30,7 @@ pub(crate) struct Control {
     reloading: Mutex<()>,
     /// As configured at the start; a reload can't change them.
     worker_threads: usize,
-    store: Option<store::Address>,
+    store_address: Option<store::Address>,
     admin: SocketAddr,
 }
 
@@ -59,7 +59,7 @@ impl Control {
             members,
             reloading: Mutex::default(),
             worker_threads: configuration.workers,
-            store: store_of(configuration),
+            store_address: store_of(configuration),
             admin: configuration.admin,
         }
     }
@@ -72,6 +72,11 @@ impl Control {
     /// Who is in the pools.
     pub(crate) fn members(&self) -> &Members {
         &self.members
+    }
+
+    /// Where the registrar's records are.
+    pub(crate) fn store_address(&self) -> Option<&store::Address> {
+        self.store_address.as_ref()
     }
 
     /// The threads that carry calls.
@@ -177,7 +182,7 @@ impl Control {
             ("node.workers", self.worker_threads != next.workers),
             ("listen", old.listeners != new.listeners),
             ("limits", old.limits != new.limits),
-            ("registrar.store", self.store != store_of(next)),
+            ("registrar.store", self.store_address != store_of(next)),
             ("admin.address", self.admin != next.admin),
             ("dns", *dns != next.dns),
             ("cluster", cluster != next.cluster.as_ref()),

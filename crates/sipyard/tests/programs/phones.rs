@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// sipsak 0.9.8 cuts the last of five digits off a port.
-fn free_udp_of_four_digits() -> SocketAddr {
+pub(crate) fn free_udp_of_four_digits() -> SocketAddr {
     let mut ports = (5_100..10_000).map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     ports
         .find(|&address| UdpSocket::bind(address).is_ok())
@@ -55,21 +55,27 @@ fn sipsak_asks_a_server_and_the_edge() {
 }
 
 /// A running baresip without sound.
-struct Baresip {
+pub(crate) struct Baresip {
     process: Process,
     address: SocketAddr,
     control: SocketAddr,
 }
 
 impl Baresip {
+    /// One that registers nowhere.
     fn start(user: &str, account: &str) -> Self {
+        Self::with_account(|address| format!("<sip:{user}@{address}>;regint=0;{account}"))
+    }
+
+    /// One with an account that may name its address.
+    pub(crate) fn with_account(account: impl Fn(SocketAddr) -> String) -> Self {
         let (folder, address, control) = (tempdir().unwrap(), free_pair(), free_tcp());
         let config = format!(
             "sip_listen {address}\nctrl_tcp_listen {control}\nmodule_path {}\nmodule g711.so\n\
              module_app account.so\nmodule_app menu.so\nmodule_app ctrl_tcp.so\n",
             module_folder()
         );
-        let account = format!("<sip:{user}@{address}>;regint=0;{account}\n");
+        let account = account(address) + "\n";
         for (file, text) in [
             ("config", config),
             ("accounts", account),
@@ -90,7 +96,7 @@ impl Baresip {
     }
 
     /// Does what a user would type. Its control port reads netstrings of JSON.
-    fn press(&self, key: &str, parameter: &str) {
+    pub(crate) fn press(&self, key: &str, parameter: &str) {
         let command = serde_json::json!({ "command": key, "params": parameter }).to_string();
         let mut stream = TcpStream::connect(self.control).unwrap();
         write!(stream, "{}:{command},", command.len()).unwrap();
@@ -99,7 +105,7 @@ impl Baresip {
     }
 
     /// How often it said so in its log.
-    fn times(&self, words: &str) -> usize {
+    pub(crate) fn times(&self, words: &str) -> usize {
         self.process.log().matches(words).count()
     }
 }

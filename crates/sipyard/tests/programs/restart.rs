@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Kills a node and starts another on the same file.
-fn crash_and_start(mut edge: Edge) -> Edge {
+pub(crate) fn crash_and_start(mut edge: Edge) -> Edge {
     let settings = mem::replace(&mut edge.settings, Settings::new());
     drop(edge);
     settings.start()

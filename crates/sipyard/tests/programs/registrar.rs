@@ -1,0 +1,265 @@
+//! Phones register with passwords and call each other; their bindings outlive the node.
+
+use std::{
+    io::Write,
+    net::{SocketAddr, TcpListener, TcpStream, UdpSocket},
+    process::Stdio,
+    time::{Duration, Instant},
+};
+
+use tempfile::tempdir;
+
+use crate::{
+    common::{Edge, PATIENCE, Settings, sipyard},
+    edge::{Counts, wait_until_idle, within_counts},
+    phones::{Baresip, free_udp_of_four_digits},
+    process::{Process, command, within},
+    restart::crash_and_start,
+    sipp::{Caller, Server, scenario},
+};
+
+/// A node whose users are those of example.com, with `registrar` in its section and `pools` that
+/// take what is for others.
+fn configure(settings: &Settings, registrar: &str, pools: &str) {
+    let Settings { sip, admin, .. } = settings;
+    settings.write_whole(&format!(
+        r#"node = {{ name = "registrar", secret = "file:secret", workers = 2 }}
+listen = [ {{ transport = "udp", address = "{sip}" }} ]
+admin.address = "{admin}"
+[registrar]
+domains = ["example.com", "127.0.0.1"]
+{registrar}
+[[route]]
+hosts = ["example.com", "127.0.0.1"]
+to = "registrar"
+{pools}
+"#
+    ));
+}
+
+/// Runs `sipyard user` on a node's configuration with this on its standard input; what it says.
+fn user(settings: &Settings, arguments: &[&str], input: &str) -> String {
+    let mut child = sipyard()
+        .arg("user")
+        .args(arguments)
+        .arg("--config")
+        .arg(settings.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(input.as_bytes()).unwrap();
+    drop(stdin);
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "user {arguments:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Users of example.com whose password is "secret".
+fn add_users(settings: &Settings, names: impl IntoIterator<Item = String>) {
+    let lines = names
+        .into_iter()
+        .map(|name| format!("{name},example.com,secret\n"));
+    let table = "username,domain,password\n".to_owned() + &lines.collect::<String>();
+    user(settings, &["import", "-"], &table);
+}
+
+fn start(registrar: &str) -> Edge {
+    let settings = Settings::new();
+    configure(&settings, registrar, "");
+    settings.start()
+}
+
+/// A node in whose file Alice and Bob are.
+fn start_for_alice_and_bob() -> Edge {
+    let settings = Settings::new();
+    configure(&settings, "store = \"file:location.db\"", "");
+    add_users(&settings, ["alice", "bob"].map(str::to_owned));
+    settings.start()
+}
+
+/// A phone of this user, once it has registered.
+fn phone(user: &str, node: SocketAddr) -> Baresip {
+    let phone = Baresip::with_account(|_| {
+        format!(
+            "<sip:{user}@example.com>;auth_user={user};auth_pass=secret;\
+             outbound=\"sip:{node};lr\";regint=600;answermode=auto"
+        )
+    });
+    within(PATIENCE, "the phone's registration", || {
+        phone.times("200 OK") > 0
+    });
+    phone
+}
+
+/// Alice calls Bob; either hangs up.
+fn call(alice: &Baresip, bob: &Baresip) {
+    let (calls, ends) = (bob.times("Call established"), "session closed");
+    for (time, hanging_up, other) in [(1, alice, bob), (2, bob, alice)] {
+        let ended = other.times(ends);
+        alice.press("dial", "sip:bob@example.com");
+        within(PATIENCE, "the call", || {
+            bob.times("Call established") == calls + time
+        });
+        hanging_up.press("hangup", "");
+        within(PATIENCE, "the end of the call", || {
+            other.times(ends) == ended + 1
+        });
+    }
+}
+
+#[test]
+fn phones_that_know_their_passwords_call_each_other() {
+    let node = start_for_alice_and_bob();
+    let (alice, bob) = (phone("alice", node.sip()), phone("bob", node.sip()));
+    call(&alice, &bob);
+    wait_until_idle(&node, PATIENCE);
+    let counts = Counts::of(&node);
+    assert_eq!((counts.event("bound"), counts.replies("401")), (2, 2));
+    assert_eq!(counts.event("wrong_credentials"), 0);
+}
+
+#[test]
+fn a_wrong_password_registers_nobody() {
+    let node = start_for_alice_and_bob();
+    let phone = Baresip::with_account(|_| {
+        let node = node.sip();
+        format!(
+            "<sip:bob@example.com>;auth_user=bob;auth_pass=guessed;outbound=\"sip:{node};lr\";regint=600"
+        )
+    });
+    within_counts(&node, PATIENCE, "the refusal", |counts| {
+        counts.event("wrong_credentials") > 0
+    });
+    assert_eq!(phone.times("200 OK"), 0);
+    assert_eq!(Counts::of(&node).event("bound"), 0);
+}
+
+/// A phone says nothing between the node's death and the call to it.
+#[test]
+fn a_node_that_was_killed_knows_who_registered() {
+    let node = start_for_alice_and_bob();
+    let (alice, bob) = (phone("alice", node.sip()), phone("bob", node.sip()));
+    let node = crash_and_start(node);
+    call(&alice, &bob);
+    wait_until_idle(&node, PATIENCE);
+    assert_eq!(Counts::of(&node).event("bound"), 0);
+}
+
+#[test]
+fn sipp_registers_with_passwords() {
+    let settings = Settings::new();
+    configure(&settings, "store = \"file:location.db\"", "");
+    add_users(&settings, (1..=300).map(|number| format!("user{number}")));
+    let node = settings.start();
+    let load = ["-r", "150", "-m", "300"];
+    let mut phones = Caller::start(node.sip(), &scenario("register"), &load);
+    phones.outcome(PATIENCE).expect_all(300);
+    let counts = Counts::of(&node);
+    assert_eq!((counts.event("bound"), counts.replies("200")), (300, 300));
+}
+
+#[test]
+fn sipp_registers_without_passwords() {
+    let node = start("store = \"memory\"\nauth = false");
+    let load = ["-r", "300", "-m", "600"];
+    let mut phones = Caller::start(node.sip(), &scenario("register_openly"), &load);
+    phones.outcome(PATIENCE).expect_all(600);
+    assert_eq!(Counts::of(&node).event("bound"), 600);
+}
+
+#[test]
+fn sipsak_tests_the_user_location() {
+    let mut settings = Settings::new();
+    settings.sip = free_udp_of_four_digits();
+    configure(&settings, "store = \"file:location.db\"", "");
+    user(&settings, &["add", "bob@127.0.0.1"], "secret\n");
+    let node = settings.start();
+    let uri = format!("sip:bob@{}", node.sip());
+    let output = command("sipsak", "sipsak")
+        .args([
+            "-U", "-i", "-x", "60", "-u", "bob", "-a", "secret", "-s", &uri,
+        ])
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(Counts::of(&node).event("wrong_credentials"), 0);
+    assert!(Counts::of(&node).event("bound") > 0);
+}
+
+/// A redis-server that keeps nothing on disk.
+fn redis() -> (Process, String) {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = port.local_addr().unwrap().port().to_string();
+    let arguments = ["--bind", "127.0.0.1", "--port", &port, "--save", ""];
+    let process = Process::start(
+        "redis-server",
+        "redis-server",
+        tempdir().unwrap(),
+        &arguments,
+    );
+    within(PATIENCE, "Redis", || {
+        TcpStream::connect(format!("127.0.0.1:{port}")).is_ok()
+    });
+    (process, format!("store = \"redis://127.0.0.1:{port}\""))
+}
+
+#[test]
+fn nodes_with_one_redis_find_each_others_users() {
+    let (_redis, store) = redis();
+    let (one, two) = (start(&store), start(&store));
+    add_users(&one.settings, ["alice", "bob"].map(str::to_owned));
+    let (alice, bob) = (phone("alice", one.sip()), phone("bob", two.sip()));
+    call(&alice, &bob);
+    wait_until_idle(&one, PATIENCE);
+    assert_eq!(Counts::of(&one).event("bound"), 1);
+    assert_eq!(Counts::of(&two).event("bound"), 1);
+}
+
+/// Sends a request of this method for a domain; the answer and how long it took.
+fn ask(node: SocketAddr, method: &str, domain: &str) -> (String, Duration) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    let here = socket.local_addr().unwrap();
+    let request = format!(
+        "{method} sip:{domain} SIP/2.0\r\nVia: SIP/2.0/UDP {here};branch=z9hG4bK{here}\r\n\
+         Max-Forwards: 70\r\nFrom: <sip:bob@{domain}>;tag=1\r\nTo: <sip:bob@{domain}>\r\n\
+         Call-ID: {here}\r\nCSeq: 1 {method}\r\nContact: <sip:bob@{here}>\r\nContent-Length: 0\r\n\r\n"
+    );
+    let began = Instant::now();
+    socket.send_to(request.as_bytes(), node).unwrap();
+    let mut buffer = [0; 2_000];
+    let length = socket.recv(&mut buffer).unwrap();
+    let answer = String::from_utf8_lossy(&buffer[..length]).into_owned();
+    (answer, began.elapsed())
+}
+
+/// Whoever needs the store is told to come again; whoever doesn't feels nothing.
+#[test]
+fn a_store_that_is_down_costs_only_those_who_need_it() {
+    let (mut redis, store) = redis();
+    let server = Server::start(&scenario("server"));
+    let settings = Settings::new();
+    let pools = format!(
+        "[[route]]\nto = \"app\"\n[pool.app]\nprobe = false\nservers = [ {{ address = \"{}\" }} ]",
+        server.address
+    );
+    configure(&settings, &(store + "\nauth = false"), &pools);
+    let node = settings.start();
+    within(PATIENCE, "a registration", || {
+        ask(node.sip(), "REGISTER", "example.com")
+            .0
+            .starts_with("SIP/2.0 200")
+    });
+
+    redis.kill();
+    let (answer, _) = ask(node.sip(), "REGISTER", "example.com");
+    assert!(answer.starts_with("SIP/2.0 503"), "{answer}");
+    assert!(answer.contains("\r\nRetry-After: "), "{answer}");
+    node.wait_for_log("who needs it is told to come again");
+    let (answer, took) = ask(node.sip(), "OPTIONS", "elsewhere.example");
+    assert!(answer.starts_with("SIP/2.0 200"), "{answer}");
+    assert!(took < Duration::from_millis(500), "{took:?}");
+    assert!(Counts::of(&node).event("store_failed") > 0);
+}
