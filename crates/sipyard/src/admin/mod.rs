@@ -2,6 +2,7 @@
 
 mod guard;
 mod metrics;
+mod records;
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -20,6 +21,7 @@ use serde::Deserialize;
 use crate::{
     explain::Explanation,
     serve::Control,
+    store::{ASK_BYTES_MAX, PATH},
     view::{Done, Refused, members, status},
 };
 use guard::guard;
@@ -44,6 +46,10 @@ pub(crate) fn router(control: Arc<Control>) -> Router {
         .route("/api/v1/servers/{address}/weight", post(weight))
         .route("/api/v1/reload", post(reload))
         .route("/api/v1/explain", get(explain_call).post(explain_message))
+        .route(
+            PATH,
+            post(records::records).layer(DefaultBodyLimit::max(ASK_BYTES_MAX)),
+        )
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(from_fn_with_state(Arc::clone(&control), guard))
         .with_state(control)

@@ -65,6 +65,7 @@ impl Edge {
             &configuration,
             shared,
             Members::new(&configuration, clock)?,
+            None,
             workers,
             clock,
         );

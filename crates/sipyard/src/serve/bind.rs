@@ -49,13 +49,13 @@ pub(super) fn admin(configuration: &Configuration) -> Result<TcpListener, Vec<Pr
 pub(super) fn store(
     path: &Path,
     configuration: &Configuration,
-) -> Result<Option<Arc<dyn Answerer>>, Vec<Problem>> {
+) -> Result<Option<Arc<Store>>, Vec<Problem>> {
     let Some(registrar) = &configuration.registrar else {
         return Ok(None);
     };
     let store = Store::open(&registrar.store, &Limits::default())
         .map_err(|error| vec![Place::file(path).problem(format!("registrar.store: {error}"))])?;
-    Ok(Some(Arc::new(Location::new(store))))
+    Ok(Some(Arc::new(store)))
 }
 
 /// Starts the workers.
@@ -63,7 +63,7 @@ pub(super) fn workers(
     path: &Path,
     configuration: &Configuration,
     clock: Clock,
-    answerer: Option<Arc<dyn Answerer>>,
+    store: Option<Arc<Store>>,
 ) -> Result<(Arc<Shared>, Workers), Vec<Problem>> {
     let count = match configuration.workers {
         0 => available_parallelism().map_or(1, usize::from),
@@ -73,6 +73,7 @@ pub(super) fn workers(
     let shared = Shared::new(configuration.node.clone(), count)
         .map_err(|error| whole_file(error.to_string()))?;
     let shared = Arc::new(shared);
+    let answerer = store.map(|store| Arc::new(Location::new(store)) as Arc<dyn Answerer>);
     let workers = Workers::start(&shared, clock, answerer).map_err(|error| match error {
         StartError::Listeners(errors) => {
             let tell = |(index, error): &(usize, io::Error)| {

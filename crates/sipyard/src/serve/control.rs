@@ -9,6 +9,7 @@ use std::{
 
 use net::{Clock, Workers};
 use node::{Node, Outbox, Shared, config::Config};
+use store::Store;
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
@@ -31,6 +32,7 @@ pub(crate) struct Control {
     /// As configured at the start; a reload can't change them.
     worker_threads: usize,
     store_address: Option<store::Address>,
+    store: Option<Arc<Store>>,
     admin: SocketAddr,
 }
 
@@ -48,6 +50,7 @@ impl Control {
         configuration: &Configuration,
         shared: Arc<Shared>,
         members: Members,
+        store: Option<Arc<Store>>,
         workers: Workers,
         clock: Clock,
     ) -> Self {
@@ -60,6 +63,7 @@ impl Control {
             reloading: Mutex::default(),
             worker_threads: configuration.workers,
             store_address: store_of(configuration),
+            store,
             admin: configuration.admin,
         }
     }
@@ -77,6 +81,11 @@ impl Control {
     /// Where the registrar's records are.
     pub(crate) fn store_address(&self) -> Option<&store::Address> {
         self.store_address.as_ref()
+    }
+
+    /// The registrar's records.
+    pub(crate) fn store(&self) -> Option<&Arc<Store>> {
+        self.store.as_ref()
     }
 
     /// The threads that carry calls.

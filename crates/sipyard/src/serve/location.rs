@@ -1,7 +1,10 @@
 //! The store behind the registrar, as the workers ask it.
 
 use std::{
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::Poll,
 };
 
@@ -11,13 +14,13 @@ use store::{Error, Next, Put, Store, Value};
 
 /// A store that answers workers, and logs when it begins or ceases to fail.
 pub(super) struct Location {
-    store: Store,
+    store: Arc<Store>,
 }
 
 static FAILS: AtomicBool = AtomicBool::new(false);
 
 impl Location {
-    pub(super) fn new(store: Store) -> Self {
+    pub(super) fn new(store: Arc<Store>) -> Self {
         Self { store }
     }
 }

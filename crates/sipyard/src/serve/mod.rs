@@ -90,7 +90,7 @@ impl Serve {
                 Ok(members)
             })
             .map_err(|error| vec![Place::file(&self.config).problem(error.to_string())])?;
-        let (shared, workers) = bind::workers(&self.config, &configuration, clock, store)?;
+        let (shared, workers) = bind::workers(&self.config, &configuration, clock, store.clone())?;
         let news = format!(
             "{} {} has started, {} workers: {}",
             configuration.node.name,
@@ -98,7 +98,15 @@ impl Serve {
             shared.workers().len(),
             configuration.summary()
         );
-        let control = Control::new(self.config, &configuration, shared, members, workers, clock);
+        let control = Control::new(
+            self.config,
+            &configuration,
+            shared,
+            members,
+            store,
+            workers,
+            clock,
+        );
         Ok(Started {
             control: Arc::new(control),
             admin,

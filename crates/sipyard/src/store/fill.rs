@@ -10,12 +10,14 @@ use std::{
 
 use ::store::{Error, Next, Put, Store, Value};
 use location::Subscriber;
+use serde::{Deserialize, Serialize};
 
 /// Few enough for any store's queue.
 const ON_THE_WAY_MAX: usize = 4096;
 const PROGRESS_STEP: usize = 10_000;
 
 /// A key and its value.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
     pub(crate) key: Vec<u8>,
     pub(crate) value: Vec<u8>,
@@ -23,6 +25,25 @@ pub(crate) struct Record {
 }
 
 impl Record {
+    pub(crate) fn of(key: &[u8], value: &Value) -> Self {
+        Self {
+            key: key.to_vec(),
+            value: value.to_vec(),
+            expires: value.expires(),
+        }
+    }
+
+    pub(crate) fn value(&self) -> Result<Value, Error> {
+        Value::new(&self.key, self.next())
+    }
+
+    pub(crate) fn next(&self) -> Next<'_> {
+        Next {
+            value: &self.value,
+            expires: self.expires,
+        }
+    }
+
     pub(crate) fn of_subscriber(subscriber: &Subscriber) -> Self {
         Self {
             key: Subscriber::key_of(&subscriber.aor),
@@ -39,6 +60,16 @@ pub(crate) struct Filled {
     replaced: usize,
 }
 
+impl Filled {
+    pub(super) fn count(&mut self, is_new: bool) {
+        if is_new {
+            self.added += 1;
+        } else {
+            self.replaced += 1;
+        }
+    }
+}
+
 impl fmt::Display for Filled {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} added, {} replaced", self.added, self.replaced)
@@ -46,7 +77,7 @@ impl fmt::Display for Filled {
 }
 
 /// Stores all records, whatever was there.
-pub(crate) fn fill(store: &Store, records: &[Record]) -> Result<Filled, Error> {
+pub(super) fn fill(store: &Store, records: &[Record]) -> Result<Filled, Error> {
     let (answered, answers) = channel();
     let mut filling = Filling {
         store,
@@ -83,15 +114,13 @@ struct Filling<'a> {
 impl Filling<'_> {
     fn put(&mut self, index: usize, seen: Option<&Value>) -> Result<(), Error> {
         let record = &self.records[index];
-        let next = Next {
-            value: &record.value,
-            expires: record.expires,
-        };
         let (answered, is_new) = (self.answered.clone(), seen.is_none());
-        let put = self.store.put(&record.key, seen, Some(next), move |put| {
-            // After a failure nobody waits for the others.
-            let _ = answered.send((index, is_new, put));
-        });
+        let put = self
+            .store
+            .put(&record.key, seen, Some(record.next()), move |put| {
+                // After a failure nobody waits for the others.
+                let _ = answered.send((index, is_new, put));
+            });
         match put {
             Poll::Pending => {
                 self.on_the_way += 1;
@@ -109,8 +138,7 @@ impl Filling<'_> {
 
     fn take(&mut self, (index, is_new, put): Answer) -> Result<(), Error> {
         match put? {
-            Put::Stored if is_new => self.filled.added += 1,
-            Put::Stored => self.filled.replaced += 1,
+            Put::Stored => self.filled.count(is_new),
             Put::Changed(current) => return self.put(index, current.as_ref()),
         }
         Ok(())

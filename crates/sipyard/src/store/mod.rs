@@ -1,8 +1,10 @@
 //! `sipyard store`: looks after what the location service keeps.
 
 mod fill;
+mod keeper;
 mod place;
 mod records;
+mod remote;
 
 use std::{
     fs,
@@ -15,9 +17,11 @@ use clap::{Args, Subcommand};
 use location::{Aor, Subscriber};
 
 use crate::refused;
-pub(crate) use fill::{Record, fill};
+pub(crate) use fill::Record;
+pub(crate) use keeper::{Done, Keeper};
 pub(crate) use place::{Existing, Opened, Place};
 pub(crate) use records::{read_aor, read_hex};
+pub(crate) use remote::{ASK_BYTES_MAX, Ask, Change, Outcome, PATH, Told, authorization};
 
 /// Check, save and restore what the location service keeps
 #[derive(Args)]
@@ -94,10 +98,12 @@ struct Check {
 
 impl Check {
     fn run(self) -> Result<String, Failure> {
-        let Opened { store, address, .. } = self.place.open(Existing::Required)?;
+        let Opened {
+            keeper, address, ..
+        } = self.place.open(Existing::Required)?;
         let (mut aors, mut bindings, mut subscribers) = (0, 0, 0);
         let mut damaged = Vec::new();
-        for (key, value) in store.entries(b"")? {
+        for (key, value) in keeper.entries(b"")? {
             let corrupt = if key.starts_with(Subscriber::PREFIX) {
                 subscribers += 1;
                 Subscriber::read(&key, &value).is_err()
@@ -139,9 +145,11 @@ struct Export {
 
 impl Export {
     fn run(self) -> Result<String, Failure> {
-        let Opened { store, address, .. } = self.place.open(Existing::Required)?;
+        let Opened {
+            keeper, address, ..
+        } = self.place.open(Existing::Required)?;
         let mut out = BufWriter::new(io::stdout().lock());
-        for (key, value) in store.entries(b"")? {
+        for (key, value) in keeper.entries(b"")? {
             let Some(line) = records::line_of(&key, &value) else {
                 let key = String::from_utf8_lossy(&key);
                 let problem = format!("{address}: the record {key:?} is damaged");
@@ -186,8 +194,10 @@ impl Import {
         if !problems.is_empty() {
             return Err(Failure::Refused(problems));
         }
-        let Opened { store, address, .. } = self.place.open(Existing::Optional)?;
-        let filled = fill(&store, &records)?;
+        let Opened {
+            keeper, address, ..
+        } = self.place.open(Existing::Optional)?;
+        let filled = keeper.fill(records)?;
         Ok(format!("{address}: {filled}\n"))
     }
 }

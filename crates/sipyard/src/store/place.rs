@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use ::store::{Address, Limits, Store};
+use ::store::{Address, Limits, OpenError, Store};
 use clap::Args;
 
-use super::Failure;
-use crate::config;
+use super::{Failure, keeper::Keeper, remote::Remote};
+use crate::config::{self, Configuration};
 
 /// Which store
 #[derive(Args)]
@@ -29,7 +29,7 @@ pub(crate) enum Existing {
 
 /// A store that was opened for a command.
 pub(crate) struct Opened {
-    pub(crate) store: Store,
+    pub(crate) keeper: Keeper,
     pub(crate) address: Address,
     /// The registrar's; none if they are unknown.
     domains: Option<Vec<String>>,
@@ -49,31 +49,31 @@ impl Opened {
 }
 
 impl Place {
-    /// Opens the store.
+    /// Opens the store, or finds the node that has.
     pub(crate) fn open(self, existing: Existing) -> Result<Opened, Failure> {
-        let (address, domains) = self.read()?;
+        let (address, configuration) = self.read()?;
         match &address {
-            Address::Memory => {
-                let why =
-                    "the store is memory: it is in the node's process alone, and gone with it";
-                return Err(Failure::refused(why));
-            }
             Address::File(path) if existing == Existing::Required && !path.exists() => {
                 let path = path.display();
                 return Err(Failure::refused(format!("{path}: no such file")));
             }
-            Address::File(_) | Address::Redis(_) => (),
+            Address::Memory if configuration.is_none() => {
+                let why = "the store is memory: it is in the node's process alone, and gone with it; \
+                           --config FILE asks the node";
+                return Err(Failure::refused(why));
+            }
+            Address::Memory | Address::File(_) | Address::Redis(_) => (),
         }
-        let store = Store::open(&address, &Limits::default());
         Ok(Opened {
-            store: store.map_err(|error| Failure::Failed(error.to_string()))?,
+            keeper: keeper(&address, configuration.as_ref())?,
             address,
-            domains,
+            domains: configuration
+                .and_then(|configuration| Some(configuration.registrar?.rules.domains)),
         })
     }
 
-    /// The address and, if they are known, the domains.
-    fn read(self) -> Result<(Address, Option<Vec<String>>), Failure> {
+    /// The address and the configuration, if that says it.
+    fn read(self) -> Result<(Address, Option<Configuration>), Failure> {
         if let Some(address) = self.store {
             return Ok((address, None));
         }
@@ -81,12 +81,31 @@ impl Place {
         let configuration = config::load(&path).map_err(|problems| {
             Failure::Refused(problems.iter().map(ToString::to_string).collect())
         })?;
-        let registrar = configuration.registrar.ok_or_else(|| {
+        let registrar = configuration.registrar.as_ref().ok_or_else(|| {
             let path = path.display();
             Failure::refused(format!(
                 "{path}: no [registrar]: add it with domains and store"
             ))
         })?;
-        Ok((registrar.store, Some(registrar.rules.domains)))
+        Ok((registrar.store.clone(), Some(configuration)))
+    }
+}
+
+fn keeper(address: &Address, configuration: Option<&Configuration>) -> Result<Keeper, Failure> {
+    let failed = |error: OpenError| Failure::Failed(error.to_string());
+    let Some(configuration) = configuration else {
+        let store = Store::open(address, &Limits::default());
+        return store.map(Keeper::Store).map_err(|error| match error {
+            OpenError::InUse(_) => Failure::Failed(format!("{error}; --config FILE asks that")),
+            error => failed(error),
+        });
+    };
+    if *address == Address::Memory {
+        return Ok(Keeper::Node(Remote::of(configuration)));
+    }
+    match Store::open(address, &Limits::default()) {
+        Ok(store) => Ok(Keeper::Store(store)),
+        Err(OpenError::InUse(_)) => Ok(Keeper::Node(Remote::of(configuration))),
+        Err(error) => Err(failed(error)),
     }
 }

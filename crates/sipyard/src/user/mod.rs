@@ -3,16 +3,16 @@
 mod list;
 mod password;
 
-use std::{path::PathBuf, process::ExitCode, sync::mpsc::channel, task::Poll};
+use std::{path::PathBuf, process::ExitCode};
 
-use ::store::{Error, Next, Put, Store, Value};
+use ::store::{Put, Value};
 use clap::{Args, Subcommand};
 use location::{Aor, Subscriber};
 use sip::digest::{Algorithm, Ha1};
 
-use crate::store::{Existing, Failure, Opened, Place, Record, fill, input, outcome, read_aor};
+use crate::store::{Existing, Failure, Keeper, Opened, Place, Record, input, outcome, read_aor};
 
-/// Add, list, remove and import the users who may register
+/// Add, list, remove and import the users who may register; with --config, while a node runs too
 #[derive(Args)]
 pub(crate) struct User {
     #[command(subcommand)]
@@ -61,8 +61,8 @@ impl Add {
         let opened = self.place.open(Existing::Optional)?;
         let known = opened.check_domain(self.user.domain());
         known.map_err(Failure::refused)?;
-        let store = opened.store;
-        let there = get(&store, &self.user)?;
+        let keeper = opened.keeper;
+        let there = keeper.get(&Subscriber::key_of(&self.user))?;
         if there.is_some() && !self.replace {
             return Err(Failure::refused(format!(
                 "{} is there already; --replace gives a new password",
@@ -71,8 +71,8 @@ impl Add {
         }
         let password = password::ask(&self.user).map_err(Failure::refused)?;
         let subscriber = subscriber(self.user, &password);
-        let record = subscriber.write();
-        put(&store, &subscriber.aor, there.as_ref(), Some(&record))?;
+        let record = Record::of_subscriber(&subscriber);
+        put(&keeper, &subscriber.aor, there.as_ref(), Some(&record))?;
         let what = if there.is_some() {
             "has a new password"
         } else {
@@ -97,9 +97,11 @@ struct List {
 
 impl List {
     fn run(self) -> Result<String, Failure> {
-        let Opened { store, address, .. } = self.place.open(Existing::Required)?;
+        let Opened {
+            keeper, address, ..
+        } = self.place.open(Existing::Required)?;
         let mut table = report::Table::new("", ["user", "MD5", "SHA-256"]);
-        for (key, value) in store.entries(Subscriber::PREFIX)? {
+        for (key, value) in keeper.entries(Subscriber::PREFIX)? {
             let subscriber = Subscriber::read(&key, &value).map_err(|error| {
                 let key = String::from_utf8_lossy(&key);
                 Failure::Failed(format!("{address}: the record {key:?} is {error}"))
@@ -139,12 +141,12 @@ struct Remove {
 
 impl Remove {
     fn run(self) -> Result<String, Failure> {
-        let Opened { store, .. } = self.place.open(Existing::Required)?;
-        let there = get(&store, &self.user)?;
+        let Opened { keeper, .. } = self.place.open(Existing::Required)?;
+        let there = keeper.get(&Subscriber::key_of(&self.user))?;
         if there.is_none() {
             return Err(Failure::refused(format!("there is no user {}", self.user)));
         }
-        put(&store, &self.user, there.as_ref(), None)?;
+        put(&keeper, &self.user, there.as_ref(), None)?;
         Ok(format!("{} is removed\n", self.user))
     }
 }
@@ -182,8 +184,8 @@ impl Import {
             let place = |(line, problem)| format!("{path}:{line}: {problem}");
             Failure::Refused(problems.into_iter().map(place).collect())
         })?;
-        let records: Vec<Record> = users.iter().map(Record::of_subscriber).collect();
-        let filled = fill(&opened.store, &records)?;
+        let records = users.iter().map(Record::of_subscriber).collect();
+        let filled = opened.keeper.fill(records)?;
         Ok(format!("{}: {filled}\n", opened.address))
     }
 }
@@ -208,36 +210,13 @@ fn subscriber(aor: Aor, password: &str) -> Subscriber {
     }
 }
 
-fn get(store: &Store, user: &Aor) -> Result<Option<Value>, Error> {
-    let (sender, receiver) = channel();
-    let found = store.get(&Subscriber::key_of(user), move |found| {
-        sender.send(found).expect("the receiver waits");
-    });
-    match found {
-        Poll::Ready(found) => found,
-        Poll::Pending => receiver.recv().expect("a store answers"),
-    }
-}
-
 fn put(
-    store: &Store,
+    keeper: &Keeper,
     user: &Aor,
     seen: Option<&Value>,
-    record: Option<&[u8]>,
+    next: Option<&Record>,
 ) -> Result<(), Failure> {
-    let (sender, receiver) = channel();
-    let next = record.map(|value| Next {
-        value,
-        expires: None,
-    });
-    let put = store.put(&Subscriber::key_of(user), seen, next, move |put| {
-        sender.send(put).expect("the receiver waits");
-    });
-    let put = match put {
-        Poll::Ready(put) => put,
-        Poll::Pending => receiver.recv().expect("a store answers"),
-    };
-    match put? {
+    match keeper.put(&Subscriber::key_of(user), seen, next)? {
         Put::Stored => Ok(()),
         Put::Changed(_) => Err(Failure::Failed(format!(
             "somebody else has just changed {user}: see `sipyard user list`, then try again"

@@ -1,8 +1,9 @@
 //! Phones register with passwords and call each other; their bindings outlive the node.
 
 use std::{
+    fs,
     io::Write,
-    net::{SocketAddr, TcpListener, TcpStream, UdpSocket},
+    net::{SocketAddr, TcpStream, UdpSocket},
     process::Stdio,
     time::{Duration, Instant},
 };
@@ -10,12 +11,12 @@ use std::{
 use tempfile::tempdir;
 
 use crate::{
-    common::{Edge, PATIENCE, Settings, sipyard},
+    common::{Edge, PATIENCE, Settings, free_tcp, sipyard},
     edge::{Counts, wait_until_idle, within_counts},
     phones::{Baresip, free_udp_of_four_digits},
     process::{Process, command, within},
     restart::crash_and_start,
-    sipp::{Caller, Server, scenario},
+    sipp::{Caller, Outcome, Server, scenario},
 };
 
 /// A node whose users are those of example.com, with `registrar` in its section and `pools` that
@@ -147,15 +148,25 @@ fn a_node_that_was_killed_knows_who_registered() {
     assert_eq!(Counts::of(&node).event("bound"), 0);
 }
 
+/// SIPp's phones of user1, user2 ... register with the password "secret".
+fn register(node: &Edge, phones: u64) -> Outcome {
+    let line =
+        |number| format!("user{number};[authentication username=user{number} password=secret]\n");
+    let lines: String = (1..=phones).map(line).collect();
+    let path = node.folder().join("users.csv");
+    fs::write(&path, format!("SEQUENTIAL\n{lines}")).unwrap();
+    let (path, phones) = (path.to_str().unwrap(), phones.to_string());
+    let load = ["-inf", path, "-r", "150", "-m", &phones];
+    Caller::start(node.sip(), &scenario("register"), &load).outcome(PATIENCE)
+}
+
 #[test]
 fn sipp_registers_with_passwords() {
     let settings = Settings::new();
     configure(&settings, "store = \"file:location.db\"", "");
     add_users(&settings, (1..=300).map(|number| format!("user{number}")));
     let node = settings.start();
-    let load = ["-r", "150", "-m", "300"];
-    let mut phones = Caller::start(node.sip(), &scenario("register"), &load);
-    phones.outcome(PATIENCE).expect_all(300);
+    register(&node, 300).expect_all(300);
     let counts = Counts::of(&node);
     assert_eq!((counts.event("bound"), counts.replies("200")), (300, 300));
 }
@@ -188,10 +199,65 @@ fn sipsak_tests_the_user_location() {
     assert!(Counts::of(&node).event("bound") > 0);
 }
 
+/// A node has its file open alone, and memory is its own: it is asked for them.
+#[test]
+fn users_come_and_go_while_the_node_runs() {
+    for store in ["memory", "file:location.db"] {
+        let node = start(&format!("store = \"{store}\""));
+        let run = |arguments: &[&str], input| user(&node.settings, arguments, input);
+        let said = run(&["add", "user1@example.com"], "wrong\n");
+        assert_eq!(said, "user1@example.com is added\n");
+        assert_eq!(register(&node, 1).failed, 1);
+        run(&["add", "--replace", "user1@example.com"], "secret\n");
+        register(&node, 1).expect_all(1);
+
+        let names = (1..=3_000).map(|number| format!("user{number},example.com,secret\n"));
+        let table = "username,domain,password\n".to_owned() + &names.collect::<String>();
+        let said = run(&["import", "-"], &table);
+        assert_eq!(
+            said,
+            format!("{}: 2999 added, 1 replaced\n", address(&node, store))
+        );
+        assert_eq!(run(&["list"], "").lines().count(), 3_001);
+        run(&["remove", "user1@example.com"], "");
+        assert_eq!(run(&["list"], "").lines().count(), 3_000);
+        assert_eq!(register(&node, 1).failed, 1);
+    }
+}
+
+/// A store's address as commands show it.
+fn address(node: &Edge, store: &str) -> String {
+    let folder = node.folder().display();
+    store.replace("file:", &format!("file:{folder}/"))
+}
+
+/// Only who knows the node's secret may see or change its records.
+#[test]
+fn records_are_for_those_who_know_the_secret() {
+    let node = start("store = \"memory\"");
+    user(&node.settings, &["add", "bob@example.com"], "secret\n");
+    fs::write(node.folder().join("secret"), "fedcba9876543210".repeat(4)).unwrap();
+    let list = || {
+        let mut command = sipyard();
+        command
+            .args(["user", "list", "--config"])
+            .arg(node.settings.path());
+        command.output().unwrap()
+    };
+    let output = list();
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert!(
+        error.contains("the secret is another than the node's"),
+        "{error}"
+    );
+    assert!(output.stdout.is_empty());
+}
+
 /// A redis-server that keeps nothing on disk.
 fn redis() -> (Process, String) {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = port.local_addr().unwrap().port().to_string();
+    let address = free_tcp();
+    let port = address.port().to_string();
     let arguments = ["--bind", "127.0.0.1", "--port", &port, "--save", ""];
     let process = Process::start(
         "redis-server",
@@ -199,10 +265,8 @@ fn redis() -> (Process, String) {
         tempdir().unwrap(),
         &arguments,
     );
-    within(PATIENCE, "Redis", || {
-        TcpStream::connect(format!("127.0.0.1:{port}")).is_ok()
-    });
-    (process, format!("store = \"redis://127.0.0.1:{port}\""))
+    within(PATIENCE, "Redis", || TcpStream::connect(address).is_ok());
+    (process, format!("store = \"redis://{address}\""))
 }
 
 #[test]

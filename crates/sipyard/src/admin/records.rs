@@ -1,0 +1,106 @@
+//! The registrar's records, for `sipyard user` and `sipyard store` while the node has the store open.
+
+use std::{sync::Arc, task::Poll};
+
+use ::store::{Error, Put, Store, Value};
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderMap, StatusCode, header::AUTHORIZATION},
+    response::{IntoResponse, Response},
+};
+use tokio::{sync::oneshot, task::spawn_blocking};
+
+use super::refused;
+use crate::{
+    serve::Control,
+    store::{Ask, Change, Done, Outcome, Record, Told, authorization},
+};
+
+/// Answers whoever shows that they know the node's secret.
+pub(super) async fn records(
+    State(control): State<Arc<Control>>,
+    headers: HeaderMap,
+    Json(ask): Json<Ask>,
+) -> Response {
+    let expected = authorization(&control.shared().snapshot().config().secret);
+    let shown = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
+    if !shown.is_some_and(|shown| is_equal(shown, expected.as_bytes())) {
+        let message = "the secret is another than the node's: is this the node's configuration?";
+        return refused(StatusCode::UNAUTHORIZED, vec![message.to_owned()]);
+    }
+    let Some(store) = control.store() else {
+        let message = "the node has no registrar".to_owned();
+        return refused(StatusCode::NOT_FOUND, vec![message]);
+    };
+    match answer(store, ask).await {
+        Ok(told) => Json(told).into_response(),
+        Err(error) => refused(StatusCode::SERVICE_UNAVAILABLE, vec![error.to_string()]),
+    }
+}
+
+/// In a time that tells nothing of where they differ.
+fn is_equal(shown: &[u8], expected: &[u8]) -> bool {
+    let pairs = shown.iter().zip(expected);
+    shown.len() == expected.len() && pairs.fold(0, |all, (one, other)| all | one ^ other) == 0
+}
+
+async fn answer(store: &Arc<Store>, ask: Ask) -> Result<Told, Error> {
+    match ask {
+        Ask::Read(key) => {
+            let found = answered(submit(|done| store.get(&key, done))).await?;
+            let record = found.map(|value| Record::of(&key, &value));
+            Ok(Told::Records(record.into_iter().collect()))
+        }
+        Ask::List(prefix) => {
+            let store = Arc::clone(store);
+            let listed = spawn_blocking(move || store.entries(&prefix)).await;
+            let entries = listed.expect("a listing does not panic")?;
+            let record = |(key, value): &(Vec<u8>, Value)| Record::of(key, value);
+            Ok(Told::Records(entries.iter().map(record).collect()))
+        }
+        Ask::Change(changes) => change(store, changes).await,
+    }
+}
+
+/// Hands all changes over before it waits for the first, so that one sync of a file serves many.
+async fn change(store: &Store, changes: Vec<Change>) -> Result<Told, Error> {
+    let mut submitted = Vec::new();
+    for Change { key, seen, next } in changes {
+        let seen = seen.as_ref().map(Record::value).transpose()?;
+        let next = next.as_ref().map(Record::next);
+        let receiver = submit(|done| store.put(&key, seen.as_ref(), next, done));
+        submitted.push((key, receiver));
+    }
+    let mut outcomes = Vec::new();
+    for (key, receiver) in submitted {
+        outcomes.push(match answered(receiver).await? {
+            Put::Stored => Outcome::Stored,
+            Put::Changed(value) => Outcome::Changed(value.map(|value| Record::of(&key, &value))),
+        });
+    }
+    Ok(Told::Outcomes(outcomes))
+}
+
+/// What a store has answered, or will.
+enum Submitted<T> {
+    Answered(Result<T, Error>),
+    Waiting(oneshot::Receiver<Result<T, Error>>),
+}
+
+fn submit<T: Send + 'static>(ask: impl FnOnce(Done<T>) -> Poll<Result<T, Error>>) -> Submitted<T> {
+    let (sender, receiver) = oneshot::channel();
+    // Whoever asked may have gone away.
+    let done = move |answer| drop(sender.send(answer));
+    match ask(Box::new(done)) {
+        Poll::Ready(answer) => Submitted::Answered(answer),
+        Poll::Pending => Submitted::Waiting(receiver),
+    }
+}
+
+async fn answered<T>(submitted: Submitted<T>) -> Result<T, Error> {
+    match submitted {
+        Submitted::Answered(answer) => answer,
+        Submitted::Waiting(receiver) => receiver.await.unwrap_or(Err(Error::Busy)),
+    }
+}

@@ -1,0 +1,218 @@
+//! A running node's records, by its admin API. Whoever can read the node's secret may ask for them.
+
+use std::{
+    collections::VecDeque,
+    fmt::Write as _,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+    time::Duration,
+};
+
+use ::store::{Put, Value};
+use node::config::Secret;
+use serde::{Deserialize, Serialize};
+use sip::digest::{Algorithm, Ha1};
+use ureq::{Agent, http::Request};
+
+use super::{
+    Failure,
+    fill::{Filled, Record},
+};
+use crate::{config::Configuration, view::Refused};
+
+/// Where the admin API takes an [`Ask`].
+pub(crate) const PATH: &str = "/api/v1/records";
+
+/// The longest [`Ask`] that is taken.
+pub(crate) const ASK_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes of records in one [`Ask`]. JSON makes at most four of each, and half of them twice.
+const BATCH_BYTES: usize = 512 << 10;
+
+/// How long a node may take to answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a node is asked about its records.
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Ask {
+    /// The record of a key.
+    Read(Vec<u8>),
+    /// All whose keys begin so.
+    List(Vec<u8>),
+    Change(Vec<Change>),
+}
+
+/// A change of a key's record, if it is what was seen.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Change {
+    pub(crate) key: Vec<u8>,
+    pub(crate) seen: Option<Record>,
+    pub(crate) next: Option<Record>,
+}
+
+/// What a node answers.
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Told {
+    Records(Vec<Record>),
+    /// Of each change in turn.
+    Outcomes(Vec<Outcome>),
+}
+
+/// What became of a change.
+#[derive(Serialize, Deserialize)]
+pub(crate) enum Outcome {
+    Stored,
+    /// It was not made: this is there.
+    Changed(Option<Record>),
+}
+
+/// What a request must have as its `Authorization`.
+pub(crate) fn authorization(secret: &Secret) -> String {
+    let key = match Ha1::new(Algorithm::Sha256, b"sipyard", b"records", secret.as_ref()) {
+        Ha1::Sha256(hash) => hash.to_vec(),
+        Ha1::Md5(hash) => hash.to_vec(),
+    };
+    let mut text = "Bearer ".to_owned();
+    for byte in key {
+        // Writing to a string can't fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// A running node.
+pub(crate) struct Remote {
+    base: String,
+    authorization: String,
+    agent: Agent,
+}
+
+impl Remote {
+    /// The node that runs with this configuration.
+    pub(crate) fn of(configuration: &Configuration) -> Self {
+        let mut admin = configuration.admin;
+        if admin.ip().is_unspecified() {
+            admin.set_ip(match admin.ip() {
+                IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+                IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+            });
+        }
+        let agent = Agent::config_builder()
+            .http_status_as_error(false)
+            .proxy(None)
+            .timeout_global(Some(PATIENCE));
+        Self {
+            base: format!("http://{admin}"),
+            authorization: authorization(&configuration.node.secret),
+            agent: agent.build().into(),
+        }
+    }
+
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Value>, Failure> {
+        let records = self.records(&Ask::Read(key.to_vec()))?;
+        let value = records.first().map(Record::value);
+        Ok(value.transpose()?)
+    }
+
+    pub(super) fn entries(&self, prefix: &[u8]) -> Result<Vec<(Vec<u8>, Value)>, Failure> {
+        let records = self.records(&Ask::List(prefix.to_vec()))?;
+        let entry = |record: Record| Ok((record.key.clone(), record.value()?));
+        records.into_iter().map(entry).collect()
+    }
+
+    pub(super) fn put(
+        &self,
+        key: &[u8],
+        seen: Option<&Value>,
+        next: Option<&Record>,
+    ) -> Result<Put, Failure> {
+        let change = Change {
+            key: key.to_vec(),
+            seen: seen.map(|value| Record::of(key, value)),
+            next: next.cloned(),
+        };
+        match self.change(vec![change])?.pop() {
+            Some(Outcome::Stored) => Ok(Put::Stored),
+            Some(Outcome::Changed(record)) => {
+                let value = record.as_ref().map(Record::value);
+                Ok(Put::Changed(value.transpose()?))
+            }
+            None => Err(self.failed("no outcome")),
+        }
+    }
+
+    pub(super) fn fill(&self, records: Vec<Record>) -> Result<Filled, Failure> {
+        let mut filled = Filled::default();
+        let mut waiting: VecDeque<(Record, Option<Record>)> =
+            records.into_iter().map(|record| (record, None)).collect();
+        while !waiting.is_empty() {
+            let batch = next_batch(&mut waiting);
+            let change = |(next, seen): &(Record, Option<Record>)| Change {
+                key: next.key.clone(),
+                seen: seen.clone(),
+                next: Some(next.clone()),
+            };
+            let outcomes = self.change(batch.iter().map(change).collect())?;
+            for ((next, seen), outcome) in batch.into_iter().zip(outcomes) {
+                match outcome {
+                    Outcome::Stored => filled.count(seen.is_none()),
+                    Outcome::Changed(current) => waiting.push_back((next, current)),
+                }
+            }
+        }
+        Ok(filled)
+    }
+
+    fn records(&self, ask: &Ask) -> Result<Vec<Record>, Failure> {
+        match self.ask(ask)? {
+            Told::Records(records) => Ok(records),
+            Told::Outcomes(_) => Err(self.failed("not an answer to what it was asked")),
+        }
+    }
+
+    fn change(&self, changes: Vec<Change>) -> Result<Vec<Outcome>, Failure> {
+        let number = changes.len();
+        match self.ask(&Ask::Change(changes))? {
+            Told::Outcomes(outcomes) if outcomes.len() == number => Ok(outcomes),
+            _ => Err(self.failed("not an answer to what it was asked")),
+        }
+    }
+
+    fn ask(&self, ask: &Ask) -> Result<Told, Failure> {
+        let body = serde_json::to_vec(ask).map_err(|error| self.failed(error))?;
+        let request = Request::post(format!("{}{PATH}", self.base))
+            .header("Authorization", &self.authorization)
+            .header("Content-Type", "application/json")
+            .body(body)
+            .map_err(|error| self.failed(error))?;
+        let mut response = self.agent.run(request).map_err(|error| {
+            self.failed(format!(
+                "{error}; is the node of this configuration running?"
+            ))
+        })?;
+        let good = response.status().is_success();
+        let body = response.body_mut().with_config().limit(u64::MAX);
+        let body = body.read_to_vec().map_err(|error| self.failed(error))?;
+        if good {
+            serde_json::from_slice(&body).map_err(|error| self.failed(error))
+        } else {
+            let refused: Result<Refused, _> = serde_json::from_slice(&body);
+            let refused = refused.map_err(|error| self.failed(error))?;
+            Err(self.failed(refused.problems.join("; ")))
+        }
+    }
+
+    fn failed(&self, why: impl std::fmt::Display) -> Failure {
+        Failure::Failed(format!("{}: {why}", self.base))
+    }
+}
+
+fn next_batch(waiting: &mut VecDeque<(Record, Option<Record>)>) -> Vec<(Record, Option<Record>)> {
+    let (mut bytes, mut batch) = (0, Vec::new());
+    while bytes < BATCH_BYTES
+        && let Some((next, seen)) = waiting.pop_front()
+    {
+        bytes += next.key.len() + next.value.len();
+        batch.push((next, seen));
+    }
+    batch
+}
