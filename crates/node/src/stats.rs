@@ -134,7 +134,7 @@ pub enum Event {
 
 impl Event {
     /// All events, with their labels.
-    pub const ALL: [(Self, &'static str); 27] = [
+    pub const ALL: [(Self, &'static str); 28] = [
         (Self::Received, "received"),
         (Self::Sent, "sent"),
         (Self::HandedOver, "handed_over"),

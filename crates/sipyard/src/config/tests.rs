@@ -46,7 +46,7 @@ fn the_sample_shows_every_default() {
 #[test]
 fn the_sample_shows_every_default_of_the_registrar() {
     let sample = fs::read_to_string(SAMPLE).unwrap();
-    let (start, end) = (sample.find("# [registrar]"), sample.find("[dns]"));
+    let (start, end) = (sample.find("# [registrar]"), sample.find("# [cluster]"));
     let shown = sample[start.unwrap()..end.unwrap()].replace("\n# ", "\n");
     let shown = loaded(&format!("{REQUIRED}{}", &shown[2..]));
     let required = "[registrar]\ndomains = [\"example.com\"]\n\

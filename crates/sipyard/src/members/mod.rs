@@ -33,6 +33,7 @@ use crate::{
 use group::{Families, Group, announced, groups, in_use};
 use lease::Leases;
 use registry::Registry;
+pub(crate) use registry::is_of_nodes;
 
 /// How often it is looked for changes: of the DNS, of what nodes announce, and of the health that says
 /// how many groups are in use. Mostly it is a look into a cache.

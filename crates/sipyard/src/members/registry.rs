@@ -115,8 +115,15 @@ impl Registry {
     }
 }
 
+const PREFIX: &str = "pool:";
+
 fn key(pool: &str) -> Vec<u8> {
-    format!("pool:{pool}").into_bytes()
+    format!("{PREFIX}{pool}").into_bytes()
+}
+
+/// Whether a record of this key is of nodes, and not of users.
+pub(crate) fn is_of_nodes(key: &[u8]) -> bool {
+    key.starts_with(PREFIX.as_bytes())
 }
 
 /// An answer that comes at once or later.

@@ -13,10 +13,11 @@ use std::{
     process::ExitCode,
 };
 
+use ::store::Value;
 use clap::{Args, Subcommand};
 use location::{Aor, Subscriber};
 
-use crate::refused;
+use crate::{members::is_of_nodes, refused};
 pub(crate) use fill::Record;
 pub(crate) use keeper::{Done, Keeper};
 pub(crate) use place::{Existing, Opened, Place};
@@ -103,7 +104,7 @@ impl Check {
         } = self.place.open(Existing::Required)?;
         let (mut aors, mut bindings, mut subscribers) = (0, 0, 0);
         let mut damaged = Vec::new();
-        for (key, value) in keeper.entries(b"")? {
+        for (key, value) in of_users(&keeper)? {
             let corrupt = if key.starts_with(Subscriber::PREFIX) {
                 subscribers += 1;
                 Subscriber::read(&key, &value).is_err()
@@ -130,6 +131,13 @@ impl Check {
     }
 }
 
+/// All records but those of nodes, which announce themselves anew every few seconds.
+fn of_users(keeper: &Keeper) -> Result<Vec<(Vec<u8>, Value)>, Failure> {
+    let mut entries = keeper.entries(b"")?;
+    entries.retain(|(key, _)| !is_of_nodes(key));
+    Ok(entries)
+}
+
 /// Write every record to standard output, one line of JSON each
 #[derive(Args)]
 #[command(after_help = "Examples:
@@ -149,7 +157,7 @@ impl Export {
             keeper, address, ..
         } = self.place.open(Existing::Required)?;
         let mut out = BufWriter::new(io::stdout().lock());
-        for (key, value) in keeper.entries(b"")? {
+        for (key, value) in of_users(&keeper)? {
             let Some(line) = records::line_of(&key, &value) else {
                 let key = String::from_utf8_lossy(&key);
                 let problem = format!("{address}: the record {key:?} is damaged");

@@ -269,16 +269,26 @@ fn redis() -> (Process, String) {
     (process, format!("store = \"redis://{address}\""))
 }
 
+/// One of them announces itself there too, which is nobody's registration.
 #[test]
 fn nodes_with_one_redis_find_each_others_users() {
     let (_redis, store) = redis();
-    let (one, two) = (start(&store), start(&store));
+    let announced = format!("{store}\n[cluster]\n{store}\nannounce = \"core\"");
+    let (one, two) = (start(&announced), start(&store));
     add_users(&one.settings, ["alice", "bob"].map(str::to_owned));
     let (alice, bob) = (phone("alice", one.sip()), phone("bob", two.sip()));
     call(&alice, &bob);
     wait_until_idle(&one, PATIENCE);
     assert_eq!(Counts::of(&one).event("bound"), 1);
     assert_eq!(Counts::of(&two).event("bound"), 1);
+
+    let mut check = sipyard();
+    let config = one.settings.path();
+    check.args(["store", "check", "--config"]).arg(config);
+    let output = check.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let expected = "ok (2 addresses-of-record with 2 bindings, 2 subscribers)";
+    assert!(said.contains(expected), "{output:?}");
 }
 
 /// Sends a request of this method for a domain; the answer and how long it took.
