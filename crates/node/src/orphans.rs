@@ -106,11 +106,11 @@ impl State {
 /// Whether a response says no more than that this server, of the several that got a CANCEL, is not the
 /// one that got its INVITE.
 pub(crate) fn is_of_a_copy(cx: Context<'_>, response: &Response<'_>) -> bool {
-    let is_unknown = response.cseq.method == Method::Cancel && response.status == 481;
+    if response.cseq.method != Method::Cancel || response.status != 481 {
+        return false;
+    }
     let member = cx.snapshot.member_at(response.from);
-    let pool = member
-        .filter(|_| is_unknown)
-        .and_then(|member| cx.snapshot.pool_of(member));
+    let pool = member.and_then(|member| cx.snapshot.pool_of(member));
     pool.is_some_and(|pool| usable(cx, pool).len() > 1)
 }
 
