@@ -54,6 +54,8 @@ struct Call {
     rest: Duration,
     /// The CSeq of the last request but ACK and CANCEL.
     cseq: u32,
+    /// A response but 100 came.
+    is_heard: bool,
     /// Why the call counts as failed although it goes on.
     failure: Option<Failure>,
     /// The retransmission interval.
@@ -221,6 +223,7 @@ impl Caller {
         call.plan = self.config.habits.draw(&mut self.rng);
         call.socket = (self.stats.offered % self.requests.len() as u64) as usize;
         call.cseq = INVITE_CSEQ;
+        call.is_heard = false;
         call.failure = None;
         self.calls_left -= 1;
         self.stats.offered += 1;
@@ -238,6 +241,7 @@ impl Caller {
             began: Duration::ZERO,
             rest: Duration::ZERO,
             cseq: 0,
+            is_heard: false,
             failure: None,
             interval: T1,
             give_up: Duration::ZERO,
@@ -318,12 +322,14 @@ impl Caller {
     ) {
         let slot = name.slot;
         match self.state_of(name) {
-            State::Calling => {
-                let call = &self.calls[slot as usize];
-                let elapsed = now.saturating_sub(call.began);
-                record(&mut self.stats.first_response_ns, elapsed);
+            State::Calling | State::Proceeding => {
+                let call = &mut self.calls[slot as usize];
+                if status > 100 && !std::mem::replace(&mut call.is_heard, true) {
+                    let elapsed = now.saturating_sub(call.began);
+                    record(&mut self.stats.first_response_ns, elapsed);
+                }
             }
-            State::Proceeding | State::Cancelling => {}
+            State::Cancelling => {}
             State::Holding | State::Renewing | State::Closing if (200..300).contains(&status) => {
                 self.stats.strays += 1;
                 return self.send_in_dialog(slot, INVITE_CSEQ, |requests| &requests.ack, out);

@@ -23,7 +23,7 @@ pub struct Stats {
     /// Nanoseconds from the scheduled time of a call or a registration to when it began. More than
     /// the latencies that are measured: this machine is too slow for the load.
     pub late_ns: Histogram<u64>,
-    /// Nanoseconds from an INVITE's scheduled time to its first response, of any status.
+    /// Nanoseconds from an INVITE's scheduled time to its first response but 100, which comes from the next hop.
     pub first_response_ns: Histogram<u64>,
     /// Nanoseconds from an INVITE's scheduled time to its 2xx.
     pub answer_ns: Histogram<u64>,
