@@ -54,7 +54,7 @@ pub(crate) struct Callees {
     pub addresses: Vec<SocketAddr>,
 }
 
-/// What `sipyard load call` says of itself.
+/// What `sipyard load call` or `register` says of itself.
 #[derive(Deserialize)]
 pub(crate) struct Outcome {
     pub offered: u64,
@@ -62,6 +62,7 @@ pub(crate) struct Outcome {
     pub failed: u64,
     pub retransmissions: u64,
     pub offering_s: f64,
+    pub lasted_s: f64,
     pub offered_per_s: f64,
     pub latencies_ms: std::collections::BTreeMap<String, Latency>,
 }
@@ -71,12 +72,22 @@ pub(crate) struct Outcome {
 pub(crate) struct Latency {
     pub mean: f64,
     pub p50: f64,
+    pub p99: f64,
 }
 
 impl Round {
     /// What a core carries that nobody else has a part of.
     fn calls_per_cpu_s(&self) -> f64 {
         1e6 / (self.caller_us_per_call + self.callee_us_per_call)
+    }
+}
+
+impl Outcome {
+    /// The median and the 99 % quantile from the request to its answer.
+    pub(crate) fn answer_ms(&self) -> (f64, f64) {
+        let kinds = ["register", "answer"].map(|kind| self.latencies_ms.get(kind));
+        let latency = kinds.into_iter().flatten().next();
+        latency.map_or((f64::NAN, f64::NAN), |it| (it.p50, it.p99))
     }
 }
 
@@ -98,21 +109,27 @@ impl Callees {
 pub(crate) fn call(
     to: SocketAddr,
     arguments: &[&str],
+    meanwhile: impl FnMut(),
+) -> io::Result<(Outcome, Duration)> {
+    run("call", to, arguments, meanwhile)
+}
+
+/// Runs `sipyard load register` to its end; registrations stay.
+pub(crate) fn register(to: SocketAddr, arguments: &[&str]) -> io::Result<Outcome> {
+    let arguments = [&["--stay"], arguments].concat();
+    Ok(run("register", to, &arguments, || {})?.0)
+}
+
+fn run(
+    what: &str,
+    to: SocketAddr,
+    arguments: &[&str],
     mut meanwhile: impl FnMut(),
 ) -> io::Result<(Outcome, Duration)> {
     let folder = tempfile::tempdir()?;
-    let file = folder.path().join("calls.json").display().to_string();
+    let file = folder.path().join("load.json").display().to_string();
     let to = to.to_string();
-    let own = [
-        "load",
-        "call",
-        "--to",
-        &to,
-        "--json",
-        &file,
-        "--success",
-        "0",
-    ];
+    let own = ["load", what, "--to", &to, "--json", &file, "--success", "0"];
     let mut process = Process::start(CORE, &subject::sipyard(), &[&own, arguments].concat())?;
     let (began, mut cpu) = (Instant::now(), Duration::ZERO);
     while !process.has_ended() {

@@ -11,6 +11,7 @@ mod load_program;
 mod machine;
 mod memory;
 mod process;
+mod register;
 mod sockets;
 mod spread;
 mod subject;
@@ -61,6 +62,8 @@ enum What {
     Agree,
     /// Whether real sockets show what the simulator does, at three points.
     Sockets,
+    /// CPU per REGISTER and per call to a registered user, beside Kamailio.
+    Register,
     /// The peak that a model of one call a second predicts, and the one that is measured.
     Model,
     /// The same in a few minutes, too short for the record: goes to target/bench.
@@ -106,6 +109,11 @@ fn run(arguments: Arguments) -> io::Result<()> {
                 &points,
                 &sockets::page(&points),
             );
+        }
+        What::Register => {
+            let measured = figures::stamped(register::measure()?)?;
+            let page = register::page(&measured);
+            return write(&arguments.results, "register", &measured, &page);
         }
         What::Model => {
             let checks = figures::stamped(live::measure(live::Effort::FULL)?)?;

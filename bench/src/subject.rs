@@ -91,16 +91,11 @@ impl Subject {
             }
             Self::KamailioStateless => {
                 let config = include_str!("../peers/kamailio-stateless.cfg");
-                kamailio(files.path(), config, &listen, &dispatcher_list(servers, ""))
+                dispatcher(files.path(), config, &listen, servers, "")
             }
             Self::KamailioCallLoad => {
                 let config = include_str!("../peers/kamailio-call-load.cfg");
-                kamailio(
-                    files.path(),
-                    config,
-                    &listen,
-                    &dispatcher_list(servers, ";maxload=1000000"),
-                )
+                dispatcher(files.path(), config, &listen, servers, ";maxload=1000000")
             }
             Self::Sipyard => return edge("tlwl", servers),
         };
@@ -148,9 +143,43 @@ pub(crate) fn build() -> io::Result<()> {
 
 /// Starts Sipyard before these servers, with this policy.
 pub(crate) fn edge(policy: &str, servers: &[SocketAddr]) -> io::Result<Running> {
+    let servers = servers.iter().map(|it| format!("{{ address = \"{it}\" }}"));
+    let servers: Vec<_> = servers.collect();
+    let config = include_str!("../peers/sipyard.toml")
+        .replace("@POLICY@", policy)
+        .replace("@SERVERS@", &servers.join(", "));
+    serve(&config)
+}
+
+/// Starts Sipyard as a registrar that keeps its bindings in memory, or in a file.
+pub(crate) fn registrar(in_file: bool) -> io::Result<Running> {
+    let store = if in_file {
+        "file:location.db"
+    } else {
+        "memory"
+    };
+    serve(&include_str!("../peers/sipyard-registrar.toml").replace("@STORE@", store))
+}
+
+/// Starts Kamailio as a registrar that keeps its bindings in memory.
+pub(crate) fn kamailio_registrar() -> io::Result<Running> {
     let files = tempfile::tempdir()?;
     let address = free_address()?;
-    let config = sipyard_config(policy, &address.to_string(), servers)?;
+    let config = include_str!("../peers/kamailio-registrar.cfg");
+    Ok(Running {
+        process: kamailio(files.path(), config, &address.to_string())?,
+        address,
+        _files: files,
+    })
+}
+
+/// Starts Sipyard with a configuration that leaves its own addresses open.
+fn serve(config: &str) -> io::Result<Running> {
+    let files = tempfile::tempdir()?;
+    let address = free_address()?;
+    let config = config
+        .replace("@LISTEN@", &address.to_string())
+        .replace("@ADMIN@", &free_address()?.to_string());
     let path = written(files.path(), "sipyard.toml", &config)?;
     let process = Process::start(CORE, &sipyard(), &["serve", "--config", &path])?;
     Ok(Running {
@@ -160,9 +189,22 @@ pub(crate) fn edge(policy: &str, servers: &[SocketAddr]) -> io::Result<Running> 
     })
 }
 
-fn kamailio(files: &Path, config: &str, listen: &str, list: &str) -> io::Result<Process> {
-    let list = written(files, "dispatcher.list", list)?;
-    let config = config.replace("@LISTEN@", listen).replace("@LIST@", &list);
+/// Kamailio before servers that its dispatcher knows with these attributes.
+fn dispatcher(
+    files: &Path,
+    config: &str,
+    listen: &str,
+    servers: &[SocketAddr],
+    attributes: &str,
+) -> io::Result<Process> {
+    let line = |(number, server)| format!("1 sip:{server} 0 0 duid=s{number}{attributes}\n");
+    let list: String = (1..).zip(servers).map(line).collect();
+    let list = written(files, "dispatcher.list", &list)?;
+    kamailio(files, &config.replace("@LIST@", &list), listen)
+}
+
+fn kamailio(files: &Path, config: &str, listen: &str) -> io::Result<Process> {
+    let config = config.replace("@LISTEN@", listen);
     let config = written(files, "kamailio.cfg", &config)?;
     let pid = files.join("pid").display().to_string();
     // The buffer limit is that of the other programs; its own default may lose datagrams.
@@ -170,23 +212,6 @@ fn kamailio(files: &Path, config: &str, listen: &str, list: &str) -> io::Result<
         "-f", &config, "-m", "1024", "-M", "32", "-b", "4194304", "-DD", "-E", "-P", &pid,
     ];
     Process::start(CORE, Path::new(KAMAILIO), &args)
-}
-
-fn dispatcher_list(servers: &[SocketAddr], attributes: &str) -> String {
-    let line = |(number, server)| format!("1 sip:{server} 0 0 duid=s{number}{attributes}\n");
-    (1..).zip(servers).map(line).collect()
-}
-
-fn sipyard_config(policy: &str, listen: &str, servers: &[SocketAddr]) -> io::Result<String> {
-    let servers: Vec<_> = servers
-        .iter()
-        .map(|server| format!("{{ address = \"{server}\" }}"))
-        .collect();
-    Ok(include_str!("../peers/sipyard.toml")
-        .replace("@POLICY@", policy)
-        .replace("@LISTEN@", listen)
-        .replace("@ADMIN@", &free_address()?.to_string())
-        .replace("@SERVERS@", &servers.join(", ")))
 }
 
 fn written(files: &Path, name: &str, text: &str) -> io::Result<String> {

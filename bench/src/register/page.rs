@@ -1,0 +1,155 @@
+//! What was measured, as a page.
+
+use report::{Page, Table};
+
+use super::{OnDisk, PACE, Program, Results, Run, USERS, WINDOW, Work};
+use crate::figures::Stamped;
+
+/// What Kamailio's CPU time is to be over ours, at least.
+const BARS: [(Program, Work, f64); 4] = [
+    (Program::Memory, Work::Refreshes, 3.0),
+    (Program::File, Work::Refreshes, 1.0),
+    (Program::Memory, Work::Saturated, 5.0),
+    (Program::Memory, Work::Paced, 5.0),
+];
+
+/// REGISTERs acknowledged in a second with each on disk, at least.
+const ON_DISK_BAR: f64 = 20_000.0;
+
+/// The page about it.
+pub(crate) fn page(results: &Stamped<Results>) -> Page {
+    let Results { runs, on_disk } = &results.results;
+    Page::new("The registrar and the stateful proxy: figures")
+        .text(&format!(
+            "{USERS} users register at {PACE} a second without digest, and again, so that the program is never idle for long; \
+             then calls go to registered users ({WINDOW} at once, and 1000 a second) through the stateful proxy with look-up. \
+             The program has one core, load and callees the other. Figures are medians over rounds in which the programs took \
+             turns. {}",
+            results.note()
+        ))
+        .table(table(runs))
+        .heading("Bars")
+        .table(bars(runs))
+        .heading("Every answer on disk")
+        .text("REGISTERs of new users at several rates; each is answered when its binding is on disk.")
+        .table(rates(on_disk))
+}
+
+fn table(runs: &[Run]) -> Table {
+    let columns = [
+        "work",
+        "program",
+        "CPU, us",
+        "least to greatest",
+        "per second",
+        "p50, ms",
+        "p99, ms",
+        "failed",
+        "sent again",
+    ];
+    let mut table = Table::new("", columns);
+    for work in Work::ALL {
+        for program in Program::ALL {
+            let runs = chosen(runs, program, work);
+            let figures = |figure: fn(&Run) -> f64| sorted(runs.iter().map(|run| figure(run)));
+            let sum = |figure: fn(&Run) -> u64| runs.iter().map(|run| figure(run)).sum::<u64>();
+            let cpu = figures(|run| run.cpu_us);
+            let (Some(least), Some(greatest)) = (cpu.first(), cpu.last()) else {
+                continue;
+            };
+            table.push([
+                work.title().to_owned(),
+                program.title().to_owned(),
+                format!("{:.1}", median(&cpu)),
+                format!("{least:.1} to {greatest:.1}"),
+                format!("{:.0}", median(&figures(|run| run.per_s))),
+                format!("{:.3}", median(&figures(|run| run.p50_ms))),
+                format!("{:.3}", median(&figures(|run| run.p99_ms))),
+                sum(|run| run.failed).to_string(),
+                sum(|run| run.retransmissions).to_string(),
+            ]);
+        }
+    }
+    table
+}
+
+fn bars(runs: &[Run]) -> Table {
+    let columns = ["work", "program", "Kamailio's CPU over its own", "bar", ""];
+    let mut table = Table::new("", columns);
+    for (program, work, bar) in BARS {
+        let cpu = |program| {
+            median(&sorted(
+                chosen(runs, program, work).iter().map(|run| run.cpu_us),
+            ))
+        };
+        let ratio = cpu(Program::Kamailio) / cpu(program);
+        if ratio.is_nan() {
+            continue;
+        }
+        table.push([
+            work.title().to_owned(),
+            program.title().to_owned(),
+            format!("{ratio:.2} x"),
+            format!("at least {bar} x"),
+            verdict(ratio >= bar),
+        ]);
+    }
+    table
+}
+
+fn rates(on_disk: &[OnDisk]) -> Table {
+    let columns = [
+        "offered, a second",
+        "acknowledged, a second",
+        "bar",
+        "failed",
+        "sent again",
+        "busy, %",
+        "p50, ms",
+        "p99, ms",
+    ];
+    let mut table = Table::new("", columns);
+    for rate in super::RATES {
+        let runs: Vec<_> = on_disk.iter().filter(|run| run.rate == rate).collect();
+        let middle =
+            |figure: fn(&OnDisk) -> f64| median(&sorted(runs.iter().map(|run| figure(run))));
+        let acknowledged = middle(|run| run.acknowledged_per_s);
+        let bar = match f64::from(rate) > ON_DISK_BAR {
+            true => verdict(acknowledged >= ON_DISK_BAR),
+            false => String::new(),
+        };
+        table.push([
+            rate.to_string(),
+            format!("{acknowledged:.0}"),
+            bar,
+            runs.iter().map(|run| run.failed).sum::<u64>().to_string(),
+            runs.iter()
+                .map(|run| run.retransmissions)
+                .sum::<u64>()
+                .to_string(),
+            format!("{:.0}", 100.0 * middle(|run| run.busy)),
+            format!("{:.2}", middle(|run| run.p50_ms)),
+            format!("{:.2}", middle(|run| run.p99_ms)),
+        ]);
+    }
+    table
+}
+
+fn verdict(holds: bool) -> String {
+    if holds { "held" } else { "missed" }.to_owned()
+}
+
+fn chosen(runs: &[Run], program: Program, work: Work) -> Vec<&Run> {
+    let is_meant = |run: &&Run| run.program == program && run.work == work;
+    runs.iter().filter(is_meant).collect()
+}
+
+fn sorted(figures: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut figures: Vec<_> = figures.collect();
+    figures.sort_by(f64::total_cmp);
+    figures
+}
+
+fn median(sorted: &[f64]) -> f64 {
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}
