@@ -10,6 +10,10 @@ use crate::seat::Team;
 pub trait Answerer: Send + Sync {
     /// Answers at once, or later by `reply`, and never lets the caller wait.
     fn answer(&self, ask: Ask, reply: Reply) -> Option<Answer>;
+
+    /// Whether answers often come later, and soon: then workers listen for them. Otherwise they may find
+    /// them at their next tick.
+    fn is_often_later(&self) -> bool;
 }
 
 /// Brings an answer to the worker that asked. One that is dropped leaves the node to its own patience.

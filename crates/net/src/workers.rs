@@ -166,7 +166,8 @@ fn team(shared: &Shared, answerer: Option<Arc<dyn Answerer>>) -> Result<Team, St
     let config = snapshot.config();
     let count = shared.workers().len();
     let by_worker = bind(&config.listeners, count)?;
-    let polls = count > 1 || config.listeners.len() != 1 || answerer.is_some();
+    let is_told_later = answerer.as_ref().is_some_and(|it| it.is_often_later());
+    let polls = count > 1 || config.listeners.len() != 1 || is_told_later;
     let seat = |sockets: Vec<Socket>| {
         if !polls {
             sockets

@@ -3,6 +3,7 @@
 use std::{net::SocketAddr, ops::Range, time::Duration};
 
 use balance::ServerId;
+use sip::{Host, Scheme, Uri};
 
 /// One thing that happened to a worker's node.
 #[derive(Debug)]
@@ -50,8 +51,8 @@ pub struct Handover {
     pub follows: Option<Option<ServerId>>,
 }
 
-/// A question to the store of the location service. Whoever waits for its [`Answer`] waits a few
-/// seconds at most; an answer that comes later, or twice, is ignored.
+/// A question to the store of the location service, or to the DNS. Whoever waits for its [`Answer`]
+/// waits a few seconds at most; an answer that comes later, or twice, is ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     /// What the answer names.
@@ -74,11 +75,15 @@ pub struct QuestionId {
 pub(crate) enum Asker {
     /// A request that goes where its user is.
     LookUp,
+    /// The same, about the target of this number.
+    Target(u8),
     /// A REGISTER.
     Registration,
+    /// A request whose next hop is a name.
+    NextHop,
 }
 
-/// What a store is asked.
+/// What a store or the DNS is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// The record of a key.
@@ -95,6 +100,39 @@ pub enum Ask {
         /// Its record as it shall be; none: it goes.
         next: Option<Record>,
     },
+    /// Where a name leads over UDP: RFC 3263 §4.
+    Locate {
+        /// The name.
+        name: Name,
+        /// Decides what RFC 2782 leaves to chance: the same for all requests of a call.
+        draw: u64,
+    },
+}
+
+/// The host of a URI that is a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// The name.
+    pub host: Box<str>,
+    /// The port beside it. With one, the name has addresses and no services.
+    pub port: Option<u16>,
+}
+
+impl Name {
+    /// The name that a URI leads to over UDP, if it is one.
+    pub(crate) fn of(uri: &Uri<'_>) -> Option<Self> {
+        let is_udp = match uri.param(b"transport") {
+            Some(transport) => transport?.eq_ignore_ascii_case(b"udp"),
+            None => true,
+        };
+        match uri.destination()? {
+            Host::Name(name) if is_udp && uri.scheme == Scheme::Sip => Some(Self {
+                host: str::from_utf8(name).ok()?.into(),
+                port: uri.port,
+            }),
+            Host::Name(_) | Host::Ip(_) => None,
+        }
+    }
 }
 
 /// A record of a store.
@@ -106,14 +144,16 @@ pub struct Record {
     pub expires: Option<Duration>,
 }
 
-/// What a store says.
+/// What a store or the DNS says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The key's record. To [`Ask::Change`]: nothing is changed, as it was not what was seen.
     Record(Option<Record>),
     /// The change is made.
     Changed,
-    /// The store can't tell or do it, and may have done it.
+    /// Where a name leads, in the order in which it is to be tried; empty: there is no such name.
+    Located(Vec<SocketAddr>),
+    /// It can't be told or done, or may have been done.
     Failed,
 }
 
@@ -135,7 +175,7 @@ pub struct Outbox {
     pub transmits: Vec<Transmit>,
     /// Datagrams for other workers.
     pub handovers: Vec<Handover>,
-    /// Questions to the store.
+    /// Questions to the store and the DNS.
     pub questions: Vec<Question>,
     /// The bytes of all transmits.
     pub bytes: Vec<u8>,

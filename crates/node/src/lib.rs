@@ -34,12 +34,13 @@ pub mod stats;
 mod token;
 mod transact;
 mod transaction;
+mod unlocated;
 
 pub use branch::LISTENERS_MAX;
 pub use config::Config;
 pub use explain::{CallView, DecisionView, Forecast};
 pub use io::{
-    Answer, Ask, Datagram, Handover, Input, Outbox, Question, QuestionId, Record, Transmit,
+    Answer, Ask, Datagram, Handover, Input, Name, Outbox, Question, QuestionId, Record, Transmit,
 };
 pub use node::Node;
 pub use peers::PeerView;

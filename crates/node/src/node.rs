@@ -21,6 +21,7 @@ use crate::{
     stateful::Stateful,
     stats::{Dropped, Event, WorkerStats},
     transaction::{RetainedRequests, Transactions},
+    unlocated::Unlocated,
 };
 
 /// Sessions note times in milliseconds.
@@ -48,6 +49,7 @@ pub(crate) struct State {
     pub(crate) retained: RetainedRequests,
     pub(crate) stateful: Stateful,
     pub(crate) registrar: Registrar,
+    pub(crate) unlocated: Unlocated,
     pub(crate) lengths: CallLengths,
     pub(crate) decisions: Decisions,
     pub(crate) probes: Probes,
@@ -85,6 +87,7 @@ impl Node {
             retained: RetainedRequests::new(share(limits.retained_requests)),
             stateful: Stateful::new(snapshot.config(), share(limits.held_transactions), now),
             registrar: Registrar::new(snapshot.keys(), share(limits.registrations), now),
+            unlocated: Unlocated::new(now),
             lengths: CallLengths::default(),
             decisions: Decisions::default(),
             probes: Probes::new(worker == 0, rng.u64(..)),
@@ -136,6 +139,7 @@ impl Node {
         state.on_transaction_timers(cx, out);
         state.on_held_timers(cx, out);
         state.on_registrar_timers(cx, out);
+        state.on_unlocated_timers(cx, out);
         state.on_session_timers(cx, out);
         state.probe(cx, out);
         state.exchange(cx, out);
@@ -146,7 +150,10 @@ impl Node {
         cx.stats.set_sizes(
             state.sessions.active(),
             state.sessions.expired(),
-            state.transactions.open() + state.stateful.looked_up() + state.registrar.len(),
+            state.transactions.open()
+                + state.stateful.looked_up()
+                + state.registrar.len()
+                + state.unlocated.len(),
             state.stateful.len(),
         );
     }
@@ -162,6 +169,7 @@ impl Node {
             state.transaction_timers.deadline(),
             state.stateful.deadline(),
             state.registrar.deadline(),
+            state.unlocated.deadline(),
             state.session_timers.deadline(),
             state.probes.deadline(),
             state.exchange.deadline(state.transactions.open() > 0),
@@ -245,7 +253,9 @@ impl State {
     ) {
         match question.asker {
             Asker::LookUp => self.on_looked_up(cx, question, answer, out),
+            Asker::Target(number) => self.on_target_located(cx, question, number, answer, out),
             Asker::Registration => self.on_registrar_answer(cx, question, answer, out),
+            Asker::NextHop => self.on_located(cx, question, answer, out),
         }
     }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use sip::{CSeq, Fault, HeaderName, Message, Method, NameAddr, Scheme, Uri, Via};
 
 use crate::{
-    io::Datagram,
+    io::{Datagram, Name},
     keys::SessionKey,
     snapshot::Snapshot,
     token::{self, Affinity},
@@ -75,6 +75,8 @@ pub(crate) struct Request<'a> {
     /// Identifies its transaction.
     pub(crate) id: u64,
     pub(crate) path: Path<'a>,
+    /// Where the next hop is, if that is a name and was asked for.
+    pub(crate) located: Option<SocketAddr>,
 }
 
 /// What Request-URI and Route say once our own values are off.
@@ -130,6 +132,7 @@ impl<'a> Request<'a> {
             key,
             id,
             path,
+            located: None,
         };
         request.check(snapshot, hops)?;
         Ok(request)
@@ -222,9 +225,19 @@ impl<'a> Request<'a> {
 
     /// Where Route and Request-URI send it, if no name has to be resolved for that.
     pub(crate) fn next_hop(&self) -> Option<SocketAddr> {
+        self.located.or_else(|| self.next_uri()?.address())
+    }
+
+    /// The name that has to be resolved first.
+    pub(crate) fn next_name(&self) -> Option<Name> {
+        let uri = self.next_uri().filter(|_| self.located.is_none());
+        Name::of(&uri?)
+    }
+
+    fn next_uri(&self) -> Option<Uri<'a>> {
         match &self.path.next {
-            Some(route) => Uri::parse(route.uri).ok()?.address(),
-            None => self.path.target.address(),
+            Some(route) => Uri::parse(route.uri).ok(),
+            None => Some(self.path.target),
         }
     }
 }

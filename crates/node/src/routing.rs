@@ -46,11 +46,12 @@ impl State {
         out: &mut Outbox,
     ) {
         let routed = Request::read(cx.snapshot, datagram, message).and_then(|request| {
-            if self.is_owner(cx, &request, origin, out) && !self.is_held(cx, &request, out) {
-                self.route(cx, &request, origin, out)
-            } else {
-                Ok(())
+            let is_to_route =
+                self.is_owner(cx, &request, origin, out) && !self.is_held(cx, &request, out);
+            if is_to_route && !self.waits_for_name(cx, &request, origin, out)? {
+                self.route(cx, &request, origin, out)?;
             }
+            Ok(())
         });
         if let Err(refusal) = routed {
             self.refuse(cx, &datagram, message, &refusal, out);
@@ -83,7 +84,7 @@ impl State {
         Some(self.sessions.get(self.sessions.find(key)?).server)
     }
 
-    fn route(
+    pub(crate) fn route(
         &mut self,
         cx: Context<'_>,
         request: &Request<'_>,
@@ -445,7 +446,7 @@ impl State {
     }
 
     /// Answers a request ourselves. An ACK gets no answer, whatever is wrong with it.
-    fn refuse(
+    pub(crate) fn refuse(
         &mut self,
         cx: Context<'_>,
         datagram: &Datagram<'_>,
@@ -518,8 +519,8 @@ pub(crate) fn is_ours(cx: Context<'_>, request: &Request<'_>, next_hop: SocketAd
         || (request.path.next.is_none() && cx.snapshot.is_our_uri(&request.path.target))
 }
 
-/// The next hop of a request whose direction is known. RFC 3261 §16.6: a server's requests go
-/// where Route and Request-URI say, and those to a user's phone where Route says; a name that must be resolved counts as unreachable, §16.9.
+/// The next hop of a request whose direction is known. RFC 3261 §16.6: a server's requests go where
+/// Route and Request-URI say, and those to a user's phone where Route says.
 fn course(
     cx: Context<'_>,
     request: &Request<'_>,
@@ -543,10 +544,15 @@ fn course(
             session,
             is_placed: false,
         }),
-        None if direction == Direction::FromServer => Err(Refusal {
-            reason: "Next Hop Is Not An Address",
-            ..Refusal::unavailable(RETRY_AFTER_S)
-        }),
+        None if direction == Direction::FromServer => Err(unreachable_hop()),
         None => Err(Refusal::new(481)),
+    }
+}
+
+/// RFC 3261 §16.9: a next hop that can't be reached counts as a 503.
+pub(crate) fn unreachable_hop() -> Refusal {
+    Refusal {
+        reason: "Next Hop Unreachable",
+        ..Refusal::unavailable(RETRY_AFTER_S)
     }
 }

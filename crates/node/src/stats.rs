@@ -100,6 +100,10 @@ pub enum Event {
     RegistrationsFull,
     /// The store failed a request, or was silent for too long.
     StoreFailed,
+    /// Too many requests waited for the DNS.
+    UnlocatedFull,
+    /// The DNS had no address for a next hop, or was silent for too long.
+    NameNotFound,
     /// A user was refused another binding.
     ContactsFull,
     /// A binding came, or was refreshed.
@@ -134,7 +138,7 @@ pub enum Event {
 
 impl Event {
     /// All events, with their labels.
-    pub const ALL: [(Self, &'static str); 28] = [
+    pub const ALL: [(Self, &'static str); 30] = [
         (Self::Received, "received"),
         (Self::Sent, "sent"),
         (Self::HandedOver, "handed_over"),
@@ -148,6 +152,8 @@ impl Event {
         (Self::Uncounted, "uncounted"),
         (Self::RegistrationsFull, "registrations_full"),
         (Self::StoreFailed, "store_failed"),
+        (Self::UnlocatedFull, "unlocated_full"),
+        (Self::NameNotFound, "name_not_found"),
         (Self::ContactsFull, "contacts_full"),
         (Self::Bound, "bound"),
         (Self::Unbound, "unbound"),

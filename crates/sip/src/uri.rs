@@ -180,17 +180,23 @@ impl<'a> Uri<'a> {
 
     /// The address that the URI names by itself: maddr or host when it is a literal, with the port or the scheme's default.
     pub fn address(&self) -> Option<SocketAddr> {
-        let host = match self.param(b"maddr").flatten() {
-            Some(maddr) => Host::parse(maddr)?,
-            None => self.host,
+        let Host::Ip(ip) = self.destination()? else {
+            return None;
         };
-        let Host::Ip(ip) = host else { return None };
         let default = if self.scheme == Scheme::Sips {
             5061
         } else {
             5060
         };
         Some(SocketAddr::new(ip, self.port.unwrap_or(default)))
+    }
+
+    /// The host that a request to the URI goes to: maddr, else host. None: maddr is none.
+    pub fn destination(&self) -> Option<Host<'a>> {
+        match self.param(b"maddr").flatten() {
+            Some(maddr) => Host::parse(maddr),
+            None => Some(self.host),
+        }
     }
 
     /// Whether both mean the same resource (RFC 3261 §19.1.4). Not transitive: a parameter that only one has may not count.

@@ -15,6 +15,7 @@ mod members;
 mod model;
 mod plan;
 mod progress;
+mod resolver;
 mod serve;
 mod sim;
 mod store;

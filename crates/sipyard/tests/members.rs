@@ -120,3 +120,39 @@ fn the_reserve_takes_over_when_the_first_servers_are_killed() {
     let served = reserve.end();
     assert_eq!(served[0]["calls"], 10);
 }
+
+#[test]
+fn a_phone_is_reached_where_the_name_in_its_contact_leads() {
+    let phone = Serving::start(&[]);
+    let port = phone.address.port();
+    let dns = Dns::start(&format!("_sip._udp.phones SRV 1 1 {port} local\n"));
+    let settings = Settings::new();
+    let (sip, admin) = (settings.sip, settings.admin);
+    settings.write_whole(&format!(
+        r#"node = {{ name = "registrar", secret = "file:secret" }}
+listen = [ {{ transport = "udp", address = "{sip}" }} ]
+registrar = {{ domains = ["example.com"], store = "memory", auth = false }}
+route = [ {{ to = "registrar" }} ]
+dns.servers = ["{}"]
+admin.address = "{admin}"
+"#,
+        dns.address
+    ));
+    let node = settings.start();
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let from = socket.local_addr().unwrap();
+    let register = format!(
+        "REGISTER sip:example.com SIP/2.0\r\nVia: SIP/2.0/UDP {from};branch=z9hG4bKname\r\nMax-Forwards: 70\r\n\
+         From: <sip:user-0@example.com>;tag=a\r\nTo: <sip:user-0@example.com>\r\nCall-ID: name\r\nCSeq: 1 REGISTER\r\n\
+         Contact: <sip:user-0@phones.test>\r\nContent-Length: 0\r\n\r\n"
+    );
+    socket.send_to(register.as_bytes(), sip).unwrap();
+    let mut answer = [0; 2_000];
+    let length = socket.recv(&mut answer).unwrap();
+    let answer = String::from_utf8_lossy(&answer[..length]);
+    assert!(answer.starts_with("SIP/2.0 200 "), "{answer}");
+    let arguments = ["--rate", "100", "--calls", "10", "--users", "1"];
+    let output = call(sip, &arguments);
+    let calls: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(calls["carried"], 10, "{calls:#}{}", node.log());
+}

@@ -228,6 +228,11 @@ impl Store {
         Ok(Self { table, keeper })
     }
 
+    /// Whether it answers everything at once.
+    pub fn answers_at_once(&self) -> bool {
+        matches!(self.keeper, Keeper::Memory)
+    }
+
     /// The value of a key: at once if it is known here, else `done` is told, soon and once.
     pub fn get(
         &self,

@@ -115,13 +115,15 @@ impl State {
         if !self.registrar.waiting.is_at(place, question.serial) {
             return;
         }
-        let turn = if answer == Answer::Failed {
-            cx.stats.count(Event::StoreFailed, 1);
-            Turn::Reply(self.busy())
-        } else {
-            self.with_waiting(cx, place, |state, config, request| {
+        let turn = match answer {
+            Answer::Changed => return self.grant(cx, place, out),
+            Answer::Failed => {
+                cx.stats.count(Event::StoreFailed, 1);
+                Turn::Reply(self.busy())
+            }
+            answer => self.with_waiting(cx, place, |state, config, request| {
                 state.go_on(cx, config, request, place, answer)
-            })
+            }),
         };
         match turn {
             Turn::Ask(step, ask) => {
@@ -163,15 +165,21 @@ impl State {
             (Step::Bindings | Step::Change, Answer::Record(record)) => {
                 self.change(cx, config, request, &wish, place, record)
             }
-            (Step::Change, Answer::Changed) => {
-                let waiting = self.registrar.waiting.get_mut(place);
-                cx.stats.count(Event::Bound, waiting.bound);
-                cx.stats.count(Event::Unbound, waiting.unbound);
-                let reply = waiting.reply.take();
-                Ok(Turn::Reply(reply.unwrap_or_else(|| Refusal::new(500))))
-            }
-            (_, Answer::Changed | Answer::Failed) => Err(Refusal::new(500)),
+            (_, Answer::Changed | Answer::Located(_) | Answer::Failed) => Err(Refusal::new(500)),
         }
+    }
+
+    /// Answers a REGISTER whose change is made.
+    fn grant(&mut self, cx: Context<'_>, place: u32, out: &mut Outbox) {
+        let waiting = self.registrar.waiting.get(place);
+        cx.stats.count(Event::Bound, waiting.bound);
+        cx.stats.count(Event::Unbound, waiting.unbound);
+        cx.stats.reply(200);
+        let listener = waiting.request.listener;
+        out.send(listener, waiting.reply_to, |out| {
+            out.extend_from_slice(&waiting.reply);
+        });
+        self.registrar.waiting.close(place);
     }
 
     /// Does to the bindings what the REGISTER wants, all of it or nothing.
@@ -207,7 +215,10 @@ impl State {
             return Err(self.busy());
         }
         (waiting.bound, waiting.unbound) = (changed.bound, changed.unbound);
-        waiting.reply = Some(reply);
+        let (datagram, message) = (&request.datagram, request.message);
+        waiting.reply_to = relay::return_address(Some(&request.via), datagram.from);
+        waiting.reply.clear();
+        relay::write_reply(cx.snapshot, datagram, message, &reply, &mut waiting.reply);
         let key = wish.aor.key().into();
         let next = bindings::record(&changed.bindings);
         Ok(Turn::Ask(Step::Change, Ask::Change { key, seen, next }))

@@ -9,41 +9,52 @@ use location::Binding;
 use sip::{NameAddr, Scheme, Uri};
 
 use super::bindings;
-use crate::{io::Record, request::Refusal, stateful::Target};
+use crate::{
+    io::{Name, Record},
+    request::Refusal,
+    stateful::Target,
+};
 
 /// The targets of a record of bindings.
 pub(crate) fn targets(record: &Record, wall: Duration) -> Result<Vec<Target>, Refusal> {
     let bindings = bindings::read(Some(record), wall)?;
-    let target = |binding: &Binding<'_>| {
-        let (address, far_end) = hops(binding)?;
-        Some(Target {
-            uri: binding.contact.into(),
-            address,
-            far_end,
-            path: binding.path.into(),
-            q: binding.q,
-        })
-    };
     Ok(bindings.iter().filter_map(target).collect())
 }
 
-/// The next hop towards a contact, and where the contact itself is.
-fn hops(binding: &Binding<'_>) -> Option<(SocketAddr, SocketAddr)> {
+fn target(binding: &Binding<'_>) -> Option<Target> {
     let contact = Uri::parse(binding.contact.as_bytes()).ok()?;
     if contact.scheme != Scheme::Sip {
         return None;
     }
-    if binding.path.is_empty() {
-        let contact = address_of(&contact, binding.received);
-        return Some((contact, contact));
-    }
-    let first = NameAddr::first(binding.path.as_bytes())?;
-    let next_hop = Uri::parse(first.uri).ok()?.address()?;
-    Some((next_hop, contact.address().unwrap_or(next_hop)))
+    let (name, addresses) = if binding.path.is_empty() {
+        let address = address_of(&contact, binding.received);
+        (name_of(&contact), vec![address])
+    } else {
+        let first = NameAddr::first(binding.path.as_bytes())?;
+        let next_hop = Uri::parse(first.uri).ok()?;
+        (
+            Name::of(&next_hop),
+            next_hop.address().into_iter().collect(),
+        )
+    };
+    Some(Target {
+        uri: binding.contact.into(),
+        name,
+        addresses,
+        far_end: contact.address().filter(|_| !binding.path.is_empty()),
+        path: binding.path.into(),
+        q: binding.q,
+    })
 }
 
-/// A contact's address: the one it names, or the one its REGISTER came from when it can't be reached by
-/// its name, behind a NAT or by a transport that is not spoken here.
+/// A contact's name, unless it is one that phones make up. RFC 2606 §2
+fn name_of(contact: &Uri<'_>) -> Option<Name> {
+    Name::of(contact).filter(|name| !name.host.to_ascii_lowercase().ends_with(".invalid"))
+}
+
+/// A contact's address as long as its name, if it has one, is not resolved: the one that it says, or
+/// the one its REGISTER came from when it can't be reached there, behind a NAT or by a transport that is
+/// not spoken here.
 fn address_of(contact: &Uri<'_>, received: SocketAddr) -> SocketAddr {
     let is_udp = match contact.param(b"transport") {
         Some(transport) => transport.is_some_and(|name| name.eq_ignore_ascii_case(b"udp")),

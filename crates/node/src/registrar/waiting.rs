@@ -1,14 +1,11 @@
 //! REGISTERs that wait for the store.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
 use transaction::Wheel;
 
 use super::STORE_WAIT_MAX;
-use crate::{
-    request::{Refusal, Request},
-    transaction::Retained,
-};
+use crate::{request::Request, transaction::Retained};
 
 /// A REGISTER that waits for the store.
 #[derive(Debug)]
@@ -25,7 +22,9 @@ pub(super) struct Waiting {
     pub(super) bound: usize,
     pub(super) unbound: usize,
     /// What it is answered once that is done.
-    pub(super) reply: Option<Refusal>,
+    pub(super) reply: Vec<u8>,
+    /// And where.
+    pub(super) reply_to: SocketAddr,
 }
 
 /// What the store is asked.
@@ -79,7 +78,8 @@ impl Waitings {
                 tries: 0,
                 bound: 0,
                 unbound: 0,
-                reply: None,
+                reply: Vec::new(),
+                reply_to: request.datagram.from,
             });
             self.entries.len() as u32 - 1
         });
@@ -101,7 +101,7 @@ impl Waitings {
     pub(super) fn close(&mut self, place: u32) {
         let entry = self.get_mut(place);
         entry.serial = entry.serial.wrapping_add(1);
-        entry.reply = None;
+        entry.reply.clear();
         let id = entry.id;
         self.by_id.remove(&id);
         self.patience.disarm(place);

@@ -6,7 +6,10 @@ use balance::{Health, ServerId};
 use sip::Message;
 use transaction::{Flow, Key};
 
-use super::context::{Branch as Target, Phase};
+use super::{
+    context::{Branch, Phase},
+    target::Target,
+};
 use crate::{
     branch::{BRANCHES_MAX, Purpose},
     io::Outbox,
@@ -22,6 +25,9 @@ use crate::{
 
 /// RFC 5393 §5.3.3: what a request without Max-Breadth gets, and the most that one may bring.
 const BREADTH_MAX: u32 = 60;
+
+/// How often T1 an address may be silent to an INVITE when its target has another.
+const SILENCE_T1: u32 = 8;
 
 /// One target of a request, and what it takes along.
 #[derive(Clone, Copy, Debug)]
@@ -84,15 +90,87 @@ impl State {
             } else {
                 0
             };
+            self.start_target(cx, place, request, target, share + first, out);
+        }
+    }
+
+    /// Sends the request to the first of a target's addresses to which it can be sent; the branch keeps
+    /// the others.
+    fn start_target(
+        &mut self,
+        cx: Context<'_>,
+        place: u32,
+        request: &Request<'_>,
+        mut target: Target,
+        breadth: u32,
+        out: &mut Outbox,
+    ) {
+        while !target.addresses.is_empty() {
+            let to = target.addresses.remove(0);
             let aim = Aim {
-                to: target.address,
+                to,
                 uri: Some(&target.uri),
                 path: &target.path,
-                affinity: Some((target.far_end, Starter::Client)),
-                breadth: share + first,
+                affinity: Some((target.far_end.unwrap_or(to), Starter::Client)),
+                breadth,
             };
             self.start_branch(cx, place, request, &aim, out);
+            let context = self.stateful.contexts.get_mut(place);
+            let is_full = context.branches.len() == BRANCHES_MAX;
+            let branch = context.branches.last_mut();
+            let branch = branch.expect("it was started just now");
+            if !branch.is_final || is_full {
+                branch.target = Some(target).filter(|target| !target.addresses.is_empty());
+                if branch.target.is_some() && context.is_invite {
+                    let wait = cx.snapshot.config().timers.t1 * SILENCE_T1;
+                    self.stateful.patience.arm(place, cx.now + wait);
+                }
+                return;
+            }
         }
+    }
+
+    /// Sends what has failed at one address of a target to the next. False: there is none. RFC 3263 §4.3
+    pub(super) fn next_address(
+        &mut self,
+        cx: Context<'_>,
+        place: u32,
+        number: usize,
+        out: &mut Outbox,
+    ) -> bool {
+        let context = self.stateful.contexts.get_mut(place);
+        if context.phase != Phase::Search || context.branches.len() == BRANCHES_MAX {
+            return false;
+        }
+        let branch = &mut context.branches[number];
+        let (breadth, target) = (branch.breadth, branch.target.take());
+        let Some(target) = target else {
+            return false;
+        };
+        cx.stats.count(Event::FailedOver, 1);
+        let started = self.with_request(cx, place, |state, request| {
+            state.start_target(cx, place, request, target, breadth, out);
+        });
+        started.is_some()
+    }
+
+    /// Leaves addresses that are silent for the next ones of their targets. False: there are none.
+    fn leave_silent_addresses(&mut self, cx: Context<'_>, place: u32, out: &mut Outbox) -> bool {
+        let mut has_left = false;
+        for number in 0..self.stateful.contexts.get(place).branches.len() {
+            let branch = &mut self.stateful.contexts.get_mut(place).branches[number];
+            if branch.is_answered || branch.is_final || branch.target.is_none() {
+                continue;
+            }
+            let transaction = branch.transaction;
+            if self.next_address(cx, place, number, out) {
+                self.stateful.contexts.get_mut(place).branches[number].is_final = true;
+                let transactions = &mut self.stateful.transactions;
+                transactions.cancel(cx.now, transaction, out);
+                has_left = true;
+            }
+        }
+        has_left
     }
 
     /// Sends the request on one branch; one that can't be sent has failed: RFC 3261 §16.9.
@@ -134,10 +212,11 @@ impl State {
                 .ok()
         });
         context.open += usize::from(sent.is_some());
-        context.branches.push(Target {
+        context.branches.push(Branch {
             transaction: sent.unwrap_or(NONE),
             to: aim.to,
             breadth: aim.breadth,
+            target: None,
             is_answered: false,
             is_final: sent.is_none(),
         });
@@ -171,8 +250,11 @@ impl State {
     /// The server of the latest branch let an INVITE wait too long. When there is another server,
     /// the INVITE goes there; should this one answer after all, it is cancelled, or wins by a 2xx.
     pub(super) fn on_silent_branch(&mut self, cx: Context<'_>, place: u32, out: &mut Outbox) {
+        if self.leave_silent_addresses(cx, place, out) {
+            return;
+        }
         let context = self.stateful.contexts.get(place);
-        let is_silent = |branch: &&Target| !branch.is_answered && !branch.is_final;
+        let is_silent = |branch: &&Branch| !branch.is_answered && !branch.is_final;
         if context.phase != Phase::Search || context.branches.last().filter(is_silent).is_none() {
             return;
         }
@@ -187,7 +269,7 @@ impl State {
 
     /// What waits for servers that are down goes elsewhere, if there is an elsewhere.
     pub(crate) fn leave_fallen_branches(&mut self, cx: Context<'_>, out: &mut Outbox) {
-        let is_fallen = |branch: &Target| {
+        let is_fallen = |branch: &Branch| {
             let member = cx.snapshot.member_at(branch.to);
             member.is_some_and(|member| member.server.health(cx.now) == Health::Down)
         };

@@ -2,7 +2,10 @@
 
 use std::net::SocketAddr;
 
-use super::{best::Best, target::Targets};
+use super::{
+    best::Best,
+    target::{Target, Targets},
+};
 use crate::{keys::SessionKey, session::NONE, transaction::Retained};
 
 /// A request that is held, its branches, and the best answer so far.
@@ -40,6 +43,8 @@ pub(super) enum Phase {
     LookUp,
     /// The store is asked whether there is such a user.
     Identify,
+    /// The DNS is asked where its targets are.
+    Locate,
     /// It is at its targets.
     Search,
     /// It is at its targets and goes to no other.
@@ -50,18 +55,20 @@ pub(super) enum Phase {
 
 impl Phase {
     pub(super) fn is_look_up(self) -> bool {
-        matches!(self, Self::LookUp | Self::Identify)
+        matches!(self, Self::LookUp | Self::Identify | Self::Locate)
     }
 }
 
 /// The request at one target.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Branch {
     /// Its client transaction; [`NONE`] when that is over.
     pub(super) transaction: u32,
     pub(super) to: SocketAddr,
     /// Its share of Max-Breadth.
     pub(super) breadth: u32,
+    /// What it is at, when that has further addresses.
+    pub(super) target: Option<Target>,
     /// Something came back.
     pub(super) is_answered: bool,
     /// It has its final response, or nobody waits for that any more.
@@ -84,10 +91,10 @@ impl ResponseContext {
         self.phase == Phase::Over
     }
 
-    /// The branch with this client transaction.
-    pub(super) fn branch_of(&mut self, transaction: u32) -> Option<&mut Branch> {
-        let is_its = |branch: &&mut Branch| branch.transaction == transaction;
-        self.branches.iter_mut().find(is_its)
+    /// The number of the branch with this client transaction.
+    pub(super) fn number_of(&self, transaction: u32) -> Option<usize> {
+        let is_its = |branch: &Branch| branch.transaction == transaction;
+        self.branches.iter().position(is_its)
     }
 }
 

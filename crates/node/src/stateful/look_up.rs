@@ -12,6 +12,7 @@ use crate::{
     request::{Refusal, Request},
     routing::RETRY_AFTER_S,
     stats::Event,
+    unlocated::{NAME_WAIT_MAX, reachable},
 };
 
 impl State {
@@ -69,8 +70,8 @@ impl State {
         }
     }
 
-    /// The store failed, or let a request wait for too long.
-    pub(super) fn on_silent_store(&mut self, cx: Context<'_>, place: u32, out: &mut Outbox) {
+    /// The store failed, or was silent.
+    fn on_silent_store(&mut self, cx: Context<'_>, place: u32, out: &mut Outbox) {
         cx.stats.count(Event::StoreFailed, 1);
         self.end_look_up(cx, place, &Refusal::unavailable(RETRY_AFTER_S), out);
     }
@@ -78,15 +79,79 @@ impl State {
     fn on_bindings(&mut self, cx: Context<'_>, place: u32, record: &Record, out: &mut Outbox) {
         match targets(record, cx.shared.wall(cx.now)) {
             Ok(targets) if !targets.is_empty() => {
-                self.stateful.patience.disarm(place);
-                let context = self.stateful.contexts.get_mut(place);
-                context.phase = Phase::Search;
-                context.targets.set(&targets);
-                self.advance(cx, place, out);
+                self.stateful.contexts.get_mut(place).targets.set(&targets);
+                self.locate_targets(cx, place, out);
             }
             Ok(_) => self.end_look_up(cx, place, &Refusal::new(480), out),
             Err(refusal) => self.end_look_up(cx, place, &refusal, out),
         }
+    }
+
+    /// Asks the DNS for the targets that are names; without any, goes on.
+    fn locate_targets(&mut self, cx: Context<'_>, place: u32, out: &mut Outbox) {
+        let context = self.stateful.contexts.get_mut(place);
+        let draw = cx.snapshot.keys().of_session(context.key, &[b"name"]);
+        let asked = out.questions.len();
+        for (number, name) in context.targets.names() {
+            let id = QuestionId {
+                asker: Asker::Target(number),
+                place,
+                serial: context.serial,
+            };
+            let name = name.clone();
+            let ask = Ask::Locate { name, draw };
+            out.questions.push(Question { id, ask });
+        }
+        if out.questions.len() == asked {
+            return self.search(cx, place, out);
+        }
+        context.phase = Phase::Locate;
+        self.stateful.patience.arm(place, cx.now + NAME_WAIT_MAX);
+    }
+
+    /// The DNS has answered for a target.
+    pub(crate) fn on_target_located(
+        &mut self,
+        cx: Context<'_>,
+        question: QuestionId,
+        number: u8,
+        answer: Answer,
+        out: &mut Outbox,
+    ) {
+        let place = question.place;
+        let context = self.stateful.contexts.find(place, question.serial);
+        let Some(context) = context.filter(|context| context.phase == Phase::Locate) else {
+            return;
+        };
+        let addresses = reachable(cx, answer, context.request.listener);
+        if addresses.is_empty() {
+            cx.stats.count(Event::NameNotFound, 1);
+        }
+        context.targets.locate(number, addresses);
+        if context.targets.names().next().is_none() {
+            self.search(cx, place, out);
+        }
+    }
+
+    /// Whoever was asked has let a request wait for too long.
+    pub(super) fn on_silent_look_up(&mut self, cx: Context<'_>, place: u32, out: &mut Outbox) {
+        if self.stateful.contexts.get(place).phase == Phase::Locate {
+            cx.stats.count(Event::NameNotFound, 1);
+            self.search(cx, place, out);
+        } else {
+            self.on_silent_store(cx, place, out);
+        }
+    }
+
+    fn search(&mut self, cx: Context<'_>, place: u32, out: &mut Outbox) {
+        self.stateful.patience.disarm(place);
+        let context = self.stateful.contexts.get_mut(place);
+        context.targets.drop_unreachable();
+        if context.targets.is_empty() {
+            return self.end_look_up(cx, place, &Refusal::new(480), out);
+        }
+        context.phase = Phase::Search;
+        self.advance(cx, place, out);
     }
 
     /// RFC 3261 §21.4.5, §21.4.18: a user who is nowhere differs from one who does not exist, where

@@ -203,7 +203,7 @@ impl State {
         }
         while let Some(place) = self.stateful.patience.pop(cx.now) {
             if self.stateful.contexts.get(place).phase.is_look_up() {
-                self.on_silent_store(cx, place, out);
+                self.on_silent_look_up(cx, place, out);
             } else {
                 self.on_silent_branch(cx, place, out);
             }
@@ -229,9 +229,13 @@ impl State {
                 // RFC 4320 §4.2: it is too late for any answer.
                 self.stateful.contexts.stop_search(place, Phase::Over);
             }
-        } else if let Some(branch) = context.branch_of(told.id) {
+        } else if let Some(number) = context.number_of(told.id) {
+            let branch = &mut context.branches[number];
             branch.transaction = NONE;
-            if told.notice == Notice::Timeout && !std::mem::replace(&mut branch.is_final, true) {
+            if told.notice == Notice::Timeout
+                && !std::mem::replace(&mut branch.is_final, true)
+                && !self.next_address(cx, place, number, out)
+            {
                 self.on_branch_timeout(cx, place, out);
             }
         }

@@ -37,9 +37,10 @@ impl State {
         }
         let context = self.stateful.contexts.get_mut(place);
         let record = context.record;
-        let Some(branch) = context.branch_of(id) else {
+        let Some(number) = context.number_of(id) else {
             return;
         };
+        let branch = &mut context.branches[number];
         branch.is_answered = true;
         let was_final = branch.is_final;
         branch.is_final |= response.is_final();
@@ -51,7 +52,7 @@ impl State {
         } else if response.is_success() {
             self.on_held_success(cx, place, response, out);
         } else if !was_final {
-            self.on_held_failure(cx, place, response, out);
+            self.on_held_failure(cx, place, number, response, out);
         }
     }
 
@@ -105,9 +106,13 @@ impl State {
         &mut self,
         cx: Context<'_>,
         place: u32,
+        number: usize,
         response: &Response<'_>,
         out: &mut Outbox,
     ) {
+        if response.status == 503 && self.next_address(cx, place, number, out) {
+            return;
+        }
         let record = self.stateful.contexts.get(place).record;
         if response.status == 503 && record != NONE {
             self.back_off(cx, record, response);

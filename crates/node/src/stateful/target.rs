@@ -2,15 +2,19 @@
 
 use std::net::SocketAddr;
 
+use crate::io::Name;
+
 /// A place that a request may go to: RFC 3261 §16.5.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     /// The Request-URI that it gets.
     pub(crate) uri: Vec<u8>,
-    /// The next hop.
-    pub(crate) address: SocketAddr,
-    /// Where it ends: elsewhere if there is a path.
-    pub(crate) far_end: SocketAddr,
+    /// What the DNS has to be asked for first.
+    pub(crate) name: Option<Name>,
+    /// The next hop, in the order in which its addresses are to be tried.
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// Where it ends, if that is elsewhere.
+    pub(crate) far_end: Option<SocketAddr>,
     /// What its Route begins with; may be empty.
     pub(crate) path: Vec<u8>,
     /// Its preference in thousandths: higher ones come first, equal ones together.
@@ -41,6 +45,27 @@ impl Targets {
         self.waiting.clear();
     }
 
+    /// The names that the DNS has to be asked for, with the numbers of their targets.
+    pub(super) fn names(&self) -> impl Iterator<Item = (u8, &Name)> {
+        let names = (0..).zip(&self.waiting);
+        names.filter_map(|(number, target)| Some((number, target.name.as_ref()?)))
+    }
+
+    /// What the DNS said of a target's name. Without an address the one remains that is known.
+    pub(super) fn locate(&mut self, number: u8, addresses: Vec<SocketAddr>) {
+        if let Some(target) = self.waiting.get_mut(usize::from(number)) {
+            target.name = None;
+            if !addresses.is_empty() {
+                target.addresses = addresses;
+            }
+        }
+    }
+
+    /// Leaves out what has no address.
+    pub(super) fn drop_unreachable(&mut self) {
+        self.waiting.retain(|target| !target.addresses.is_empty());
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -65,8 +90,9 @@ mod tests {
         let address = SocketAddr::from(([10, 0, 0, 1], 5060));
         Target {
             uri: uri.into(),
-            address,
-            far_end: address,
+            name: None,
+            addresses: vec![address],
+            far_end: None,
             path: Vec::new(),
             q,
         }

@@ -11,7 +11,7 @@ use crate::{
     message::{Dialog, Msg, request},
 };
 
-const PHONE: &str = "198.51.100.1:5060";
+pub(crate) const PHONE: &str = "198.51.100.1:5060";
 const DESK: &str = "198.51.100.2:5060";
 const TABLET: &str = "198.51.100.3:5060";
 
@@ -24,19 +24,32 @@ fn bound(targets: &[Target]) -> Answer {
         .iter()
         .map(|(at, _)| format!("sip:bob@{at}"))
         .collect();
-    let binding = |(contact, (_, q)): (_, &Target)| Binding {
-        contact,
+    let bound = |(contact, (_, q)): (_, &Target)| Binding {
         q: *q,
+        ..binding(contact)
+    };
+    let contacts = contacts.iter().map(String::as_str);
+    let bindings: Vec<_> = contacts.zip(targets).map(bound).collect();
+    record_of(&bindings)
+}
+
+/// A contact that was registered from the phone's address.
+pub(crate) fn binding(contact: &str) -> Binding<'_> {
+    Binding {
+        contact,
+        q: 1000,
         expires: Duration::from_secs(1 << 40),
         call_id: "registered",
         cseq: 1,
         path: "",
         received: PHONE.parse().unwrap(),
-    };
-    let contacts = contacts.iter().map(String::as_str);
-    let bindings: Vec<_> = contacts.zip(targets).map(binding).collect();
+    }
+}
+
+/// What the store says of a user with these bindings.
+pub(crate) fn record_of(bindings: &[Binding<'_>]) -> Answer {
     Answer::Record(Some(Record {
-        value: location::write_bindings(&bindings).into(),
+        value: location::write_bindings(bindings).into(),
         expires: None,
     }))
 }
@@ -62,13 +75,13 @@ fn list(sent: &[Sent]) -> Vec<(String, String)> {
         .collect()
 }
 
-fn check(sent: &[Sent], expected: &[(&str, &str)]) {
+pub(crate) fn check(sent: &[Sent], expected: &[(&str, &str)]) {
     let own = |&(to, word): &(&str, &str)| (to.to_owned(), word.to_owned());
     let expected: Vec<_> = expected.iter().map(own).collect();
     assert_eq!(list(sent), expected);
 }
 
-fn is_idle(cluster: &mut Cluster) {
+pub(crate) fn is_idle(cluster: &mut Cluster) {
     cluster.wait(s(181) + TRANSACTION_MAX * 3);
     assert_eq!((cluster.held(), cluster.total()), (0, (0, 0, 0.0)));
 }

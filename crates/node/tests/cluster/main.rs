@@ -15,6 +15,7 @@ mod leaks;
 mod learn;
 mod limits;
 mod message;
+mod names;
 mod network;
 mod originated;
 mod orphans;

@@ -113,21 +113,11 @@ fn a_server_sends_requests_outside_dialogs() {
     }
 }
 
-/// A name that would have to be resolved is for the pool, as every caller's.
+/// A name that a route takes is for the pool, as every caller's.
 #[test]
 fn a_call_of_a_server_to_a_name_is_placed() {
     let mut cluster = Cluster::new(config(&[ONE, TWO]));
     let invite = request("INVITE", ONE, "in");
     cluster.pass(&invite);
     assert_eq!(cluster.total(), (1, 1, 1.75));
-}
-
-#[test]
-fn a_target_that_must_be_resolved_is_refused() {
-    let mut cluster = Cluster::new(config(&[ONE]));
-    let (mut server, _) = call_out(&mut cluster);
-    let mut info = server.request("INFO");
-    info.start = "INFO sip:bob@phone.example.com SIP/2.0".to_owned();
-    let refused = cluster.pass(&info);
-    assert_eq!((refused.to, refused.status()), (ONE.parse().unwrap(), 503));
 }

@@ -21,6 +21,7 @@ use crate::{
     admin,
     config::{Configuration, Dns, Place},
     members::Members,
+    resolver::Resolver,
     serve::Control,
 };
 
@@ -64,7 +65,11 @@ impl Edge {
             EMBEDDED.into(),
             &configuration,
             shared,
-            Members::new(&configuration, clock)?,
+            Members::new(
+                &configuration,
+                Arc::new(Resolver::new(Dns::default())),
+                clock,
+            )?,
             None,
             workers,
             clock,

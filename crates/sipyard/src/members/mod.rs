@@ -9,12 +9,12 @@ use std::{
     collections::{HashMap, HashSet},
     io,
     net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
     task::Poll,
     time::Duration,
 };
 
-use ::names::{Answer, Limits, Names, Question};
+use ::names::{Answer, Names, Question};
 use ::store::Value;
 use net::Clock;
 use node::{
@@ -27,6 +27,7 @@ use crate::{
         Cluster, Configuration, Dns, Source,
         servers::{Origin, fixed},
     },
+    resolver::Resolver,
     serve::Control,
     view::{self, ServerState},
 };
@@ -41,10 +42,8 @@ const TICK: Duration = Duration::from_millis(200);
 
 /// The servers of all pools.
 pub(crate) struct Members {
-    dns: Dns,
+    resolver: Arc<Resolver>,
     clock: Clock,
-    /// Started when a name is there to be asked for.
-    names: OnceLock<Names>,
     /// Where nodes announce themselves, if this one is of a cluster.
     registry: Option<Registry>,
     /// Takes the answers to what [`Members::look`] asks.
@@ -85,13 +84,16 @@ struct Known {
 impl Members {
     /// # Errors
     /// The thread that asks the store can't be started.
-    pub(crate) fn new(configuration: &Configuration, clock: Clock) -> io::Result<Self> {
+    pub(crate) fn new(
+        configuration: &Configuration,
+        resolver: Arc<Resolver>,
+        clock: Clock,
+    ) -> io::Result<Self> {
         let open = |cluster| Registry::open(cluster, clock);
         let (tell, told) = mpsc::channel();
         Ok(Self {
-            dns: configuration.dns.clone(),
+            resolver,
             clock,
-            names: OnceLock::new(),
             registry: configuration.cluster.as_ref().map(open).transpose()?,
             tell,
             state: Mutex::new(State {
@@ -106,7 +108,10 @@ impl Members {
 
     /// Whose names and nodes are known here: as configured at the start.
     pub(crate) fn settings(&self) -> (&Dns, Option<&Cluster>) {
-        (&self.dns, self.registry.as_ref().map(Registry::cluster))
+        (
+            self.resolver.dns(),
+            self.registry.as_ref().map(Registry::cluster),
+        )
     }
 
     /// Says that this node is a server of others' pools for as long as it is. Never ends if it does.
@@ -125,7 +130,7 @@ impl Members {
 
     /// The look-ups, once a name was asked for.
     pub(crate) fn names(&self) -> Option<&Names> {
-        self.names.get()
+        self.resolver.started()
     }
 
     /// Takes up the pools of a configuration, and fills in their servers; `is_live` tells it of a pool's
@@ -142,7 +147,7 @@ impl Members {
         let sources = configuration.sources.iter().flatten();
         let origins: HashSet<&Origin> = sources.map(|source| &source.origin).collect();
         if origins.iter().any(|origin| question(origin).is_some()) {
-            self.start_names()?;
+            self.resolver.names()?;
         }
         let told = self.ask_all(origins.into_iter().filter(is_new));
         let mut state = self.state();
@@ -167,19 +172,6 @@ impl Members {
         Ok(())
     }
 
-    fn start_names(&self) -> io::Result<()> {
-        if self.names.get().is_none() {
-            let limits = Limits {
-                wait_max: self.dns.timeout,
-                ..Limits::default()
-            };
-            let names = Names::start(&self.dns.servers, limits)?;
-            // Whoever was faster has started the same.
-            let _ = self.names.set(names);
-        }
-        Ok(())
-    }
-
     /// Asks for all at the same time and waits, but no longer than one answer may take.
     fn ask_all<'a>(&self, origins: impl Iterator<Item = &'a Origin>) -> Vec<Told> {
         let (tell, told) = mpsc::channel();
@@ -187,7 +179,7 @@ impl Members {
             self.ask(origin, &tell);
         }
         drop(tell);
-        let patience = self.dns.timeout + TICK;
+        let patience = self.resolver.dns().timeout + TICK;
         std::iter::from_fn(|| told.recv_timeout(patience).ok()).collect()
     }
 

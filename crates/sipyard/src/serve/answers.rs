@@ -1,4 +1,4 @@
-//! The store behind the registrar, as the workers ask it.
+//! The store behind the registrar and the DNS, as the workers ask them.
 
 use std::{
     sync::{
@@ -8,42 +8,68 @@ use std::{
     task::Poll,
 };
 
+use fastrand::Rng;
+use names::{Question, order};
 use net::{Answerer, Reply};
-use node::{Answer, Ask, Record};
+use node::{Answer, Ask, Name, Record};
 use store::{Error, Next, Put, Store, Value};
 
-/// A store that answers workers, and logs when it begins or ceases to fail.
-pub(super) struct Location {
-    store: Arc<Store>,
+use crate::resolver::Resolver;
+
+/// Answers workers, and logs when the store begins or ceases to fail.
+pub(super) struct Answers {
+    store: Option<Arc<Store>>,
+    resolver: Arc<Resolver>,
 }
 
 static FAILS: AtomicBool = AtomicBool::new(false);
 
-impl Location {
-    pub(super) fn new(store: Arc<Store>) -> Self {
-        Self { store }
+impl Answers {
+    pub(super) fn new(store: Option<Arc<Store>>, resolver: Arc<Resolver>) -> Self {
+        Self { store, resolver }
+    }
+
+    fn locate(&self, name: &Name, draw: u64, reply: Reply) -> Option<Answer> {
+        let question = Question::of_uri(&name.host, name.port);
+        let located = move |answer: Result<Arc<names::Answer>, names::Error>| match answer {
+            Ok(answer) => Answer::Located(order(&answer.targets, &mut Rng::with_seed(draw))),
+            Err(names::Error::NotFound) => Answer::Located(Vec::new()),
+            Err(_) => Answer::Failed,
+        };
+        let Ok(names) = self.resolver.names() else {
+            return Some(Answer::Failed);
+        };
+        match names.ask(&question, move |answer| reply.send(located(answer))) {
+            Poll::Ready(answer) => Some(located(answer)),
+            Poll::Pending => None,
+        }
     }
 }
 
-impl Answerer for Location {
+impl Answerer for Answers {
+    fn is_often_later(&self) -> bool {
+        let store = self.store.as_ref();
+        store.is_some_and(|store| !store.answers_at_once())
+    }
+
     fn answer(&self, ask: Ask, reply: Reply) -> Option<Answer> {
+        let store = self.store.as_ref();
         match ask {
-            Ask::Read { key } => {
-                let found = self.store.get(&key, |found| reply.send(read(found)));
+            Ask::Locate { name, draw } => self.locate(&name, draw, reply),
+            Ask::Read { key } => store.map_or(Some(Answer::Failed), |store| {
+                let found = store.get(&key, |found| reply.send(read(found)));
                 at_once(found, read)
-            }
-            Ask::Change { key, seen, next } => {
+            }),
+            Ask::Change { key, seen, next } => store.map_or(Some(Answer::Failed), |store| {
                 let seen = seen.map(|record| Value::new(&key, next_of(&record)));
                 let seen = match seen.transpose() {
                     Ok(seen) => seen,
                     Err(error) => return Some(failed(&error)),
                 };
                 let next = next.as_ref().map(next_of);
-                let put = self
-                    .store
-                    .put(&key, seen.as_ref(), next, |put| reply.send(changed(put)));
+                let put = store.put(&key, seen.as_ref(), next, |put| reply.send(changed(put)));
                 at_once(put, changed)
-            }
+            }),
         }
     }
 }

@@ -9,14 +9,14 @@ use std::{
 };
 
 use net::{
-    Answerer, Clock, StartError, Workers,
+    Clock, StartError, Workers,
     udp::{Options, Socket},
 };
 use node::Shared;
 
 use store::{Limits, Store};
 
-use super::location::Location;
+use super::answers::Answers;
 use crate::config::{Configuration, Place, Problem};
 
 /// Binds the admin API's socket, once every listener's address is known to be free: the workers
@@ -63,7 +63,7 @@ pub(super) fn workers(
     path: &Path,
     configuration: &Configuration,
     clock: Clock,
-    store: Option<Arc<Store>>,
+    answers: Answers,
 ) -> Result<(Arc<Shared>, Workers), Vec<Problem>> {
     let count = match configuration.workers {
         0 => available_parallelism().map_or(1, usize::from),
@@ -73,22 +73,22 @@ pub(super) fn workers(
     let shared = Shared::new(configuration.node.clone(), count)
         .map_err(|error| whole_file(error.to_string()))?;
     let shared = Arc::new(shared);
-    let answerer = store.map(|store| Arc::new(Location::new(store)) as Arc<dyn Answerer>);
-    let workers = Workers::start(&shared, clock, answerer).map_err(|error| match error {
-        StartError::Listeners(errors) => {
-            let tell = |(index, error): &(usize, io::Error)| {
-                let address = configuration.node.listeners[*index].address;
-                problem(
-                    &configuration.listener_places[*index],
-                    "UDP",
-                    address,
-                    error,
-                )
-            };
-            errors.iter().map(tell).collect()
-        }
-        error => whole_file(error.to_string()),
-    })?;
+    let workers =
+        Workers::start(&shared, clock, Some(Arc::new(answers))).map_err(|error| match error {
+            StartError::Listeners(errors) => {
+                let tell = |(index, error): &(usize, io::Error)| {
+                    let address = configuration.node.listeners[*index].address;
+                    problem(
+                        &configuration.listener_places[*index],
+                        "UDP",
+                        address,
+                        error,
+                    )
+                };
+                errors.iter().map(tell).collect()
+            }
+            error => whole_file(error.to_string()),
+        })?;
     Ok((shared, workers))
 }
 

@@ -1,9 +1,9 @@
 //! `sipyard serve`: a node, from its configuration to its orderly end.
 
+mod answers;
 mod bind;
 mod control;
 mod health;
-mod location;
 
 use std::{
     future::IntoFuture,
@@ -25,11 +25,14 @@ use tracing::level_filters::LevelFilter;
 
 pub(crate) use control::Control;
 
+use answers::Answers;
+
 use crate::{
     admin,
     config::{self, Place, Problem},
     members::{self, Members},
     refused,
+    resolver::Resolver,
 };
 
 /// How often a draining node looks whether it may stop.
@@ -84,13 +87,15 @@ impl Serve {
         let admin = bind::admin(&configuration)?;
         let store = bind::store(&self.config, &configuration)?;
         let clock = Clock::start();
-        let members = Members::new(&configuration, clock)
+        let resolver = Arc::new(Resolver::new(configuration.dns.clone()));
+        let members = Members::new(&configuration, Arc::clone(&resolver), clock)
             .and_then(|members| {
                 members.take_up(&mut configuration, |_, _| true)?;
                 Ok(members)
             })
             .map_err(|error| vec![Place::file(&self.config).problem(error.to_string())])?;
-        let (shared, workers) = bind::workers(&self.config, &configuration, clock, store.clone())?;
+        let answers = Answers::new(store.clone(), resolver);
+        let (shared, workers) = bind::workers(&self.config, &configuration, clock, answers)?;
         let news = format!(
             "{} {} has started, {} workers: {}",
             configuration.node.name,
