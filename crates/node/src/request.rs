@@ -117,7 +117,11 @@ impl<'a> Request<'a> {
         let key = snapshot.keys().session(call_id);
         let id = transaction::identity(snapshot.keys().branch(key), message, &essentials);
         let from_tag = from_tag.unwrap_or_default();
-        let path = Path::read(snapshot, message)?;
+        let is_token = |text: &[u8]| {
+            let to_tag = to_tag.unwrap_or_default();
+            token::read(snapshot.keys(), text, call_id, from_tag, to_tag).is_some()
+        };
+        let path = Path::read(snapshot, message, is_token)?;
         let hops = message.max_forwards()?;
         let request = Self {
             message,
@@ -243,7 +247,12 @@ impl<'a> Request<'a> {
 }
 
 impl<'a> Path<'a> {
-    fn read(snapshot: &Snapshot, message: &'a Message<'a>) -> Result<Self, Refusal> {
+    /// `is_token` knows the tokens of the request's dialog, whichever node made them.
+    fn read(
+        snapshot: &Snapshot,
+        message: &'a Message<'a>,
+        is_token: impl Fn(&[u8]) -> bool,
+    ) -> Result<Self, Refusal> {
         let target = message.target()?;
         let uri = message.request_uri().unwrap_or_default();
         let mut path = Self {
@@ -260,7 +269,7 @@ impl<'a> Path<'a> {
             path.token = Some(user);
             path.undo_strict_route(message)?;
         }
-        path.skip_own_routes(snapshot, message)?;
+        path.skip_own_routes(snapshot, message, is_token)?;
         Ok(path)
     }
 
@@ -274,8 +283,14 @@ impl<'a> Path<'a> {
         Ok(())
     }
 
-    /// A node that bridges two listeners is in the route set twice. RFC 5658
-    fn skip_own_routes(&mut self, snapshot: &Snapshot, message: &Message<'a>) -> Result<(), Fault> {
+    /// A node that bridges two listeners is in the route set twice. RFC 5658. What the topmost route gives to
+    /// another node of the cluster is ours too: whoever sent it here did not get through there.
+    fn skip_own_routes(
+        &mut self,
+        snapshot: &Snapshot,
+        message: &Message<'a>,
+        is_token: impl Fn(&[u8]) -> bool,
+    ) -> Result<(), Fault> {
         let mut routes = message.routes().peekable();
         while let Some(route) = routes.next() {
             let route = route?;
@@ -284,7 +299,8 @@ impl<'a> Path<'a> {
                 break;
             }
             let uri = Uri::parse(route.uri).map_err(|_| Fault::Route)?;
-            if self.own_routes == 2 || !snapshot.is_our_uri(&uri) {
+            let is_of_cluster = || self.own_routes == 0 && uri.user.is_some_and(&is_token);
+            if self.own_routes == 2 || !(snapshot.is_our_uri(&uri) || is_of_cluster()) {
                 self.next = Some(route);
                 break;
             }

@@ -3,7 +3,9 @@
 use node::{Config, stats::Event};
 
 use crate::{
-    harness::{ALICE, Cluster, Established, ONE, THREE, TRANSACTION_MAX, TWO, config, ms, s},
+    harness::{
+        ALICE, Cluster, Established, ONE, THREE, TRANSACTION_MAX, TWO, config, listener, ms, s,
+    },
     message::request,
 };
 
@@ -62,6 +64,25 @@ fn servers_end_calls_after_a_restart() {
     for call in &mut calls {
         let bye = cluster.exchange(&call.callee.request("BYE"), 200);
         assert_eq!(bye.to, ALICE.parse().unwrap());
+    }
+    assert_eq!(cluster.total(), (0, 0, 0.0));
+}
+
+/// A client that does not get through to its proxy sends what is for that one to another.
+#[test]
+fn a_node_takes_what_the_route_gives_to_another_node() {
+    let (mut cluster, mut calls) = orphans(1);
+    let mut other = farm();
+    other.listeners = vec![listener("192.0.2.11:5060")];
+    cluster.restart(other);
+    for call in &mut calls[..6] {
+        let received = cluster.exchange(&call.caller.request("BYE"), 200);
+        assert_eq!(received.to, call.server);
+        assert!(received.all("Route").is_empty());
+    }
+    for call in &mut calls[6..] {
+        let received = cluster.exchange(&call.callee.request("BYE"), 200);
+        assert_eq!(received.to, ALICE.parse().unwrap());
     }
     assert_eq!(cluster.total(), (0, 0, 0.0));
 }
