@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use super::{Algorithm, Ha1};
-use crate::reader::{Malformed, Reader};
+use super::{Algorithm, Ha1, hash::Hex, parameters};
 
 /// Why a field's value is no credentials that can be judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +61,6 @@ impl<'a> Credentials<'a> {
     /// # Errors
     /// They are no digest with `qop=auth`.
     pub fn parse(value: &'a [u8]) -> Result<Self, DigestError> {
-        let parts = Parts::parse(value)?;
         let [
             username,
             realm,
@@ -73,7 +71,7 @@ impl<'a> Credentials<'a> {
             nc,
             algorithm,
             qop,
-        ] = parts.values;
+        ] = parameters::parse(value, &NAMES)?;
         let require = |name, value: Option<&'a [u8]>| value.ok_or(DigestError::Missing(name));
         if !qop.is_some_and(|qop| qop.eq_ignore_ascii_case(b"auth")) {
             return Err(DigestError::Qop);
@@ -96,89 +94,42 @@ impl<'a> Credentials<'a> {
         })
     }
 
-    /// Whether whoever made them for a request of this method knows the secret (RFC 7616 §3.4.1).
+    /// Whether whoever made them for a request of this method knows the secret.
     pub fn matches(&self, method: &[u8], ha1: &Ha1) -> bool {
-        let a1 = ha1.hex();
-        let a2 = self.algorithm.hash(&[method, self.uri]);
-        let parts = [
-            a1.as_bytes(),
-            self.nonce,
-            self.nc_text,
-            self.cnonce,
-            b"auth",
-            a2.as_bytes(),
-        ];
-        self.algorithm == ha1.algorithm() && self.algorithm.hash(&parts).is(self.response)
+        let counted = Some((self.nc_text, self.cnonce));
+        self.algorithm == ha1.algorithm()
+            && response(ha1, method, self.uri, self.nonce, counted).is(self.response)
     }
 }
 
-const NAMES: [&[u8]; 9] = [
-    b"username",
-    b"realm",
-    b"nonce",
-    b"uri",
-    b"response",
-    b"cnonce",
-    b"nc",
-    b"algorithm",
-    b"qop",
+const NAMES: [&str; 9] = [
+    "username",
+    "realm",
+    "nonce",
+    "uri",
+    "response",
+    "cnonce",
+    "nc",
+    "algorithm",
+    "qop",
 ];
 
-/// The parameters of a field's value, in the order of [`NAMES`].
-struct Parts<'a> {
-    values: [Option<&'a [u8]>; NAMES.len()],
-}
-
-impl<'a> Parts<'a> {
-    fn parse(value: &'a [u8]) -> Result<Self, DigestError> {
-        let mut reader = Reader::new(value, 0, value.len());
-        reader.skip_blank();
-        match reader.token() {
-            Ok(scheme) if scheme.eq_ignore_ascii_case(b"Digest") => (),
-            _ => return Err(DigestError::Scheme),
-        }
-        reader.skip_blank();
-        let mut parts = Self {
-            values: [None; NAMES.len()],
-        };
-        while reader.peek().is_some() {
-            let read = parts.read(&mut reader);
-            read.map_err(|Malformed| DigestError::Malformed)?;
-        }
-        Ok(parts)
+/// The proof that whoever makes a request knows the secret (RFC 7616 §3.4.1). `counted` are the count
+/// and the client's nonce; without `qop` there are none (RFC 3261 §22.4 (8)).
+pub(super) fn response(
+    ha1: &Ha1,
+    method: &[u8],
+    uri: &[u8],
+    nonce: &[u8],
+    counted: Option<(&[u8], &[u8])>,
+) -> Hex {
+    let algorithm = ha1.algorithm();
+    let (a1, a2) = (ha1.hex(), algorithm.hash(&[method, uri]));
+    let (a1, a2) = (a1.as_bytes(), a2.as_bytes());
+    match counted {
+        Some((nc, cnonce)) => algorithm.hash(&[a1, nonce, nc, cnonce, b"auth", a2]),
+        None => algorithm.hash(&[a1, nonce, a2]),
     }
-
-    /// Reads a parameter and the comma behind it.
-    fn read(&mut self, reader: &mut Reader<'a>) -> Result<(), Malformed> {
-        let name = reader.token()?;
-        if !reader.separator(b'=') {
-            return Err(Malformed);
-        }
-        let value = read_value(reader)?;
-        if let Some(known) = NAMES
-            .iter()
-            .position(|known| known.eq_ignore_ascii_case(name))
-            && self.values[known].replace(value).is_some()
-        {
-            return Err(Malformed);
-        }
-        if reader.separator(b',') || reader.peek().is_none() {
-            Ok(())
-        } else {
-            Err(Malformed)
-        }
-    }
-}
-
-/// A token, or what is between quotes.
-fn read_value<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Malformed> {
-    if !reader.byte(b'"') {
-        return reader.token();
-    }
-    let start = reader.at();
-    reader.unquote()?;
-    let quoted = reader.since(start);
-    Ok(&quoted[..quoted.len() - 1])
 }
 
 fn hex_number(text: &[u8]) -> Option<u32> {

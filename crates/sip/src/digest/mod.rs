@@ -2,22 +2,28 @@
 //!
 //! A server writes challenges with [`Challenge`], reads the answer as [`Credentials`], looks up the
 //! user's [`Ha1`] and asks its [`Verifier`] what to make of it. Nonces carry their time and a MAC
-//! over it, so that every node that has the key knows them without having issued them.
+//! over it, so that every node that has the key knows them without having issued them. A client reads
+//! the challenge as a [`Demand`] and meets it with a [`Prover`].
 //!
 //! Times are wall time, as nodes share it: a [`Duration`] since the UNIX epoch.
 
 mod challenge;
 mod credentials;
+mod demand;
 mod hash;
 mod nonce;
+mod parameters;
+mod prover;
 mod replays;
 
 use std::time::Duration;
 
 pub use challenge::Challenge;
 pub use credentials::{Credentials, DigestError};
+pub use demand::Demand;
 pub use hash::{Algorithm, Ha1};
 pub use nonce::Nonces;
+pub use prover::Prover;
 
 use nonce::Freshness;
 use replays::{Count, Replays};

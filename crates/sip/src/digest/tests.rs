@@ -108,20 +108,89 @@ fn credentials_are_read_as_written() {
     }
 }
 
-#[test]
-fn a_challenge_is_written() {
-    let challenge = |stale| Challenge {
+fn challenge(nonce: &str) -> Challenge<'_> {
+    Challenge {
         realm: "example.com",
-        nonce: "n",
-        stale,
-    };
+        nonce,
+        stale: false,
+    }
+}
+
+#[test]
+fn a_challenge_is_written_and_read() {
     let value = "Digest realm=\"example.com\", nonce=\"n\", algorithm=";
     for (stale, algorithm, rest) in [
         (false, Algorithm::Sha256, "SHA-256, qop=\"auth\""),
         (true, Algorithm::Md5, "MD5, qop=\"auth\", stale=true"),
     ] {
-        assert_eq!(challenge(stale).value(algorithm), [value, rest].concat());
+        let challenge = Challenge {
+            stale,
+            ..challenge("n")
+        };
+        let text = challenge.value(algorithm);
+        assert_eq!(text, [value, rest].concat());
+        let demand = Demand {
+            realm: "example.com",
+            nonce: "n",
+            opaque: None,
+            algorithm,
+            is_counted: true,
+            is_stale: stale,
+        };
+        assert_eq!(Demand::parse(text.as_bytes()), Ok(demand));
     }
+}
+
+#[test]
+fn demands_are_those_that_can_be_met() {
+    const ALL: &str = "realm=\"r\", nonce=\"n\"";
+    let cases = [
+        ("Digest ALL", Ok(false)),
+        (
+            "Digest ALL, qop=\"auth-int, auth\", domain=\"sip:a\"",
+            Ok(true),
+        ),
+        ("Digest ALL, qop=auth", Ok(true)),
+        ("Digest ALL, qop=\"auth-int\"", Err(DigestError::Qop)),
+        (
+            "Digest ALL, algorithm=SHA-512-256",
+            Err(DigestError::Algorithm),
+        ),
+        ("Digest nonce=\"n\"", Err(DigestError::Missing("realm"))),
+        ("Digest realm=\"\u{ff}", Err(DigestError::Malformed)),
+        ("Bearer ALL", Err(DigestError::Scheme)),
+    ];
+    for (text, expected) in cases {
+        let text = text.replace("ALL", ALL);
+        let demand = Demand::parse(text.as_bytes()).map(|demand| demand.is_counted);
+        assert_eq!(demand, expected, "{text}");
+    }
+}
+
+/// RFC 2617 §3.5 and RFC 2069 §2.4 as its erratum 749 has it.
+#[test]
+fn a_prover_writes_what_the_rfcs_do() {
+    let proof = |challenge: &str, password| {
+        let demand = Demand::parse(challenge.as_bytes()).unwrap();
+        Prover::new(&demand, "Mufasa", password).credentials("GET", "/dir/index.html", 1, 7)
+    };
+    let text = proof(
+        "Digest realm=\"testrealm@host.com\", nonce=\"dcd98b7102dd2f0e8b11d0f600bfb0c093\", \
+         opaque=\"5ccc069c403ebaf9f0171e9517f40e41\"",
+        "CircleOfLife",
+    );
+    assert!(
+        text.contains("response=\"1949323746fe6a43ef61f9606e7febea\""),
+        "{text}"
+    );
+    assert!(text.contains("opaque=\"5ccc069c403ebaf9f0171e9517f40e41\"") && !text.contains("qop"));
+    let text = proof(
+        "Digest realm=\"http-auth@example.org\", nonce=\"n\", algorithm=SHA-256, qop=\"auth\"",
+        "Circle of Life",
+    );
+    let credentials = Credentials::parse(text.as_bytes()).unwrap();
+    assert!(credentials.matches(b"GET", &mufasa(Algorithm::Sha256)));
+    assert!(!credentials.matches(b"PUT", &mufasa(Algorithm::Sha256)));
 }
 
 const LIFETIME: Duration = Duration::from_secs(60);
@@ -134,15 +203,10 @@ fn nonces(key: u8) -> Nonces {
 /// What a verifier says of a client that knows the password.
 fn say(verifier: &mut Verifier, now: Duration, nonce: &str, nc: u32) -> Verdict {
     let ha1 = Ha1::new(Algorithm::Sha256, b"alice", b"example.com", b"secret");
-    let hash = |text: String| Algorithm::Sha256.hash(&[text.as_bytes()]);
-    let show = |hex: hash::Hex| String::from_utf8(hex.as_bytes().to_vec()).unwrap();
-    let a2 = show(hash("REGISTER:sip:example.com".into()));
-    let a1 = show(ha1.hex());
-    let response = show(hash(format!("{a1}:{nonce}:{nc:08x}:c:auth:{a2}")));
-    let text = format!(
-        "Digest username=\"alice\", realm=\"example.com\", nonce=\"{nonce}\", nc={nc:08x}, \
-         uri=\"sip:example.com\", response=\"{response}\", algorithm=SHA-256, cnonce=\"c\", qop=auth"
-    );
+    let challenge = challenge(nonce).value(Algorithm::Sha256);
+    let demand = Demand::parse(challenge.as_bytes()).unwrap();
+    let prover = Prover::new(&demand, "alice", "secret");
+    let text = prover.credentials("REGISTER", "sip:example.com", nc, 7);
     let credentials = Credentials::parse(text.as_bytes()).unwrap();
     let forged = Ha1::new(Algorithm::Sha256, b"alice", b"example.com", b"guess");
     assert_eq!(
