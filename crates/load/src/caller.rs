@@ -6,7 +6,7 @@ use std::{net::SocketAddr, time::Duration};
 use fastrand::Rng;
 use sip::{Message, Method, StartLine};
 
-pub use self::config::{CallerConfig, Habits, Retransmission};
+pub use self::config::{CallerConfig, Habits};
 pub(crate) use self::wire::CallName;
 use self::{
     config::Plan,
@@ -18,7 +18,7 @@ use crate::{
     server::put_reply,
     stats::{Failure, Stats, record},
     template::Template,
-    timers::{Alarm, PATIENCE, T1, T2, Timers},
+    timers::{Alarm, T1, T2, Timers},
 };
 
 /// A user agent client that makes many calls: INVITE, ACK, a holding time, BYE.
@@ -264,11 +264,8 @@ impl Caller {
         call.state = state;
         call.began = scheduled;
         call.interval = T1;
-        call.give_up = now + PATIENCE;
-        let due = match self.config.retransmission {
-            Retransmission::Rfc3261 => now + T1,
-            Retransmission::Never => call.give_up,
-        };
+        call.give_up = now + self.config.retransmission.patience();
+        let due = self.config.retransmission.first_alarm(now);
         self.timers.set(slot, &mut call.alarm, due);
         self.send_request(slot, out);
     }
@@ -357,7 +354,8 @@ impl Caller {
             (_, Plan::Cancel) => self.request(slot, State::Cancelling, now, now, out),
             _ => {
                 call.state = State::Proceeding;
-                self.timers.set(slot, &mut call.alarm, now + PATIENCE);
+                call.give_up = self.config.retransmission.rings_until(now, call.give_up);
+                self.timers.set(slot, &mut call.alarm, call.give_up);
             }
         }
     }
@@ -427,7 +425,7 @@ impl Caller {
         match status {
             ..200 if state == State::Renewing => {
                 let call = &mut self.calls[slot as usize];
-                call.give_up = now + PATIENCE;
+                call.give_up = self.config.retransmission.rings_until(now, call.give_up);
                 self.timers.set(slot, &mut call.alarm, call.give_up);
             }
             ..200 => {}
@@ -575,7 +573,7 @@ impl Caller {
         let mut to = Vec::new();
         wire::put_to(&mut to, refusal);
         let mut fill = name.fill(self.config.users);
-        fill.dialog = &to;
+        fill.lines = &to;
         out.send(socket, self.config.proxy, |out| {
             self.requests[socket].ack_of_refusal.write(&fill, out);
         });

@@ -46,12 +46,13 @@ mod template;
 mod timers;
 
 pub use arrivals::{Arrivals, Bursts, Ramp, Rate, Stream};
-pub use caller::{Caller, CallerConfig, Habits, Retransmission};
+pub use caller::{Caller, CallerConfig, Habits};
 pub use law::Law;
 pub use outbox::Outbox;
-pub use phones::{Phones, PhonesConfig};
+pub use phones::{Account, Accounts, Phones, PhonesConfig, Turns};
 pub use server::{Discipline, Server, ServerConfig, ServerStats, Service, Stall};
 pub use stats::{Failure, Stats};
+pub use timers::Retransmission;
 
 /// More header fields than any message of a call through a few proxies has.
 const HEADERS_MAX: usize = 128;

@@ -37,6 +37,14 @@ impl Outbox {
         self.transmits.clear();
     }
 
+    /// Takes over what another wants sent, from this socket.
+    pub fn append(&mut self, other: &mut Self, socket: usize) {
+        for (_, to, bytes) in other.datagrams() {
+            self.send(socket, to, |out| out.extend_from_slice(bytes));
+        }
+        other.clear();
+    }
+
     pub(crate) fn send(&mut self, socket: usize, to: SocketAddr, write: impl FnOnce(&mut Vec<u8>)) {
         write(&mut self.bytes);
         let end = self.bytes.len();

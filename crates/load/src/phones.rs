@@ -1,46 +1,29 @@
+mod config;
+mod login;
+
 use std::{net::SocketAddr, time::Duration};
 
 use fastrand::Rng;
 use sip::{Message, Method, StartLine};
 
+pub use self::config::{Account, Accounts, PhonesConfig, Turns};
+use self::login::{Challenge, Login};
 use crate::{
-    HEADERS_MAX, Outbox, Rate, Retransmission, Stream,
+    HEADERS_MAX, Outbox,
     arrivals::Schedule,
     caller::CallName,
     server::put_reply,
     stats::{Failure, Stats, record},
     template::{Fill, Template},
-    timers::{Alarm, PATIENCE, T1, T2, Timers},
+    timers::{Alarm, T1, T2, Timers},
 };
 
 /// After a failure a phone tries again so much later, or half of it, or something in between
 /// (RFC 5626 §4.5).
 const RETRY: Duration = Duration::from_secs(30);
 
-/// Which phones register.
-#[derive(Clone, Debug)]
-pub struct PhonesConfig {
-    /// The addresses to register from, in turn; they stand in Via.
-    pub sockets: Vec<SocketAddr>,
-    /// Where calls to the phones are to go, in turn: what their Contacts name.
-    pub contacts: Vec<SocketAddr>,
-    /// Where REGISTERs go.
-    pub registrar: SocketAddr,
-    /// The domain of the users.
-    pub domain: String,
-    /// How many phones there are, each of a user of its own: `user-0` and so on.
-    pub users: u32,
-    /// How many phones come up in a second, and later leave.
-    pub rate: Rate,
-    /// How regularly they do so.
-    pub stream: Stream,
-    /// How long a registration is to last, to the second.
-    pub expires: Duration,
-    /// The share of the granted time after which a phone registers again.
-    pub refresh: f64,
-    /// Whether requests are sent again.
-    pub retransmission: Retransmission,
-}
+/// So many challenges of one registration are answered, if each says that the nonce alone was wrong.
+const CHALLENGES_MAX: u32 = 3;
 
 /// Phones that register, keep their registrations, and remove them when they leave.
 ///
@@ -48,10 +31,14 @@ pub struct PhonesConfig {
 #[derive(Debug)]
 pub struct Phones {
     config: PhonesConfig,
+    /// The Request-URI of REGISTERs.
+    uri: String,
     rng: Rng,
     /// By socket and contact, in turn.
     requests: Vec<Template>,
     phones: Vec<Phone>,
+    /// Phones that are done and may be another user's: with [`Turns::Drawn`].
+    free: Vec<u32>,
     timers: Timers,
     stage: Stage,
     schedule: Schedule,
@@ -76,6 +63,7 @@ enum Stage {
 
 #[derive(Debug)]
 struct Phone {
+    user: u32,
     nonce: u64,
     state: State,
     is_registered: bool,
@@ -83,8 +71,11 @@ struct Phone {
     is_leaving: bool,
     cseq: u32,
     expires_s: u32,
-    /// When the REGISTER in progress was scheduled.
+    /// When the registration in progress was scheduled.
     began: Duration,
+    /// Challenges of the registration in progress that were answered.
+    challenges: u32,
+    login: Option<Box<Login>>,
     interval: Duration,
     give_up: Duration,
     alarm: Alarm,
@@ -109,23 +100,18 @@ impl Phones {
     /// Without a socket or a contact.
     #[must_use]
     pub fn new(config: PhonesConfig, mut rng: Rng, now: Duration) -> Self {
-        let expires_s = u32::try_from(config.expires.as_secs()).unwrap_or(u32::MAX);
         let mut schedule = Schedule::new(config.rate, config.stream, now, &mut rng);
         let next = schedule.next(&mut rng);
-        let phone = |_| Phone {
-            nonce: rng.u64(..),
-            state: State::Idle,
-            is_registered: false,
-            is_leaving: false,
-            cseq: 0,
-            expires_s,
-            began: Duration::ZERO,
-            interval: T1,
-            give_up: Duration::ZERO,
-            alarm: Alarm::OFF,
+        let phones = match config.turns {
+            Turns::Once => 0..config.accounts.users(),
+            Turns::Drawn => 0..0,
         };
         Self {
-            phones: (0..config.users).map(phone).collect(),
+            phones: phones
+                .map(|user| Phone::new(user, &config, &mut rng))
+                .collect(),
+            free: Vec::new(),
+            uri: uri(&config),
             requests: requests(&config),
             config,
             rng,
@@ -179,8 +165,16 @@ impl Phones {
         while self.deadline_of_turns().is_some_and(|due| due <= now) {
             let due = self.next;
             self.next = self.schedule.next(&mut self.rng);
-            self.turn += 1;
-            self.take_turn(due, now, self.turn - 1, out);
+            match self.config.turns {
+                Turns::Once => {
+                    self.turn += 1;
+                    self.take_turn(due, now, self.turn - 1, out);
+                }
+                Turns::Drawn => {
+                    let number = self.draw();
+                    self.register(State::Registering, due, now, number, out);
+                }
+            }
         }
     }
 
@@ -198,7 +192,8 @@ impl Phones {
         self.stage = Stage::Stopped;
     }
 
-    /// The phones leave from `now` on, as regularly as they came, and remove their registrations.
+    /// The phones leave from `now` on, as regularly as they came, and remove their registrations. That
+    /// is for phones that take turns [once](Turns::Once).
     pub fn leave(&mut self, now: Duration) {
         self.stage = Stage::Leaving;
         self.turn = 0;
@@ -242,7 +237,7 @@ impl Phones {
     }
 
     fn deadline_of_turns(&self) -> Option<Duration> {
-        let has_turns = self.stage != Stage::Stopped && self.turn < self.config.users;
+        let has_turns = self.stage != Stage::Stopped && self.turn < self.config.accounts.users();
         (has_turns && self.next < Duration::MAX).then_some(self.next)
     }
 
@@ -256,6 +251,23 @@ impl Phones {
         }
     }
 
+    /// A phone of a user that is drawn.
+    fn draw(&mut self) -> u32 {
+        let user = self.rng.u32(..self.config.accounts.users());
+        let phone = Phone::new(user, &self.config, &mut self.rng);
+        let Some(number) = self.free.pop() else {
+            self.phones.push(phone);
+            return u32::try_from(self.phones.len() - 1)
+                .expect("fewer than 2^32 registrations are in progress");
+        };
+        let old = &mut self.phones[number as usize];
+        // The timers may still know of it.
+        let alarm = old.alarm;
+        *old = Phone { alarm, ..phone };
+        number
+    }
+
+    /// Begins a registration.
     fn register(
         &mut self,
         state: State,
@@ -266,18 +278,26 @@ impl Phones {
     ) {
         let phone = &mut self.phones[number as usize];
         phone.state = state;
-        phone.cseq += 1;
         phone.began = scheduled;
-        phone.interval = T1;
-        phone.give_up = now + PATIENCE;
-        let due = match self.config.retransmission {
-            Retransmission::Rfc3261 => now + T1,
-            Retransmission::Never => phone.give_up,
-        };
-        self.timers.set(number, &mut phone.alarm, due);
+        phone.challenges = 0;
         self.in_progress += 1;
         self.stats.offered += 1;
         record(&mut self.stats.late_ns, now.saturating_sub(scheduled));
+        self.request(now, number, out);
+    }
+
+    /// Begins a transaction of the registration.
+    fn request(&mut self, now: Duration, number: u32, out: &mut Outbox) {
+        let retransmission = self.config.retransmission;
+        let phone = &mut self.phones[number as usize];
+        phone.cseq += 1;
+        phone.interval = T1;
+        phone.give_up = now + retransmission.patience();
+        if let Some(login) = &mut phone.login {
+            login.count();
+        }
+        let due = retransmission.first_alarm(now);
+        self.timers.set(number, &mut phone.alarm, due);
         self.send(number, out);
     }
 
@@ -287,16 +307,21 @@ impl Phones {
             State::Leaving => 0,
             _ => phone.expires_s,
         };
+        let login = phone.login.as_ref().map(|login| {
+            let cnonce = phone.nonce.wrapping_add(phone.cseq.into());
+            login.line(&self.uri, cnonce)
+        });
         let fill = Fill {
             slot: number,
             nonce: phone.nonce,
-            user: number,
+            user: self.config.accounts.user(phone.user),
             cseq: phone.cseq,
             expires,
+            lines: login.as_ref().map_or(b"", |line| line.as_bytes()),
             ..Fill::default()
         };
-        let socket = number as usize % self.config.sockets.len();
-        let request = &self.requests[number as usize % self.requests.len()];
+        let socket = phone.user as usize % self.config.sockets.len();
+        let request = &self.requests[phone.user as usize % self.requests.len()];
         out.send(socket, self.config.registrar, |out| {
             request.write(&fill, out)
         });
@@ -331,13 +356,9 @@ impl Phones {
         match status {
             ..200 => {}
             200..300 => self.on_granted(now, number, message, out),
-            423 if self.raise(number, message) => {
-                self.in_progress -= 1;
-                let began = self.phones[number as usize].began;
-                self.register(State::Registering, began, now, number, out);
-                // It is the same registration (RFC 3261 §10.2.8).
-                self.stats.offered -= 1;
-            }
+            // It is the same registration (RFC 3261 §10.2.8).
+            423 if self.raise(number, message) => self.request(now, number, out),
+            401 | 407 if self.log_in(number, status, message) => self.request(now, number, out),
             300.. => {
                 let retry_after = message.retry_after().map(u64::from);
                 let retry = retry_after.map_or(RETRY, Duration::from_secs);
@@ -365,7 +386,7 @@ impl Phones {
         if leaves_next && !leaves {
             return self.register(State::Leaving, now, now, number, out);
         }
-        if !leaves {
+        if !leaves && self.config.turns == Turns::Once {
             let granted = Duration::from_secs(u64::from(self.granted_s(number, message)));
             self.wait(number, now + granted.mul_f64(self.config.refresh));
         }
@@ -373,14 +394,38 @@ impl Phones {
 
     /// RFC 3261 §10.2.4.
     fn granted_s(&self, number: u32, response: &Message<'_>) -> u32 {
-        let contact = self.config.contacts[number as usize % self.config.contacts.len()];
-        let contact = format!("sip:user-{number}@{contact}");
+        let user = self.phones[number as usize].user;
+        let contact = self.config.contacts[user as usize % self.config.contacts.len()];
+        let contact = format!("sip:{}@{contact}", self.config.accounts.user(user));
         let mut contacts = response.contacts().flatten();
         let own = contacts.find(|granted| granted.uri == contact.as_bytes());
         let expires = own.and_then(|own| own.param(b"expires").flatten());
         let expires = expires.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
         let asked_s = self.phones[number as usize].expires_s;
         expires.or_else(|| response.expires()).unwrap_or(asked_s)
+    }
+
+    /// Answers a challenge, unless it says that the password is wrong.
+    fn log_in(&mut self, number: u32, status: u16, response: &Message<'_>) -> bool {
+        let phone = &mut self.phones[number as usize];
+        let Some(challenge) = Challenge::of(response, status) else {
+            return false;
+        };
+        let is_first = phone.challenges == 0;
+        let may_be_right = is_first || challenge.is_stale() && phone.challenges < CHALLENGES_MAX;
+        let Some(password) = self
+            .config
+            .accounts
+            .password(phone.user)
+            .filter(|_| may_be_right)
+        else {
+            return false;
+        };
+        let user = self.config.accounts.user(phone.user).to_string();
+        phone.login = Some(Box::new(challenge.meet(&user, &password)));
+        phone.challenges += 1;
+        self.stats.challenges += 1;
+        true
     }
 
     /// Asks for the least time that the registrar takes, if that is more than was asked for.
@@ -398,18 +443,21 @@ impl Phones {
     fn fail(&mut self, now: Duration, number: u32, failure: Failure, retry: Duration) {
         self.stats.fail(failure);
         self.end(number, false);
-        if self.stage == Stage::Open {
+        if self.stage == Stage::Open && self.config.turns == Turns::Once {
             let later = retry.mul_f64(1.0 - self.rng.f64() / 2.0);
             self.wait(number, now + later);
         }
     }
 
-    /// The REGISTER in progress is over.
+    /// The registration in progress is over.
     fn end(&mut self, number: u32, is_registered: bool) {
         let phone = &mut self.phones[number as usize];
         phone.state = State::Idle;
         phone.alarm.stop();
         self.in_progress -= 1;
+        if self.config.turns == Turns::Drawn {
+            return self.free.push(number);
+        }
         self.registered += usize::from(is_registered);
         self.registered -= usize::from(phone.is_registered);
         phone.is_registered = is_registered;
@@ -422,6 +470,30 @@ impl Phones {
     }
 }
 
+impl Phone {
+    fn new(user: u32, config: &PhonesConfig, rng: &mut Rng) -> Self {
+        Self {
+            user,
+            nonce: rng.u64(..),
+            state: State::Idle,
+            is_registered: false,
+            is_leaving: false,
+            cseq: 0,
+            expires_s: u32::try_from(config.expires.as_secs()).unwrap_or(u32::MAX),
+            began: Duration::ZERO,
+            challenges: 0,
+            login: None,
+            interval: T1,
+            give_up: Duration::ZERO,
+            alarm: Alarm::OFF,
+        }
+    }
+}
+
+fn uri(config: &PhonesConfig) -> String {
+    format!("sip:{}", config.domain)
+}
+
 /// A REGISTER for each pair of a socket and a contact that some phone has.
 fn requests(config: &PhonesConfig) -> Vec<Template> {
     let PhonesConfig {
@@ -430,19 +502,21 @@ fn requests(config: &PhonesConfig) -> Vec<Template> {
         domain,
         ..
     } = config;
+    let uri = uri(config);
     let pairs = sockets.len() * contacts.len();
     let pairs = (0..pairs).map(|i| (sockets[i % sockets.len()], contacts[i % contacts.len()]));
     pairs
         .map(|(socket, contact)| {
             Template::new(&format!(
-                "REGISTER sip:{domain} SIP/2.0\r\n\
+                "REGISTER {uri} SIP/2.0\r\n\
                  Via: SIP/2.0/UDP {socket};rport;branch=z9hG4bK{{nonce}}r{{cseq}}\r\n\
                  Max-Forwards: 70\r\n\
-                 From: <sip:user-{{user}}@{domain}>;tag={{nonce}}\r\n\
-                 To: <sip:user-{{user}}@{domain}>\r\n\
+                 From: <sip:{{user}}@{domain}>;tag={{nonce}}\r\n\
+                 To: <sip:{{user}}@{domain}>\r\n\
                  Call-ID: {{slot}}{{nonce}}\r\n\
                  CSeq: {{cseq}} REGISTER\r\n\
-                 Contact: <sip:user-{{user}}@{contact}>;expires={{expires}}\r\n\
+                 Contact: <sip:{{user}}@{contact}>;expires={{expires}}\r\n\
+                 {{lines}}\
                  User-Agent: sipyard-load\r\n\
                  Content-Length: 0\r\n\r\n"
             ))

@@ -21,7 +21,7 @@ pub use self::{
 use crate::{
     HEADERS_MAX, Outbox,
     template::session_description,
-    timers::{PATIENCE, T1, T2, Timers},
+    timers::{Retransmission, T1, T2, Timers},
 };
 
 /// A user agent server that takes calls: 180, 200 and the response to BYE, each after the queue
@@ -404,7 +404,12 @@ impl Server {
             }
             Phase::Answered if over => {
                 self.stats.unconfirmed += 1;
-                self.finish(now, slot, Phase::Leaving, out);
+                match self.config.retransmission {
+                    Retransmission::Rfc3261 => self.finish(now, slot, Phase::Leaving, out),
+                    Retransmission::Never | Retransmission::Sipstone => {
+                        self.calls.remove(now, slot)
+                    }
+                }
             }
             Phase::Refused | Phase::Leaving if over => self.calls.remove(now, slot),
             Phase::Answered | Phase::Refused | Phase::Leaving => {
@@ -422,8 +427,9 @@ impl Server {
         let call = &mut self.calls.slots[slot as usize];
         call.phase = phase;
         call.interval = T1;
-        call.give_up = now + PATIENCE;
-        self.timers.set(slot, &mut call.alarm, now + T1);
+        call.give_up = now + self.config.retransmission.patience();
+        let due = self.config.retransmission.first_alarm(now);
+        self.timers.set(slot, &mut call.alarm, due);
         self.send_response(slot, out);
     }
 

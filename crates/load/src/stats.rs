@@ -16,6 +16,8 @@ pub struct Stats {
     pub abandoned: u64,
     /// What failed, by reason.
     pub failed: BTreeMap<Failure, u64>,
+    /// Demands for credentials that were answered with some.
+    pub challenges: u64,
     /// Requests sent again because no answer had come.
     pub retransmissions: u64,
     /// Responses that came again, or that nobody was waiting for.
@@ -87,6 +89,7 @@ impl Stats {
         self.carried += other.carried;
         self.cancelled += other.cancelled;
         self.abandoned += other.abandoned;
+        self.challenges += other.challenges;
         self.retransmissions += other.retransmissions;
         self.strays += other.strays;
         for (&failure, &count) in &other.failed {
@@ -119,6 +122,7 @@ impl Default for Stats {
             cancelled: 0,
             abandoned: 0,
             failed: BTreeMap::new(),
+            challenges: 0,
             retransmissions: 0,
             strays: 0,
             late_ns: histogram(),
@@ -140,6 +144,7 @@ impl fmt::Debug for Stats {
             .field("cancelled", &self.cancelled)
             .field("abandoned", &self.abandoned)
             .field("failed", &self.failed)
+            .field("challenges", &self.challenges)
             .field("retransmissions", &self.retransmissions)
             .field("strays", &self.strays)
             .finish_non_exhaustive()

@@ -1,4 +1,4 @@
-use std::net::SocketAddr;
+use std::{fmt, net::SocketAddr};
 
 /// A message with holes, such as `{slot}`: one for each field of [`Fill`].
 #[derive(Debug)]
@@ -16,7 +16,15 @@ enum Hole {
     CSeq,
     Expires,
     Target,
-    Dialog,
+    Lines,
+}
+
+/// The user part of a URI.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum User<'a> {
+    /// `user-0` and so on.
+    Numbered(u32),
+    Named(&'a str),
 }
 
 /// What goes into the holes.
@@ -26,16 +34,16 @@ pub(crate) struct Fill<'a> {
     pub slot: u32,
     /// What sets the call apart from all others.
     pub nonce: u64,
-    /// The number of the user.
-    pub user: u32,
+    /// Who is called, or registers.
+    pub user: User<'a>,
     /// The number in CSeq.
     pub cseq: u32,
     /// The time to register for, in seconds.
     pub expires: u32,
     /// The request URI.
     pub target: &'a [u8],
-    /// Header lines of the dialog.
-    pub dialog: &'a [u8],
+    /// Header lines: what a dialog prescribes, or credentials.
+    pub lines: &'a [u8],
 }
 
 impl Template {
@@ -61,11 +69,11 @@ impl Template {
             match hole {
                 Hole::Slot => out.extend_from_slice(&hex::<8>(u64::from(fill.slot))),
                 Hole::Nonce => out.extend_from_slice(&hex::<16>(fill.nonce)),
-                Hole::User => put_number(fill.user, out),
+                Hole::User => fill.user.put(out),
                 Hole::CSeq => put_number(fill.cseq, out),
                 Hole::Expires => put_number(fill.expires, out),
                 Hole::Target => out.extend_from_slice(fill.target),
-                Hole::Dialog => out.extend_from_slice(fill.dialog),
+                Hole::Lines => out.extend_from_slice(fill.lines),
             }
             start = end;
         }
@@ -82,8 +90,35 @@ impl Hole {
             "cseq" => Self::CSeq,
             "expires" => Self::Expires,
             "target" => Self::Target,
-            "dialog" => Self::Dialog,
+            "lines" => Self::Lines,
             _ => unreachable!("no hole is called {name}"),
+        }
+    }
+}
+
+impl User<'_> {
+    fn put(self, out: &mut Vec<u8>) {
+        match self {
+            Self::Numbered(number) => {
+                out.extend_from_slice(b"user-");
+                put_number(number, out);
+            }
+            Self::Named(name) => out.extend_from_slice(name.as_bytes()),
+        }
+    }
+}
+
+impl Default for User<'_> {
+    fn default() -> Self {
+        Self::Numbered(0)
+    }
+}
+
+impl fmt::Display for User<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Numbered(number) => write!(f, "user-{number}"),
+            Self::Named(name) => f.write_str(name),
         }
     }
 }
@@ -145,18 +180,18 @@ mod tests {
 
     #[test]
     fn holes_are_filled() {
-        let template = Template::new("{slot}.{nonce} {user} {cseq} {expires}{target}{dialog}!");
+        let template = Template::new("{slot}.{nonce} {user} {cseq} {expires}{target}{lines}!");
         let fill = Fill {
             slot: 0x1f,
             nonce: 0xabc,
-            user: u32::MAX,
+            user: User::Numbered(u32::MAX),
             cseq: 0,
             expires: 300,
             target: b"t",
-            dialog: b"",
+            lines: b"",
         };
         let mut out = Vec::new();
         template.write(&fill, &mut out);
-        assert_eq!(out, b"0000001f.0000000000000abc 4294967295 0 300t!");
+        assert_eq!(out, b"0000001f.0000000000000abc user-4294967295 0 300t!");
     }
 }

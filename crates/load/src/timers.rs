@@ -7,7 +7,48 @@ pub(crate) const T2: Duration = Duration::from_secs(4);
 /// RFC 3261 §17.1.2.2: how long a message may stay in the network.
 pub(crate) const T4: Duration = Duration::from_secs(5);
 /// 64*T1: when a transaction gives up.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(32);
+const PATIENCE: Duration = Duration::from_secs(32);
+
+/// SIPstone: a test whose answer takes longer has failed.
+const SIPSTONE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Whether a message that gets no answer is sent again, and how long it is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retransmission {
+    /// As RFC 3261 §17.1 and §13.3.1.4 have it for UDP; given up after 64*T1.
+    Rfc3261,
+    /// Never: what is lost is lost. Given up after 64*T1.
+    Never,
+    /// Never, and what has no final response after 2 s has failed, ringing or not. Calls that are not
+    /// acknowledged within that time are forgotten.
+    Sipstone,
+}
+
+impl Retransmission {
+    /// How long after its beginning a transaction is given up.
+    pub(crate) fn patience(self) -> Duration {
+        match self {
+            Self::Rfc3261 | Self::Never => PATIENCE,
+            Self::Sipstone => SIPSTONE_PATIENCE,
+        }
+    }
+
+    /// When an INVITE is given up that gets a provisional response.
+    pub(crate) fn rings_until(self, now: Duration, give_up: Duration) -> Duration {
+        match self {
+            Self::Rfc3261 | Self::Never => now + PATIENCE,
+            Self::Sipstone => give_up,
+        }
+    }
+
+    /// When something is to be done about a message that is sent now and gets no answer.
+    pub(crate) fn first_alarm(self, now: Duration) -> Duration {
+        match self {
+            Self::Rfc3261 => now + T1,
+            Self::Never | Self::Sipstone => now + self.patience(),
+        }
+    }
+}
 
 /// One alarm for each call, in a heap.
 ///

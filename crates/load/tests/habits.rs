@@ -141,6 +141,39 @@ fn without_retransmission_what_is_lost_is_lost() {
     assert!(stats.failed[&Failure::Silence] > CALLS / 10, "{stats:?}");
 }
 
+/// Calls whose phones ring so long, with SIPstone's timers at both ends.
+fn sipstone(ringing: Duration) -> World {
+    let config = CallerConfig {
+        retransmission: Retransmission::Sipstone,
+        holding: Law::ZERO,
+        ..caller(Arrivals::poisson(100.0), Habits::default())
+    };
+    let server = ServerConfig {
+        retransmission: Retransmission::Sipstone,
+        ringing: Law::Constant(ringing),
+        ..ServerConfig::prompt(address(SERVER))
+    };
+    let mut world = World::new(10, config, vec![server], Faults::default());
+    world.run(HOUR);
+    world
+}
+
+#[test]
+fn what_sipstone_waits_for_2_s_has_failed() {
+    let world = sipstone(ms(1_900));
+    assert_eq!(world.caller.stats().carried, CALLS);
+    let world = sipstone(ms(2_100));
+    let stats = world.caller.stats();
+    assert_eq!(stats.failed[&Failure::NoAnswer], CALLS);
+    assert_eq!((stats.retransmissions, stats.strays), (0, CALLS));
+    let server = &world.servers[0];
+    assert_eq!(server.stats().unconfirmed, CALLS);
+    assert_eq!(
+        (server.stats().retransmissions, server.open_calls()),
+        (0, 0)
+    );
+}
+
 /// Mean time to the answer, in milliseconds, of a queue with this load.
 fn answer_ms(arrivals: Arrivals, server: ServerConfig) -> f64 {
     let config = CallerConfig {

@@ -6,7 +6,8 @@ use std::{net::SocketAddr, time::Duration};
 
 use fastrand::Rng;
 use load::{
-    Failure, Outbox, Phones, PhonesConfig, Rate, Retransmission, Server, ServerConfig, Stream,
+    Accounts, Failure, Outbox, Phones, PhonesConfig, Rate, Retransmission, Server, ServerConfig,
+    Stream, Turns,
 };
 use sip::Message;
 
@@ -35,7 +36,8 @@ fn config(users: u32, per_s: f64) -> PhonesConfig {
         sockets,
         registrar: address(REGISTRAR),
         domain: "example.com".to_owned(),
-        users,
+        accounts: Accounts::open(users),
+        turns: Turns::Once,
         rate: Rate::Constant(per_s),
         stream: Stream::Even,
         expires: 300 * S,
@@ -219,4 +221,42 @@ fn the_own_contact_tells_the_granted_time() {
     assert_eq!(next_request(phones), 55 * S);
     let (phones, _) = answered(200, &[("Expires", "1000")]);
     assert_eq!(next_request(phones), 901 * S);
+}
+
+#[test]
+fn users_are_drawn_as_long_as_it_takes() {
+    let config = PhonesConfig {
+        turns: Turns::Drawn,
+        ..config(3, 100.0)
+    };
+    let mut world = World::new(config, 0.0);
+    world.run(100 * S);
+    // Nobody stays, refreshes or leaves.
+    let stats = world.phones.stats();
+    assert!(stats.offered.abs_diff(10_000) <= 1, "{stats:?}");
+    assert_eq!((stats.carried, stats.failures()), (stats.offered, 0));
+    assert_eq!(
+        (world.phones.registered(), world.phones.in_progress()),
+        (0, 0)
+    );
+    world.phones.stop();
+    assert!(world.phones.is_done());
+    let offered = world.phones.stats().offered;
+    world.run(200 * S);
+    assert_eq!(world.phones.stats().offered, offered);
+}
+
+#[test]
+fn a_test_of_sipstone_fails_after_2_s_and_comes_once() {
+    let config = PhonesConfig {
+        turns: Turns::Drawn,
+        retransmission: Retransmission::Sipstone,
+        ..config(1, 10.0)
+    };
+    let mut world = World::new(config, 1.0);
+    world.run(10 * S);
+    let stats = world.phones.stats();
+    assert_eq!(stats.retransmissions, 0);
+    assert_eq!(world.phones.in_progress(), 20);
+    assert_eq!(stats.failed[&Failure::RegisterSilence], stats.offered - 20);
 }

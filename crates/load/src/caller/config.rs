@@ -1,6 +1,6 @@
 use std::net::SocketAddr;
 
-use crate::{Arrivals, Law};
+use crate::{Arrivals, Law, Retransmission};
 
 /// Which calls a [`Caller`](crate::Caller) makes.
 #[derive(Clone, Debug)]
@@ -35,15 +35,6 @@ pub struct Habits {
     pub cancel: f64,
     /// Their callers vanish at the end of the holding time: no BYE is ever sent.
     pub abandon: f64,
-}
-
-/// Whether a request that gets no response is sent again. It is given up after 64*T1 either way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Retransmission {
-    /// As RFC 3261 §17.1 has it for UDP.
-    Rfc3261,
-    /// Never, as SIPstone has it: what is lost is lost.
-    Never,
 }
 
 /// What one call does.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use sip::Message;
 
-use crate::template::{Fill, Template, from_hex, session_description};
+use crate::template::{Fill, Template, User, from_hex, session_description};
 
 /// The CSeq of a call's first request.
 pub(super) const INVITE_CSEQ: u32 = 1;
@@ -51,24 +51,24 @@ impl Requests {
             description.len()
         );
         let nothing = "Content-Length: 0\r\n\r\n";
-        let callee = format!("sip:user-{{user}}@{domain}");
+        let callee = format!("sip:{{user}}@{domain}");
         let no_dialog = format!("To: <{callee}>\r\n");
-        let request = |method, target: &str, branch, dialog: &str, end: &str| {
+        let request = |method, target: &str, branch, lines: &str, end: &str| {
             Template::new(&format!(
                 "{method} {target} SIP/2.0\r\n\
                  Via: SIP/2.0/UDP {socket};rport;branch=z9hG4bK{{nonce}}{branch}\r\n\
                  Max-Forwards: 70\r\n\
                  From: <sip:caller@{domain}>;tag={{nonce}}\r\n\
-                 {dialog}\
+                 {lines}\
                  Call-ID: {{slot}}{{nonce}}\r\n\
                  CSeq: {{cseq}} {method}\r\n{end}"
             ))
         };
         let in_dialog =
-            |method, branch, end: &str| request(method, "{target}", branch, "{dialog}", end);
+            |method, branch, end: &str| request(method, "{target}", branch, "{lines}", end);
         Self {
             invite: request("INVITE", &callee, "i", &no_dialog, &offer),
-            ack_of_refusal: request("ACK", &callee, "i", "{dialog}", nothing),
+            ack_of_refusal: request("ACK", &callee, "i", "{lines}", nothing),
             cancel: request("CANCEL", &callee, "i", &no_dialog, nothing),
             ack: in_dialog("ACK", "a{cseq}", nothing),
             reinvite: in_dialog("INVITE", "r", &offer),
@@ -96,7 +96,7 @@ impl CallName {
         Fill {
             slot: self.slot,
             nonce: self.nonce,
-            user: (self.nonce % u64::from(users)) as u32,
+            user: User::Numbered((self.nonce % u64::from(users)) as u32),
             cseq: INVITE_CSEQ,
             ..Fill::default()
         }
@@ -142,7 +142,7 @@ impl Dialog {
             nonce: name.nonce,
             cseq,
             target: &self.text[..self.target_end],
-            dialog: &self.text[self.target_end..],
+            lines: &self.text[self.target_end..],
             ..Fill::default()
         }
     }

@@ -3,7 +3,7 @@ use std::{fmt, net::SocketAddr, time::Duration};
 use hdrhistogram::Histogram;
 
 use super::processor::Discipline;
-use crate::Law;
+use crate::{Law, Retransmission};
 
 /// What a [`Server`](crate::Server) emulates.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +21,8 @@ pub struct ServerConfig {
     pub trying: bool,
     /// The time from the 180 to the 200.
     pub ringing: Law,
+    /// Whether a 200 is sent again that nobody acknowledges, and the call then ended with a BYE.
+    pub retransmission: Retransmission,
     /// Pauses of the processor, such as a garbage collector makes.
     pub stall: Option<Stall>,
 }
@@ -110,6 +112,7 @@ impl ServerConfig {
             discipline: Discipline::Fifo,
             trying: false,
             ringing: Law::ZERO,
+            retransmission: Retransmission::Rfc3261,
             stall: None,
         }
     }
