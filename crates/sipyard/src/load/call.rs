@@ -9,7 +9,7 @@ use net::Clock;
 
 use super::{
     Refusal,
-    drive::{Drive, Limits},
+    drive::{Drive, Limits, Units},
     html,
     outcome::{Files, Outcome, counts, latencies},
     peak::{self, Criterion},
@@ -26,6 +26,7 @@ use crate::progress::Progress;
   sipyard load call --to edge:5060 --ramp 100..2000:100/10s --json -
   sipyard load call --to edge:5060 --window 100 --calls 100000
   sipyard load call --to edge:5060 --rate 500 --reinvite 5% --cancel 2% --abandon 1%
+  sipyard load call --to edge:5060 --users 1000 --domain example.com --rate 100 --duration 1m
   sipyard load call --to edge:5060 --find-peak
 
 A call is INVITE, 200, ACK, the holding time, BYE, 200. Latencies count from the time at which a
@@ -68,13 +69,13 @@ pub(super) struct Call {
     /// The share of calls whose callers vanish in place of a BYE
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = values::share)]
     abandon: f64,
-    /// Send requests again, or never as SIPstone has it
+    /// Send requests again or not, and how long to wait for answers
     #[arg(long, default_value = "rfc3261")]
     timers: Timers,
     /// The domain of those who are called
     #[arg(long, default_value = "example.com")]
     domain: String,
-    /// Call so many users in turn by chance: user-0 and so on
+    /// Call so many users, each time one of them by chance: user-0 and so on
     #[arg(long, value_name = "NUMBER", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     users: u32,
     /// The least share of calls that must go as planned
@@ -111,6 +112,8 @@ pub(super) enum Timers {
     Rfc3261,
     /// No retransmission.
     None,
+    /// No retransmission, and what is not answered within 2 s has failed.
+    Sipstone,
 }
 
 impl From<Timers> for Retransmission {
@@ -118,6 +121,7 @@ impl From<Timers> for Retransmission {
         match timers {
             Timers::Rfc3261 => Self::Rfc3261,
             Timers::None => Self::Never,
+            Timers::Sipstone => Self::Sipstone,
         }
     }
 }
@@ -134,30 +138,41 @@ impl Call {
         let addresses: Vec<_> = sockets.iter().map(|socket| socket.local_addr()).collect();
         let clock = Clock::start();
         let signals = Signals::listen()?;
-        let mut rng = Rng::with_seed(net::seed());
-        let caller = |config, now| Caller::new(config, rng.fork(), now);
         let config = self.config(addresses);
+        let caller = Caller::new(config, Rng::with_seed(net::seed()), clock.now());
+        let drive = Drive::new(caller, sockets, clock);
         match self.pace.find_peak {
-            Some(criterion) => {
-                let search = peak::Search {
-                    criterion,
-                    success: self.success,
-                    first: self.pace.rate.unwrap_or(100.0),
-                    duration: self.duration.unwrap_or(peak::DURATION),
-                    stream: self.arrivals,
-                };
-                peak::find(
-                    search,
-                    config,
-                    caller,
-                    sockets,
-                    clock,
-                    &signals,
-                    &self.files,
-                )
-            }
-            None => self.measure(config, caller, sockets, clock, &signals),
+            Some(criterion) => self.find_peak(criterion, drive, &signals),
+            None => self.measure(drive, &signals),
         }
+    }
+
+    fn find_peak(
+        &self,
+        criterion: Criterion,
+        mut drive: Drive<Caller>,
+        signals: &Signals,
+    ) -> Result<bool, Refusal> {
+        let search = peak::Search {
+            title: format!("The highest rate of calls to {}", self.to),
+            units: Units::Calls,
+            criterion,
+            success: self.success,
+            first: self.pace.rate.unwrap_or(100.0),
+            growth: 2.0,
+            duration: self.duration.unwrap_or(peak::DURATION),
+        };
+        let sockets = drive.addresses();
+        let mut rng = Rng::with_seed(net::seed());
+        peak::find(&search, &self.files, |rate, limits, progress| {
+            let config = CallerConfig {
+                arrivals: Arrivals::Open(Rate::Constant(rate), self.arrivals),
+                calls_max: search.tests_max().min(self.calls.unwrap_or(u64::MAX)),
+                ..self.config(sockets.clone())
+            };
+            drive.replace(|now| Caller::new(config, rng.fork(), now));
+            Ok(drive.run(limits, signals, progress))
+        })
     }
 
     fn check(&self) -> Result<(), Refusal> {
@@ -193,24 +208,16 @@ impl Call {
         }
     }
 
-    fn measure(
-        &self,
-        config: CallerConfig,
-        mut caller: impl FnMut(CallerConfig, Duration) -> Caller,
-        sockets: Vec<net::udp::Socket>,
-        clock: Clock,
-        signals: &Signals,
-    ) -> Result<bool, Refusal> {
+    fn measure(&self, mut drive: Drive<Caller>, signals: &Signals) -> Result<bool, Refusal> {
         let ramp = self.pace.ramp.as_ref().map(Ramp::lasting);
         let limits = Limits {
             duration: self.duration.or(ramp).unwrap_or(Duration::MAX),
             ..Limits::NONE
         };
         let progress = Progress::new();
-        let mut drive = Drive::new(caller(config, clock.now()), sockets, clock);
         let record = drive.run(limits, signals, &progress);
         drop(progress);
-        let tables = [counts("calls", &record), latencies(&record)];
+        let tables = [counts(&record), latencies(&record)];
         let [first, second] = &tables;
         let outcome = Outcome::of(&record);
         let title = format!("Calls to {}", self.to);

@@ -1,6 +1,6 @@
 //! Driving callers or phones to the end of their load, and what is taken down meanwhile.
 
-use std::{net::SocketAddr, num::NonZeroU64, time::Duration};
+use std::{fmt, net::SocketAddr, num::NonZeroU64, time::Duration};
 
 use hdrhistogram::Histogram;
 use load::{Caller, Outbox, Phones, Stats};
@@ -18,13 +18,20 @@ const SAMPLE: Duration = Duration::from_secs(1);
 /// The longest sleep: signals that come between two looks wait so long.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
 
+/// What is offered and carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Units {
+    Calls,
+    Registrations,
+}
+
 /// Whoever offers a load: callers or phones.
 pub(super) trait Source: Agent {
-    /// What one load is called, in the plural.
-    const UNITS: &'static str;
+    const UNITS: Units;
 
     /// Whether what it finishes with counts as load.
-    const FINISH_IS_LOAD: bool;
+    fn finish_is_load(&self) -> bool;
 
     fn stats_mut(&mut self) -> &mut Stats;
 
@@ -38,13 +45,11 @@ pub(super) trait Source: Agent {
 
     /// Begins no more.
     fn finish(&mut self, now: Duration);
-
-    /// The latencies that stand for all others.
-    fn latencies(stats: &Stats) -> &Histogram<u64>;
 }
 
 /// What was measured.
 pub(super) struct Record {
+    pub(super) units: Units,
     began: Duration,
     sampled: Duration,
     /// How long loads began.
@@ -84,6 +89,25 @@ pub(super) struct Limits {
     pub(super) failures_max: u64,
 }
 
+impl Units {
+    /// The latencies that stand for all others.
+    pub(super) fn answers(self, stats: &Stats) -> &Histogram<u64> {
+        match self {
+            Self::Calls => &stats.answer_ns,
+            Self::Registrations => &stats.register_ns,
+        }
+    }
+}
+
+impl fmt::Display for Units {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Calls => "calls",
+            Self::Registrations => "registrations",
+        })
+    }
+}
+
 impl Limits {
     /// None.
     pub(super) const NONE: Self = Self {
@@ -111,16 +135,21 @@ impl<S: Source> Drive<S> {
         }
     }
 
-    /// Another source takes over the sockets.
-    pub(super) fn replace(&mut self, source: S) {
-        self.group.endpoints[0].replace(source);
+    /// The sockets' addresses.
+    pub(super) fn addresses(&self) -> Vec<SocketAddr> {
+        self.group.endpoints[0].addresses()
+    }
+
+    /// Another source, which begins at the time that it is made with, takes over the sockets.
+    pub(super) fn replace(&mut self, source: impl FnOnce(Duration) -> S) {
+        self.group.endpoints[0].replace(source(self.clock.now()));
         self.lost_before = self.group.endpoints[0].lost();
     }
 
     /// Runs the source until all that it began has ended. The first signal lets it begin no more,
     /// the second cuts off what is in progress.
     pub(super) fn run(&mut self, limits: Limits, signals: &Signals, progress: &Progress) -> Record {
-        let mut record = Record::begin(self.clock.now());
+        let mut record = Record::begin(S::UNITS, self.clock.now());
         let mut ended_offering = None;
         let mut next_sample = record.began + SAMPLE;
         loop {
@@ -151,21 +180,22 @@ impl<S: Source> Drive<S> {
         let now = self.clock.now();
         self.sample(&mut record, now, progress);
         record.lasted = now - record.began;
-        let end = ended_offering.filter(|_| !S::FINISH_IS_LOAD);
+        let end = ended_offering.filter(|_| !self.source().finish_is_load());
         record.offering = end.unwrap_or(now) - record.began;
         record.cut_off = self.source().in_progress();
         record.lost = self.group.endpoints[0].lost() - self.lost_before;
         record
     }
 
-    fn source(&mut self) -> &mut S {
+    /// The source, to change it.
+    pub(super) fn source(&mut self) -> &mut S {
         self.group.endpoints[0].agent_mut()
     }
 
     fn sample(&mut self, record: &mut Record, now: Duration, progress: &Progress) {
         let in_progress = self.source().in_progress();
         let stats = self.source().stats_mut().take();
-        let latencies = S::latencies(&stats);
+        let latencies = S::UNITS.answers(&stats);
         let quantile = |quantile| {
             let ns = latencies.value_at_quantile(quantile);
             (!latencies.is_empty()).then_some(ns as f64 / 1e6)
@@ -191,8 +221,9 @@ impl<S: Source> Drive<S> {
 }
 
 impl Record {
-    fn begin(now: Duration) -> Self {
+    fn begin(units: Units, now: Duration) -> Self {
         Self {
+            units,
             began: now,
             sampled: now,
             offering: Duration::ZERO,
@@ -212,12 +243,22 @@ impl Record {
 
     /// How many began in a second.
     pub(super) fn offered_per_s(&self) -> f64 {
-        self.stats.offered as f64 / self.offering.as_secs_f64().max(1e-9)
+        self.stats.offered as f64 / self.seconds()
+    }
+
+    /// How many of those that began in a second went as they were to.
+    pub(super) fn carried_per_s(&self) -> f64 {
+        self.stats.successes() as f64 / self.seconds()
+    }
+
+    /// For how long loads began.
+    fn seconds(&self) -> f64 {
+        self.offering.as_secs_f64().max(1e-9)
     }
 }
 
 impl Sample {
-    fn line(&self, units: &str, failed: u64) -> String {
+    fn line(&self, units: Units, failed: u64) -> String {
         let ms = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), figure);
         format!(
             "{:.0} s  {:.0} {units}/s begun, {:.0}/s ended, {} in progress, {} failed  p50 {} ms  \
@@ -234,8 +275,11 @@ impl Sample {
 }
 
 impl Source for Caller {
-    const UNITS: &'static str = "calls";
-    const FINISH_IS_LOAD: bool = false;
+    const UNITS: Units = Units::Calls;
+
+    fn finish_is_load(&self) -> bool {
+        false
+    }
 
     fn stats_mut(&mut self) -> &mut Stats {
         self.stats_mut()
@@ -255,10 +299,6 @@ impl Source for Caller {
 
     fn finish(&mut self, _now: Duration) {
         self.stop();
-    }
-
-    fn latencies(stats: &Stats) -> &Histogram<u64> {
-        &stats.answer_ns
     }
 }
 
@@ -292,8 +332,11 @@ impl Agent for Users {
 }
 
 impl Source for Users {
-    const UNITS: &'static str = "registrations";
-    const FINISH_IS_LOAD: bool = true;
+    const UNITS: Units = Units::Registrations;
+
+    fn finish_is_load(&self) -> bool {
+        !self.stay
+    }
 
     fn stats_mut(&mut self) -> &mut Stats {
         self.phones.stats_mut()
@@ -318,9 +361,5 @@ impl Source for Users {
         } else {
             self.phones.leave(now);
         }
-    }
-
-    fn latencies(stats: &Stats) -> &Histogram<u64> {
-        &stats.register_ns
     }
 }

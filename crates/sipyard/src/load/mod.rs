@@ -1,13 +1,16 @@
 //! `sipyard load`: makes calls, registers phones, or emulates servers, and measures.
 
 mod call;
+mod credentials;
 mod drive;
+mod ends;
 mod html;
 mod outcome;
 mod peak;
 mod register;
 mod serve;
 mod signals;
+mod sipstone;
 mod sockets;
 pub(crate) mod values;
 
@@ -23,7 +26,8 @@ use clap::{Args, Subcommand};
 #[command(after_help = "Examples:
   sipyard load serve --address 127.0.0.1:7000 --servers 4
   sipyard load call --to 127.0.0.1:5060 --rate 1000 --duration 30s
-  sipyard load register --to 127.0.0.1:5060 --users 10000 --rate 500")]
+  sipyard load register --to 127.0.0.1:5060 --users 10000 --rate 500
+  sipyard load sipstone proxy-200 --to 127.0.0.1:5060 --users 1000")]
 pub(crate) struct Load {
     #[command(subcommand)]
     what: What,
@@ -34,6 +38,7 @@ enum What {
     Call(Box<call::Call>),
     Register(Box<register::Register>),
     Serve(Box<serve::Serve>),
+    Sipstone(sipstone::Sipstone),
 }
 
 /// Why nothing was measured.
@@ -57,6 +62,7 @@ impl Load {
             What::Call(call) => call.run(),
             What::Register(register) => register.run(),
             What::Serve(serve) => serve.run(),
+            What::Sipstone(sipstone) => sipstone.run(),
         };
         match outcome {
             Ok(true) => ExitCode::SUCCESS,

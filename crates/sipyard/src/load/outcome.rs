@@ -43,6 +43,8 @@ pub(super) struct Outcome<'a> {
     failed_by_reason: BTreeMap<String, u64>,
     cut_off: usize,
     success: f64,
+    /// Demands for credentials that were answered with some.
+    challenges: u64,
     retransmissions: u64,
     strays: u64,
     /// Datagrams that this machine lost.
@@ -83,6 +85,7 @@ impl<'a> Outcome<'a> {
                 .collect(),
             cut_off: record.cut_off,
             success: record.success(),
+            challenges: stats.challenges,
             retransmissions: stats.retransmissions,
             strays: stats.strays,
             lost: record.lost,
@@ -144,11 +147,19 @@ pub(super) fn figure(value: f64) -> String {
 }
 
 /// How many of what, in a table.
-pub(super) fn counts(units: &str, record: &Record) -> Table {
+pub(super) fn counts(record: &Record) -> Table {
     let stats = &record.stats;
     let seconds = record.offering.as_secs_f64().max(1e-9);
     let share = |part: u64| format!("{:.2}", part as f64 * 100.0 / stats.offered.max(1) as f64);
-    let mut table = Table::new("", [units, "number", "per second", "% of offered"]);
+    let mut table = Table::new(
+        "",
+        [
+            &*record.units.to_string(),
+            "number",
+            "per second",
+            "% of offered",
+        ],
+    );
     let mut row = |name: &str, number: u64| {
         let per_s = number as f64 / seconds;
         table.push([
@@ -175,6 +186,7 @@ pub(super) fn counts(units: &str, record: &Record) -> Table {
     }
     row("retransmissions", stats.retransmissions);
     for (name, number) in [
+        ("demands for a password that were met", stats.challenges),
         ("late or repeated responses", stats.strays),
         ("datagrams lost by this machine", record.lost),
     ] {

@@ -7,16 +7,14 @@ use std::{
 };
 
 use clap::ValueEnum;
-use load::{Arrivals, Caller, CallerConfig, Rate, Stats, Stream};
-use net::{Clock, udp::Socket};
+use load::Stats;
 use report::{Axis, Page, Plot, Series, Table};
 use serde::Serialize;
 
 use super::{
     Refusal,
-    drive::{Drive, Limits, Record},
+    drive::{Limits, Record, Units},
     outcome::{Files, figure, quantile_ms},
-    signals::Signals,
 };
 use crate::{progress::Progress, text::count};
 
@@ -31,6 +29,9 @@ const CLOSE: f64 = 1.02;
 /// offered is not carried, even if all calls of a short probe are in the end.
 const FIRST_RESPONSE_MS_MAX: f64 = 500.0;
 
+/// SIPstone's rates rise until so many tests fail.
+const HALF: f64 = 0.5;
+
 /// A rate at which one call in a hundred begins so late was not offered.
 const LATE_MS_MAX: f64 = 50.0;
 
@@ -42,26 +43,34 @@ pub(super) enum Criterion {
     Success,
     /// 50,000 calls without an error, rates rising and falling by a tenth (RFC 7502 §4.10).
     Rfc7502,
+    /// Enough tests succeed; rates rise until half of them fail.
+    #[value(skip)]
+    Sipstone,
 }
 
 /// What is searched for.
 pub(super) struct Search {
+    /// Of the page.
+    pub(super) title: String,
+    pub(super) units: Units,
     pub(super) criterion: Criterion,
     pub(super) success: f64,
     /// The first rate to try.
     pub(super) first: f64,
+    /// How many times the last rate is the next, as long as it rises.
+    pub(super) growth: f64,
     /// How long a rate is tried.
     pub(super) duration: Duration,
-    pub(super) stream: Stream,
 }
 
 /// One rate that was tried.
 #[derive(Clone, Debug, Serialize)]
 struct Probe {
-    /// Calls per second that were to begin.
+    /// How many were to begin in a second.
     rate: f64,
     offered: u64,
     offered_per_s: f64,
+    carried_per_s: f64,
     success: f64,
     failed_by_reason: BTreeMap<String, u64>,
     cut_off: usize,
@@ -76,88 +85,50 @@ struct Probe {
 /// A search as JSON.
 #[derive(Serialize)]
 struct Found<'a> {
+    units: Units,
     criterion: Criterion,
     /// The highest rate that was carried; none: not even the lowest was.
     peak_per_s: Option<f64>,
     probes: &'a [Probe],
 }
 
-/// Whether a rate was found.
+/// Whether a rate was found. `run` offers a rate within limits.
 pub(super) fn find(
-    search: Search,
-    config: CallerConfig,
-    mut caller: impl FnMut(CallerConfig, Duration) -> Caller,
-    sockets: Vec<Socket>,
-    clock: Clock,
-    signals: &Signals,
+    search: &Search,
     files: &Files,
+    mut run: impl FnMut(f64, Limits, &Progress) -> Result<Record, Refusal>,
 ) -> Result<bool, Refusal> {
-    let nobody = CallerConfig {
-        calls_max: 0,
-        ..config.clone()
-    };
-    let mut drive = Drive::new(caller(nobody, clock.now()), sockets, clock);
     let progress = Progress::new();
-    let mut probe = |rate: f64| {
-        let rate = Rate::Constant(rate);
-        let config = CallerConfig {
-            arrivals: Arrivals::Open(rate, search.stream),
-            calls_max: search.calls_max(config.calls_max),
-            ..config.clone()
-        };
-        drive.replace(caller(config, clock.now()));
-        drive.run(search.limits(rate), signals, &progress)
-    };
     let mut probes = Vec::new();
     let mut rates = search.rates();
     while let Some(rate) = rates.next_rate() {
-        let record = probe(rate);
+        let record = run(rate, search.limits(rate), &progress)?;
         if record.is_interrupted {
             break;
         }
-        let probe = Probe::of(&search, rate, &record);
-        progress.leave(&probe.line());
-        rates.tell(probe.is_carried);
+        let probe = Probe::of(search, rate, &record);
+        progress.leave(&search.line(&probe));
+        rates.tell(probe.is_carried, search.is_enough(&probe));
         probes.push(probe);
     }
     drop(progress);
-    report(search.criterion, &probes, files)
-}
-
-fn report(criterion: Criterion, probes: &[Probe], files: &Files) -> Result<bool, Refusal> {
-    let carried = probes.iter().filter(|probe| probe.is_carried);
-    let peak = carried.map(|probe| probe.rate).reduce(f64::max);
-    let table = table(probes);
-    let found = Found {
-        criterion,
-        peak_per_s: peak,
-        probes,
-    };
-    let verdict = match peak {
-        Some(peak) => format!("The highest rate that was carried: {peak:.0} calls/s"),
-        None => "No rate was carried".to_owned(),
-    };
-    files.write(&[&table], &found, || page(&verdict, probes, table.clone()))?;
-    if !files.is_json_on_stdout() {
-        writeln!(io::stdout(), "{verdict}")?;
-    }
-    Ok(peak.is_some())
+    search.report(&probes, files)
 }
 
 impl Search {
-    fn calls_max(&self, wanted: u64) -> u64 {
+    /// How many tests a rate needs at most.
+    pub(super) fn tests_max(&self) -> u64 {
         const RFC7502_CALLS: u64 = 50_000;
         match self.criterion {
-            Criterion::Success => wanted,
-            Criterion::Rfc7502 => wanted.min(RFC7502_CALLS),
+            Criterion::Success | Criterion::Sipstone => u64::MAX,
+            Criterion::Rfc7502 => RFC7502_CALLS,
         }
     }
 
-    fn limits(&self, rate: Rate) -> Limits {
+    fn limits(&self, rate: f64) -> Limits {
         match self.criterion {
             Criterion::Success => {
-                let (per_s, _) = rate.at(Duration::ZERO);
-                let failures = per_s * self.duration.as_secs_f64() * (1.0 - self.success);
+                let failures = rate * self.duration.as_secs_f64() * (1.0 - self.success);
                 Limits {
                     duration: self.duration,
                     failures_max: failures as u64 + 1,
@@ -167,13 +138,18 @@ impl Search {
                 failures_max: 1,
                 ..Limits::NONE
             },
+            Criterion::Sipstone => Limits {
+                duration: self.duration,
+                ..Limits::NONE
+            },
         }
     }
 
     fn rates(&self) -> Rates {
         match self.criterion {
-            Criterion::Success => Rates::Bisection {
+            Criterion::Success | Criterion::Sipstone => Rates::Bisection {
                 rate: self.first,
+                growth: Some(self.growth),
                 carried: None,
                 not_carried: None,
             },
@@ -186,21 +162,117 @@ impl Search {
     }
 
     fn is_carried(&self, record: &Record) -> bool {
-        let least = match self.criterion {
-            Criterion::Success => self.success,
-            Criterion::Rfc7502 => 1.0,
-        };
         let is_offered = late_ms(&record.stats) < LATE_MS_MAX;
         let median_ms = quantile_ms(&record.stats.first_response_ns, 0.5);
         let keeps_up = median_ms <= FIRST_RESPONSE_MS_MAX && record.cut_off == 0;
-        is_offered && keeps_up && record.success() >= least
+        is_offered
+            && match self.criterion {
+                Criterion::Success => keeps_up && record.success() >= self.success,
+                Criterion::Rfc7502 => keeps_up && record.success() >= 1.0,
+                Criterion::Sipstone => record.success() >= self.success,
+            }
+    }
+
+    /// Whether no higher rate is of interest.
+    fn is_enough(&self, probe: &Probe) -> bool {
+        match self.criterion {
+            Criterion::Success | Criterion::Rfc7502 => !probe.is_carried,
+            Criterion::Sipstone => probe.success <= HALF || probe.late_p99_ms >= LATE_MS_MAX,
+        }
+    }
+
+    fn line(&self, probe: &Probe) -> String {
+        format!("{:.0} {}/s: {}", probe.rate, self.units, probe.verdict())
+    }
+
+    fn report(&self, probes: &[Probe], files: &Files) -> Result<bool, Refusal> {
+        let carried = probes.iter().filter(|probe| probe.is_carried);
+        let peak = carried.map(|probe| probe.rate).reduce(f64::max);
+        let table = self.table(probes);
+        let found = Found {
+            units: self.units,
+            criterion: self.criterion,
+            peak_per_s: peak,
+            probes,
+        };
+        let verdict = match peak {
+            Some(peak) => {
+                let units = self.units;
+                format!("The highest rate that was carried: {peak:.0} {units}/s")
+            }
+            None => "No rate was carried".to_owned(),
+        };
+        let page = || self.page(&verdict, probes, table.clone());
+        files.write(&[&table], &found, page)?;
+        if !files.is_json_on_stdout() {
+            writeln!(io::stdout(), "{verdict}")?;
+        }
+        Ok(peak.is_some())
+    }
+
+    fn table(&self, probes: &[Probe]) -> Table {
+        let units = self.units;
+        let table = Table::new(
+            "",
+            [
+                &*format!("{units}/s"),
+                "carried/s",
+                &*units.to_string(),
+                "success, %",
+                "sent again",
+                "answer p50, ms",
+                "answer p99, ms",
+                "verdict",
+            ],
+        );
+        let row = |probe: &Probe| {
+            [
+                format!("{:.0}", probe.rate),
+                format!("{:.0}", probe.carried_per_s),
+                count(probe.offered),
+                format!("{:.3}", probe.success * 100.0),
+                count(probe.retransmissions),
+                figure(probe.answer_p50_ms),
+                figure(probe.answer_p99_ms),
+                probe.verdict(),
+            ]
+        };
+        probes
+            .iter()
+            .fold(table, |table, probe| table.row(row(probe)))
+    }
+
+    fn page(&self, verdict: &str, probes: &[Probe], table: Table) -> String {
+        let mut probes = probes.to_vec();
+        probes.sort_by(|one, other| one.rate.total_cmp(&other.rate));
+        let points = |value: fn(&Probe) -> f64| probes.iter().map(move |p| (p.rate, value(p)));
+        let axis = || Axis::linear(format!("offered {}/s", self.units));
+        let throughput = Plot::new("Throughput", axis(), Axis::linear("per second"))
+            .with(Series::line("offered", points(|p| p.rate)))
+            .with(Series::line("carried", points(|p| p.carried_per_s)));
+        let failures = Plot::new("Failures", axis(), Axis::linear("% of offered")).with(
+            Series::line("failed", points(|p| 100.0 * (1.0 - p.success))),
+        );
+        let times = Plot::new("Time to the answer", axis(), Axis::log("milliseconds"))
+            .with(Series::marks("p99", points(|p| p.answer_p99_ms)))
+            .with(Series::marks("p50", points(|p| p.answer_p50_ms)));
+        Page::new(&self.title)
+            .verbatim(&std::env::args().collect::<Vec<_>>().join(" "))
+            .text(verdict)
+            .table(table)
+            .plot(throughput)
+            .plot(failures)
+            .plot(times)
+            .html()
     }
 }
 
 /// Which rate is tried next.
 enum Rates {
+    /// The rate rises as long as there is a growth, and then comes close to the peak from either side.
     Bisection {
         rate: f64,
+        growth: Option<f64>,
         carried: Option<f64>,
         not_carried: Option<f64>,
     },
@@ -218,6 +290,7 @@ impl Rates {
         match *self {
             Self::Bisection {
                 rate,
+                growth: None,
                 carried: Some(carried),
                 not_carried: Some(not_carried),
             } => (not_carried / carried > CLOSE).then_some(rate),
@@ -228,23 +301,26 @@ impl Rates {
         }
     }
 
-    fn tell(&mut self, is_carried: bool) {
+    /// Tells what became of the rate, and whether no higher one is of interest.
+    fn tell(&mut self, is_carried: bool, is_enough: bool) {
         match self {
             Self::Bisection {
                 rate,
+                growth,
                 carried,
                 not_carried,
             } => {
-                let bound = if is_carried {
-                    &mut *carried
+                if is_carried {
+                    *carried = Some(rate.max(carried.unwrap_or(0.0)));
+                    // A failure at a lower rate was chance.
+                    *not_carried = not_carried.filter(|high| *high > *rate);
                 } else {
-                    &mut *not_carried
-                };
-                *bound = Some(*rate);
-                *rate = match (*carried, *not_carried) {
-                    (Some(low), Some(high)) => (low + high) / 2.0,
-                    (None, Some(high)) => high / 2.0,
-                    (low, None) => low.unwrap_or(*rate) * 2.0,
+                    *not_carried = Some(rate.min(not_carried.unwrap_or(f64::MAX)));
+                }
+                *growth = growth.filter(|_| !is_enough);
+                *rate = match *growth {
+                    Some(growth) => *rate * growth,
+                    None => (carried.unwrap_or(0.0) + not_carried.unwrap_or(*rate)) / 2.0,
                 };
             }
             Self::Rfc7502 {
@@ -271,10 +347,12 @@ impl Probe {
     fn of(search: &Search, rate: f64, record: &Record) -> Self {
         let stats = &record.stats;
         let reasons = stats.failed.iter();
+        let answers = search.units.answers(stats);
         Self {
             rate,
             offered: stats.offered,
             offered_per_s: record.offered_per_s(),
+            carried_per_s: record.carried_per_s(),
             success: record.success(),
             failed_by_reason: reasons
                 .map(|(reason, &count)| (reason.to_string(), count))
@@ -282,25 +360,26 @@ impl Probe {
             cut_off: record.cut_off,
             retransmissions: stats.retransmissions,
             lost: record.lost,
-            answer_p50_ms: quantile_ms(&stats.answer_ns, 0.5),
-            answer_p99_ms: quantile_ms(&stats.answer_ns, 0.99),
+            answer_p50_ms: quantile_ms(answers, 0.5),
+            answer_p99_ms: quantile_ms(answers, 0.99),
             late_p99_ms: late_ms(stats),
             is_carried: search.is_carried(record),
         }
     }
 
-    fn verdict(&self) -> &'static str {
-        match self {
-            Self {
-                is_carried: true, ..
-            } => "carried",
-            _ if self.late_p99_ms >= LATE_MS_MAX => "this machine was too slow to offer it",
-            _ => "not carried",
+    fn verdict(&self) -> String {
+        if self.is_carried {
+            return "carried".to_owned();
         }
-    }
-
-    fn line(&self) -> String {
-        format!("{:.0} calls/s: {}", self.rate, self.verdict())
+        if self.late_p99_ms >= LATE_MS_MAX {
+            return "this machine was too slow to offer it".to_owned();
+        }
+        let most = self
+            .failed_by_reason
+            .iter()
+            .max_by_key(|(_, count)| **count);
+        let most = most.map_or_else(String::new, |(reason, _)| format!(": {reason}"));
+        format!("not carried{most}")
     }
 }
 
@@ -308,93 +387,90 @@ fn late_ms(stats: &Stats) -> f64 {
     quantile_ms(&stats.late_ns, 0.99)
 }
 
-fn table(probes: &[Probe]) -> Table {
-    let columns = [
-        "calls/s",
-        "calls",
-        "success, %",
-        "sent again",
-        "answer p50, ms",
-        "answer p99, ms",
-        "verdict",
-    ];
-    let row = |probe: &Probe| {
-        [
-            format!("{:.0}", probe.rate),
-            count(probe.offered),
-            format!("{:.3}", probe.success * 100.0),
-            count(probe.retransmissions),
-            figure(probe.answer_p50_ms),
-            figure(probe.answer_p99_ms),
-            probe.verdict().to_owned(),
-        ]
-    };
-    let table = Table::new("", columns);
-    probes
-        .iter()
-        .fold(table, |table, probe| table.row(row(probe)))
-}
-
-fn page(verdict: &str, probes: &[Probe], table: Table) -> String {
-    let points = |value: fn(&Probe) -> f64| probes.iter().map(move |p| (p.rate, value(p)));
-    let success = Plot::new("Success", Axis::linear("calls/s"), Axis::linear("%"))
-        .with(Series::marks("success", points(|p| p.success * 100.0)));
-    let times = Plot::new(
-        "Time to the answer",
-        Axis::linear("calls/s"),
-        Axis::log("milliseconds"),
-    )
-    .with(Series::marks("p99", points(|p| p.answer_p99_ms)))
-    .with(Series::marks("p50", points(|p| p.answer_p50_ms)));
-    Page::new("The highest rate")
-        .verbatim(&std::env::args().collect::<Vec<_>>().join(" "))
-        .text(verdict)
-        .table(table)
-        .plot(success)
-        .plot(times)
-        .html()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The rates that are tried when `capacity` is carried and no more.
-    fn tried(criterion: Criterion, first: f64, capacity: f64) -> Vec<f64> {
-        let search = Search {
+    fn search(criterion: Criterion, first: f64, growth: f64) -> Search {
+        Search {
+            title: String::new(),
+            units: Units::Calls,
             criterion,
-            success: 0.9999,
+            success: 0.95,
             first,
+            growth,
             duration: DURATION,
-            stream: Stream::Poisson,
-        };
+        }
+    }
+
+    /// The rates that are tried when `capacity` is carried and no more, and `enough` is.
+    fn tried(search: &Search, capacity: f64, enough: f64) -> Vec<f64> {
         let mut rates = search.rates();
         let mut tried = Vec::new();
         while let Some(rate) = rates.next_rate() {
             tried.push(rate);
-            rates.tell(rate <= capacity);
+            rates.tell(rate <= capacity, rate > enough);
         }
         tried
+    }
+
+    fn highest(tried: &[f64], capacity: f64) -> f64 {
+        let carried = tried.iter().copied().filter(|rate| *rate <= capacity);
+        carried.fold(0.0, f64::max)
     }
 
     #[test]
     fn bisection_comes_close_from_either_side() {
         for first in [100.0, 10_000.0] {
-            let tried = tried(Criterion::Success, first, 2_345.0);
-            let peak = tried.iter().copied().filter(|rate| *rate <= 2_345.0);
-            let peak = peak.fold(0.0, f64::max);
-            assert!(peak > 2_345.0 / CLOSE, "{tried:?}");
+            let search = search(Criterion::Success, first, 2.0);
+            let tried = tried(&search, 2_345.0, 2_345.0);
+            assert!(highest(&tried, 2_345.0) > 2_345.0 / CLOSE, "{tried:?}");
             assert!(tried.len() < 16, "{tried:?}");
         }
-        assert!(tried(Criterion::Success, 100.0, 0.0).len() < 10);
+        let search = search(Criterion::Success, 100.0, 2.0);
+        assert!(tried(&search, 0.0, 0.0).len() < 10);
+    }
+
+    #[test]
+    fn sipstone_rises_until_half_fails_and_comes_back() {
+        let search = search(Criterion::Sipstone, 100.0, 1.25);
+        let tried = tried(&search, 345.0, 690.0);
+        let top = tried.iter().position(|rate| *rate > 690.0).unwrap();
+        assert_eq!(&tried[..3], [100.0, 125.0, 156.25]);
+        assert!(tried[..=top].is_sorted(), "{tried:?}");
+        assert!(
+            tried[top + 1..].iter().all(|rate| *rate < 400.0),
+            "{tried:?}"
+        );
+        assert!(highest(&tried, 345.0) > 345.0 / CLOSE, "{tried:?}");
+        assert!(tried.len() < 20, "{tried:?}");
+    }
+
+    /// A failure by chance, below rates that are carried, does not end the search.
+    #[test]
+    fn the_highest_rate_that_is_carried_counts() {
+        let mut rates = search(Criterion::Sipstone, 100.0, 2.0).rates();
+        for (rate, is_carried, is_enough) in [
+            (100.0, true, false),
+            (200.0, false, false),
+            (400.0, true, false),
+            (800.0, false, false),
+            (1_600.0, false, true),
+            (600.0, true, false),
+            (700.0, false, false),
+        ] {
+            assert_eq!(rates.next_rate(), Some(rate));
+            rates.tell(is_carried, is_enough);
+        }
+        assert_eq!(rates.next_rate(), Some(650.0));
     }
 
     #[test]
     fn rfc_7502_rises_and_falls_by_a_tenth() {
-        let tried = tried(Criterion::Rfc7502, 100.0, 345.0);
+        let search = search(Criterion::Rfc7502, 100.0, 2.0);
+        let tried = tried(&search, 345.0, 345.0);
         assert_eq!(&tried[..4], [100.0, 110.0, 121.0, 133.0]);
-        let peak = tried.iter().copied().filter(|rate| *rate <= 345.0);
-        assert!(peak.fold(0.0, f64::max) > 300.0, "{tried:?}");
+        assert!(highest(&tried, 345.0) > 300.0, "{tried:?}");
         assert!(tried.len() < 60, "{tried:?}");
     }
 }

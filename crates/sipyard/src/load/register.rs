@@ -1,15 +1,16 @@
 //! `sipyard load register`: phones.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Args;
 use fastrand::Rng;
-use load::{Phones, PhonesConfig, Rate, Stream};
+use load::{Accounts, Phones, PhonesConfig, Rate, Stream, Turns};
 use net::Clock;
 
 use super::{
     Refusal,
     call::Timers,
+    credentials,
     drive::{Drive, Limits, Users},
     html,
     outcome::{Files, Outcome, counts, latencies},
@@ -23,11 +24,18 @@ use crate::progress::Progress;
 #[command(after_help = "Examples:
   sipyard load register --to 127.0.0.1:5060 --users 10000 --rate 500
   sipyard load register --to edge:5060 --users 1000000 --rate 2000 --expires 3600s --duration 1h
+  sipyard load register --to edge:5060 --users 1000 --rate 100 --password 'secret-{user}'
+  sipyard load register --to edge:5060 --credentials users.csv --rate 100
   sipyard load register --to edge:5060 --users 1000 --rate 100 --contact 127.0.0.1:7000 --stay
 
 Phones of user-0@DOMAIN and so on come up at the rate, register again before their time is over,
 and remove their registrations at the end, unless they are to stay. With --contact and --stay, calls
 to them go to a `sipyard load serve` at that address.
+
+Passwords are proven by digest, MD5 or SHA-256, when a 401 or a 407 asks; a phone goes on with its
+nonce until it is refused. To let Sipyard know 1000 users whose passwords are secret-user-0 and so on:
+  (echo username,domain,password; seq 0 999 | sed 's/.*/user-&,example.com,secret-user-&/') |
+    sipyard user import --config sipyard.toml -
 
 Exit code: 0; 1 if less than --success of the REGISTERs were granted; 2 for wrong arguments.")]
 pub(super) struct Register {
@@ -44,8 +52,15 @@ pub(super) struct Register {
     #[arg(long, value_name = "ADDRESS,...", value_delimiter = ',', value_parser = values::address)]
     contact: Vec<SocketAddr>,
     /// So many phones, one for each user
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
-    users: u32,
+    #[arg(long, value_name = "NUMBER", required_unless_present = "credentials", value_parser = clap::value_parser!(u32).range(1..))]
+    users: Option<u32>,
+    /// The users' password, which they prove by digest; {user} stands for the user's name
+    #[arg(long, value_name = "TEXT", conflicts_with = "credentials")]
+    password: Option<String>,
+    /// A phone for each user of this table, with their password: CSV as for `sipyard user import`, with the
+    /// columns username and password
+    #[arg(long, value_name = "FILE", conflicts_with = "users")]
+    credentials: Option<PathBuf>,
     /// So many phones come up in a second, and leave in a second at the end
     #[arg(long, value_name = "PHONES/S", value_parser = values::rate)]
     rate: f64,
@@ -67,7 +82,7 @@ pub(super) struct Register {
     /// Leave the registrations in place at the end
     #[arg(long)]
     stay: bool,
-    /// Send requests again, or never as SIPstone has it
+    /// Send requests again or not, and how long to wait for answers
     #[arg(long, default_value = "rfc3261")]
     timers: Timers,
     /// The least share of REGISTERs that must be granted
@@ -89,10 +104,12 @@ impl Register {
         let signals = Signals::listen()?;
         let clock = Clock::start();
         let rng = Rng::with_seed(net::seed());
+        let config = self.config(addresses)?;
+        let all = config.accounts.users();
         let users = Users {
-            phones: Phones::new(self.config(addresses), rng, clock.now()),
+            phones: Phones::new(config, rng, clock.now()),
             stay: self.stay,
-            until_all_are_up: self.duration.is_none().then_some(self.users),
+            until_all_are_up: self.duration.is_none().then_some(all),
         };
         let limits = Limits {
             duration: self.duration.unwrap_or(Duration::MAX),
@@ -101,7 +118,7 @@ impl Register {
         let progress = Progress::new();
         let record = Drive::new(users, sockets, clock).run(limits, &signals, &progress);
         drop(progress);
-        let tables = [counts("registrations", &record), latencies(&record)];
+        let tables = [counts(&record), latencies(&record)];
         let [first, second] = &tables;
         let title = format!("Registrations at {}", self.to);
         self.files
@@ -111,22 +128,30 @@ impl Register {
         Ok(record.success() >= self.success)
     }
 
-    fn config(&self, sockets: Vec<SocketAddr>) -> PhonesConfig {
+    fn config(&self, sockets: Vec<SocketAddr>) -> Result<PhonesConfig, Refusal> {
         let contacts = match &*self.contact {
             [] => sockets.clone(),
             contacts => contacts.to_vec(),
         };
-        PhonesConfig {
+        let accounts = match &self.credentials {
+            Some(file) => Accounts::Listed(credentials::read(file)?),
+            None => Accounts::Numbered {
+                users: self.users.unwrap_or(0),
+                password: self.password.clone(),
+            },
+        };
+        Ok(PhonesConfig {
             sockets,
             contacts,
             registrar: self.to,
             domain: self.domain.clone(),
-            users: self.users,
+            accounts,
+            turns: Turns::Once,
             rate: Rate::Constant(self.rate),
             stream: self.arrivals,
             expires: self.expires,
             refresh: self.refresh,
             retransmission: self.timers.into(),
-        }
+        })
     }
 }

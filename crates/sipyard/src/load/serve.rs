@@ -9,7 +9,7 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use fastrand::Rng;
-use load::{Discipline, Law, Server, ServerConfig, Stall};
+use load::{Discipline, Law, Retransmission, Server, ServerConfig, Stall};
 use net::Clock;
 use report::Table;
 use serde::Serialize;
@@ -158,6 +158,7 @@ impl Serve {
             },
             trying: self.trying,
             ringing: self.ring,
+            retransmission: Retransmission::Rfc3261,
             stall: self
                 .stall
                 .map(|stall| in_turn(stall, place, self.servers.into())),

@@ -59,13 +59,25 @@ pub(super) fn law(text: &str) -> Result<Law, String> {
 
 /// A share, as `5%` or `0.05`.
 pub(super) fn share(text: &str) -> Result<f64, String> {
-    let value = match text.strip_suffix('%') {
-        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
-        None => text.parse(),
-    };
-    match value {
-        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+    match part(text) {
+        Some(share) if (0.0..=1.0).contains(&share) => Ok(share),
         _ => Err(format!("\"{text}\" is no share: write it like 5% or 0.05")),
+    }
+}
+
+/// How much is added, as `25%` or `0.25`.
+pub(super) fn growth(text: &str) -> Result<f64, String> {
+    match part(text) {
+        Some(growth) if growth > 0.0 && growth <= 100.0 => Ok(growth),
+        _ => Err(format!("\"{text}\" is no step: write it like 25% or 0.25")),
+    }
+}
+
+/// A number, in percent or not.
+fn part(text: &str) -> Option<f64> {
+    match text.strip_suffix('%') {
+        Some(percent) => Some(percent.trim().parse::<f64>().ok()? / 100.0),
+        None => text.parse().ok(),
     }
 }
 
@@ -308,6 +320,8 @@ mod tests {
     fn shares_and_rates() {
         let good = [("5%", 0.05), ("0.05", 0.05), ("50%", 0.5), ("0", 0.0)];
         check(share, good, &["101%", "-1%", "2", "x", "%", "nan"]);
+        let steps = [("25%", 0.25), ("200%", 2.0), ("0.1", 0.1)];
+        check(growth, steps, &["0%", "-5%", "x", "nan", "inf"]);
         check(
             rate,
             [("1000", 1000.0), ("0.5", 0.5)],

@@ -18,6 +18,16 @@ struct Columns {
     ha1_sha256: Option<usize>,
 }
 
+/// How to read a table whose columns are separated as its first line has them: by commas, semicolons or
+/// tabs.
+pub(crate) fn table(text: &[u8]) -> ReaderBuilder {
+    let head = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let delimiter = [b'\t', b';'].into_iter().find(|byte| head.contains(byte));
+    let mut reader = ReaderBuilder::new();
+    reader.delimiter(delimiter.unwrap_or(b','));
+    reader
+}
+
 /// Reads a table whose users are of `domain` if it has no such column, and of domains that `check`
 /// lets through.
 pub(super) fn read(
@@ -25,11 +35,7 @@ pub(super) fn read(
     domain: Option<&str>,
     check: impl Fn(&str) -> Result<(), String>,
 ) -> Result<Vec<Subscriber>, Vec<Problem>> {
-    let head = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let delimiter = [b'\t', b';'].into_iter().find(|byte| head.contains(byte));
-    let mut reader = ReaderBuilder::new()
-        .delimiter(delimiter.unwrap_or(b','))
-        .from_reader(text);
+    let mut reader = table(text).from_reader(text);
     let columns = match reader.headers() {
         Ok(names) => Columns::find(names, domain),
         Err(error) => Err(error.to_string()),
