@@ -1,8 +1,9 @@
 //! The registrar and the stateful proxy with look-up beside Kamailio's: CPU, latency, and what is on disk.
 
 mod page;
+mod queue;
 
-use std::{io, time::Duration};
+use std::{io, net::SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
@@ -15,14 +16,18 @@ pub(crate) use page::page;
 
 const ROUNDS: u32 = 5;
 
-/// Users that register, one after another, in each run.
+/// Users that are registered, and those of them that are called.
 const USERS: u32 = 40_000;
+const CALLED: u32 = 5_000;
 
-/// Those that are called.
-const CALLED: u32 = 10_000;
-
-/// REGISTERs per second at which programs are compared: none is busy for more than two thirds of its time.
+/// REGISTERs per second.
 const PACE: u32 = 10_000;
+
+/// REGISTERs in a row when the next only waits for an answer.
+const QUEUED: u32 = 120_000;
+
+/// Those that wait at once: no socket's buffer overflows.
+const QUEUE: u32 = 64;
 
 /// REGISTERs per second that are offered to the store on disk.
 const RATES: [u32; 4] = [10_000, 20_000, 25_000, 30_000];
@@ -31,7 +36,7 @@ const RATES: [u32; 4] = [10_000, 20_000, 25_000, 30_000];
 const SECONDS: u32 = 8;
 
 /// Calls in progress at saturation.
-const WINDOW: &str = "256";
+const WINDOW: u32 = 256;
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -50,6 +55,8 @@ pub(crate) enum Work {
     NewBindings,
     /// REGISTERs of users that are registered.
     Refreshes,
+    /// The same, [`QUEUE`] at once.
+    Queued,
     /// Calls to registered users, [`WINDOW`] at once.
     Saturated,
     /// Calls to registered users, 1000 a second.
@@ -62,16 +69,23 @@ pub(crate) struct Run {
     round: u32,
     program: Program,
     work: Work,
-    /// REGISTERs granted, or calls carried.
-    done: u64,
+    /// CPU time of the program for each REGISTER or call.
+    cpu_us: f64,
+    #[serde(flatten)]
+    done: Done,
+}
+
+/// What became of the REGISTERs or calls.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Done {
+    /// Granted, or carried.
+    count: u64,
     failed: u64,
     retransmissions: u64,
     per_s: f64,
-    /// CPU time of the program for each.
-    cpu_us: f64,
     /// From the request to its 200.
-    p50_ms: f64,
-    p99_ms: f64,
+    p50_ms: Option<f64>,
+    p99_ms: Option<f64>,
 }
 
 /// The store on disk at one rate, once.
@@ -122,19 +136,21 @@ impl Program {
 }
 
 impl Work {
-    const ALL: [Self; 4] = [
+    const ALL: [Self; 5] = [
         Self::NewBindings,
         Self::Refreshes,
+        Self::Queued,
         Self::Saturated,
         Self::Paced,
     ];
 
-    fn title(self) -> &'static str {
+    fn title(self) -> String {
         match self {
-            Self::NewBindings => "REGISTER, new binding",
-            Self::Refreshes => "REGISTER, refresh",
-            Self::Saturated => "call with look-up, saturated",
-            Self::Paced => "call with look-up, 1000 calls/s",
+            Self::NewBindings => format!("REGISTER, new bindings, {PACE}/s"),
+            Self::Refreshes => format!("REGISTER, refreshes, {PACE}/s"),
+            Self::Queued => "REGISTER, refreshes, saturated".to_owned(),
+            Self::Saturated => "call with look-up, saturated".to_owned(),
+            Self::Paced => "call with look-up, 1000 calls/s".to_owned(),
         }
     }
 }
@@ -161,49 +177,72 @@ fn measure_program(round: u32, program: Program, runs: &mut Vec<Run>) -> io::Res
     let contacts = contacts.join(",");
     for work in Work::ALL {
         let before = running.process.cpu();
-        let outcome = offer(work, &running, &contacts)?;
+        let done = offer(work, &running, &contacts)?;
         let cpu = running.process.cpu() - before;
-        let run = Run::of(round, program, work, &outcome, cpu);
+        let run = Run {
+            round,
+            program,
+            work,
+            cpu_us: crate::micros(cpu) / done.count.max(1) as f64,
+            done,
+        };
         println!("{run:?}");
         runs.push(run);
     }
     Ok(())
 }
 
-fn offer(work: Work, running: &Running, contacts: &str) -> io::Result<Outcome> {
-    let (users, pace, called) = (USERS.to_string(), PACE.to_string(), CALLED.to_string());
-    let registers = ["--users", &users, "--rate", &pace, "--contact", contacts];
-    let calls = [
-        "--users",
-        &called,
-        "--from",
-        "127.0.0.1",
-        "--duration",
-        "4s",
-    ];
-    let pace = match work {
-        Work::NewBindings | Work::Refreshes => return register(running.address, &registers),
-        Work::Saturated => ["--window", WINDOW],
-        Work::Paced => ["--rate", "1000"],
+fn offer(work: Work, running: &Running, contacts: &str) -> io::Result<Done> {
+    let registers = |users: u32, pace: u32| {
+        let (users, pace) = (users.to_string(), pace.to_string());
+        let arguments = ["--users", &users, "--rate", &pace, "--contact", contacts];
+        register(running.address, &arguments).map(Done::from)
     };
-    let (outcome, _) = call(running.address, &[&calls[..], &pace].concat(), || {})?;
-    Ok(outcome)
+    let calls = |pace: [&str; 2]| {
+        let called = CALLED.to_string();
+        let own = [
+            "--users",
+            &called,
+            "--from",
+            "127.0.0.1",
+            "--duration",
+            "4s",
+        ];
+        let arguments = [&own[..], &pace].concat();
+        call(running.address, &arguments, || {}).map(|(outcome, _)| outcome.into())
+    };
+    match work {
+        Work::NewBindings => registers(USERS, PACE),
+        Work::Refreshes => registers(USERS, PACE),
+        Work::Queued => queue(running.address),
+        Work::Saturated => calls(["--window", &WINDOW.to_string()]),
+        Work::Paced => calls(["--rate", "1000"]),
+    }
 }
 
-impl Run {
-    fn of(round: u32, program: Program, work: Work, outcome: &Outcome, cpu: Duration) -> Self {
+/// Registers users again without a pause.
+fn queue(registrar: SocketAddr) -> io::Result<Done> {
+    let answered = queue::register(registrar, USERS, QUEUE, QUEUED)?;
+    Ok(Done {
+        count: answered.granted,
+        failed: answered.refused,
+        retransmissions: 0,
+        per_s: answered.granted as f64 / answered.took.as_secs_f64(),
+        p50_ms: None,
+        p99_ms: None,
+    })
+}
+
+impl From<Outcome> for Done {
+    fn from(outcome: Outcome) -> Self {
         let (p50_ms, p99_ms) = outcome.answer_ms();
         Self {
-            round,
-            program,
-            work,
-            done: outcome.carried,
+            count: outcome.carried,
             failed: outcome.failed,
             retransmissions: outcome.retransmissions,
             per_s: outcome.carried as f64 / outcome.offering_s,
-            cpu_us: crate::micros(cpu) / outcome.carried.max(1) as f64,
-            p50_ms,
-            p99_ms,
+            p50_ms: Some(p50_ms),
+            p99_ms: Some(p99_ms),
         }
     }
 }

@@ -2,13 +2,13 @@
 
 use report::{Page, Table};
 
-use super::{OnDisk, PACE, Program, Results, Run, USERS, WINDOW, Work};
+use super::{Done, OnDisk, Program, QUEUE, Results, Run, USERS, WINDOW, Work};
 use crate::figures::Stamped;
 
 /// What Kamailio's CPU time is to be over ours, at least.
 const BARS: [(Program, Work, f64); 4] = [
-    (Program::Memory, Work::Refreshes, 3.0),
-    (Program::File, Work::Refreshes, 1.0),
+    (Program::Memory, Work::Queued, 3.0),
+    (Program::File, Work::Queued, 1.0),
     (Program::Memory, Work::Saturated, 5.0),
     (Program::Memory, Work::Paced, 5.0),
 ];
@@ -21,10 +21,9 @@ pub(crate) fn page(results: &Stamped<Results>) -> Page {
     let Results { runs, on_disk } = &results.results;
     Page::new("The registrar and the stateful proxy: figures")
         .text(&format!(
-            "{USERS} users register at {PACE} a second without digest, and again, so that the program is never idle for long; \
-             then calls go to registered users ({WINDOW} at once, and 1000 a second) through the stateful proxy with look-up. \
-             The program has one core, load and callees the other. Figures are medians over rounds in which the programs took \
-             turns. {}",
+            "{USERS} users register without digest, and again, at a steady rate and with {QUEUE} of them at once; then calls go to \
+             registered users ({WINDOW} at once, and 1000 a second) through the stateful proxy with look-up. The program has one \
+             core, load and callees the other. Figures are medians over rounds in which the programs took turns. {}",
             results.note()
         ))
         .table(table(runs))
@@ -58,15 +57,15 @@ fn table(runs: &[Run]) -> Table {
                 continue;
             };
             table.push([
-                work.title().to_owned(),
+                work.title(),
                 program.title().to_owned(),
                 format!("{:.1}", median(&cpu)),
                 format!("{least:.1} to {greatest:.1}"),
-                format!("{:.0}", median(&figures(|run| run.per_s))),
-                format!("{:.3}", median(&figures(|run| run.p50_ms))),
-                format!("{:.3}", median(&figures(|run| run.p99_ms))),
-                sum(|run| run.failed).to_string(),
-                sum(|run| run.retransmissions).to_string(),
+                format!("{:.0}", median(&figures(|run| run.done.per_s))),
+                ms(&runs, |done| done.p50_ms),
+                ms(&runs, |done| done.p99_ms),
+                sum(|run| run.done.failed).to_string(),
+                sum(|run| run.done.retransmissions).to_string(),
             ]);
         }
     }
@@ -87,7 +86,7 @@ fn bars(runs: &[Run]) -> Table {
             continue;
         }
         table.push([
-            work.title().to_owned(),
+            work.title(),
             program.title().to_owned(),
             format!("{ratio:.2} x"),
             format!("at least {bar} x"),
@@ -133,6 +132,15 @@ fn rates(on_disk: &[OnDisk]) -> Table {
         ]);
     }
     table
+}
+
+/// The median of latencies, where they were measured.
+fn ms(runs: &[&Run], latency: fn(&Done) -> Option<f64>) -> String {
+    let latencies = sorted(runs.iter().filter_map(|run| latency(&run.done)));
+    match median(&latencies) {
+        median if median.is_nan() => String::new(),
+        median => format!("{median:.3}"),
+    }
 }
 
 fn verdict(holds: bool) -> String {
