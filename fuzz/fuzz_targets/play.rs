@@ -29,6 +29,7 @@ pub fn config() -> Config {
     let servers = PARTIES[2..].iter().map(|(_, server)| PoolServer {
         address: server.parse().expect("it is an address"),
         capacity: 1.0,
+        cluster: None,
     });
     Config {
         name: "fuzzed".to_owned(),

@@ -45,6 +45,8 @@ pub struct Pool {
     turns: Turns,
     /// Empty but for `maglev`.
     table: Table,
+    /// The hash of each server's cluster; empty: they are all one.
+    clusters: Vec<u64>,
 }
 
 /// Something to place.
@@ -76,7 +78,21 @@ impl Pool {
             slow_start: nanos(slow_start),
             turns,
             table,
+            clusters: Vec::new(),
         }
+    }
+
+    /// Divides the servers into clusters, by a name for each server. `user-hash` and `bounded-hash` give each
+    /// cluster an equal part of the keys, and never let a key go to another while a server of its cluster
+    /// is there, as its state is nowhere else.
+    ///
+    /// # Panics
+    /// Unless there are as many names as servers.
+    #[must_use]
+    pub fn with_clusters<'a>(mut self, names: impl Iterator<Item = &'a str>) -> Self {
+        self.clusters = names.map(|name| hash::fnv1a(name.as_bytes())).collect();
+        assert_eq!(self.clusters.len(), self.servers.len(), "one for each");
+        self
     }
 
     /// The servers in their order.
@@ -146,6 +162,8 @@ struct Moment {
     /// How many calls a server may hold per capacity (`user-hash`, `bounded-hash`), or how many
     /// transactions per capacity without being hot (`prequal`).
     bound: f64,
+    /// The cluster that the key belongs to.
+    cluster: Option<u64>,
 }
 
 /// An eligible server as it was seen.
@@ -164,19 +182,57 @@ impl Pool {
         let (hash, bound) = match self.policy {
             Policy::Hash => (u64::from(hash::openser(key)) % places, 0.0),
             Policy::FnvHash => (hash::fnv1a(key) % places, 0.0),
-            Policy::UserHash | Policy::BoundedHash => (hash::fnv1a(key), self.calls_bound(now)),
+            Policy::UserHash | Policy::BoundedHash => return self.moment_of_user(now, key),
             Policy::Maglev => (hash::fnv1a(key), 0.0),
             Policy::Prequal => (0, self.hot_bound(now)),
             _ => (0, 0.0),
         };
-        Moment { now, hash, bound }
+        Moment {
+            now,
+            hash,
+            bound,
+            cluster: None,
+        }
     }
 
-    /// The eligible servers' calls divided by their capacity, and a quarter more.
-    fn calls_bound(&self, now: u64) -> f64 {
+    fn moment_of_user(&self, now: u64, key: &[u8]) -> Moment {
+        let hash = hash::fnv1a(key);
+        let cluster = self.cluster_of(now, hash);
+        Moment {
+            now,
+            hash,
+            bound: self.calls_bound(now, cluster),
+            cluster,
+        }
+    }
+
+    /// The cluster of a key, by rendezvous among those that are there: when one goes, its keys alone move.
+    fn cluster_of(&self, now: u64, key_hash: u64) -> Option<u64> {
+        let there = self
+            .clusters
+            .iter()
+            .zip(&self.servers)
+            .filter(|(_, server)| {
+                let eligibility = server.standing().eligibility(now);
+                matches!(eligibility, Ok(()) | Err(Ineligible::BackingOff))
+            });
+        let draw = |cluster: u64| hash::draw(key_hash, cluster);
+        there
+            .map(|(cluster, _)| *cluster)
+            .max_by(|one, other| draw(*one).total_cmp(&draw(*other)))
+    }
+
+    /// Whether a server is of another cluster than the key.
+    fn is_foreign(&self, cluster: Option<u64>, index: usize) -> bool {
+        cluster.is_some_and(|cluster| self.clusters[index] != cluster)
+    }
+
+    /// The calls of the eligible servers of a cluster, or of all, divided by their capacity, and a quarter
+    /// more.
+    fn calls_bound(&self, now: u64, cluster: Option<u64>) -> f64 {
         let (mut calls, mut capacity) = (0, 0.0);
-        for server in &self.servers {
-            if server.standing().eligibility(now).is_ok() {
+        for (index, server) in self.servers.iter().enumerate() {
+            if !self.is_foreign(cluster, index) && server.standing().eligibility(now).is_ok() {
                 calls += server.calls_anywhere();
                 capacity += server.capacity();
             }
@@ -341,6 +397,9 @@ impl Pool {
         let server = &self.servers[index];
         let standing = server.standing();
         standing.eligibility(moment.now)?;
+        if self.is_foreign(moment.cluster, index) {
+            return Err(Ineligible::OtherCluster);
+        }
         let share = standing.share(moment.now, self.slow_start);
         let capacity = standing.capacity() * share;
         let (ledger, elsewhere) = (server.ledger(), standing.elsewhere());

@@ -38,6 +38,8 @@ pub enum Ineligible {
     BackingOff,
     /// It holds more calls than `user-hash` lets one server hold.
     AboveBound,
+    /// The key belongs to another cluster of servers.
+    OtherCluster,
 }
 
 /// One server's standing. Mostly read; times are nanoseconds since the driver's zero.

@@ -501,6 +501,50 @@ proptest! {
         prop_assert!(f64::from(moved) < 3_000.0 * share * 1.2 + 60.0, "{} of {}", moved, share);
     }
 
+    /// Where each of 3,000 users goes, before and after servers leave: to another server of the same cluster as
+    /// long as there is one; then to another cluster, and nobody else moves.
+    #[test]
+    fn users_stay_in_their_cluster(
+        sizes in prop::collection::vec(1..4_usize, 2..6),
+        left in prop::sample::Index::arbitrary(),
+        policy in prop::sample::select(vec![Policy::UserHash, Policy::BoundedHash]),
+    ) {
+        let cluster_of: Vec<usize> = (0..sizes.len())
+            .flat_map(|cluster| vec![cluster; sizes[cluster]])
+            .collect();
+        let names: Vec<_> = cluster_of.iter().map(|cluster| format!("core-{cluster}")).collect();
+        let pool = pool(policy, &vec![1.0; names.len()])
+            .with_clusters(names.iter().map(String::as_str));
+        let mut rng = fastrand::Rng::with_seed(1);
+        let mut homes = || -> Vec<usize> {
+            let home = |key| {
+                let server = place(&pool, key, &mut rng).unwrap();
+                end(&pool.servers()[server]);
+                cluster_of[server]
+            };
+            (0..3_000).map(home).collect()
+        };
+        let before = homes();
+        let fair = 3_000.0 / sizes.len() as f64;
+        for cluster in 0..sizes.len() {
+            let users = before.iter().filter(|home| **home == cluster).count() as f64;
+            prop_assert!((users - fair).abs() < 5.0 * fair.sqrt(), "{} of {}", users, fair);
+        }
+        let left = left.index(sizes.len());
+        let members: Vec<_> = (0..names.len()).filter(|it| cluster_of[*it] == left).collect();
+        let (last, others) = members.split_last().unwrap();
+        others.iter().for_each(|other| pool.servers()[*other].drain());
+        pool.servers()[*last].back_off(NOW + SLOW_START);
+        prop_assert!((0..3_000).all(|key| {
+            place(&pool, key, &mut fastrand::Rng::with_seed(1)).is_none() == (before[key as usize] == left)
+        }), "who waits for a cluster goes to no other");
+        pool.servers()[*last].drain();
+        for (before, after) in before.into_iter().zip(homes()) {
+            prop_assert!(after != left);
+            prop_assert!(before == after || before == left);
+        }
+    }
+
     /// However skewed the users, no server exceeds the bound that held when it was placed on.
     #[test]
     fn bounded_hashing_is_bounded(

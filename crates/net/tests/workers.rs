@@ -28,6 +28,7 @@ fn config(listeners: &[SocketAddr], servers: &[SocketAddr]) -> Config {
     let server = |&address: &SocketAddr| PoolServer {
         address,
         capacity: 1.0,
+        cluster: None,
     };
     let second = Duration::from_secs(1);
     Config {

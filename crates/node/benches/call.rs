@@ -24,6 +24,7 @@ fn configuration() -> Config {
     let server = |port| config::PoolServer {
         address: SocketAddr::from(([127, 0, 0, 1], port)),
         capacity: 1.0,
+        cluster: None,
     };
     Config {
         name: "bench".to_owned(),

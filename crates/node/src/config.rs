@@ -1,6 +1,6 @@
 //! What a node is told: plain values, already checked by whoever read the file.
 
-use std::{fmt, net::SocketAddr, time::Duration};
+use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
 
 use balance::Policy;
 use sip::digest::Algorithm;
@@ -88,6 +88,9 @@ pub struct PoolServer {
     pub address: SocketAddr,
     /// Its share relative to the others.
     pub capacity: f64,
+    /// The cluster that it is of, whose servers alone have its users' bindings. None: one with all others that
+    /// have none.
+    pub cluster: Option<Arc<str>>,
 }
 
 /// OPTIONS probes of a pool's servers.

@@ -295,11 +295,14 @@ impl PoolView {
             .map(|member| (member.address, &member.server))
             .collect();
         // In the configuration's order, which is the same on every node: hashes count by it.
-        let servers = config
-            .servers
-            .iter()
-            .filter_map(|server| by_address.get(&server.address).map(|&it| Arc::clone(it)))
-            .collect();
+        let known = |server: &config::PoolServer| by_address.contains_key(&server.address);
+        let listed = || config.servers.iter().filter(|server| known(server));
+        let servers = listed().map(|server| Arc::clone(by_address[&server.address]));
+        let mut pool = Pool::new(config.policy, servers.collect(), config.slow_start);
+        if listed().any(|server| server.cluster.is_some()) {
+            let clusters = listed().map(|server| server.cluster.as_deref().unwrap_or_default());
+            pool = pool.with_clusters(clusters);
+        }
         let cost = |(method, cost): &(String, f64)| Some((method.clone(), Cost::new(*cost)?));
         let costs: Vec<_> = config.costs.iter().filter_map(cost).collect();
         let invite = costs
@@ -307,7 +310,7 @@ impl PoolView {
             .find(|(method, _)| method == "INVITE")
             .map_or(Cost::ONE, |(_, cost)| *cost);
         Self {
-            pool: Pool::new(config.policy, servers, config.slow_start),
+            pool,
             config: config.clone(),
             invite,
             costs,

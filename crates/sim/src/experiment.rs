@@ -298,6 +298,7 @@ impl Cluster {
                 pool.servers.push(PoolServer {
                     address: server_address(server),
                     capacity,
+                    cluster: None,
                 });
             }
             shared.reload(config, self.world.now())?;

@@ -172,6 +172,7 @@ impl Setup {
                 .map(|(number, server)| PoolServer {
                     address: server_address(number),
                     capacity: server.capacity,
+                    cluster: None,
                 })
                 .collect(),
             ..self.pool.clone()

@@ -146,6 +146,7 @@ fn scored((server, score): (SocketAddr, Result<f64, Ineligible>)) -> Scored {
         Ineligible::Down => ServerState::Down.label(),
         Ineligible::BackingOff => ServerState::BackingOff.label(),
         Ineligible::AboveBound => "holds more calls than its bound",
+        Ineligible::OtherCluster => "is of another cluster than the user",
     });
     Scored {
         server,

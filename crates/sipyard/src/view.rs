@@ -247,7 +247,7 @@ pub(crate) fn state_of(member: &Member, slow_start: Duration, now: Duration) -> 
         Ok(()) if server.effective_capacity(now, slow_start) < server.capacity() => {
             ServerState::SlowStart
         }
-        Ok(()) | Err(Ineligible::AboveBound) => ServerState::Up,
+        Ok(()) | Err(Ineligible::AboveBound | Ineligible::OtherCluster) => ServerState::Up,
         Err(Ineligible::Removed) => ServerState::Removed,
         Err(Ineligible::Draining) => ServerState::Draining,
         Err(Ineligible::Down) => ServerState::Down,

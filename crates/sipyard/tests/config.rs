@@ -336,6 +336,31 @@ fn servers_have_addresses_or_names() {
 }
 
 #[test]
+fn clusters_are_for_policies_that_hash_users() {
+    let clusters = |policy: &str, name: &str| {
+        let fixed = r#"[ { address = "10.0.0.1:5060" } ]"#;
+        let servers = format!(
+            r#"[ {{ address = "10.0.0.1:5060", cluster = "{name}" }}, {{ address = "srv:_sip._udp.b", cluster = "b" }} ]
+pool.app.policy = "{policy}""#
+        );
+        good("").replace(fixed, &servers)
+    };
+    check_good(
+        &clusters("user-hash", "a"),
+        "f: ok (listens on udp 127.0.0.1:5060; pools: app (1 + srv:_sip._udp.b x user-hash); \
+         admin on http://127.0.0.1:8060)",
+    );
+    check(
+        &clusters("tlwl", "a"),
+        &["f:3:6: pool.app: clusters need policy = \"user-hash\" or \"bounded-hash\""],
+    );
+    check(
+        &clusters("user-hash", ""),
+        &["f:3:61: pool.app.servers.cluster: a cluster needs a name"],
+    );
+}
+
+#[test]
 fn nodes_find_each_other_in_a_store_that_all_share() {
     let found = |more: &str| {
         good(more).replace(

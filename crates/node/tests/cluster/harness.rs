@@ -77,6 +77,7 @@ pub(crate) fn pool(name: &str, servers: &[&str]) -> Pool {
     let server = |address: &&str| PoolServer {
         address: address.parse().unwrap(),
         capacity: 1.0,
+        cluster: None,
     };
     Pool {
         name: name.to_owned(),

@@ -70,6 +70,10 @@ fn announced(section: &mut Section<'_>, listeners: &[Listener]) -> Option<Announ
     }
     Some(Announced {
         pool: pool.value.to_owned(),
-        server: PoolServer { address, capacity },
+        server: PoolServer {
+            address,
+            capacity,
+            cluster: None,
+        },
     })
 }

@@ -71,8 +71,17 @@ fn pool(name: String, mut section: Section<'_>, timers: &Timers, sources: Vec<So
         slow_start: section.get_or("slow_start", ms(10_000), duration(ms(0)..=minutes(60))),
         answer_timeout: answer_timeout(&mut section, timers.t1),
     };
+    check_clusters(&section, pool.policy, &sources);
     section.finish();
     Sourced { pool, sources }
+}
+
+/// Other policies place a user's calls where the bindings are not.
+fn check_clusters(section: &Section<'_>, policy: Policy, sources: &[Source]) {
+    let hashes_users = matches!(policy, Policy::UserHash | Policy::BoundedHash);
+    if !hashes_users && sources.iter().any(|source| source.cluster.is_some()) {
+        section.problem("clusters need policy = \"user-hash\" or \"bounded-hash\"");
+    }
 }
 
 fn policy(value: &DeValue<'_>) -> Read<Policy> {

@@ -4,6 +4,7 @@ use std::{
     collections::HashMap,
     fmt,
     net::{IpAddr, SocketAddr},
+    sync::Arc,
 };
 
 use node::config::{Listener, PoolServer};
@@ -12,7 +13,7 @@ use toml::de::DeValue;
 use super::{
     report::Place,
     section::{At, Item, Section},
-    value::{Read, address, expected, is_host, number},
+    value::{Read, address, expected, is_host, number, text},
 };
 
 /// One entry of `servers`.
@@ -21,6 +22,8 @@ pub(crate) struct Source {
     pub(crate) origin: Origin,
     /// Of each server; what the origin says of it is multiplied.
     pub(crate) capacity: f64,
+    /// Of each server: those of a cluster share a store, and others don't.
+    pub(crate) cluster: Option<Arc<str>>,
 }
 
 /// Where servers are named.
@@ -53,6 +56,7 @@ pub(crate) fn fixed(source: &Source) -> Option<PoolServer> {
         Origin::Address(address) => Some(PoolServer {
             address,
             capacity: source.capacity,
+            cluster: source.cluster.clone(),
         }),
         Origin::Host(..) | Origin::Service(_) | Origin::Pool(_) => None,
     }
@@ -115,21 +119,38 @@ pub(crate) fn sources(
 fn detailed(mut table: Section<'_>) -> Option<(Source, usize)> {
     let found = table.require("address", "write address = \"IP:PORT\"", origin);
     let capacity = table.get_or("capacity", 1.0, number(balance::CAPACITY));
+    let cluster = table.get("cluster", cluster).map(|found| found.value);
     table.finish();
     let At { value: origin, at } = found?;
-    Some((Source { origin, capacity }, at))
+    let source = Source {
+        origin,
+        capacity,
+        cluster,
+    };
+    Some((source, at))
 }
 
 fn plain(section: &Section<'_>, value: &At<&DeValue<'_>>) -> Option<(Source, usize)> {
     match origin(value.value) {
         Ok(origin) => {
-            let capacity = 1.0;
-            Some((Source { origin, capacity }, value.at))
+            let source = Source {
+                origin,
+                capacity: 1.0,
+                cluster: None,
+            };
+            Some((source, value.at))
         }
         Err(message) => {
             section.problem_of("servers", value.at, &message);
             None
         }
+    }
+}
+
+fn cluster(value: &DeValue<'_>) -> Read<Arc<str>> {
+    match text(value)? {
+        "" => Err("a cluster needs a name".to_owned()),
+        name => Ok(name.into()),
     }
 }
 

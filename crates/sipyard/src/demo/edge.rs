@@ -153,6 +153,7 @@ fn pool(servers: &[SocketAddr], policy: Policy) -> Pool {
     let server = |&address: &SocketAddr| PoolServer {
         address,
         capacity: 1.0,
+        cluster: None,
     };
     Pool {
         name: "app".to_owned(),

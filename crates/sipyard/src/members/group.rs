@@ -53,6 +53,7 @@ pub(super) fn groups(targets: &[Target], capacity: f64, families: Families) -> V
             families.reachable(target).map(move |ip| PoolServer {
                 address: SocketAddr::new(ip, target.port),
                 capacity: product(weight, capacity),
+                cluster: None,
             })
         });
         let mut servers: Group = servers.collect();
@@ -70,6 +71,7 @@ pub(super) fn announced(servers: &[PoolServer], capacity: f64, families: Familie
     let server = |server: &PoolServer| PoolServer {
         address: server.address,
         capacity: product(server.capacity, capacity),
+        cluster: None,
     };
     reached.map(server).collect()
 }

@@ -24,7 +24,9 @@ pub(super) struct Announcement {
 pub(super) fn write(all: &[Announcement]) -> String {
     let mut text = String::new();
     for said in all {
-        let PoolServer { address, capacity } = said.server;
+        let PoolServer {
+            address, capacity, ..
+        } = said.server;
         let (lease_ms, stamp) = (said.lease.as_millis(), said.stamp);
         writeln!(text, "{address} {capacity} {lease_ms} {stamp}").expect("a text has room");
     }
@@ -44,7 +46,11 @@ fn line(line: &str) -> Option<Announcement> {
     let stamp = words.next()?.parse().ok()?;
     let is_whole = words.next().is_none() && balance::CAPACITY.contains(&capacity);
     is_whole.then_some(Announcement {
-        server: PoolServer { address, capacity },
+        server: PoolServer {
+            address,
+            capacity,
+            cluster: None,
+        },
         lease: Duration::from_millis(lease_ms),
         stamp,
     })
@@ -123,6 +129,7 @@ mod tests {
             server: PoolServer {
                 address: SocketAddr::from(([10, 0, 0, 1], port)),
                 capacity: 2.5,
+                cluster: None,
             },
             lease: s(lease_s),
             stamp,

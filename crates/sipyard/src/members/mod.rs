@@ -289,10 +289,14 @@ impl State {
         let Some(known) = self.known.get(&source.origin) else {
             return Vec::new();
         };
-        match &known.answer {
+        let mut groups = match &known.answer {
             Some(answer) => groups(&answer.targets, source.capacity, self.families),
             None => vec![announced(&known.announced, source.capacity, self.families)],
+        };
+        for server in groups.iter_mut().flatten() {
+            server.cluster.clone_from(&source.cluster);
         }
+        groups
     }
 
     fn servers(&self, sources: &[Source], is_live: &dyn Fn(SocketAddr) -> bool) -> Vec<PoolServer> {

@@ -193,6 +193,7 @@ fn edge_config(number: usize, clusters: usize, backups: usize) -> Config {
             .map(|server| PoolServer {
                 address: server_address(server),
                 capacity: 1.0,
+                cluster: None,
             })
             .collect(),
         probe: Some(Probe {
