@@ -50,7 +50,7 @@ pub use caller::{Caller, CallerConfig, Habits};
 pub use law::Law;
 pub use outbox::Outbox;
 pub use phones::{Account, Accounts, Phones, PhonesConfig, Turns};
-pub use server::{Discipline, Server, ServerConfig, ServerStats, Service, Stall};
+pub use server::{Discipline, Processor, Server, ServerConfig, ServerStats, Service, Stall};
 pub use stats::{Failure, Stats};
 pub use timers::Retransmission;
 

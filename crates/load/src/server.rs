@@ -11,12 +11,11 @@ use sip::{Message, Method, StartLine};
 pub(crate) use self::reply::put_reply;
 use self::{
     calls::{Calls, Found, Handle, Phase, Tag},
-    processor::Processor,
     reply::{NO_BODY, fill_headers, put_registered, put_status_line, write_bye},
 };
 pub use self::{
     config::{ServerConfig, ServerStats, Service, Stall},
-    processor::Discipline,
+    processor::{Discipline, Processor},
 };
 use crate::{
     HEADERS_MAX, Outbox,

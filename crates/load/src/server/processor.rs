@@ -1,4 +1,4 @@
-//! The server's one processor in virtual time: nothing is computed while it is busy.
+//! One processor in virtual time: nothing is computed while it is busy.
 
 use std::{cmp::Ordering, collections::BinaryHeap, time::Duration};
 
@@ -17,7 +17,7 @@ pub enum Discipline {
 /// idle for the last time: all of its work if it serves one after another, an equal part if it
 /// shares. A job is done when the progress reaches what it was told on arrival.
 #[derive(Debug)]
-pub(super) struct Processor<T> {
+pub struct Processor<T> {
     discipline: Discipline,
     speed: f64,
     jobs: BinaryHeap<Job<T>>,
@@ -44,7 +44,8 @@ const EPSILON_NS: f64 = 0.05;
 
 impl<T> Processor<T> {
     /// An idle one of speed 1.
-    pub(super) fn new(discipline: Discipline) -> Self {
+    #[must_use]
+    pub fn new(discipline: Discipline) -> Self {
         Self {
             discipline,
             speed: 1.0,
@@ -59,7 +60,7 @@ impl<T> Processor<T> {
     }
 
     /// Begins a job of so much work at speed 1. Everything due by `now` has been popped.
-    pub(super) fn begin(&mut self, now: Duration, work: Duration, what: T) {
+    pub fn begin(&mut self, now: Duration, work: Duration, what: T) {
         self.advance(now);
         let work_ns = work.as_nanos() as f64;
         let done_at_ns = match self.discipline {
@@ -76,7 +77,7 @@ impl<T> Processor<T> {
     }
 
     /// Takes the next job that is done by `now`, with the time at which it was done.
-    pub(super) fn pop(&mut self, now: Duration) -> Option<(Duration, T)> {
+    pub fn pop(&mut self, now: Duration) -> Option<(Duration, T)> {
         let due = self.deadline().filter(|due| *due <= now)?;
         self.advance(due);
         let job = self.jobs.pop()?;
@@ -87,7 +88,8 @@ impl<T> Processor<T> {
     }
 
     /// When the next job is done.
-    pub(super) fn deadline(&self) -> Option<Duration> {
+    #[must_use]
+    pub fn deadline(&self) -> Option<Duration> {
         let missing_ns = self.jobs.peek()?.done_at_ns - self.progress_ns;
         let resumes = self.updated.max(self.stalled_until);
         if missing_ns < EPSILON_NS {
@@ -98,36 +100,40 @@ impl<T> Processor<T> {
     }
 
     /// Nothing is worked on for so much longer.
-    pub(super) fn stall(&mut self, now: Duration, lasting: Duration) {
+    pub fn stall(&mut self, now: Duration, lasting: Duration) {
         self.advance(now);
         self.stalled_until = self.stalled_until.max(now).saturating_add(lasting);
     }
 
     /// Works `speed` times as fast from `now` on.
-    pub(super) fn set_speed(&mut self, now: Duration, speed: f64) {
+    pub fn set_speed(&mut self, now: Duration, speed: f64) {
         self.advance(now);
         self.speed = speed;
     }
 
     /// When the last stall ends or has ended.
-    pub(super) fn resumes_at(&self) -> Duration {
+    #[must_use]
+    pub fn resumes_at(&self) -> Duration {
         self.stalled_until
     }
 
     /// Jobs that wait or are worked on.
-    pub(super) fn jobs(&self) -> usize {
+    #[must_use]
+    pub fn jobs(&self) -> usize {
         self.jobs.len()
     }
 
     /// How long it takes until all is done that is there at `now`.
-    pub(super) fn backlog(&self, now: Duration) -> Duration {
+    #[must_use]
+    pub fn backlog(&self, now: Duration) -> Duration {
         let left_ns = (self.left_ns - self.work_ns(now)).max(0.0) / self.speed;
         let stalled = self.stalled_until.saturating_sub(now);
         stalled.saturating_add(Duration::from_nanos(left_ns as u64))
     }
 
     /// Time spent on jobs up to the last change.
-    pub(super) fn busy(&self) -> Duration {
+    #[must_use]
+    pub fn busy(&self) -> Duration {
         self.busy
     }
 
