@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use balance::Policy;
 use divan::{Bencher, counter::ItemsCount};
-use load::{Law, ServerConfig, Service, Stream};
+use load::{Law, Retransmission, ServerConfig, Service, Stream};
 use node::config::Pool;
 use sim::{Calls, Cluster, Digest, Link, ServerSetup, Setup, server_address};
 
@@ -38,6 +38,8 @@ fn setup() -> Setup {
     };
     Setup {
         edges: 1,
+        edge_capacity: None,
+        second: None,
         workers: 1,
         pool: Pool {
             name: "app".to_owned(),
@@ -58,6 +60,7 @@ fn setup() -> Setup {
                 mean: Duration::from_secs(5),
                 deviation: Duration::from_secs(2),
             },
+            retransmission: Retransmission::Rfc3261,
         },
         link: Link::clean(us(100)),
     }

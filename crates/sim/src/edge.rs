@@ -1,12 +1,23 @@
-//! A node's process: its workers, and the queues between them.
+//! A node's process: its workers, the queues before and between them, and its store.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{mem, net::SocketAddr, sync::Arc, time::Duration};
 
 use fastrand::Rng;
 use node::{Config, Datagram, Input, Node, Outbox, ReloadError, Shared};
 
+use crate::{Capacity, Store, processor::Queue};
+
 /// How often a worker looks at its timers while it has work, as one on sockets does.
 const TICK: Duration = Duration::from_millis(10);
+
+/// What a node runs on.
+#[derive(Clone, Debug, Default)]
+pub struct Machine {
+    /// Its processor; none: it takes no time for anything.
+    pub capacity: Option<Capacity>,
+    /// Where its registrar keeps users' bindings. It outlives the node.
+    pub store: Store,
+}
 
 /// A node with one or more workers. A datagram goes to the worker that its sender's address hashes
 /// to, as with sockets that share a port; a handover arrives at once.
@@ -14,12 +25,17 @@ const TICK: Duration = Duration::from_millis(10);
 pub struct Edge {
     shared: Arc<Shared>,
     nodes: Vec<Node>,
+    machine: Machine,
+    queue: Option<Queue>,
+    /// When the workers look at their timers at the latest.
+    timers_due: Duration,
 }
 
 impl Edge {
     pub(crate) fn new(
         config: Config,
         workers: usize,
+        machine: Machine,
         mut rng: Rng,
         now: Duration,
     ) -> Result<Self, ReloadError> {
@@ -27,7 +43,13 @@ impl Edge {
         let nodes = (0..workers)
             .map(|worker| Node::new(Arc::clone(&shared), worker, rng.u64(..), now))
             .collect();
-        Ok(Self { shared, nodes })
+        Ok(Self {
+            shared,
+            nodes,
+            queue: machine.capacity.map(Queue::new),
+            machine,
+            timers_due: now,
+        })
     }
 
     /// Its configuration, servers and counters.
@@ -42,29 +64,40 @@ impl Edge {
         &self.nodes
     }
 
+    /// The time that its processor has worked.
+    #[must_use]
+    pub fn busy(&self) -> Duration {
+        self.queue.as_ref().map_or(Duration::ZERO, Queue::busy)
+    }
+
+    /// Datagrams that its processor had no room for.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.queue.as_ref().map_or(0, Queue::lost)
+    }
+
     /// The same process started anew, with the configuration of its end and nothing else.
     pub(crate) fn restarted(&self, rng: Rng, now: Duration) -> Result<Self, ReloadError> {
         let config = self.shared.snapshot().config().clone();
-        Self::new(config, self.nodes.len(), rng, now)
+        Self::new(config, self.nodes.len(), self.machine.clone(), rng, now)
     }
 
-    pub(crate) fn handle_datagram(
+    /// Takes a datagram, at once or when the processor comes to it; whether there was room for it.
+    pub(crate) fn receive(
         &mut self,
         now: Duration,
         listener: u8,
         from: SocketAddr,
         bytes: &[u8],
         out: &mut Outbox,
-    ) {
-        let worker = self.worker_of(from);
-        let datagram = Datagram {
-            listener,
-            from,
-            bytes,
-            truncated: false,
-        };
-        self.nodes[worker].handle_input(now, Input::Datagram(datagram), out);
-        self.hand_over(now, out);
+    ) -> bool {
+        match &mut self.queue {
+            Some(queue) => queue.take_in(now, listener, from, bytes),
+            None => {
+                self.handle_datagram(now, listener, from, bytes, out);
+                true
+            }
+        }
     }
 
     pub(crate) fn handle_unreachable(
@@ -73,33 +106,89 @@ impl Edge {
         address: SocketAddr,
         out: &mut Outbox,
     ) {
-        self.nodes[0].handle_input(now, Input::Unreachable(address), out);
-        self.hand_over(now, out);
+        self.handle_input(now, 0, Input::Unreachable(address), out);
     }
 
-    pub(crate) fn handle_timeout(&mut self, now: Duration, out: &mut Outbox) {
-        for node in &mut self.nodes {
-            node.handle_timeout(now, out);
+    /// Does what is due.
+    pub(crate) fn wake(&mut self, now: Duration, out: &mut Outbox) {
+        while let Some(queue) = &mut self.queue
+            && let Some(done) = queue.pop(now)
+        {
+            self.handle_datagram(now, done.listener, done.from, &done.bytes, out);
+            self.queue.as_mut().expect("it was there").recycle(done);
+        }
+        if self.timers_due <= now {
+            self.handle_timeout(now, out);
+        }
+    }
+
+    /// When to call [`Self::wake`].
+    pub(crate) fn wake_at(&self) -> Duration {
+        let done = self.queue.as_ref().map_or(Duration::MAX, Queue::deadline);
+        self.timers_due.min(done)
+    }
+
+    /// Somebody may have changed what its timers wait for.
+    pub(crate) fn look_again(&mut self, now: Duration) {
+        self.timers_due = now;
+    }
+
+    fn handle_datagram(
+        &mut self,
+        now: Duration,
+        listener: u8,
+        from: SocketAddr,
+        bytes: &[u8],
+        out: &mut Outbox,
+    ) {
+        let datagram = Datagram {
+            listener,
+            from,
+            bytes,
+            truncated: false,
+        };
+        self.handle_input(now, self.worker_of(from), Input::Datagram(datagram), out);
+    }
+
+    fn handle_input(&mut self, now: Duration, worker: usize, input: Input<'_>, out: &mut Outbox) {
+        self.nodes[worker].handle_input(now, input, out);
+        self.answer(now, worker, out);
+        self.hand_over(now, out);
+        self.timers_due = self.timers_due.min(now + TICK);
+    }
+
+    fn handle_timeout(&mut self, now: Duration, out: &mut Outbox) {
+        for worker in 0..self.nodes.len() {
+            self.nodes[worker].handle_timeout(now, out);
+            self.answer(now, worker, out);
         }
         self.hand_over(now, out);
-    }
-
-    /// When to call [`Self::handle_timeout`] after it was called at `now`.
-    pub(crate) fn wake_after_timeout(&self, now: Duration) -> Duration {
         let deadlines = self.nodes.iter().filter_map(|node| node.deadline(now));
         let next = deadlines.min().unwrap_or(Duration::MAX);
-        next.max(now + TICK)
-    }
-
-    /// When to call [`Self::handle_timeout`] at the latest after an input at `now`.
-    pub(crate) fn wake_after_input(now: Duration) -> Duration {
-        now + TICK
+        self.timers_due = next.max(now + TICK);
     }
 
     fn hand_over(&mut self, now: Duration, out: &mut Outbox) {
         while !out.handovers.is_empty() {
-            for handover in std::mem::take(&mut out.handovers) {
-                self.nodes[handover.worker].handle_input(now, Input::Handover(handover), out);
+            for handover in mem::take(&mut out.handovers) {
+                let worker = handover.worker;
+                self.nodes[worker].handle_input(now, Input::Handover(handover), out);
+                self.answer(now, worker, out);
+            }
+        }
+    }
+
+    /// Lets the store answer what a worker has asked.
+    fn answer(&mut self, now: Duration, worker: usize, out: &mut Outbox) {
+        while !out.questions.is_empty() {
+            for question in mem::take(&mut out.questions) {
+                // No simulated node is told another wall time than the world's.
+                let answer = self.machine.store.answer(now, question.ask);
+                let input = Input::Answer {
+                    question: question.id,
+                    answer,
+                };
+                self.nodes[worker].handle_input(now, input, out);
             }
         }
     }

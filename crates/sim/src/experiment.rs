@@ -105,6 +105,14 @@ pub struct Outcome {
     pub datagrams: u64,
     /// What requests found at the first server, if that was watched.
     pub occupancy: Occupancy,
+    /// What should be carried: [`Setup::predicted_per_s`].
+    pub predicted_per_s: f64,
+    /// How long the processor of an edge worked, on average.
+    pub edges_busy: Duration,
+    /// How long the processor of a node of the second stage worked, on average.
+    pub nodes_busy: Duration,
+    /// Datagrams that found a node's queue full.
+    pub overflowed: u64,
 }
 
 /// Runs an experiment; the seed fixes all of it.
@@ -122,8 +130,10 @@ pub fn run(experiment: &Experiment, seed: u64) -> Result<Outcome, ReloadError> {
 pub(crate) struct Run {
     cluster: Cluster,
     observer: Option<Observer>,
-    warm_up: Duration,
+    /// When the warm-up ends.
+    begin: Duration,
     measured: Duration,
+    predicted_per_s: f64,
     /// The next last.
     actions: Vec<Action>,
     before: Outcome,
@@ -133,9 +143,13 @@ impl Run {
     pub(crate) fn new(experiment: &Experiment, seed: u64) -> Result<Self, ReloadError> {
         let setup = &experiment.setup;
         let mut cluster = Cluster::new(setup, seed)?;
-        cluster.world.run_until(experiment.warm_up, &mut ());
+        let begin = cluster.world.now() + experiment.warm_up;
+        cluster.world.run_until(begin, &mut ());
         for &caller in &cluster.callers {
             drop(cluster.world.caller_mut(caller).stats_mut().take());
+        }
+        for &phones in &cluster.phones {
+            drop(cluster.world.phones_mut(phones).stats_mut().take());
         }
         let measured = match experiment.measured {
             Span::Time(time) => time,
@@ -152,8 +166,9 @@ impl Run {
         let mut run = Self {
             cluster,
             observer,
-            warm_up: experiment.warm_up,
+            begin,
             measured,
+            predicted_per_s: setup.predicted_per_s(),
             actions,
             before: Outcome::default(),
         };
@@ -163,21 +178,18 @@ impl Run {
 
     /// When the warm-up has ended.
     pub(crate) fn begin(&self) -> Duration {
-        self.warm_up
+        self.begin
     }
 
     /// When all has been measured.
     pub(crate) fn end(&self) -> Duration {
-        self.warm_up + self.measured
+        self.begin + self.measured
     }
 
     /// Goes on until `end`.
     pub(crate) fn advance(&mut self, end: Duration) -> Result<(), ReloadError> {
-        while let Some(action) = self
-            .actions
-            .pop_if(|action| self.warm_up + action.at <= end)
-        {
-            self.run_until(self.warm_up + action.at);
+        while let Some(action) = self.actions.pop_if(|action| self.begin + action.at <= end) {
+            self.run_until(self.begin + action.at);
             self.cluster.act(action.deed, &mut ())?;
         }
         self.run_until(end);
@@ -196,7 +208,7 @@ impl Run {
         let (now, before) = (self.counts(), &self.before);
         let pairs = now.placed.iter().zip(&before.placed);
         Outcome {
-            time: self.cluster.world.now() - self.warm_up,
+            time: self.cluster.world.now() - self.begin,
             // A server or an edge that was started again counts from zero.
             placed: pairs
                 .map(|(now, before)| now.saturating_sub(*before))
@@ -204,6 +216,10 @@ impl Run {
             strangers: now.strangers.saturating_sub(before.strangers),
             failed_over: now.failed_over.saturating_sub(before.failed_over),
             datagrams: now.datagrams - before.datagrams,
+            edges_busy: now.edges_busy.saturating_sub(before.edges_busy),
+            nodes_busy: now.nodes_busy.saturating_sub(before.nodes_busy),
+            overflowed: now.overflowed.saturating_sub(before.overflowed),
+            predicted_per_s: self.predicted_per_s,
             occupancy: self
                 .observer
                 .as_ref()
@@ -217,8 +233,10 @@ impl Run {
         let Cluster {
             world,
             edges,
+            nodes,
             servers,
             callers,
+            phones,
         } = &self.cluster;
         let mut counts = Outcome {
             datagrams: world.arrivals(),
@@ -226,6 +244,9 @@ impl Run {
         };
         for &caller in callers {
             counts.calls.add(world.caller(caller).stats());
+        }
+        for &phones in phones {
+            counts.calls.add(world.phones(phones).stats());
         }
         for &server in servers {
             let stats = world.server(server).stats();
@@ -236,7 +257,15 @@ impl Run {
             let workers = world.edge(edge).shared().workers();
             let moved = workers.iter().map(|worker| worker.event(Event::FailedOver));
             counts.failed_over += moved.sum::<u64>();
+            counts.edges_busy += world.edge(edge).busy();
+            counts.overflowed += world.edge(edge).lost();
         }
+        for &node in nodes {
+            counts.nodes_busy += world.edge(node).busy();
+            counts.overflowed += world.edge(node).lost();
+        }
+        counts.edges_busy /= edges.len().max(1) as u32;
+        counts.nodes_busy /= nodes.len().max(1) as u32;
         counts
     }
 }

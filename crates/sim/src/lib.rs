@@ -14,19 +14,28 @@ mod flights;
 mod network;
 mod occupancy;
 mod peak;
+mod processor;
 mod setup;
+mod stages;
+mod store;
 mod trace;
 mod wakes;
 mod watch;
 mod world;
 
-pub use edge::Edge;
+pub use edge::{Edge, Machine};
 pub use estimate::Estimate;
 pub use experiment::{Action, Deed, Experiment, Noise, Outcome, Span, Who, run};
 pub use network::{Bottleneck, Link, Network};
 pub use occupancy::Occupancy;
 pub use peak::{Criterion, Search};
+pub use processor::Capacity;
 pub use setup::{Calls, Cluster, ServerSetup, Setup, edge_address, server_address};
+pub use stages::{Duty, Second, node_address};
+pub use store::Store;
 pub use trace::{LEGEND, Trace};
 pub use watch::{Digest, Event, Watch, What};
 pub use world::{Death, PartyId, World};
+
+/// More header fields than any message of a simulated call has.
+const HEADERS_MAX: usize = 128;

@@ -3,26 +3,37 @@
 use std::{net::SocketAddr, time::Duration};
 
 use fastrand::Rng;
-use load::{Arrivals, CallerConfig, Law, Rate, ServerConfig, Stall, Stream};
+use load::{Arrivals, CallerConfig, Law, Rate, Retransmission, ServerConfig, Stall, Stream};
 use node::{
     Config, ReloadError,
     config::{Destination, Exchange, Limits, Listener, Mode, Pool, PoolServer, Route, Timers},
 };
 
-use crate::{Link, PartyId, World};
+use crate::{
+    Capacity, Duty, Link, Machine, PartyId, Second, World,
+    stages::{add_nodes, add_phones},
+};
 
 /// The addresses that each caller calls from, in turn.
-const CALLER_SOCKETS: u16 = 8;
+pub(crate) const SOCKETS: u16 = 8;
+
+/// The domain of all users.
+pub(crate) const DOMAIN: &str = "example.com";
 
 /// What the world consists of.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// How many edges stand before the servers. Each has a caller of its own with an equal part of
-    /// the calls.
+    /// the calls. None: the callers call the nodes of the second stage.
     pub edges: usize,
+    /// What each edge can do; none: it takes no time for anything.
+    pub edge_capacity: Option<Capacity>,
+    /// Nodes between the edges and the servers.
+    pub second: Option<Second>,
     /// The workers of each edge.
     pub workers: usize,
-    /// How each edge places the calls. The servers listed here don't matter.
+    /// How each edge places the calls, on the second stage if there is one. The servers listed here
+    /// don't matter.
     pub pool: Pool,
     /// The servers.
     pub servers: Vec<ServerSetup>,
@@ -56,6 +67,8 @@ pub struct Calls {
     pub stream: Stream,
     /// The time from the answer to the BYE.
     pub holding: Law,
+    /// Whether messages are sent again.
+    pub retransmission: Retransmission,
 }
 
 /// A world, and who is who in it.
@@ -65,10 +78,14 @@ pub struct Cluster {
     pub world: World,
     /// The edges.
     pub edges: Vec<PartyId>,
+    /// The nodes of the second stage.
+    pub nodes: Vec<PartyId>,
     /// The servers.
     pub servers: Vec<PartyId>,
-    /// The callers: one for each edge.
+    /// The callers: one for each edge, or for each node where there are no edges.
     pub callers: Vec<PartyId>,
+    /// Phones that register.
+    pub phones: Vec<PartyId>,
 }
 
 /// The address of the edge with this number, from 0.
@@ -83,25 +100,28 @@ pub fn server_address(number: usize) -> SocketAddr {
     address(1, number)
 }
 
-fn address(kind: u8, number: usize) -> SocketAddr {
+pub(crate) fn address(kind: u8, number: usize) -> SocketAddr {
     let [.., high, low] = (number as u64 + 1).to_be_bytes();
     SocketAddr::from(([10, kind, high, low], 5060))
 }
 
 impl Cluster {
-    /// The world of a setup at time zero.
+    /// The world of a setup at time zero, or when all users have registered that calls are to find.
     ///
     /// # Errors
     /// When a node refuses its configuration.
     pub fn new(setup: &Setup, seed: u64) -> Result<Self, ReloadError> {
         let mut world = World::new(seed, setup.link);
-        let callers = (0..setup.edges)
-            .map(|number| world.add_caller(setup.caller(number)))
-            .collect();
+        let calls_first = setup.second.is_none();
+        let mut callers = Vec::new();
+        if calls_first {
+            callers = add_callers(&mut world, setup);
+        }
         let mut phases = Rng::with_seed(!seed);
         let servers = setup.servers.iter().enumerate().map(|(number, server)| {
             let id = world.add_server(ServerConfig {
                 address: server_address(number),
+                retransmission: setup.calls.retransmission,
                 stall: server.config.stall.map(|stall| begun(stall, &mut phases)),
                 ..server.config
             });
@@ -109,16 +129,38 @@ impl Cluster {
             id
         });
         let servers = servers.collect();
-        let edges = (0..setup.edges)
-            .map(|number| world.add_edge(setup.node(number), setup.workers))
-            .collect::<Result<_, _>>()?;
+        let nodes = add_nodes(&mut world, setup)?;
+        let edges = (0..setup.edges).map(|number| {
+            let machine = Machine {
+                capacity: setup.edge_capacity,
+                ..Machine::default()
+            };
+            world.add_node("edge", setup.node(number), setup.workers, machine)
+        });
+        let edges = edges.collect::<Result<_, _>>()?;
+        let phones = add_phones(&mut world, setup);
+        if !calls_first {
+            callers = add_callers(&mut world, setup);
+        }
         Ok(Self {
             world,
             edges,
+            nodes,
             servers,
             callers,
+            phones,
         })
     }
+}
+
+fn add_callers(world: &mut World, setup: &Setup) -> Vec<PartyId> {
+    let registers = |second: &Second| second.duty == Duty::Register;
+    if setup.second.as_ref().is_some_and(registers) {
+        return Vec::new();
+    }
+    (0..setup.entrances().len())
+        .map(|number| world.add_caller(setup.caller(number)))
+        .collect()
 }
 
 /// The same stalls, begun at random: otherwise all servers would stall at once.
@@ -148,42 +190,35 @@ impl Setup {
     /// What the caller of the edge with this number does.
     #[must_use]
     pub fn caller(&self, edge: usize) -> CallerConfig {
-        let [.., high, low] = (edge as u64 + 1).to_be_bytes();
-        let rate = self.calls.rate / self.edges as f64;
-        let socket = |port| SocketAddr::from(([10, 2, high, low], 5060 + port));
+        let entrances = self.entrances();
+        let ip = address(2, edge).ip();
+        let rate = self.calls.rate / entrances.len() as f64;
+        let usual = CallerConfig::plain(
+            (0..SOCKETS).map(|port| (ip, 5060 + port).into()).collect(),
+            entrances[edge],
+            Arrivals::Open(Rate::Constant(rate), self.calls.stream),
+        );
         CallerConfig {
+            domain: DOMAIN.to_owned(),
+            users: self.second.as_ref().map_or(usual.users, |it| it.users),
             holding: self.calls.holding,
-            ..CallerConfig::plain(
-                (0..CALLER_SOCKETS).map(socket).collect(),
-                edge_address(edge),
-                Arrivals::Open(Rate::Constant(rate), self.calls.stream),
-            )
+            retransmission: self.calls.retransmission,
+            ..usual
         }
     }
 
     /// The configuration of the edge with this number.
     #[must_use]
     pub fn node(&self, number: usize) -> Config {
-        let address = edge_address(number);
-        let servers = self.servers.iter().enumerate();
+        let servers = match &self.second {
+            Some(second) => second.pool_servers(),
+            None => self.pool_servers(),
+        };
         let pool = Pool {
-            servers: servers
-                .filter(|(_, server)| !server.is_spare)
-                .map(|(number, server)| PoolServer {
-                    address: server_address(number),
-                    capacity: server.capacity,
-                    cluster: None,
-                })
-                .collect(),
+            servers,
             ..self.pool.clone()
         };
         Config {
-            name: format!("edge-{}", number + 1),
-            secret: b"a secret that no simulation keeps".to_vec().into(),
-            listeners: vec![Listener {
-                address,
-                advertise: address.to_string(),
-            }],
             routes: vec![Route {
                 methods: Vec::new(),
                 hosts: Vec::new(),
@@ -191,6 +226,35 @@ impl Setup {
                 state: Mode::Stateless,
             }],
             pools: vec![pool],
+            exchange: self.exchange(number),
+            ..self.bare_node(format!("edge-{}", number + 1), edge_address(number))
+        }
+    }
+
+    /// The servers that are known from the beginning.
+    pub(crate) fn pool_servers(&self) -> Vec<PoolServer> {
+        let servers = self.servers.iter().enumerate();
+        servers
+            .filter(|(_, server)| !server.is_spare)
+            .map(|(number, server)| PoolServer {
+                address: server_address(number),
+                capacity: server.capacity,
+                cluster: None,
+            })
+            .collect()
+    }
+
+    /// A node at an address that has nobody to send anything to.
+    pub(crate) fn bare_node(&self, name: String, address: SocketAddr) -> Config {
+        Config {
+            name,
+            secret: b"a secret that no simulation keeps".to_vec().into(),
+            listeners: vec![Listener {
+                address,
+                advertise: address.to_string(),
+            }],
+            routes: Vec::new(),
+            pools: Vec::new(),
             limits: self.limits(),
             timers: Timers {
                 t1: Duration::from_millis(500),
@@ -198,7 +262,7 @@ impl Setup {
                 call_max: Duration::from_secs(12 * 3600),
                 drain: Duration::from_secs(10),
             },
-            exchange: self.exchange(number),
+            exchange: Exchange::default(),
             registrar: None,
         }
     }
@@ -221,12 +285,24 @@ impl Setup {
         Limits {
             sessions: (calls as usize).max(10_000),
             transactions: (calls as usize).clamp(10_000, 1_000_000),
-            held_transactions: 65_536,
+            held_transactions: self.held_transactions(),
             registrations: 1_000,
             retained_requests: 32_768,
             message_bytes: 16_384,
             headers: 128,
             handover_queue: 4_096,
+        }
+    }
+}
+
+impl Setup {
+    /// Of a call that is held, INVITE and BYE and a branch of each, for 64*T1 and more.
+    fn held_transactions(&self) -> usize {
+        const USUAL: usize = 65_536;
+        let holds = |second: &Second| second.duty == Duty::LookUp;
+        match &self.second {
+            Some(second) if holds(second) => USUAL.max((200.0 * self.calls.rate) as usize),
+            _ => USUAL,
         }
     }
 }

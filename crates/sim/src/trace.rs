@@ -4,10 +4,7 @@ use std::fmt::Write;
 
 use sip::{Message, StartLine};
 
-use crate::{Event, PartyId, Watch, What};
-
-/// More header fields than any message of a simulated call has.
-const HEADERS_MAX: usize = 128;
+use crate::{Event, HEADERS_MAX, PartyId, Watch, What};
 
 /// What the columns and marks of a [`Trace`] mean.
 pub const LEGEND: &str = "\
@@ -15,6 +12,7 @@ pub const LEGEND: &str = "\
 #                                   refused   arrived where nobody listens; the sender is told
 #                                   copied    sent, and will come twice
 #                                   lost, cut, full   sent, and the network, a cut or a full queue took it
+#                                   overflow  arrived at a node whose queue was full
 #                                   crashed, restarted   a party, with all its memory
 # message: method or status, CSeq, Call-ID
 #    time, s  event      from        to          message
@@ -86,6 +84,7 @@ fn word(what: What) -> &'static str {
         What::Refused => "refused",
         What::Crashed => "crashed",
         What::Restarted => "restarted",
+        What::Overflowed => "overflow",
     }
 }
 

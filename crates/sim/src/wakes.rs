@@ -19,10 +19,6 @@ impl Wakes {
         }
     }
 
-    pub(crate) fn of(&self, party: usize) -> Duration {
-        self.tree[self.leaves + party]
-    }
-
     pub(crate) fn set(&mut self, party: usize, at: Duration) {
         let mut place = self.leaves + party;
         self.tree[place] = at;
@@ -71,7 +67,6 @@ mod tests {
                 let least = *plain.iter().min().unwrap();
                 assert_eq!(wakes.next_at(), least);
                 assert_eq!(Some(wakes.next()), plain.iter().position(|at| *at == least));
-                assert_eq!(wakes.of(party), at);
             }
         }
     }

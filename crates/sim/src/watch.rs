@@ -50,6 +50,8 @@ pub enum What {
     Crashed,
     /// A party came to life with nothing in memory.
     Restarted,
+    /// A datagram came to a node whose queue was full.
+    Overflowed,
 }
 
 /// Nobody looks on.

@@ -4,11 +4,11 @@ use std::{collections::BTreeMap, mem, net::SocketAddr, time::Duration};
 
 use balance::Policy;
 use fastrand::Rng;
-use load::{Caller, CallerConfig, Server, ServerConfig};
+use load::{Caller, CallerConfig, Phones, PhonesConfig, Server, ServerConfig};
 use node::{Config, ReloadError, config::Pool};
 
 use crate::{
-    Edge, Event, Link, Network, Watch, What,
+    Edge, Event, Link, Machine, Network, Watch, What,
     flights::{Flight, Flights, Route},
     network::Passage,
     wakes::Wakes,
@@ -57,6 +57,7 @@ enum Role {
     Edge(Edge),
     Server(Box<Server>, ServerConfig),
     Caller(Box<Caller>, CallerConfig),
+    Phones(Box<Phones>, PhonesConfig),
 }
 
 impl PartyId {
@@ -88,17 +89,31 @@ impl World {
         }
     }
 
-    /// A node starts, with so many workers.
+    /// An edge starts, with so many workers.
     ///
     /// # Errors
     /// When the node refuses the configuration.
     pub fn add_edge(&mut self, config: Config, workers: usize) -> Result<PartyId, ReloadError> {
+        self.add_node("edge", config, workers, Machine::default())
+    }
+
+    /// A node starts on a machine of its own; those of one kind are numbered.
+    ///
+    /// # Errors
+    /// When the node refuses the configuration.
+    pub fn add_node(
+        &mut self,
+        kind: &str,
+        config: Config,
+        workers: usize,
+        machine: Machine,
+    ) -> Result<PartyId, ReloadError> {
         let listeners = config.listeners.iter();
         let sockets = listeners.map(|listener| listener.address).collect();
         let is_oracle = |pool: &Pool| pool.policy == Policy::Oracle;
         self.has_oracle |= config.pools.iter().any(is_oracle);
-        let edge = Edge::new(config, workers, self.rng.fork(), self.now)?;
-        Ok(self.add("edge", sockets, Role::Edge(edge)))
+        let edge = Edge::new(config, workers, machine, self.rng.fork(), self.now)?;
+        Ok(self.add(kind, sockets, Role::Edge(edge)))
     }
 
     /// A server starts.
@@ -113,6 +128,13 @@ impl World {
         let caller = Caller::new(config.clone(), self.rng.fork(), self.now);
         let sockets = config.sockets.clone();
         self.add("caller", sockets, Role::Caller(Box::new(caller), config))
+    }
+
+    /// Phones come up.
+    pub fn add_phones(&mut self, config: PhonesConfig) -> PartyId {
+        let phones = Phones::new(config.clone(), self.rng.fork(), self.now);
+        let sockets = config.sockets.clone();
+        self.add("phones", sockets, Role::Phones(Box::new(phones), config))
     }
 
     fn add(&mut self, kind: &str, sockets: Vec<SocketAddr>, role: Role) -> PartyId {
@@ -140,7 +162,7 @@ impl World {
             .collect()
     }
 
-    /// An edge.
+    /// An edge, or another node.
     ///
     /// # Panics
     /// If the party is none.
@@ -197,6 +219,29 @@ impl World {
             other => panic!("{id:?} is no caller: {other:?}"),
         }
     }
+
+    /// Phones.
+    ///
+    /// # Panics
+    /// If the party is none.
+    #[must_use]
+    pub fn phones(&self, id: PartyId) -> &Phones {
+        match &self.parties[id.index()].role {
+            Role::Phones(phones, _) => phones,
+            other => panic!("{id:?} are no phones: {other:?}"),
+        }
+    }
+
+    /// Phones, to change them.
+    ///
+    /// # Panics
+    /// If the party is none.
+    pub fn phones_mut(&mut self, id: PartyId) -> &mut Phones {
+        match &mut self.parties[id.index()].role {
+            Role::Phones(phones, _) => phones,
+            other => panic!("{id:?} are no phones: {other:?}"),
+        }
+    }
 }
 
 /// What happens.
@@ -241,6 +286,7 @@ impl World {
             Role::Edge(edge) => *edge = edge.restarted(rng, now)?,
             Role::Server(server, config) => **server = Server::new(*config, rng, now),
             Role::Caller(caller, config) => **caller = Caller::new(config.clone(), rng, now),
+            Role::Phones(phones, config) => **phones = Phones::new(config.clone(), rng, now),
         }
         party.death = None;
         self.show_party(id, What::Restarted, watch);
@@ -271,12 +317,16 @@ impl World {
     /// Whoever holds a party may have changed what it waits for.
     fn set_wakes(&mut self) {
         self.wakes = Wakes::new(self.parties.len());
-        for (index, party) in self.parties.iter().enumerate() {
-            let wake = match &party.role {
+        for (index, party) in self.parties.iter_mut().enumerate() {
+            let wake = match &mut party.role {
                 _ if party.death.is_some() => None,
-                Role::Edge(_) => Some(self.now),
+                Role::Edge(edge) => {
+                    edge.look_again(self.now);
+                    Some(self.now)
+                }
                 Role::Server(server, _) => server.deadline(),
                 Role::Caller(caller, _) => caller.deadline(),
+                Role::Phones(phones, _) => phones.deadline(),
             };
             self.wakes.set(index, wake.unwrap_or(Duration::MAX));
         }
@@ -298,8 +348,8 @@ impl World {
         let now = self.now;
         let next = match &mut self.parties[index].role {
             Role::Edge(edge) => {
-                edge.handle_timeout(now, &mut self.node_out);
-                edge.wake_after_timeout(now)
+                edge.wake(now, &mut self.node_out);
+                edge.wake_at()
             }
             Role::Server(server, _) => {
                 server.handle_timeout(now, &mut self.load_out);
@@ -308,6 +358,10 @@ impl World {
             Role::Caller(caller, _) => {
                 caller.handle_timeout(now, &mut self.load_out);
                 caller.deadline().unwrap_or(Duration::MAX)
+            }
+            Role::Phones(phones, _) => {
+                phones.handle_timeout(now, &mut self.load_out);
+                phones.deadline().unwrap_or(Duration::MAX)
             }
         };
         self.wakes.set(index, next);
@@ -328,11 +382,12 @@ impl World {
         if self.has_oracle {
             self.tell_backlogs(index);
         }
+        let mut has_room = true;
         let wake = match &mut self.parties[index].role {
             Role::Edge(edge) => {
                 let (listener, out) = (route.socket as u8, &mut self.node_out);
-                edge.handle_datagram(now, listener, route.from, bytes, out);
-                self.wakes.of(index).min(Edge::wake_after_input(now))
+                has_room = edge.receive(now, listener, route.from, bytes, out);
+                edge.wake_at()
             }
             Role::Server(server, _) => {
                 server.handle_input(now, route.from, bytes, &mut self.load_out);
@@ -343,7 +398,15 @@ impl World {
                 caller.handle_input(now, route.socket, route.from, bytes, out);
                 caller.deadline().unwrap_or(Duration::MAX)
             }
+            Role::Phones(phones, _) => {
+                let out = &mut self.load_out;
+                phones.handle_input(now, route.socket, route.from, bytes, out);
+                phones.deadline().unwrap_or(Duration::MAX)
+            }
         };
+        if !has_room {
+            self.show(What::Overflowed, route, bytes, watch);
+        }
         self.wakes.set(index, wake);
         self.post(index, watch);
     }
@@ -394,8 +457,7 @@ impl World {
         let (now, index) = (self.now, route.receiver.index());
         if let Role::Edge(edge) = &mut self.parties[index].role {
             edge.handle_unreachable(now, route.from, &mut self.node_out);
-            let wake = self.wakes.of(index).min(Edge::wake_after_input(now));
-            self.wakes.set(index, wake);
+            self.wakes.set(index, edge.wake_at());
             self.post(index, watch);
         }
     }

@@ -201,6 +201,24 @@ fn every_mistake_is_told_with_its_place() {
             "which load?",
         ),
         ("count = 2", "cuont = 2", "12:1", "did you mean `count`?"),
+        (
+            "seeds = 3",
+            "seeds = 3\nedges = [1, { name = \"S0P2\", count = 0, nodes = 2 }]",
+            "9:13",
+            "count = 0 needs nodes = 1",
+        ),
+        (
+            "seeds = 3",
+            "seeds = 3\nprocessor = { per_s = 900 }",
+            "9:13",
+            "`messages` is missing",
+        ),
+        (
+            "[[servers]]",
+            "[nodes]\nduty = \"lookup\"\n\n[[servers]]",
+            "12:8",
+            "did you mean `look-up`?",
+        ),
     ];
     for (old, new, place, message) in cases {
         let wrong = SMALL.trim_start().replacen(old, new, 1);

@@ -2,7 +2,7 @@ use std::{fmt, time::Duration};
 
 use balance::Policy;
 use fastrand::Rng;
-use load::{Discipline, Habits, Law, ServerConfig, Service, Stall, Stream};
+use load::{Discipline, Habits, Law, Retransmission, ServerConfig, Service, Stall, Stream};
 use node::config::{Limits, Mode, Pool, Probe, Timers};
 
 use super::fault::{Fault, Faults};
@@ -48,6 +48,8 @@ impl Plan {
         let stalling = !faultless && rng.u8(..3) == 0;
         let setup = Setup {
             edges,
+            edge_capacity: None,
+            second: None,
             workers: rng.usize(1..=3),
             pool: pool(rng),
             servers: (0..servers).map(|_| server(rng, stalling)).collect(),
@@ -56,6 +58,7 @@ impl Plan {
                 rate,
                 stream: Stream::Poisson,
                 holding: holding(rng),
+                retransmission: Retransmission::Rfc3261,
             },
             link: if faultless {
                 Link::clean(ms(rng, 0, 20))

@@ -243,6 +243,7 @@ impl<W: Watch> Run<'_, W> {
             edges,
             servers,
             callers,
+            ..
         } = cluster;
         match *fault {
             Fault::Edge(edge, death, _) => world.crash(edges[edge], death, watch),
@@ -280,6 +281,7 @@ impl<W: Watch> Run<'_, W> {
             edges,
             servers,
             callers,
+            ..
         } = cluster;
         match *fault {
             Fault::Edge(edge, ..) => restart(world, edges[edge], watch),
@@ -373,8 +375,10 @@ fn world_of(plan: &Plan) -> Cluster {
     Cluster {
         world,
         edges,
+        nodes: Vec::new(),
         servers,
         callers,
+        phones: Vec::new(),
     }
 }
 

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use balance::Policy;
-use load::{Law, ServerConfig, Service, Stream};
+use load::{Law, Retransmission, ServerConfig, Service, Stream};
 use node::config::Pool;
 use sim::{Calls, Link, ServerSetup, Setup, server_address};
 
@@ -26,6 +26,8 @@ pub(crate) fn setup() -> Setup {
     };
     Setup {
         edges: 1,
+        edge_capacity: None,
+        second: None,
         workers: 1,
         pool: Pool {
             name: "app".to_owned(),
@@ -46,6 +48,7 @@ pub(crate) fn setup() -> Setup {
                 mean: s(4),
                 deviation: s(2),
             },
+            retransmission: Retransmission::Rfc3261,
         },
         link: Link::clean(Duration::from_millis(1)),
     }

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, thread, time::Duration};
 
 use balance::Policy;
 use fastrand::Rng;
-use load::{Arrivals, CallerConfig, Law, ServerConfig, Stream};
+use load::{Arrivals, CallerConfig, Law, Retransmission, ServerConfig, Stream};
 use node::config::{Config, Destination, Mode, Pool, PoolServer, Probe, Route};
 use sim::{Calls, Death, Estimate, Link, PartyId, Setup, World, edge_address, server_address};
 
@@ -214,6 +214,8 @@ fn edge_config(number: usize, clusters: usize, backups: usize) -> Config {
     let pools: Vec<Pool> = (0..clusters).map(pool).collect();
     let setup = Setup {
         edges: number + 1,
+        edge_capacity: None,
+        second: None,
         workers: 1,
         pool: pools[0].clone(),
         servers: Vec::new(),
@@ -222,6 +224,7 @@ fn edge_config(number: usize, clusters: usize, backups: usize) -> Config {
             rate: 1.0 / SLOT.as_secs_f64(),
             stream: Stream::Even,
             holding: Law::ZERO,
+            retransmission: Retransmission::Rfc3261,
         },
         link: Link::clean(Duration::ZERO),
     };

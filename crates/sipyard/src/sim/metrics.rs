@@ -17,7 +17,7 @@ pub(crate) const PEAK: &str = "peak_per_s";
 pub(crate) const PEAK_LABEL: &str = "peak, calls/s";
 
 /// What is measured of each experiment.
-pub(crate) const METRICS: [Metric; 20] = [
+pub(crate) const METRICS: [Metric; 26] = [
     metric("invite_mean_ms", "INVITE to 200, mean, ms", |o| {
         mean(&o.calls.answer_ns)
     }),
@@ -54,9 +54,7 @@ pub(crate) const METRICS: [Metric; 20] = [
     metric("offered_per_s", "calls offered per second", |o| {
         o.calls.offered as f64 / o.time.as_secs_f64()
     }),
-    metric("carried_per_s", "calls carried per second", |o| {
-        o.calls.carried as f64 / o.time.as_secs_f64()
-    }),
+    metric("carried_per_s", "calls carried per second", carried_per_s),
     metric("failed", "failed calls, share of all that ended", failed),
     metric(
         "retransmissions_per_call",
@@ -84,6 +82,30 @@ pub(crate) const METRICS: [Metric; 20] = [
     metric("datagrams_per_call", "datagrams per call", |o| {
         per_call(o, o.datagrams)
     }),
+    metric("predicted_per_s", "predicted", |o| o.predicted_per_s),
+    metric("over_predicted", "carried over predicted", |o| {
+        carried_per_s(o) / o.predicted_per_s
+    }),
+    metric(
+        "off_predicted",
+        "carried, off what is predicted, share of it",
+        |o| (carried_per_s(o) / o.predicted_per_s - 1.0).abs(),
+    ),
+    metric(
+        "edges_busy",
+        "an edge's processor busy, share of the time",
+        |o| o.edges_busy.div_duration_f64(o.time),
+    ),
+    metric(
+        "nodes_busy",
+        "processor of a node of the second stage busy, share of the time",
+        |o| o.nodes_busy.div_duration_f64(o.time),
+    ),
+    metric(
+        "overflowed_per_call",
+        "datagrams lost at full queues of nodes, per call",
+        |o| per_call(o, o.overflowed),
+    ),
 ];
 
 /// Curves over the requests that a request finds at the first server.
@@ -167,6 +189,10 @@ fn quantile(histogram: &Histogram<u64>, quantile: f64) -> f64 {
 fn failed(outcome: &Outcome) -> f64 {
     let failures = outcome.calls.failures();
     failures as f64 / (failures + outcome.calls.successes()).max(1) as f64
+}
+
+fn carried_per_s(outcome: &Outcome) -> f64 {
+    outcome.calls.carried as f64 / outcome.time.as_secs_f64()
 }
 
 fn per_call(outcome: &Outcome, count: u64) -> f64 {

@@ -4,15 +4,17 @@ mod calls;
 mod output;
 mod pool;
 mod servers;
+mod stages;
 mod values;
 
 use std::{path::Path, time::Duration};
 
+use load::Retransmission;
 use sim::{Action, Death, Deed, Link, Search, Span, Who};
 use toml::de::DeValue;
 
 use self::values::{law, numbers, one_or_more, time};
-use super::scenario::{CRITERION, Offered, Scenario, ServersSetup};
+use super::scenario::{CRITERION, EdgesSetup, Offered, Scenario, ServersSetup};
 use crate::config::{
     Problem, load_as,
     section::{At, Section, hint},
@@ -22,6 +24,13 @@ use crate::config::{
 /// What can happen, as the keys of an event.
 const DEEDS: [&str; 10] = [
     "kill", "vanish", "restart", "drain", "undrain", "add", "slow", "stall", "cut", "mend",
+];
+
+/// Whether callers, phones and servers send messages again.
+const TIMERS: [(&str, Retransmission); 3] = [
+    ("rfc3261", Retransmission::Rfc3261),
+    ("none", Retransmission::Never),
+    ("sipstone", Retransmission::Sipstone),
 ];
 
 /// What a number of calls per second may be.
@@ -38,7 +47,7 @@ pub(super) fn load(path: &Path) -> Result<Scenario, Vec<Problem>> {
 fn scenario(mut root: Section<'_>) -> Option<Scenario> {
     let title = root.require("title", "write title = \"what it shows\"", text);
     let about = root.get_or("about", "", text);
-    let edges = root.get_or("edges", vec![1], one_or_more(integer(1..=64)));
+    let edges = stages::edges(&mut root);
     let policies = pool::policies(&mut root);
     let servers = servers::all(&mut root);
     let holding = root.get_or("holding", load::Law::ZERO, law);
@@ -56,6 +65,11 @@ fn scenario(mut root: Section<'_>) -> Option<Scenario> {
         streams: calls::streams(&mut root),
         offered: offered(&mut root),
         holding,
+        retransmission: root.get_or("timers", Retransmission::Rfc3261, |value| {
+            word(value, &TIMERS)
+        }),
+        edge_capacity: stages::processor(&mut root),
+        nodes: stages::nodes(root.table("nodes")),
         link: network(root.table("network")),
         actions: actions(&mut root, &edges, &servers),
         watches_occupancy: root.get_or("occupancy", false, values::boolean),
@@ -178,10 +192,10 @@ fn network(mut section: Section<'_>) -> Link {
     link
 }
 
-fn actions(root: &mut Section<'_>, edges: &[usize], servers: &[ServersSetup]) -> Vec<Action> {
+fn actions(root: &mut Section<'_>, edges: &[EdgesSetup], servers: &[ServersSetup]) -> Vec<Action> {
     let fewest = servers.iter().map(|setup| setup.servers.len()).min();
     let counts = [
-        edges.iter().copied().min().unwrap_or(0),
+        edges.iter().map(|edges| edges.count).min().unwrap_or(0),
         fewest.unwrap_or(0),
     ];
     let mut actions = Vec::new();

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use load::{Law, Stream};
+use load::{Law, Retransmission, Stream};
 use node::config::Pool;
-use sim::{Action, Calls, Criterion, Experiment, Link, Noise, Search, ServerSetup, Setup, Span};
+use sim::{
+    Action, Calls, Capacity, Criterion, Duty, Experiment, Link, Noise, Search, Second, ServerSetup,
+    Setup, Span,
+};
 
 /// A file under experiments/.
 #[derive(Debug)]
@@ -16,7 +19,9 @@ pub(crate) struct Scenario {
     pub(crate) seeds: usize,
     pub(crate) warm_up: Duration,
     pub(crate) measured: Span,
-    pub(crate) edges: Vec<usize>,
+    pub(crate) edges: Vec<EdgesSetup>,
+    pub(crate) edge_capacity: Option<Capacity>,
+    pub(crate) nodes: NodesSetup,
     /// How often edges tell each other what they have open; none: never.
     pub(crate) exchanges: Vec<(String, Option<Duration>)>,
     pub(crate) policies: Vec<PolicySetup>,
@@ -24,6 +29,7 @@ pub(crate) struct Scenario {
     pub(crate) streams: Vec<(String, Stream)>,
     pub(crate) offered: Offered,
     pub(crate) holding: Law,
+    pub(crate) retransmission: Retransmission,
     pub(crate) link: Link,
     pub(crate) actions: Vec<Action>,
     pub(crate) watches_occupancy: bool,
@@ -46,6 +52,24 @@ pub(crate) struct ServersSetup {
     pub(crate) noise: Option<Noise>,
 }
 
+/// How many edges there are, and what stands behind them, by a name that curves carry.
+#[derive(Debug)]
+pub(crate) struct EdgesSetup {
+    pub(crate) name: String,
+    pub(crate) count: usize,
+    /// Of the second stage; 0: there is none.
+    pub(crate) nodes: usize,
+    pub(crate) users: u32,
+}
+
+/// What the nodes of a second stage have in common.
+#[derive(Debug)]
+pub(crate) struct NodesSetup {
+    pub(crate) duty: Duty,
+    pub(crate) is_shared: bool,
+    pub(crate) capacity: Option<Capacity>,
+}
+
 /// How many calls begin in a second.
 #[derive(Debug)]
 pub(crate) enum Offered {
@@ -63,7 +87,8 @@ pub(crate) struct Plot {
     pub(crate) title: String,
     /// An axis of the scenario, or none: the occupancy of the first server.
     pub(crate) x: Option<AxisName>,
-    pub(crate) y: String,
+    /// Metrics; where there are several, the first is drawn as marks and the others as lines.
+    pub(crate) y: Vec<String>,
     pub(crate) is_log: bool,
     /// Intervals are of one more run.
     pub(crate) is_of_one_run: bool,
@@ -155,7 +180,7 @@ impl Scenario {
             axis(
                 AxisName::Edges,
                 "edges",
-                self.edges.iter().map(ToString::to_string).collect(),
+                self.edges.iter().map(|edges| edges.name.clone()).collect(),
             ),
             axis(AxisName::Exchange, "exchange", exchanges.collect()),
             axis(AxisName::Arrivals, "arrivals", streams.collect()),
@@ -186,13 +211,17 @@ impl Scenario {
     pub(crate) fn experiment(&self, place: &Place) -> Experiment {
         let [policy, servers, edges, exchange, arrivals, offered] = *place;
         let servers = &self.servers[servers];
+        let edges = &self.edges[edges];
         let calls = Calls {
             rate: 0.0,
             stream: self.streams[arrivals].1,
             holding: self.holding,
+            retransmission: self.retransmission,
         };
         let mut setup = Setup {
-            edges: self.edges[edges],
+            edges: edges.count,
+            edge_capacity: self.edge_capacity,
+            second: self.second(edges),
             workers: 1,
             pool: self.policies[policy].pool.clone(),
             servers: servers.servers.clone(),
@@ -213,6 +242,16 @@ impl Scenario {
             noise: servers.noise,
             watches_occupancy: self.watches_occupancy,
         }
+    }
+
+    fn second(&self, edges: &EdgesSetup) -> Option<Second> {
+        (edges.nodes > 0).then_some(Second {
+            nodes: edges.nodes,
+            duty: self.nodes.duty,
+            users: edges.users,
+            is_shared: self.nodes.is_shared,
+            capacity: self.nodes.capacity,
+        })
     }
 
     /// The search for a point's peak, if that is what is measured: its bounds are shares of the

@@ -19,6 +19,8 @@ pub(crate) struct Shown {
 /// One curve of a plot.
 struct Curve {
     name: String,
+    /// What other curves are held against.
+    is_reference: bool,
     points: Vec<(String, Estimate)>,
 }
 
@@ -173,7 +175,7 @@ impl Shown {
         let curves = self.curves(plot);
         let mut columns = vec![self.x_key(plot).to_owned()];
         columns.extend(curves.iter().map(|curve| curve.name.clone()));
-        let caption = format!("{}: {}", plot.title, label(&plot.y));
+        let caption = format!("{}: {}", plot.title, label(&plot.y[0]));
         let mut table = Table::new(caption.clone(), columns);
         for x in self.shown_places(plot, &curves) {
             let cell = |curve: &Curve| {
@@ -230,9 +232,9 @@ impl Shown {
             return page.svg(&self.draw_bars(plot, &curves));
         }
         let y = if plot.is_log {
-            Axis::log(label(&plot.y))
+            Axis::log(label(&plot.y[0]))
         } else {
-            Axis::linear(label(&plot.y))
+            Axis::linear(label(&plot.y[0]))
         };
         let mut drawing = Drawing::new(&*plot.title, Axis::linear(self.x_label(plot)), y);
         for curve in &curves {
@@ -240,7 +242,12 @@ impl Shown {
                 .points
                 .iter()
                 .filter_map(|(x, estimate)| mark(x, *estimate));
-            drawing = drawing.with(Series::line(&*curve.name, marks));
+            let series = if plot.y.len() == 1 || curve.is_reference {
+                Series::line(&*curve.name, marks)
+            } else {
+                Series::marks(&*curve.name, marks)
+            };
+            drawing = drawing.with(series);
         }
         for curve in &curves {
             let stated = plot
@@ -259,7 +266,7 @@ impl Shown {
     }
 
     fn draw_bars(&self, plot: &Plot, curves: &[Curve]) -> String {
-        let mut bars = Bars::new(format!("{}: {}", plot.title, label(&plot.y)));
+        let mut bars = Bars::new(format!("{}: {}", plot.title, label(&plot.y[0])));
         for curve in curves {
             for (x, Estimate { mean, half }) in &curve.points {
                 let name = if curves.len() == 1 {
@@ -281,8 +288,21 @@ impl Shown {
         bars.svg()
     }
 
-    /// One for each combination of the values that the plot shows on the other axes.
+    /// One for each metric and each combination of the values that the plot shows on the other axes.
     fn curves(&self, plot: &Plot) -> Vec<Curve> {
+        let of = |(number, metric): (usize, &String)| {
+            let mut curves = self.curves_of(plot, metric);
+            for curve in curves.iter_mut().filter(|_| number > 0) {
+                let separator = if curve.name.is_empty() { "" } else { ", " };
+                curve.name = format!("{}{separator}{}", curve.name, label(metric));
+                curve.is_reference = true;
+            }
+            curves
+        };
+        plot.y.iter().enumerate().flat_map(of).collect()
+    }
+
+    fn curves_of(&self, plot: &Plot, metric: &str) -> Vec<Curve> {
         let mut curves: Vec<Curve> = Vec::new();
         for point in self.results.select(&plot.only) {
             let name = self.curve_name(plot, point);
@@ -290,6 +310,7 @@ impl Shown {
             let place = place.unwrap_or_else(|| {
                 curves.push(Curve {
                     name,
+                    is_reference: false,
                     points: Vec::new(),
                 });
                 curves.len() - 1
@@ -297,14 +318,14 @@ impl Shown {
             match plot.x {
                 Some(x) => {
                     let at = self.results.label(point, x).to_owned();
-                    let mut estimate = self.results.estimate(point, &plot.y);
+                    let mut estimate = self.results.estimate(point, metric);
                     if plot.is_of_one_run {
                         estimate = estimate.of_one_more(point.runs.len());
                     }
                     curves[place].points.push((at, estimate));
                 }
                 None => {
-                    let curve = self.results.curve(point, &plot.y).into_iter().enumerate();
+                    let curve = self.results.curve(point, metric).into_iter().enumerate();
                     curves[place].points = curve.map(|(x, y)| (x.to_string(), y)).collect();
                 }
             }
@@ -326,6 +347,7 @@ impl Shown {
                 let label = self.results.label(point, axis.name);
                 match axis.name {
                     AxisName::Policy | AxisName::Servers | AxisName::Arrivals => label.to_owned(),
+                    AxisName::Edges if label.parse::<usize>().is_err() => label.to_owned(),
                     AxisName::Edges | AxisName::Exchange | AxisName::Offered => {
                         format!("{} {label}", axis.key)
                     }

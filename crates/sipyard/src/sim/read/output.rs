@@ -26,7 +26,7 @@ fn plot(mut section: Section<'_>, scenario: &Scenario, axes: &[Axis]) -> Option<
     let x = section.require("x", "an axis, or \"occupancy\"", |value| {
         x_axis(value, axes)
     });
-    let y = metric(&mut section, "y", scenario);
+    let y = metrics_of(&mut section, "y", scenario);
     let is_log = section.get_or("log", false, boolean);
     let is_of_one_run = section.get_or("one_run", false, boolean);
     let only = section.given_table("where");
@@ -60,17 +60,27 @@ fn axis<'a>(key: &str, axes: &'a [Axis]) -> Read<&'a Axis> {
 }
 
 fn metric(section: &mut Section<'_>, key: &'static str, scenario: &Scenario) -> Option<String> {
+    metrics_of(section, key, scenario)?.pop()
+}
+
+fn metrics_of(
+    section: &mut Section<'_>,
+    key: &'static str,
+    scenario: &Scenario,
+) -> Option<Vec<String>> {
     let known = match scenario.offered {
         Offered::Peak(_) => vec![metrics::PEAK],
         Offered::Rate(_) | Offered::Load(_) => metrics::names(),
     };
-    let found = section.require(key, "a metric, such as \"invite_mean_ms\"", |value| {
+    let one = |value| {
         let name = text(value)?;
         if known.contains(&name) {
             return Ok(name.to_owned());
         }
         Err(format!("unknown metric \"{name}\"; {}", hint(name, &known)))
-    });
+    };
+    let advice = "a metric, such as \"invite_mean_ms\"";
+    let found = section.require(key, advice, one_or_more(one));
     found.map(|found| found.value)
 }
 

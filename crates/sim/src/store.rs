@@ -1,0 +1,68 @@
+//! The store of a location service, in a map, that answers at once.
+
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
+
+use node::{Answer, Ask, Record};
+
+/// Records by key. Copies are the same store, so nodes share one.
+#[derive(Clone, Debug, Default)]
+pub struct Store(Rc<RefCell<BTreeMap<Box<[u8]>, Record>>>);
+
+impl Store {
+    /// What the store says at this wall time.
+    pub(crate) fn answer(&self, wall: Duration, ask: Ask) -> Answer {
+        let mut records = self.0.borrow_mut();
+        let is_valid = |record: &&Record| record.expires.is_none_or(|expires| wall < expires);
+        match ask {
+            Ask::Read { key } => Answer::Record(records.get(&key).filter(is_valid).cloned()),
+            Ask::Change { key, seen, next } => {
+                let current = records.get(&key).filter(is_valid);
+                if current != seen.as_ref() {
+                    return Answer::Record(current.cloned());
+                }
+                match next {
+                    Some(next) => records.insert(key, next),
+                    None => records.remove(&key),
+                };
+                Answer::Changed
+            }
+            // No party of a world has a name.
+            Ask::Locate { .. } => Answer::Located(Vec::new()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_made_to_what_was_seen_and_to_nothing_else() {
+        let record = |value: &[u8], expires_s: u64| Record {
+            value: value.into(),
+            expires: Some(Duration::from_secs(expires_s)),
+        };
+        let key: Box<[u8]> = b"key".as_slice().into();
+        let store = Store::default();
+        let ask = |wall_s, ask| store.clone().answer(Duration::from_secs(wall_s), ask);
+        let change = |seen: Option<&Record>, next: Option<&Record>| Ask::Change {
+            key: key.clone(),
+            seen: seen.cloned(),
+            next: next.cloned(),
+        };
+        let read = || Ask::Read { key: key.clone() };
+        let (one, two) = (record(b"one", 10), record(b"two", 20));
+        assert_eq!(ask(1, read()), Answer::Record(None));
+        assert_eq!(ask(1, change(None, Some(&one))), Answer::Changed);
+        assert_eq!(
+            ask(2, change(None, Some(&two))),
+            Answer::Record(Some(one.clone()))
+        );
+        assert_eq!(ask(3, change(Some(&one), Some(&two))), Answer::Changed);
+        assert_eq!(ask(19, read()), Answer::Record(Some(two.clone())));
+        assert_eq!(ask(20, read()), Answer::Record(None));
+        assert_eq!(ask(20, change(None, Some(&one))), Answer::Changed);
+        assert_eq!(ask(5, change(Some(&one), None)), Answer::Changed);
+        assert_eq!(ask(5, read()), Answer::Record(None));
+    }
+}
