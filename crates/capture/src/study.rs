@@ -25,6 +25,9 @@ pub struct Options {
     pub pause: Duration,
     /// The flow to measure, from 1, the most frequent first.
     pub flow: usize,
+    /// What a role works on a message that it answers nothing to, in milliseconds. Where nothing is said, as much as
+    /// on the quickest other.
+    pub unseen_ms: Vec<(Role, f64)>,
 }
 
 impl Default for Options {
@@ -33,6 +36,7 @@ impl Default for Options {
             roles: Vec::new(),
             pause: Duration::from_millis(100),
             flow: 1,
+            unseen_ms: Vec::new(),
         }
     }
 }
@@ -170,7 +174,7 @@ impl Study {
         };
         general.add(WarningKind::OtherFlow, calls.len() - chosen.len());
         let chosen: Vec<&Whole<'_>> = chosen.iter().map(|&at| &calls[at]).collect();
-        let mut study = times::measure(&view, &points, &chosen, &mut general);
+        let mut study = times::measure(&view, &points, &chosen, &options.unseen_ms, &mut general);
         study.flows = flows.into_iter().map(|(flow, _)| flow).collect();
         if chosen.len() < CALLS_FEW {
             general.add(WarningKind::FewCalls, chosen.len());

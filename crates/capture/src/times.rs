@@ -1,7 +1,7 @@
 //! The times of a flow's calls.
 
 use crate::{
-    Link, Place, Row, Rung, Sample, Study, WarningKind,
+    Link, Place, Role, Row, Rung, Sample, Study, WarningKind,
     roles::role_at,
     turns::Turns,
     view::{View, Whole},
@@ -20,12 +20,13 @@ pub(crate) fn measure(
     view: &View<'_>,
     points: &[usize],
     calls: &[&Whole<'_>],
+    unseen_ms: &[(Role, f64)],
     counts: &mut Counts,
 ) -> Study {
     let first = calls[0];
     let works = Works::new(&first.turns, &first.ends);
     let turn_times = turn_times(calls);
-    let estimates = estimates(first, &turn_times, counts);
+    let estimates = estimates(first, &turn_times, unseen_ms, counts);
     let times = work_times(&works.works, calls, &estimates);
     let is_wide = |time: &&Sample| {
         time.ci95()
@@ -75,10 +76,22 @@ fn turn_times(calls: &[&Whole<'_>]) -> TurnTimes {
 
 /// What a turn is taken to last where its end can't be seen, in milliseconds, of each place and turn.
 ///
-/// Up to the next message at the driver, as in the paper: it is no bottleneck. Elsewhere the least that the node takes for any other.
-fn estimates(first: &Whole<'_>, times: &TurnTimes, counts: &mut Counts) -> Vec<Vec<f64>> {
+/// Up to the next message at the driver, as in the paper: it is no bottleneck. Elsewhere what is known of the role, else the least that
+/// the node takes for any other.
+fn estimates(
+    first: &Whole<'_>,
+    times: &TurnTimes,
+    unseen_ms: &[(Role, f64)],
+    counts: &mut Counts,
+) -> Vec<Vec<f64>> {
     let mut estimates = Vec::new();
     for (place, (turns, times)) in first.turns.iter().zip(times).enumerate() {
+        let role = role_at(place, first.turns.len());
+        let known = unseen_ms.iter().rev().find(|(of, _)| *of == role);
+        if let Some((_, known)) = known {
+            estimates.push(vec![*known; turns.turns.len()]);
+            continue;
+        }
         let seen = turns
             .turns
             .iter()

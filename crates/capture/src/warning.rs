@@ -90,7 +90,7 @@ kinds! {
     /// The network is not measured.
     NetworkUnknown "network_unknown" "ways between nodes were seen from one end only: their network time is part of the service times; capture at both ends",
     /// A time that the capture cannot show.
-    Estimated "estimated" "messages got no answer, so the work on them can't be seen: it was taken as the node's smallest time",
+    Estimated "estimated" "messages got no answer, so the work on them can't be seen: it was taken as the node's smallest time (see --unseen-ms)",
 }
 
 impl fmt::Display for WarningKind {

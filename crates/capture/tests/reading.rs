@@ -6,7 +6,7 @@ mod common;
 
 use std::{net::SocketAddr, time::Duration};
 
-use capture::{OpenError, Options, Study, Trace, Warning, WarningKind};
+use capture::{Machines, OpenError, Options, Role, Study, Trace, Warning, WarningKind};
 use common::{Dialog, File, Format, Link, PCAP, message, ms, tcp, udp};
 use proptest::prelude::*;
 
@@ -100,10 +100,7 @@ fn check(study: &Study, calls: usize) {
         "{:?}",
         study.warnings
     );
-    let server = study
-        .rows
-        .iter()
-        .filter(|row| row.role == capture::Role::Server);
+    let server = study.rows.iter().filter(|row| row.role == Role::Server);
     let times: Vec<f64> = server.clone().map(|row| row.time_ms.mean()).collect();
     assert!(
         (times[0] - 2.0).abs() < 1e-3 && (times[2] - 1.0).abs() < 1e-3,
@@ -133,6 +130,25 @@ fn calls_are_modelled_however_many_probes_there_are() {
     check(&study, study.flows[0].calls);
     assert_eq!(study.flows[0].begins, "INVITE");
     assert_eq!((study.flows[1].calls, study.flows[1].messages), (200, 2));
+}
+
+/// Of the server's messages the INVITE takes 2 ms, the BYE 1 ms, and nobody answers the ACK.
+#[test]
+fn what_nobody_answers_takes_what_is_said_of_it() {
+    let trace = trace_of(&capture_of(PCAP, Link::Ethernet, (caller(), server())).bytes);
+    for (unseen_ms, demand_ms) in [(None, 4.0), (Some(0.0), 3.0), (Some(0.25), 3.25)] {
+        let unseen_ms = unseen_ms.map(|ms| (Role::Server, ms));
+        let options = Options {
+            unseen_ms: unseen_ms.into_iter().collect(),
+            ..Options::default()
+        };
+        let study = Study::new(&trace, &options).unwrap();
+        let is_told = unseen_ms.is_none();
+        assert_eq!(count(&study.warnings, WarningKind::Estimated) > 0, is_told);
+        let demands = study.demands(&Machines::default());
+        let demand = demands.iter().find(|it| it.station == "Pserver").unwrap();
+        assert!((demand.demand_ms - demand_ms).abs() < 1e-3, "{demand:?}");
+    }
 }
 
 #[test]

@@ -58,6 +58,10 @@ pub(crate) struct FromPcap {
     /// Processor time of a call at a role, where it was measured; the rest of the captured times is waiting
     #[arg(long, value_name = "ROLE=MS", value_parser = of_role::<f64>)]
     processor_ms: Vec<(Role, f64)>,
+    /// Work of a role on a message that nobody answers, such as an ACK [default: as much as on its quickest
+    /// other message]
+    #[arg(long, value_name = "ROLE=MS", value_parser = of_role::<f64>)]
+    unseen_ms: Vec<(Role, f64)>,
     /// Calls in the system at a time [default: as many as make an answer take T1, 500 ms]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     customers: Option<u32>,
@@ -80,6 +84,7 @@ impl FromPcap {
             roles: self.role.clone(),
             pause: self.pause,
             flow: self.flow,
+            unseen_ms: self.unseen_ms.clone(),
         };
         let study = Study::new(&trace, &options).map_err(|error| {
             let warnings = trace.warnings().map(|warning| warning.to_string());
