@@ -621,7 +621,7 @@ fn read_anything(bytes: &[u8]) {
     let mut trace = Trace::default();
     let _ = trace.read("any", bytes, |_| {});
     if let Ok(study) = Study::new(&trace, &Options::default()) {
-        let _ = study.model("any", &capture::Machines::default());
+        let _ = study.model("any", &Machines::default());
         let _ = study.ladder_text();
     }
 }
