@@ -9,6 +9,10 @@ const HEIGHT: f64 = 62.0;
 const GAP_X: f64 = 30.0;
 const GAP_Y: f64 = 70.0;
 const MARGIN: f64 = 20.0;
+/// How far from the middle of a box lines of a kind begin.
+const SPREAD: f64 = 22.0;
+/// How far a line goes around.
+const BOW: f64 = 170.0;
 
 /// Where a box is.
 #[derive(Clone, Copy)]
@@ -156,28 +160,45 @@ fn arrows(model: &Model) -> Vec<(TaskId, TaskId, Line, String)> {
         .collect()
 }
 
+/// Lines of different kinds begin and end at different places, and one over several rows goes around what is
+/// between.
 fn arrow(svg: &mut String, from: Place, to: Place, line: Line, label: &str) {
-    let (x1, x2) = (from.x + WIDTH / 2.0, to.x + WIDTH / 2.0);
+    let (aside, style) = match line {
+        Line::Waits => (-SPREAD, "stroke=\"#555\" marker-end=\"url(#head)\""),
+        Line::Sends => (
+            SPREAD,
+            "stroke=\"#555\" stroke-dasharray=\"6 4\" marker-end=\"url(#head)\"",
+        ),
+        Line::Forwards => (
+            0.0,
+            "stroke=\"#555\" stroke-dasharray=\"2 3\" marker-end=\"url(#head)\"",
+        ),
+        Line::Runs => (0.0, "stroke=\"#ddd\""),
+    };
+    let middle = WIDTH / 2.0 + aside;
+    let (x1, x2) = (from.x + middle, to.x + middle);
     let (y1, y2) = if to.y > from.y {
         (from.y + HEIGHT, to.y)
     } else {
         (from.y, to.y + HEIGHT)
     };
-    let style = match line {
-        Line::Waits => "stroke=\"#555\" marker-end=\"url(#head)\"",
-        Line::Sends => "stroke=\"#555\" stroke-dasharray=\"6 4\" marker-end=\"url(#head)\"",
-        Line::Forwards => "stroke=\"#555\" stroke-dasharray=\"2 3\" marker-end=\"url(#head)\"",
-        Line::Runs => "stroke=\"#ddd\"",
-    };
+    let is_long = (y2 - y1).abs() > HEIGHT + GAP_Y && line != Line::Runs;
+    let bow = if is_long { aside.signum() * BOW } else { 0.0 };
+    let (x, y) = ((x1 + x2) / 2.0 + bow, (y1 + y2) / 2.0);
     put(
         svg,
-        format_args!("<line x1=\"{x1}\" y1=\"{y1}\" x2=\"{x2}\" y2=\"{y2}\" {style}/>\n"),
+        format_args!("<path d=\"M{x1} {y1}Q{x} {y} {x2} {y2}\" fill=\"none\" {style}/>\n"),
     );
     if !label.is_empty() {
-        let (x, y) = (x1 + 0.4 * (x2 - x1) + 4.0, y1 + 0.4 * (y2 - y1));
+        // A point of the curve, a quarter of the way.
+        let at = |start: f64, bend: f64, end: f64| (9.0 * start + 6.0 * bend + end) / 16.0;
+        let (x, y) = (at(x1, x, x2) + 4.0, at(y1, y, y2) + 4.0);
         put(
             svg,
-            format_args!("<text x=\"{x}\" y=\"{y}\" fill=\"#555\">{label}</text>\n"),
+            format_args!(
+                "<text x=\"{x}\" y=\"{y}\" fill=\"#555\" stroke=\"#fff\" stroke-width=\"4\" \
+                 paint-order=\"stroke\">{label}</text>\n"
+            ),
         );
     }
 }
