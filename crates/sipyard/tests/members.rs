@@ -155,4 +155,6 @@ admin.address = "{admin}"
     let output = call(sip, &arguments);
     let calls: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(calls["carried"], 10, "{calls:#}{}", node.log());
+    let (_, metrics) = node.ask("GET", "/metrics");
+    assert!(metrics.contains("sipyard_store_records 1"), "{metrics}");
 }

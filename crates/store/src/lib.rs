@@ -228,6 +228,12 @@ impl Store {
         Ok(Self { table, keeper })
     }
 
+    /// How many records are in memory, and their bytes: all that there are, or those in the cache. Records that
+    /// have ended count until they are swept.
+    pub fn held(&self) -> (usize, usize) {
+        self.table.held()
+    }
+
     /// Whether it answers everything at once.
     pub fn answers_at_once(&self) -> bool {
         matches!(self.keeper, Keeper::Memory)

@@ -115,6 +115,14 @@ impl Table {
         self.shard(hash).has_room(entry, self.shard_bytes_max)
     }
 
+    /// The entries, ended ones that are not yet swept among them, and their bytes.
+    pub(crate) fn held(&self) -> (usize, usize) {
+        let shards = (0..SHARDS).map(|index| self.lock(index));
+        shards.fold((0, 0), |(entries, bytes), shard| {
+            (entries + shard.slots.len(), bytes + shard.bytes)
+        })
+    }
+
     pub(crate) fn clear(&self) {
         for index in 0..SHARDS {
             *self.lock(index) = Shard::default();

@@ -58,6 +58,7 @@ impl Collector for NodeCollector {
         let snapshot = shared.snapshot();
         let members: Vec<&Member> = members(&snapshot).collect();
         encode_node(&mut encoder, &self.0)?;
+        encode_store(&mut encoder, &self.0)?;
         encode_servers(&mut encoder, &members, self.0.now())?;
         encode_costs(&mut encoder, &snapshot.config().pools)?;
         encode_sources(&mut encoder, &self.0)?;
@@ -119,6 +120,23 @@ fn encode_node(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::R
     for (name, help, value) in gauges {
         let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         ConstGauge::new(value).encode(metric)?;
+    }
+    Ok(())
+}
+
+fn encode_store(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::Result {
+    let Some(store) = control.store() else {
+        return Ok(());
+    };
+    let (records, bytes) = store.held();
+    let help =
+        "Users with bindings or a password that are in memory: of a file all, of Redis the latest";
+    for (name, help, value) in [
+        ("store_records", help, records),
+        ("store_bytes", "Memory of these records", bytes),
+    ] {
+        let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        ConstGauge::new(value as f64).encode(metric)?;
     }
     Ok(())
 }
