@@ -32,7 +32,12 @@ const ATTEMPTS: usize = 3;
 #[command(after_help = "Examples:
   sipyard load sipstone registration --to 127.0.0.1:5060 --users 1000
   sipyard load sipstone registration --to edge:5060 --users 1000 --password 'secret-{user}'
-  sipyard load sipstone proxy-200 --to edge:5060 --users 1000 --html proxy-200.html")]
+  sipyard load sipstone proxy-200 --to edge:5060 --users 1000 --html proxy-200.html
+
+The tests of \"SIPstone: Benchmarking SIP Server Performance\" (Schulzrinne and others, 2002), which
+asks for 95 % success, run until half fail as in \"Failover and Load Sharing in SIP Telephony\" (Singh
+and Schulzrinne, 2005), to see whether throughput holds in overload. Other than there, the server
+need not be started again between rates.")]
 pub(super) struct Sipstone {
     #[command(subcommand)]
     test: Test,

@@ -1,0 +1,147 @@
+//! One rate that was tried, and all of them in a table and on a page.
+
+use std::{collections::BTreeMap, iter};
+
+use load::Stats;
+use report::{Axis, Page, Plot, Series, Table};
+use serde::Serialize;
+
+use super::Search;
+use crate::{
+    load::{
+        drive::{Record, Units},
+        outcome::{figure, quantile_ms},
+    },
+    text::count,
+};
+
+/// One rate that was tried.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Probe {
+    /// How many were to begin in a second.
+    pub(super) rate: f64,
+    offered: u64,
+    offered_per_s: f64,
+    carried_per_s: f64,
+    pub(super) success: f64,
+    failed_by_reason: BTreeMap<String, u64>,
+    cut_off: usize,
+    retransmissions: u64,
+    lost: u64,
+    answer_p50_ms: f64,
+    answer_p99_ms: f64,
+    late_p99_ms: f64,
+    /// This machine was quick enough.
+    pub(super) is_offered: bool,
+    pub(super) is_carried: bool,
+}
+
+impl Probe {
+    pub(super) fn of(search: &Search, rate: f64, record: &Record) -> Self {
+        let stats = &record.stats;
+        let reasons = stats.failed.iter();
+        let answers = search.units.answers(stats);
+        Self {
+            rate,
+            offered: stats.offered,
+            offered_per_s: record.offered_per_s(),
+            carried_per_s: record.carried_per_s(),
+            success: record.success(),
+            failed_by_reason: reasons
+                .map(|(reason, &count)| (reason.to_string(), count))
+                .collect(),
+            cut_off: record.cut_off,
+            retransmissions: stats.retransmissions,
+            lost: record.lost,
+            answer_p50_ms: quantile_ms(answers, 0.5),
+            answer_p99_ms: quantile_ms(answers, 0.99),
+            late_p99_ms: late_ms(stats),
+            is_offered: search.is_offered(record),
+            is_carried: search.is_carried(record),
+        }
+    }
+
+    pub(super) fn verdict(&self) -> String {
+        if self.is_carried {
+            return "carried".to_owned();
+        }
+        if !self.is_offered {
+            return "this machine was too slow to offer it".to_owned();
+        }
+        let most = self
+            .failed_by_reason
+            .iter()
+            .max_by_key(|(_, count)| **count);
+        let most = most.map_or_else(String::new, |(reason, _)| format!(": {reason}"));
+        format!("not carried{most}")
+    }
+}
+
+/// How late one in a hundred began.
+pub(super) fn late_ms(stats: &Stats) -> f64 {
+    quantile_ms(&stats.late_ns, 0.99)
+}
+
+/// Probes in the order in which they were made.
+pub(super) fn table(units: Units, probes: &[Probe]) -> Table {
+    let table = Table::new(
+        "",
+        [
+            &*format!("{units}/s"),
+            "begun/s",
+            "carried/s",
+            &*units.to_string(),
+            "success, %",
+            "sent again",
+            "answer p50, ms",
+            "answer p99, ms",
+            "verdict",
+        ],
+    );
+    let row = |probe: &Probe| {
+        [
+            format!("{:.0}", probe.rate),
+            format!("{:.0}", probe.offered_per_s),
+            format!("{:.0}", probe.carried_per_s),
+            count(probe.offered),
+            format!("{:.3}", probe.success * 100.0),
+            count(probe.retransmissions),
+            figure(probe.answer_p50_ms),
+            figure(probe.answer_p99_ms),
+            probe.verdict(),
+        ]
+    };
+    probes
+        .iter()
+        .fold(table, |table, probe| table.row(row(probe)))
+}
+
+/// Throughput, failures and times over the rate.
+pub(super) fn page(search: &Search, verdict: &str, probes: &[Probe]) -> String {
+    let mut sorted = probes.to_vec();
+    sorted.sort_by(|one, other| one.offered_per_s.total_cmp(&other.offered_per_s));
+    let points = |value: fn(&Probe) -> f64| {
+        let points = sorted.iter();
+        points.map(move |probe| (probe.offered_per_s, value(probe)))
+    };
+    let from_zero = |value| iter::once((0.0, 0.0)).chain(points(value));
+    let axis = || Axis::linear(format!("{} begun in a second", search.units));
+    let throughput = Plot::new("Throughput", axis(), Axis::linear("per second"))
+        .with(Series::line("offered", from_zero(|p| p.offered_per_s)))
+        .with(Series::line("carried", from_zero(|p| p.carried_per_s)));
+    let failures = Plot::new("Failures", axis(), Axis::linear("% of offered")).with(Series::line(
+        "failed",
+        from_zero(|p| 100.0 * (1.0 - p.success)),
+    ));
+    let times = Plot::new("Time to the answer", axis(), Axis::log("milliseconds"))
+        .with(Series::marks("p99", points(|p| p.answer_p99_ms)))
+        .with(Series::marks("p50", points(|p| p.answer_p50_ms)));
+    Page::new(&search.title)
+        .verbatim(&std::env::args().collect::<Vec<_>>().join(" "))
+        .text(verdict)
+        .table(table(search.units, probes))
+        .plot(throughput)
+        .plot(failures)
+        .plot(times)
+        .html()
+}
