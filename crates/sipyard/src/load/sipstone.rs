@@ -24,8 +24,8 @@ use crate::progress::Progress;
 /// Longer than any search takes: users register again before each rate.
 const EXPIRES: Duration = Duration::from_secs(3600);
 
-/// A server that comes from an overload may need more than one attempt to register all users.
-const ATTEMPTS: usize = 3;
+/// So often all users try to register, and a server that comes from an overload to come to rest.
+const ATTEMPTS: usize = 5;
 
 /// Find what a registrar or a proxy carries, by the tests of SIPstone
 #[derive(Args)]
@@ -255,7 +255,8 @@ struct Residents {
 }
 
 impl Residents {
-    /// Registers all of them; the last record tells of a signal.
+    /// Registers all of them, until none has to send anything again: then no queue is left of the rate
+    /// before. The last record tells of a signal.
     fn register(&mut self, signals: &Signals, progress: &Progress) -> Result<Record, Refusal> {
         let limits = Limits {
             failures_max: 1,
@@ -267,11 +268,13 @@ impl Residents {
             self.drive.replace(|now| resident(config, rng, now));
             let record = self.drive.run(limits, signals, progress);
             attempts -= 1;
-            if record.is_interrupted || record.stats.failures() == 0 {
-                return Ok(record);
-            }
-            if attempts == 0 {
-                return Err(refusal(&record));
+            let has_failed = record.stats.failures() > 0;
+            let is_at_rest = !has_failed && record.stats.retransmissions == 0;
+            match attempts {
+                _ if record.is_interrupted || is_at_rest => return Ok(record),
+                0 if has_failed => return Err(refusal(&record)),
+                0 => return Ok(record),
+                _ => {}
             }
         }
     }
