@@ -41,6 +41,7 @@ missing_packages() {
         has baresip || echo baresip-core
         has redis-server || echo redis-server
         has nsd || echo nsd
+        has keepalived || echo keepalived
         has tcpdump || echo tcpdump
     fi
 }
@@ -77,7 +78,7 @@ install_packages() {
 without_services() {
     local as_root=$1 packages=$2 policy=/usr/sbin/policy-rc.d ours=no status=0
     local services
-    services=$(tr ' ' '\n' <<<"$packages" | grep -xE 'kamailio|nsd|redis-server' || true)
+    services=$(tr ' ' '\n' <<<"$packages" | grep -xE 'kamailio|keepalived|nsd|redis-server' || true)
     if [ -n "$services" ] && [ ! -e "$policy" ]; then
         ours=yes
         printf '#!/bin/sh\nexit 101\n' | $as_root tee "$policy" >/dev/null

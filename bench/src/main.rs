@@ -4,6 +4,7 @@
 
 mod agree;
 mod balance;
+mod failover;
 mod figures;
 mod generator;
 mod live;
@@ -44,7 +45,7 @@ struct Arguments {
     results: PathBuf,
 }
 
-#[derive(Clone, Copy, Debug, Subcommand)]
+#[derive(Clone, Debug, Subcommand)]
 enum What {
     /// Everything (the default).
     All,
@@ -68,6 +69,11 @@ enum What {
     Model,
     /// The same in a few minutes, too short for the record: goes to target/bench.
     ModelQuick,
+    /// What each way of failing over costs, with Redis, NSD, Kamailio and keepalived; half an hour.
+    Failover {
+        /// Only the ways whose names hold this: goes to target/bench.
+        only: Option<String>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -123,6 +129,14 @@ fn run(arguments: Arguments) -> io::Result<()> {
             let checks = figures::stamped(live::measure(live::Effort::QUICK)?)?;
             let folder = Path::new("target/bench");
             return write(folder, "model", &checks, &live::page(&checks));
+        }
+        What::Failover { only } => {
+            let ways = figures::stamped(failover::measure(only.as_deref())?)?;
+            let folder = match only {
+                Some(_) => Path::new("target/bench"),
+                None => &arguments.results,
+            };
+            return write(folder, "failover", &ways, &failover::page(&ways));
         }
         _ => {}
     }

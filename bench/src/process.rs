@@ -45,6 +45,11 @@ impl Process {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Sends a signal to the program, not to what it started.
+    pub(crate) fn signal(&self, name: Signal) {
+        signal(self.child.id(), name);
+    }
+
     /// The end of what it wrote.
     pub(crate) fn log(&mut self) -> String {
         let mut text = Vec::new();
