@@ -210,6 +210,16 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// Whether it goes on to a node with our secret: any other of them can stand in for that one.
+    pub(crate) fn is_for_cluster(&self, snapshot: &Snapshot) -> bool {
+        let next = self.path.next.as_ref();
+        let token = next.and_then(|next| Uri::parse(next.uri).ok()?.user);
+        let to_tag = self.to_tag.unwrap_or_default();
+        token.is_some_and(|text| {
+            token::read(snapshot.keys(), text, self.call_id, self.from_tag, to_tag).is_some()
+        })
+    }
+
     /// What hashing policies hash: the user for `user-hash`, else the Call-ID. A REGISTER is of
     /// the address-of-record in its To. RFC 3261 §10.2
     pub(crate) fn placement_key(&self, by_user: bool) -> &'a [u8] {

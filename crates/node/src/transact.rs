@@ -158,7 +158,8 @@ impl State {
         }
     }
 
-    /// A request that starts over, after a challenge, need not go to a server that is down.
+    /// A request that starts over, after a challenge, need not go to a server that is down; nor need one
+    /// of a dialog if that server is a node of the cluster, any of which knows where it leads.
     fn leave_fallen_server(
         &mut self,
         cx: Context<'_>,
@@ -166,13 +167,19 @@ impl State {
         course: &mut Course,
         entry: u32,
     ) {
-        if course.is_placed || !request.is_initial() || course.direction == Direction::FromServer {
+        if course.is_placed || course.direction == Direction::FromServer {
             return;
         }
         let Some(old) = course.server.and_then(|server| cx.snapshot.member(server)) else {
             return;
         };
-        if old.server.health(cx.now) == Health::Up {
+        let is_down = old.server.health(cx.now) == Health::Down;
+        let leaves = if request.is_initial() {
+            is_down
+        } else {
+            (is_down || old.server.is_removed()) && request.is_for_cluster(cx.snapshot)
+        };
+        if !leaves {
             return;
         }
         let is_call = self.sessions.get(entry).is_call;
@@ -285,7 +292,7 @@ impl State {
         out: &mut Outbox,
     ) {
         if course.direction == Direction::ToServer {
-            if self.is_stuck(cx, open) {
+            if self.is_stuck(cx, request, open) {
                 self.place_again(cx, request, open);
             }
             let server = self.transactions.get(open).server();
@@ -298,14 +305,18 @@ impl State {
     }
 
     /// Whether a request may and should go to another server.
-    fn is_stuck(&self, cx: Context<'_>, open: u32) -> bool {
+    fn is_stuck(&self, cx: Context<'_>, request: &Request<'_>, open: u32) -> bool {
         let transaction = self.transactions.get(open);
         let down = || {
             cx.snapshot
                 .member(transaction.server())
                 .is_none_or(|m| m.server.health(cx.now) == Health::Down)
         };
-        transaction.may_move() && (transaction.progress == Progress::Overdue || down())
+        if transaction.is_initial {
+            transaction.may_move() && (transaction.progress == Progress::Overdue || down())
+        } else {
+            transaction.may_move_within_cluster() && down() && request.is_for_cluster(cx.snapshot)
+        }
     }
 
     /// Places an unanswered request on another server; what was counted moves with it. False:

@@ -78,10 +78,12 @@ impl Transaction {
 
     /// Whether it may still go to another server.
     pub(crate) fn may_move(&self) -> bool {
-        self.is_initial
-            && !self.is_cancelled
-            && !self.is_answered()
-            && usize::from(self.attempt) + 1 < ATTEMPTS_MAX
+        self.is_initial && self.may_move_within_cluster()
+    }
+
+    /// The same, where one server is as good as another in a dialog, too.
+    pub(crate) fn may_move_within_cluster(&self) -> bool {
+        !self.is_cancelled && !self.is_answered() && usize::from(self.attempt) + 1 < ATTEMPTS_MAX
     }
 }
 

@@ -8,7 +8,9 @@ use node::{
 };
 
 use crate::{
-    harness::{ALICE, Cluster, ONE, Sent, THREE, TRANSACTION_MAX, TWO, config, ms, s},
+    harness::{
+        ALICE, Cluster, EDGE, ONE, Sent, THREE, TRANSACTION_MAX, TWO, config, listener, ms, s,
+    },
     message::{Dialog, Msg, request},
 };
 
@@ -42,6 +44,78 @@ fn an_invite_leaves_a_silent_server() {
     assert_eq!((failed(&first), failed(&second)), (1, 0));
     let again = cluster.pass(&invite);
     assert_eq!((again.to, again.branch()), (second.to, second.branch()));
+}
+
+/// A call through an edge and a node of the same cluster behind it: the caller, and that node's address.
+fn through_two_nodes(edge: &mut Cluster) -> (Dialog, String) {
+    let invite = request("INVITE", ALICE, "call");
+    let received = edge.pass(&invite);
+    let first = received.to.to_string();
+    let mut node = node_at(&first);
+    let at_server = node.pass(&on_the_wire(&received, EDGE));
+    assert_eq!(at_server.to, address(THREE));
+    let answer = node.pass(&at_server.respond(200));
+    let answered = edge.pass(&on_the_wire(&answer, &first));
+    let caller = Dialog::of_caller(&invite, &answered);
+    assert_eq!(edge.pass(&caller.ack()).to, received.to);
+    (caller, first)
+}
+
+/// What one node has sent, as it comes to the next.
+fn on_the_wire(sent: &Sent, from: &str) -> Msg {
+    // It is written anew.
+    sent.message.clone().without("Content-Length").from(from)
+}
+
+fn node_at(address: &str) -> Cluster {
+    let mut config = config(&[THREE]);
+    config.listeners = vec![listener(address)];
+    Cluster::new(config)
+}
+
+/// Lets the node that a BYE went to pass it on, and answer it.
+fn end_by_the_other_node(edge: &mut Cluster, bye: &Sent, first: &str) {
+    assert_ne!(bye.to, address(first));
+    let other = bye.to.to_string();
+    let mut node = node_at(&other);
+    let at_server = node.pass(&on_the_wire(bye, EDGE));
+    assert_eq!(at_server.to, address(THREE));
+    let answer = node.pass(&at_server.respond(200));
+    let answered = edge.pass(&on_the_wire(&answer, &other));
+    assert_eq!(answered.to, address(ALICE));
+    assert_eq!(edge.total(), (0, 0, 0.0));
+}
+
+/// Where the servers are nodes of the cluster, any of them knows where a dialog leads.
+#[test]
+fn a_dialog_leaves_a_dead_node_of_the_cluster() {
+    let mut edge = Cluster::new(config(&[ONE, TWO]));
+    let (mut caller, first) = through_two_nodes(&mut edge);
+    edge.unreachable(&first);
+    let bye = edge.pass(&caller.request("BYE"));
+    end_by_the_other_node(&mut edge, &bye, &first);
+}
+
+#[test]
+fn what_a_dead_node_of_the_cluster_got_last_goes_to_another() {
+    let mut edge = Cluster::new(config(&[ONE, TWO]));
+    let (mut caller, first) = through_two_nodes(&mut edge);
+    let bye = caller.request("BYE");
+    assert_eq!(edge.pass(&bye).to, address(&first));
+    edge.unreachable(&first);
+    let again = edge.pass(&bye);
+    end_by_the_other_node(&mut edge, &again, &first);
+}
+
+/// Other servers know their own dialogs alone.
+#[test]
+fn a_dialog_stays_with_a_dead_server_of_its_own() {
+    let mut edge = Cluster::new(config(&[ONE, TWO]));
+    let mut call = edge.establish("call");
+    edge.unreachable(&call.server.to_string());
+    let bye = call.caller.request("BYE");
+    assert_eq!(edge.pass(&bye).to, call.server);
+    assert_eq!(edge.pass(&bye).to, call.server);
 }
 
 #[test]
