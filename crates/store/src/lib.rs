@@ -258,6 +258,15 @@ impl Store {
         }
     }
 
+    /// What a key's value was when Redis told it last, at most [`Limits::age_max`] ago; it may have changed since.
+    /// For whoever is better served by that than by [`Error::Unavailable`]. None: nothing is known.
+    pub fn last_known(&self, key: &[u8]) -> Option<Option<Value>> {
+        match &self.keeper {
+            Keeper::Memory | Keeper::File(_) => None,
+            Keeper::Redis(client) => client.last_known(key),
+        }
+    }
+
     /// Lets `next` be the value of a key, or removes it, if the value is what was `seen`. What became of
     /// it is known at once, or else `done` is told, soon and once.
     pub fn put(

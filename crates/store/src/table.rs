@@ -55,13 +55,19 @@ impl Table {
 
     /// The entry of a key, unless it is over or too old.
     pub(crate) fn get(&self, key: &[u8], now: Now) -> Option<Entry> {
+        self.get_since(key, now, 0)
+    }
+
+    /// The same, unless it was put here before that second of the process.
+    pub(crate) fn get_since(&self, key: &[u8], now: Now, since_s: u64) -> Option<Entry> {
         let hash = self.hasher.hash_one(key);
         let mut shard = self.shard(hash);
         let slot = shard.slots.find_mut(hash, |slot| slot.entry.key() == key)?;
         let age = now
             .age
             .saturating_sub(Duration::from_secs(slot.since_s.into()));
-        if slot.entry.is_over(now.wall) || age > self.age_max {
+        let is_early = u64::from(slot.since_s) < since_s;
+        if slot.entry.is_over(now.wall) || age > self.age_max || is_early {
             return None;
         }
         slot.used = true;
@@ -121,12 +127,6 @@ impl Table {
         shards.fold((0, 0), |(entries, bytes), shard| {
             (entries + shard.slots.len(), bytes + shard.bytes)
         })
-    }
-
-    pub(crate) fn clear(&self) {
-        for index in 0..SHARDS {
-            *self.lock(index) = Shard::default();
-        }
     }
 
     /// The entries of one shard that are not over, in no order.

@@ -57,8 +57,10 @@ impl Answerer for Answers {
         match ask {
             Ask::Locate { name, draw } => self.locate(&name, draw, reply),
             Ask::Read { key } => store.map_or(Some(Answer::Failed), |store| {
-                let found = store.get(&key, |found| reply.send(read(found)));
-                at_once(found, read)
+                let (asked, about) = (Arc::clone(store), key.clone());
+                let later = move |found| reply.send(read(&asked, &about, found));
+                let found = store.get(&key, later);
+                at_once(found, |found| read(store, &key, found))
             }),
             Ask::Change { key, seen, next } => store.map_or(Some(Answer::Failed), |store| {
                 let seen = seen.map(|record| Value::new(&key, next_of(&record)));
@@ -81,14 +83,23 @@ fn at_once<T>(poll: Poll<T>, answer: impl FnOnce(T) -> Answer) -> Option<Answer>
     }
 }
 
-fn read(found: Result<Option<Value>, Error>) -> Answer {
-    match found {
+/// While the store is down, what was known last will do: a call that rings where the user was half a minute
+/// ago is better than none.
+fn read(store: &Store, key: &[u8], found: Result<Option<Value>, Error>) -> Answer {
+    let value = match found {
         Ok(value) => {
             succeeded();
-            Answer::Record(value.as_ref().map(record))
+            value
         }
-        Err(error) => failed(&error),
-    }
+        Err(error) => {
+            let failed = failed(&error);
+            match store.last_known(key) {
+                Some(value) => value,
+                None => return failed,
+            }
+        }
+    };
+    Answer::Record(value.as_ref().map(record))
 }
 
 fn changed(put: Result<Put, Error>) -> Answer {

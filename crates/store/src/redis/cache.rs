@@ -5,7 +5,7 @@ use std::{
     hash::{BuildHasher, RandomState},
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
 };
 
@@ -14,15 +14,17 @@ use crate::{Now, entry::Entry, table::Table};
 /// Keys that share a count of changes. Too few only cost some entries their place.
 const COUNTS: usize = 1024;
 
-/// Entries of the server, dropped when another node tells that it has changed them. While nobody could
-/// tell, nothing is kept.
+/// Entries of the server, dropped when another node tells that it has changed them. What was told while
+/// nobody could tell of changes is not believed, but known for when the server is down.
 pub(super) struct Cache {
     table: Arc<Table>,
-    /// Whether others' changes are heard of.
-    hears: AtomicBool,
+    /// The second of the process from which on others' changes are heard of.
+    heard_since_s: AtomicU64,
     changes: [AtomicU64; COUNTS],
     hasher: RandomState,
 }
+
+const NEVER: u64 = u64::MAX;
 
 /// How often a key had changed when its request was sent.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -32,15 +34,21 @@ impl Cache {
     pub(super) fn new(table: Arc<Table>) -> Self {
         Self {
             table,
-            hears: AtomicBool::new(false),
+            heard_since_s: AtomicU64::new(NEVER),
             changes: array::from_fn(|_| AtomicU64::new(0)),
             hasher: RandomState::new(),
         }
     }
 
     /// The entry of a key, which may be the word that there is none.
-    pub(super) fn get(&self, key: &[u8]) -> Option<Entry> {
-        self.table.get(key, Now::read())
+    pub(super) fn get(&self, key: &[u8], now: Now) -> Option<Entry> {
+        let since_s = self.heard_since_s.load(Ordering::SeqCst);
+        self.table.get_since(key, now, since_s)
+    }
+
+    /// The same, though it may have changed since the server was heard last.
+    pub(super) fn last_known(&self, key: &[u8], now: Now) -> Option<Entry> {
+        self.table.get(key, now)
     }
 
     /// To be taken before the server is asked for a key.
@@ -49,10 +57,10 @@ impl Cache {
     }
 
     /// Takes in what the server told, unless the key may have been changed since it was asked.
-    pub(super) fn offer(&self, ticket: Ticket, entry: Entry) {
+    pub(super) fn offer(&self, ticket: Ticket, entry: Entry, now: Now) {
         let key = entry.key().to_vec();
-        if self.hears.load(Ordering::SeqCst) && self.ticket(&key) == ticket {
-            self.table.cache(entry, Now::read());
+        if self.ticket(&key) == ticket {
+            self.table.cache(entry, now);
             // A change that came meanwhile found nothing to drop.
             if self.ticket(&key) != ticket {
                 self.table.remove(&key);
@@ -67,17 +75,18 @@ impl Cache {
     }
 
     /// Others' changes are heard of from here on.
-    pub(super) fn hear(&self) {
-        self.hears.store(true, Ordering::SeqCst);
+    pub(super) fn hear(&self, now: Now) {
+        // Of what was told in this very second it is not known.
+        let next_s = now.age.as_secs() + 1;
+        self.heard_since_s.store(next_s, Ordering::SeqCst);
     }
 
     /// Others' changes are not heard of: nothing here can be believed.
     pub(super) fn stop(&self) {
-        self.hears.store(false, Ordering::SeqCst);
+        self.heard_since_s.store(NEVER, Ordering::SeqCst);
         for count in &self.changes {
             count.fetch_add(1, Ordering::SeqCst);
         }
-        self.table.clear();
     }
 
     fn count(&self, key: &[u8]) -> &AtomicU64 {
@@ -104,30 +113,43 @@ mod tests {
         Cache::new(Arc::new(Table::new(1 << 20, Duration::MAX)))
     }
 
+    fn at(seconds: u64) -> Now {
+        let wall = Duration::from_secs(seconds);
+        Now { wall, age: wall }
+    }
+
     #[test]
-    fn nothing_is_kept_while_nothing_is_heard() {
+    fn nothing_is_believed_that_was_told_while_nothing_is_heard() {
         let cache = cache();
-        cache.offer(cache.ticket(b"key"), entry());
-        assert!(cache.get(b"key").is_none());
-        cache.hear();
-        cache.offer(cache.ticket(b"key"), entry());
-        assert!(cache.get(b"key").is_some());
+        cache.offer(cache.ticket(b"key"), entry(), at(1));
+        assert!(cache.get(b"key", at(1)).is_none());
+        cache.hear(at(2));
+        cache.offer(cache.ticket(b"key"), entry(), at(2));
+        assert!(cache.get(b"key", at(3)).is_none());
+        cache.offer(cache.ticket(b"key"), entry(), at(3));
+        assert!(cache.get(b"key", at(3)).is_some());
         cache.stop();
-        assert!(cache.get(b"key").is_none());
+        assert!(cache.get(b"key", at(4)).is_none());
+        assert!(cache.last_known(b"key", at(4)).is_some());
+        cache.hear(at(5));
+        assert!(cache.get(b"key", at(6)).is_none());
+        assert!(cache.last_known(b"key", at(6)).is_some());
+        cache.forget(b"key");
+        assert!(cache.last_known(b"key", at(6)).is_none());
     }
 
     #[test]
     fn an_answer_older_than_a_change_is_not_kept() {
         let cache = cache();
-        cache.hear();
+        cache.hear(at(0));
         let ticket = cache.ticket(b"key");
         cache.forget(b"key");
-        cache.offer(ticket, entry());
-        assert!(cache.get(b"key").is_none());
+        cache.offer(ticket, entry(), at(1));
+        assert!(cache.last_known(b"key", at(1)).is_none());
         let ticket = cache.ticket(b"key");
         cache.stop();
-        cache.hear();
-        cache.offer(ticket, entry());
-        assert!(cache.get(b"key").is_none());
+        cache.hear(at(1));
+        cache.offer(ticket, entry(), at(2));
+        assert!(cache.last_known(b"key", at(2)).is_none());
     }
 }

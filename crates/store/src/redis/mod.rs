@@ -3,7 +3,7 @@
 //! One thread speaks to it, with as many requests on the way as there are; each waits no longer than
 //! it may. An entry is a string of its own that ends by itself. A script compares, sets and publishes
 //! in one step, so that every node drops what it knew of the key. A node that hears nothing for longer
-//! than two seconds keeps nothing.
+//! than two seconds believes nothing, though it can still tell what it knew last.
 
 mod cache;
 mod news;
@@ -24,7 +24,7 @@ use tokio::{
 };
 
 use crate::{
-    Done, Error, Limits, Put, RedisAddress,
+    Done, Error, Limits, Now, Put, RedisAddress,
     entry::{Entry, Value},
     table::Table,
 };
@@ -128,7 +128,12 @@ impl Client {
 
     /// What is known here: the value, or that there is none.
     pub(crate) fn cached(&self, key: &[u8]) -> Option<Option<Value>> {
-        Some(self.shared.cache.get(key)?.value())
+        Some(self.shared.cache.get(key, Now::read())?.value())
+    }
+
+    /// What was known when the server was heard last: the value, or that there was none.
+    pub(crate) fn last_known(&self, key: &[u8]) -> Option<Option<Value>> {
+        Some(self.shared.cache.last_known(key, Now::read())?.value())
     }
 
     pub(crate) fn get(&self, key: &[u8], done: Done<Option<Value>>) -> Result<(), Error> {
@@ -327,7 +332,7 @@ impl Shared {
             .query_async(&mut connection)
             .await?;
         let entry = entry_of(key, found.as_deref())?;
-        self.cache.offer(ticket, entry.clone());
+        self.cache.offer(ticket, entry.clone(), Now::read());
         Ok(entry.value())
     }
 
@@ -351,12 +356,12 @@ impl Shared {
             .invoke_async(&mut connection)
             .await?;
         let Some(current) = current else {
-            self.cache.offer(ticket, next.clone());
+            self.cache.offer(ticket, next.clone(), Now::read());
             return Ok(Put::Stored);
         };
         let current = Some(&*current).filter(|current| !current.is_empty());
         let current = entry_of(key, current)?;
-        self.cache.offer(ticket, current.clone());
+        self.cache.offer(ticket, current.clone(), Now::read());
         Ok(Put::Changed(current.value()))
     }
 

@@ -12,7 +12,7 @@ use redis::{PushInfo, PushKind, Value, cmd};
 use tokio::time::{interval, sleep, timeout};
 
 use super::{cache::Cache, topology::Failure};
-use crate::RedisAddress;
+use crate::{Now, RedisAddress};
 
 /// Where every change is published, by the script that makes it: who made it, and the key.
 pub(super) const CHANNEL: &str = "sipyard:changed";
@@ -77,7 +77,7 @@ async fn follow(
         .connect(host, patience, |config| config.set_push_sender(hear))
         .await?;
     connection.subscribe(CHANNEL).await?;
-    cache.hear();
+    cache.hear(Now::read());
     let mut tick = interval(INTERVAL);
     loop {
         tick.tick().await;
