@@ -115,7 +115,7 @@ fn nodes_that_come_are_used_and_dead_ones_leave_within_their_lease() {
     first.wait();
     let killed = Instant::now();
     await_servers(&edge, &[&second]);
-    // It was heard of a moment ago at the latest; edges look five times a second.
+    // It was heard of a moment ago at the latest; edges look twenty times a second.
     let busy = Duration::from_secs(1);
     assert!(killed.elapsed() < LEASE + busy, "{:?}", killed.elapsed());
     let mut third = relay(&redis, &server);

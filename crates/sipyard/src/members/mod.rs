@@ -37,8 +37,9 @@ use registry::Registry;
 pub(crate) use registry::is_of_nodes;
 
 /// How often it is looked for changes: of the DNS, of what nodes announce, and of the health that says
-/// how many groups are in use. Mostly it is a look into a cache.
-const TICK: Duration = Duration::from_millis(200);
+/// how many groups are in use: for so long at most a pool whose last server died is without its reserve.
+/// Mostly it is a look into a cache.
+const TICK: Duration = Duration::from_millis(50);
 
 /// The servers of all pools.
 pub(crate) struct Members {
