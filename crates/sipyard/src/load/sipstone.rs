@@ -107,7 +107,8 @@ struct Options {
     /// How far above the last rate the next is
     #[arg(long, value_name = "SHARE", default_value = "25%", value_parser = values::growth)]
     step: f64,
-    /// How long a rate is held
+    /// How long a rate is held; in 10s a queue that grows may not have grown long enough, and the rate
+    /// found be a fifth too high
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::positive_duration)]
     duration: Duration,
     /// The least share of tests that must succeed
