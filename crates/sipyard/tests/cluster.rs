@@ -193,3 +193,16 @@ fn users_are_found_when_the_registrar_they_used_is_killed() {
     assert_eq!(carried(&edge, &["--users", "20"]), 20);
     assert_eq!(phones.end()[0]["calls"], 40);
 }
+
+#[test]
+fn users_are_found_while_the_store_is_down() {
+    let mut redis = Redis::start();
+    let phones = Serving::start(&[]);
+    let edge = edge(&redis, "", "");
+    let node = registrar(&redis, &format!("redis://{}", redis.address));
+    await_servers(&edge, &[&node]);
+    register(&edge, &phones);
+    redis.kill();
+    assert_eq!(carried(&edge, &["--users", "20"]), 20);
+    node.wait_for_log("the store is unavailable");
+}

@@ -196,6 +196,9 @@ fn a_server_that_is_down_is_told_at_once_and_found_again() {
         matches!(get(&store, "b"), Err(Error::Unavailable(_)))
     });
     until("nothing is believed", || get(&store, "a").is_err());
+    let known = store.last_known(b"a").unwrap();
+    assert_eq!(text(Ok(known)).as_deref(), Some("1"));
+    assert_eq!(store.last_known(b"b"), None);
     let began = Instant::now();
     for _ in 0..100 {
         assert!(matches!(get(&store, "a"), Err(Error::Unavailable(_))));
