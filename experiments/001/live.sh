@@ -157,5 +157,5 @@ measure S2P2 2 2 "$(least $((2 * cs)) $((2 * cp)))"
     echo "|---|---:|---:|---:|"
     cat "$work/rows"
     echo
-    echo "Each row is one search. On a busy machine the same search again differs by a tenth, so what is off by less than that is not told from chance."
+    echo "Each row is one search."
 } >docs/results/paper-001-live.md

@@ -24,9 +24,13 @@ const LEASE: Duration = Duration::from_secs(2);
 
 /// A node that takes its servers from what others announce, and does not probe them.
 fn edge(redis: &Redis, pool: &str, more: &str) -> Edge {
+    edge_of(redis, "\"pool:core\"", pool, more)
+}
+
+fn edge_of(redis: &Redis, servers: &str, pool: &str, more: &str) -> Edge {
     let settings = Settings::new();
     settings.write(
-        &format!("servers = \"pool:core\"\nprobe = false\nslow_start = \"0s\"\n{pool}"),
+        &format!("servers = {servers}\nprobe = false\nslow_start = \"0s\"\n{pool}"),
         &format!("cluster.store = \"redis://{}\"\n{more}", redis.address),
     );
     settings.start()
@@ -34,6 +38,11 @@ fn edge(redis: &Redis, pool: &str, more: &str) -> Edge {
 
 /// A node that announces itself, with these sections besides.
 fn core(redis: &Redis, more: &str) -> Edge {
+    announced(redis, "core", more)
+}
+
+/// A node that announces itself under this name.
+fn announced(redis: &Redis, name: &str, more: &str) -> Edge {
     let settings = Settings::new();
     let (sip, admin) = (settings.sip, settings.admin);
     settings.write_whole(&format!(
@@ -43,14 +52,14 @@ admin.address = "{admin}"
 {more}
 [cluster]
 store = "redis://{redis}"
-announce = "core"
+announce = "{name}"
 lease = "{lease}s"
 "#,
         redis = redis.address,
         lease = LEASE.as_secs(),
     ));
     let core = settings.start();
-    core.wait_for_log("is announced as a server of pool:core");
+    core.wait_for_log(&format!("is announced as a server of pool:{name}"));
     core
 }
 
@@ -65,12 +74,14 @@ fn relay(redis: &Redis, server: &Serving) -> Edge {
 
 /// A node at which users register and are found.
 fn registrar(redis: &Redis, store: &str) -> Edge {
-    core(
-        redis,
-        &format!(
-            "route = [ {{ to = \"registrar\" }} ]\n[registrar]\nauth = false\n\
-             domains = [\"example.com\"]\nstore = \"{store}\"\n"
-        ),
+    core(redis, &registers(store))
+}
+
+/// The sections of a registrar with this store.
+fn registers(store: &str) -> String {
+    format!(
+        "route = [ {{ to = \"registrar\" }} ]\n[registrar]\nauth = false\n\
+         domains = [\"example.com\"]\nstore = \"{store}\"\n"
     )
 }
 
@@ -160,13 +171,14 @@ fn what_concerns_a_user_meets_at_one_registrar() {
     let redis = Redis::start();
     let phones = Serving::start(&[]);
     // It is not its own server.
-    let edge = edge(
+    let edge = edge_of(
         &redis,
+        r#"[ { address = "pool:a", cluster = "a" }, { address = "pool:b", cluster = "b" } ]"#,
         "policy = \"user-hash\"",
-        "cluster.announce = \"core\"",
+        "cluster.announce = \"a\"",
     );
-    // Neither knows what the other does.
-    let nodes = [registrar(&redis, "memory"), registrar(&redis, "memory")];
+    // Neither knows what the other does, so nobody may be sent to the other, however busy the one is.
+    let nodes = ["a", "b"].map(|name| announced(&redis, name, &registers("memory")));
     await_servers(&edge, &[&nodes[0], &nodes[1]]);
     register(&edge, &phones);
     assert_eq!(carried(&edge, &["--users", "20"]), 20);
