@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use sip::{CSeq, Fault, HeaderName, Message, Method, NameAddr, Scheme, Uri, Via};
+use sip::{CSeq, Fault, HeaderName, Host, Message, Method, NameAddr, Scheme, Uri, Via};
 
 use crate::{
     io::{Datagram, Name},
@@ -242,10 +242,15 @@ impl<'a> Request<'a> {
         self.located.or_else(|| self.next_uri()?.address())
     }
 
-    /// The name that has to be resolved first.
+    /// Whether its next hop is a name that is not resolved.
+    pub(crate) fn leads_to_name(&self) -> bool {
+        let is_name = |uri: Uri<'_>| matches!(uri.destination(), Some(Host::Name(_)));
+        self.located.is_none() && self.next_uri().is_some_and(is_name)
+    }
+
+    /// The name of its next hop, if it can be resolved.
     pub(crate) fn next_name(&self) -> Option<Name> {
-        let uri = self.next_uri().filter(|_| self.located.is_none());
-        Name::of(&uri?)
+        Name::of(&self.next_uri()?)
     }
 
     fn next_uri(&self) -> Option<Uri<'a>> {

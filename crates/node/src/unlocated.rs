@@ -102,8 +102,10 @@ impl State {
         origin: Origin,
         out: &mut Outbox,
     ) -> Result<bool, Refusal> {
-        let name = request.next_name();
-        let Some(name) = name.filter(|_| leads_outward(cx, request)) else {
+        if !request.leads_to_name() || !leads_outward(cx, request) {
+            return Ok(false);
+        }
+        let Some(name) = request.next_name() else {
             return Ok(false);
         };
         let Some(place) = self.unlocated.keep(cx.now, request, origin) else {
