@@ -216,11 +216,11 @@ impl Loads {
                 .filter(|(_, visit)| visit.processor == processor)
             {
                 let work = self.rate(network, place) * visit.time();
-                *(if streams(visit) && !visit.is_limited() {
-                    &mut wanted
-                } else {
-                    &mut others
-                }) += work;
+                if streams(visit) && !visit.is_limited() {
+                    wanted += work;
+                } else if visit.is_limited() {
+                    others += work;
+                }
             }
             let room = network.servers(processor) * NEARLY_ALL - others;
             if wanted > 0.0 && wanted > room {
