@@ -2,7 +2,8 @@
 //!
 //! A capture of single calls shows what a call costs a proxy that sleeps between two messages: several times of what it
 //! costs a busy one, which wakes once for many. So the proxies' processor time is measured on trains of calls: its
-//! wake-ups are the part of a train's time that does not grow with the train.
+//! wake-ups are the part of a train's time that does not grow with the train. Emulated servers work by
+//! sleeping, and a core that is halted meanwhile takes half a millisecond to come back: idle cores are kept awake.
 
 use std::{
     fs, io,
@@ -37,13 +38,16 @@ const BAR: f64 = 0.1;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
+const ENDLESS: &str = "while :; do :; done";
+
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
     captured_calls: u32,
     /// Of each size.
     trains: u32,
-    /// How long the search tries each rate, as `--duration` takes it.
+    /// How long the search tries each rate, as `--duration` takes it. What 30 s of calls may
+    /// be too many is 3 %: then half of them wait for longer than 500 ms.
     probe: &'static str,
 }
 
@@ -55,6 +59,9 @@ pub(crate) enum Limit {
     Servers,
     /// Four servers that answer at once.
     Proxy,
+    /// The same, and the proxy shares its core with a program that is never idle: what would be
+    /// too fast for callees and callers on the other core is not then.
+    HalfProxy,
 }
 
 /// A prediction and what was measured of it.
@@ -82,7 +89,7 @@ impl Effort {
     pub(crate) const FULL: Self = Self {
         captured_calls: 40,
         trains: 6,
-        probe: "20s",
+        probe: "30s",
     };
     pub(crate) const QUICK: Self = Self {
         captured_calls: 12,
@@ -92,31 +99,62 @@ impl Effort {
 }
 
 impl Limit {
-    const ALL: [Self; 2] = [Self::Servers, Self::Proxy];
+    /// What is tried with a subject.
+    fn of(subject: Subject) -> [Self; 2] {
+        match subject {
+            Subject::Sipyard => [Self::Servers, Self::HalfProxy],
+            _ => [Self::Servers, Self::Proxy],
+        }
+    }
 
     fn title(self) -> &'static str {
         match self {
             Self::Servers => "two servers of 6 ms a call",
             Self::Proxy => "the proxy's core",
+            Self::HalfProxy => "half of the proxy's core",
         }
     }
 
     fn callees(self) -> io::Result<Callees> {
         match self {
             Self::Servers => Callees::start(2, &["--service", "INVITE=4ms,BYE=2ms"]),
-            Self::Proxy => Callees::start(4, &[]),
+            Self::Proxy | Self::HalfProxy => Callees::start(4, &[]),
         }
     }
+
+    /// The part of its core that the proxy has.
+    fn share(self) -> f64 {
+        match self {
+            Self::Servers | Self::Proxy => 1.0,
+            Self::HalfProxy => 0.5,
+        }
+    }
+
+    /// Who has the rest.
+    fn rival(self) -> io::Result<Option<Process>> {
+        let is_shared = self == Self::HalfProxy;
+        is_shared
+            .then(|| Process::start(subject::CORE, Path::new("sh"), &["-c", ENDLESS]))
+            .transpose()
+    }
+}
+
+/// Work that takes what nobody else wants, on both cores.
+fn keep_awake() -> io::Result<Vec<Process>> {
+    let idle_class = ["--idle", "0", "sh", "-c", ENDLESS];
+    let start = |core| Process::start(core, Path::new("chrt"), &idle_class);
+    [subject::CORE, CORE].into_iter().map(start).collect()
 }
 
 pub(crate) fn measure(effort: Effort) -> io::Result<Vec<Check>> {
     let mut checks = Vec::new();
+    let _awake = keep_awake()?;
     for subject in SUBJECTS {
         if let Some(reason) = subject.missing() {
             println!("{}: left out, {reason}", subject.title());
             continue;
         }
-        for limit in Limit::ALL {
+        for limit in Limit::of(subject) {
             let check = check(subject, limit, effort)?;
             println!("{check:?}");
             checks.push(check);
@@ -136,14 +174,16 @@ fn check(subject: Subject, limit: Limit, effort: Effort) -> io::Result<Check> {
     let known = ["--unseen-ms", "server=0"];
     let alone = model(&capture, &known)?;
     let (processor_ms, processor_ci95_ms) = processor_ms(&running, effort)?;
-    let balancer = format!("balancer={processor_ms:.6}");
+    let balancer = format!("balancer={:.6}", processor_ms / limit.share());
     let mut arguments = [&known[..], &["--processor-ms", &*balancer]].concat();
-    if limit == Limit::Proxy {
+    if limit != Limit::Servers {
         // They share the callers' core, which is no part of the model: waiting, and no work.
         arguments.extend(["--processor-ms", "server=0.000001"]);
     }
     let predicted = model(&capture, &arguments)?;
+    let rival = limit.rival()?;
     let (measured_per_s, callers_limited) = peak(running.address, predicted.per_s, effort)?;
+    drop(rival);
     Ok(Check {
         subject,
         limit,
@@ -286,7 +326,7 @@ fn slope(points: &[(f64, f64)]) -> (f64, f64) {
 fn peak(to: SocketAddr, predicted: f64, effort: Effort) -> io::Result<(f64, bool)> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("peak.json").display().to_string();
-    let (to, first) = (to.to_string(), format!("{:.0}", (predicted / 2.0).max(1.0)));
+    let (to, first) = (to.to_string(), format!("{:.0}", (0.7 * predicted).max(1.0)));
     let arguments = [
         "load",
         "call",
@@ -385,7 +425,8 @@ pub(crate) fn page(results: &Stamped<Vec<Check>>) -> Page {
     Page::new("A model of one call a second, and the peak")
         .text(&format!(
             "One call a second is captured on the loopback interface and modelled (`sipyard model from-pcap`, `solve`), then \
-             `sipyard load call --find-peak` searches the highest rate. The proxy has one core, callers and servers the other. \
+             `sipyard load call --find-peak` searches the highest rate. The proxy has one core, callers and servers the other; \
+             where they can't offer enough, it shares its core evenly with a program that is never idle. Idle cores are kept awake. \
              The capture alone counts a sleeping process's wake-up with each message; the prediction takes the proxy's \
              processor time (`--processor-ms`) from trains of 64 to 512 calls, one a second: what a call more in a train \
              costs. {}",
