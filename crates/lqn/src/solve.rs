@@ -9,12 +9,8 @@ use crate::{
     model::{CallKind, EntryId, Model, Task},
     results::{Method, Results},
 };
-use chain::Size;
 use parts::Part;
 use sums::Sums;
-
-/// States of a Markov chain that is solved at most.
-const STATES_MAX: usize = 80_000;
 
 /// Solves the model, part by part: by its Markov chain where that is small, else by mean values.
 ///
@@ -25,16 +21,26 @@ pub fn solve(model: &Model) -> Results {
     let mut sums = Sums::new(model);
     let mut method = Method::MarkovChain;
     let (mut iterations, mut converged) = (0, true);
-    for part in parts::parts(model) {
+    let parts = parts::parts(model);
+    let mut states = vec![None; parts.len()];
+    for (place, part) in parts.iter().enumerate() {
         let arrivals = arrivals(model, &part.streams, &sums);
-        let (part_sums, passes, is_settled) = match chain(model, &part, &arrivals) {
-            Some(solved) => (solved.sums, solved.sweeps, solved.is_settled),
+        let is_driven = !part.references.is_empty();
+        let chain = is_driven.then(|| chain::solve(model, part, &arrivals));
+        let (part_sums, passes, is_settled) = match chain.flatten() {
+            Some(solved) => {
+                states[place] = Some(solved.states);
+                (solved.sums, solved.sweeps, solved.is_settled)
+            }
             None => {
                 // Of requests alone, behind customers, the method is not worth telling.
-                if !part.references.is_empty() || !model.tasks.iter().any(Task::is_reference) {
+                if is_driven || !model.tasks.iter().any(Task::is_reference) {
                     method = Method::MeanValue;
                 }
-                let solved = mean_value::solve(model, &part, &arrivals);
+                let mut solved = mean_value::solve(model, part, &arrivals);
+                if let Some(joint) = with_senders(model, &parts, &states, place) {
+                    solved.sums.take_waits(&joint, &sums);
+                }
                 (solved.sums, solved.passes, solved.is_settled)
             }
         };
@@ -45,24 +51,29 @@ pub fn solve(model: &Model) -> Results {
     sums.results(model, method, iterations, converged)
 }
 
-/// A part with customers by its Markov chain, of finer stages and longer queues if it stays small.
-fn chain(model: &Model, part: &Part, arrivals: &[(EntryId, f64)]) -> Option<chain::Solved> {
-    if part.references.is_empty() {
+/// A part without customers in one chain with those that send to it, if that is small: what they send comes in
+/// bursts, and waits for longer than what comes at random.
+fn with_senders(
+    model: &Model,
+    parts: &[Part],
+    states: &[Option<usize>],
+    place: usize,
+) -> Option<Sums> {
+    let mut joint = parts[place].clone();
+    let mut least = 1;
+    for (sender, states) in parts[..place].iter().zip(states).rev() {
+        if sender.sends_to(model, &joint) {
+            least *= (*states)?;
+            joint.references.extend(&sender.references);
+            joint.streams.extend(&sender.streams);
+        }
+    }
+    if joint.references.is_empty() || least > chain::STATES_MAX / 4 {
         return None;
     }
-    let sizes = [(40, 20), (20, 8)];
-    sizes.into_iter().find_map(|(stream, stages)| {
-        chain::solve(
-            model,
-            part,
-            arrivals,
-            Size {
-                states: STATES_MAX,
-                stream,
-                stages,
-            },
-        )
-    })
+    let arrivals = arrivals(model, &joint.streams, &Sums::new(model));
+    let solved = chain::solve(model, &joint, &arrivals)?;
+    (solved.has_room() && solved.is_settled).then_some(solved.sums)
 }
 
 /// What comes to a part's streams from outside and from the parts before it.

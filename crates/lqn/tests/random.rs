@@ -75,7 +75,7 @@ fn model(seed: u64) -> Model {
 
 #[test]
 fn solver_and_simulator_agree_on_random_models() {
-    let settings = SimulationSettings { events: 150_000 };
+    let settings = SimulationSettings { events: 400_000 };
     let mut off_by = Vec::new();
     for seed in 0..MODELS {
         let model = model(seed);

@@ -4,7 +4,7 @@
 
 use std::{fs, path::PathBuf};
 
-use lqn::{Model, Results, SimulationSettings};
+use lqn::{Builder, Model, Multiplicity, Results, Scheduling, SimulationSettings};
 use serde_json::Value;
 
 fn folder() -> PathBuf {
@@ -195,5 +195,34 @@ fn the_sip_models_are_solved_close_to_simulation() {
                 processor.name
             );
         }
+    }
+}
+
+/// What nobody waits for was capped to what customers leave of a processor. The customers then went on as if they were
+/// alone: 29,289 calls per second where one call needs 38 us, and three of four messages lost.
+#[test]
+fn messages_and_customers_share_a_full_processor() {
+    for (scheduling, customers) in [
+        (Scheduling::Sharing { quantum: 0.1 }, 1000),
+        (Scheduling::Sharing { quantum: 0.1 }, 200),
+        (Scheduling::Fcfs, 1000),
+    ] {
+        let mut builder = Builder::new("a balancer, its calls and its messages");
+        builder.processor("desk", Scheduling::Delay);
+        builder.processor("core", scheduling);
+        builder
+            .reference("driver", "desk")
+            .multiplicity(Multiplicity::Finite(customers));
+        builder
+            .task("balancer", "core")
+            .multiplicity(Multiplicity::Infinite);
+        let user = builder.entry("user", "driver").service(&[0.07]);
+        user.calls("call", &[1.0]).sends("message", &[3.0]);
+        builder.entry("call", "balancer").service(&[0.032]);
+        builder.entry("message", "balancer").service(&[0.002]);
+        let results = lqn::solve(&builder.build().unwrap());
+        let throughput = results.tasks[0].throughput.value;
+        assert!((throughput * 0.038 - 1.0).abs() < 0.005, "{throughput}");
+        assert!(results.entries[2].lost.value < 1e-3 * throughput);
     }
 }

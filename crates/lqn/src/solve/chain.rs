@@ -1,9 +1,9 @@
 //! A part's Markov chain: every state it can be in, and how likely each is.
 //!
-//! Exact up to four things: whoever waits is taken at random, which leaves mean waiting times
-//! nearly as first come, first served does; slices of little variation have at most so many
-//! exponential stages; requests that nobody waits for queue up to a bound; and the chance of
-//! branches below one in a hundred million is left out.
+//! Exact up to four things: where there would be too many states otherwise, whoever waits is taken at
+//! random; slices of little variation have at most so many exponential stages; requests that
+//! nobody waits for queue up to a bound; and the chance of branches below one in a hundred million is
+//! left out.
 
 mod moves;
 mod places;
@@ -16,18 +16,32 @@ use crate::{
     solve::{parts::Part, sums::Sums},
 };
 use moves::{Rules, State};
-use places::{Places, Stage};
+use places::Stage;
 use stationary::Rates;
 
 /// Steps between states at most: calls of no service time can be made in very many orders.
 const STEPS_MAX: u64 = 4_000_000;
 
-/// How large a chain may be.
+/// States at most.
+pub(super) const STATES_MAX: usize = 80_000;
+
+/// Requests that nobody waits for, alive at once in an entry: no more than so many, even where all of them matter.
+const STREAM_MAX: usize = 1_500;
+
+/// The share of requests that nobody waits for that may find no room only because their queue is cut
+/// off: where waits are of interest, and where rates are.
+const CUT_OFF_WAITS_MAX: f64 = 1e-4;
+const CUT_OFF_MAX: f64 = 1e-2;
+
+/// What makes a chain finer, and larger.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Size {
-    pub(super) states: usize,
-    pub(super) stream: usize,
-    pub(super) stages: u8,
+struct Grain {
+    /// Exponential stages of a slice at most.
+    stages: u8,
+    /// Whoever waits for longest is next; else anybody is.
+    is_ordered: bool,
+    /// Requests that nobody waits for, alive at once in each entry; later phases of an infinite task too.
+    stream: usize,
 }
 
 /// What the long run of a part is made of.
@@ -35,45 +49,143 @@ pub(super) struct Solved {
     pub(super) sums: Sums,
     pub(super) sweeps: u32,
     pub(super) is_settled: bool,
+    pub(super) states: usize,
+    /// The share of requests that find no room only because the chain has no states for them.
+    cut_off: f64,
 }
 
-/// Solves a part, if its chain is small enough. `arrivals` come from other parts and outside.
-pub(super) fn solve(
-    model: &Model,
-    part: &Part,
-    arrivals: &[(EntryId, f64)],
-    size: Size,
-) -> Option<Solved> {
-    let mut is_inside = vec![false; model.entries.len()];
-    part.streams
-        .iter()
-        .for_each(|entry| is_inside[entry.0] = true);
-    let mut rules = Rules {
+impl Solved {
+    /// Whether the queues of requests that nobody waits for are as long as they want to be.
+    pub(super) fn has_room(&self) -> bool {
+        self.cut_off <= CUT_OFF_WAITS_MAX
+    }
+}
+
+/// Solves a part, if its chain is small enough and no more comes than it has states for: as finely as that allows. `arrivals` come from other parts and outside.
+pub(super) fn solve(model: &Model, part: &Part, arrivals: &[(EntryId, f64)]) -> Option<Solved> {
+    let explorer = Explorer {
         model,
-        places: Places::default(),
-        arrivals: arrivals.to_vec(),
-        is_inside,
-        stream_max: size.stream,
-        stages_max: size.stages,
-        steps: 0,
+        part,
+        arrivals,
     };
-    // Second phases of infinite tasks pile up without a bound.
-    let piles_up = model.entries.iter().any(|entry| {
-        entry.phases.len() > 1 && model[entry.task].multiplicity == Multiplicity::Infinite
-    });
-    // The estimate counts ways that no run takes: about ten times the states.
-    let max = (size.states as f64 * 16.0).ln();
-    if piles_up || estimate(&mut rules, part, max) > max {
+    if !explorer.may_be_small() {
         return None;
     }
-    let chain = explore(&mut rules, part, size.states)?;
-    let stationary = chain.rates.solve();
-    let sums = chain.sums(&rules, &stationary.chances);
-    Some(Solved {
-        sums,
-        sweeps: stationary.sweeps,
-        is_settled: stationary.is_settled,
-    })
+    let (mut grain, mut explored) = explorer.finest()?;
+    let mut solved = explored.solve();
+    while !solved.has_room() && 2 * grain.stream <= STREAM_MAX && 2 * solved.states <= STATES_MAX {
+        grain.stream *= 2;
+        let Some(wider) = explorer.explore(grain) else {
+            break;
+        };
+        explored = wider;
+        let cut_off = solved.cut_off;
+        solved = explored.solve();
+        if solved.cut_off > 0.8 * cut_off {
+            // More comes than can be served: no queue is long enough.
+            break;
+        }
+    }
+    (solved.cut_off <= CUT_OFF_MAX).then_some(solved)
+}
+
+struct Explorer<'a> {
+    model: &'a Model,
+    part: &'a Part,
+    arrivals: &'a [(EntryId, f64)],
+}
+
+impl<'a> Explorer<'a> {
+    fn rules(&self, grain: Grain) -> Rules<'a> {
+        let mut is_inside = vec![false; self.model.entries.len()];
+        for entry in &self.part.streams {
+            is_inside[entry.0] = true;
+        }
+        Rules::new(self.model, self.arrivals.to_vec(), is_inside, grain)
+    }
+
+    fn may_be_small(&self) -> bool {
+        let coarse = Grain {
+            stages: 8,
+            is_ordered: false,
+            stream: 0,
+        };
+        let mut rules = self.rules(coarse);
+        rules.arrivals.clear();
+        // The estimate counts ways that no run takes: about ten times the states.
+        let max = (STATES_MAX as f64 * 16.0).ln();
+        estimate(&mut rules, self.part, max) <= max
+    }
+
+    /// The finest chain that is small enough.
+    fn finest(&self) -> Option<(Grain, Explored<'a>)> {
+        let mut grain = Grain {
+            stages: 8,
+            is_ordered: false,
+            stream: 20,
+        };
+        let mut explored = self.explore(grain)?;
+        let may_grow = |explored: &Explored<'_>| 2 * explored.chain.states.len() <= STATES_MAX;
+        if explored.rules.is_order_chosen && may_grow(&explored) {
+            let finer = Grain {
+                is_ordered: true,
+                ..grain
+            };
+            if let Some(ordered) = self.explore(finer) {
+                (grain, explored) = (finer, ordered);
+            }
+        }
+        if explored.rules.are_stages_short && may_grow(&explored) {
+            let finer = Grain {
+                stages: 20,
+                ..grain
+            };
+            if let Some(staged) = self.explore(finer) {
+                (grain, explored) = (finer, staged);
+            }
+        }
+        Some((grain, explored))
+    }
+
+    fn explore(&self, grain: Grain) -> Option<Explored<'a>> {
+        let mut rules = self.rules(grain);
+        let chain = explore(&mut rules, self.part)?;
+        Some(Explored { rules, chain })
+    }
+}
+
+/// A chain, and the rules that it follows.
+struct Explored<'a> {
+    rules: Rules<'a>,
+    chain: Chain,
+}
+
+impl Explored<'_> {
+    fn solve(&self) -> Solved {
+        let stationary = self.chain.rates.solve();
+        let mut sums = self.chain.sums(&self.rules, &stationary.chances);
+        Solved {
+            cut_off: self.cut_off(&mut sums),
+            sums,
+            sweeps: stationary.sweeps,
+            is_settled: stationary.is_settled,
+            states: self.chain.states.len(),
+        }
+    }
+
+    /// Takes out losses that are the chain's and not the model's, and gives their share.
+    fn cut_off(&self, sums: &mut Sums) -> f64 {
+        let mut most = 0.0_f64;
+        for (entry, sums) in sums.entries.iter_mut().enumerate() {
+            let task = self.rules.model[EntryId(entry)].task;
+            let length = self.rules.model[task].queue_length;
+            if length.is_none_or(|length| length as usize > self.rules.grain.stream) {
+                most = most.max(sums.lost / (sums.lost + sums.replies).max(f64::MIN_POSITIVE));
+                sums.lost = 0.0;
+            }
+        }
+        most
+    }
 }
 
 struct Chain {
@@ -84,7 +196,7 @@ struct Chain {
     lost: Vec<(u32, EntryId, f64)>,
 }
 
-fn explore(rules: &mut Rules<'_>, part: &Part, states_max: usize) -> Option<Chain> {
+fn explore(rules: &mut Rules<'_>, part: &Part) -> Option<Chain> {
     let start = rules.start(&part.references);
     let mut ids: HashMap<State, u32> = HashMap::from([(start.clone(), 0)]);
     let mut chain = Chain {
@@ -117,7 +229,7 @@ fn explore(rules: &mut Rules<'_>, part: &Part, states_max: usize) -> Option<Chai
                     .map(|entry| (from, entry, found.rate)),
             );
         }
-        if chain.states.len() > states_max || rules.steps > STEPS_MAX {
+        if chain.states.len() > STATES_MAX || rules.steps > STEPS_MAX {
             return None;
         }
         at += 1;
@@ -128,16 +240,12 @@ fn explore(rules: &mut Rules<'_>, part: &Part, states_max: usize) -> Option<Chai
 /// The logarithm of about how many states there are: ways to spread the customers over the places
 /// that one alone can be in, where tasks of few threads let few in. Above `max` it says no more than that.
 fn estimate(rules: &mut Rules<'_>, part: &Part, max: f64) -> f64 {
-    let arrivals = std::mem::take(&mut rules.arrivals);
-    let stream_max = std::mem::replace(&mut rules.stream_max, 0);
     let mut total = 0.0;
     for &reference in &part.references {
         if total <= max {
             total += estimate_of(rules, reference, max - total);
         }
     }
-    rules.arrivals = arrivals;
-    rules.stream_max = stream_max;
     total
 }
 
@@ -199,7 +307,7 @@ impl Chain {
             sums.entries[entry.0].lost += chances[from as usize] * rate;
         }
         let held: Vec<_> = (0..rules.places.len())
-            .map(|id| rules.places.held(model, id as u16))
+            .map(|id| rules.places.held(model, id as u32))
             .collect();
         let mut running = vec![0_u32; model.processors.len()];
         for (state, chance) in self.states.iter().zip(chances) {

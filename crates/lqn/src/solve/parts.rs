@@ -27,6 +27,20 @@ enum Server {
     Processor(ProcessorId),
 }
 
+impl Part {
+    /// Whether the other part's requests come from here.
+    pub(super) fn sends_to(&self, model: &Model, other: &Self) -> bool {
+        let references = self.references.iter().map(|&task| model[task].entries[0]);
+        let mut roots = references.chain(self.streams.iter().copied());
+        let targets: Vec<_> = other
+            .streams
+            .iter()
+            .map(|&entry| Root::Stream(entry))
+            .collect();
+        roots.any(|root| send(model, &reach(model, root), &targets).contains(&true))
+    }
+}
+
 /// The parts, senders before those they send to.
 pub(super) fn parts(model: &Model) -> Vec<Part> {
     let roots = roots(model);
@@ -118,15 +132,21 @@ fn servers(model: &Model, entries: &BTreeSet<EntryId>) -> BTreeSet<Server> {
 
 /// Which root's entries send to which root.
 fn sends(model: &Model, roots: &[Root], reached: &[BTreeSet<EntryId>]) -> Vec<Vec<bool>> {
-    let sends_to = |from: &BTreeSet<EntryId>, to: &Root| {
-        let phases = from.iter().flat_map(|&entry| &model[entry].phases);
-        let mut calls = phases.flat_map(|phase| &phase.calls);
-        matches!(to, Root::Stream(entry) if calls.any(|call| call.kind == CallKind::Asynchronous && call.target == *entry))
-    };
     reached
         .iter()
-        .map(|from| roots.iter().map(|to| sends_to(from, to)).collect())
+        .map(|from| send(model, from, roots))
         .collect()
+}
+
+/// Which of the roots these entries send to.
+fn send(model: &Model, from: &BTreeSet<EntryId>, to: &[Root]) -> Vec<bool> {
+    let phases = from.iter().flat_map(|&entry| &model[entry].phases);
+    let sends = phases
+        .flat_map(|phase| &phase.calls)
+        .filter(|call| call.kind == CallKind::Asynchronous);
+    let targets: BTreeSet<EntryId> = sends.map(|call| call.target).collect();
+    let is_target = |root: &Root| matches!(root, Root::Stream(entry) if targets.contains(entry));
+    to.iter().map(is_target).collect()
 }
 
 fn join(groups: &mut [usize], a: usize, b: usize) {

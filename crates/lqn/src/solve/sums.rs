@@ -46,6 +46,18 @@ impl Sums {
         }
     }
 
+    /// Takes over how long requests wait at these entries, unless they are others' too or more come than can
+    /// be served.
+    pub(super) fn take_waits(&mut self, better: &Self, others: &Self) {
+        let entries = self.entries.iter_mut().zip(&better.entries);
+        for ((sums, other), others) in entries.zip(&others.entries) {
+            if sums.replies > 0.0 && sums.lost == 0.0 && others.replies == 0.0 {
+                sums.waiting = other.waiting;
+                sums.served = other.served;
+            }
+        }
+    }
+
     pub(super) fn results(
         &self,
         model: &Model,

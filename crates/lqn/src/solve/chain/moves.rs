@@ -2,13 +2,17 @@
 
 use fastrand::Rng;
 
-use super::places::{Place, PlaceId, Places, Spot, Stage, THINKS, is_thinking};
+use super::{
+    Grain,
+    places::{Place, PlaceId, Places, Spot, Stage, THINKS, is_thinking},
+};
 use crate::model::{CallKind, CallOrder, EntryId, Model, ProcessorId, Role, Scheduling, TaskId};
 
 /// Branches less likely than this are left out.
 const UNLIKELY: f64 = 1e-8;
 
-/// Requests at places, sorted: one state of the chain.
+/// Requests at places, one state of the chain: those not in wait, sorted; then those in wait for a
+/// task or a processor, by what they wait for, in the order in which they came or, if that is of no interest, sorted.
 pub(super) type State = Vec<PlaceId>;
 
 /// A way out of a state.
@@ -30,10 +34,11 @@ pub(super) struct Rules<'a> {
     pub(super) arrivals: Vec<(EntryId, f64)>,
     /// Whether sends to the entry stay in the part.
     pub(super) is_inside: Vec<bool>,
-    /// Requests that nobody waits for, alive at once in each entry.
-    pub(super) stream_max: usize,
-    /// Exponential stages of a slice at most.
-    pub(super) stages_max: u8,
+    pub(super) grain: Grain,
+    /// Somebody was chosen among several that were not alike.
+    pub(super) is_order_chosen: bool,
+    /// A slice varies less than its stages can tell.
+    pub(super) are_stages_short: bool,
     /// Steps taken so far, those of no time too.
     pub(super) steps: u64,
 }
@@ -49,10 +54,18 @@ struct Stages {
     is_sequence: bool,
 }
 
+/// What a request waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Wait {
+    None,
+    Thread(TaskId),
+    Processor(ProcessorId),
+}
+
 /// What is still to happen at the same moment.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Request { entry: EntryId, caller: Option<u16> },
+    Request { entry: EntryId, caller: Option<u32> },
     BeginPhase(Spot),
     Slice { spot: Spot, holds_processor: bool },
     Choose { spot: Spot, holds_processor: bool },
@@ -73,7 +86,25 @@ struct Branch {
     lost: Vec<EntryId>,
 }
 
-impl Rules<'_> {
+impl<'a> Rules<'a> {
+    pub(super) fn new(
+        model: &'a Model,
+        arrivals: Vec<(EntryId, f64)>,
+        is_inside: Vec<bool>,
+        grain: Grain,
+    ) -> Self {
+        Self {
+            model,
+            places: Places::default(),
+            arrivals,
+            is_inside,
+            grain,
+            is_order_chosen: false,
+            are_stages_short: false,
+            steps: 0,
+        }
+    }
+
     /// Where all customers begin: about to think.
     pub(super) fn start(&mut self, references: &[TaskId]) -> State {
         let mut steps = Vec::new();
@@ -109,7 +140,7 @@ impl Rules<'_> {
         let mut chance = Rng::with_seed(1);
         let mut branch = Branch {
             steps,
-            ..self.branch(&Vec::new(), 1.0)
+            ..self.branch(&Vec::new())
         };
         while let Some(step) = branch.steps.pop() {
             let mut branches = Vec::new();
@@ -130,15 +161,19 @@ impl Rules<'_> {
     pub(super) fn moves(&mut self, state: &State) -> Vec<Move> {
         let mut moves = Vec::new();
         let sharing = self.sharing(state);
+        let here = self.branch(state);
         let mut rest = state.as_slice();
         while let Some(&id) = rest.first() {
             let count = rest.iter().take_while(|&&other| other == id).count();
             rest = &rest[count..];
-            self.leave(state, id, count as f64, &sharing, &mut moves);
+            self.leave(&here, id, count as f64, &sharing, &mut moves);
         }
         for place in 0..self.arrivals.len() {
             let (entry, rate) = self.arrivals[place];
-            let mut branch = self.branch(state, rate);
+            let mut branch = Branch {
+                chance: rate,
+                ..here.clone()
+            };
             branch.steps.push(Step::Request {
                 entry,
                 caller: None,
@@ -175,7 +210,7 @@ impl Rules<'_> {
     /// One of `count` requests at a place moves on.
     fn leave(
         &mut self,
-        state: &State,
+        here: &Branch,
         id: PlaceId,
         count: f64,
         sharing: &[f64],
@@ -222,19 +257,21 @@ impl Rules<'_> {
                 }
             }
         };
-        let mut branch = self.branch(state, count * rate);
+        let mut branch = Branch {
+            chance: count * rate,
+            ..here.clone()
+        };
         take(&mut branch.state, id);
         if let Some(stage) = next {
-            let id = self.places.id(Place { spot, stage });
-            put(&mut branch.state, id);
+            self.put(&mut branch, spot, stage);
         }
         branch.steps.extend(step);
         self.settle(branch, moves);
     }
 
-    fn branch(&self, state: &State, rate: f64) -> Branch {
+    fn branch(&self, state: &State) -> Branch {
         let mut branch = Branch {
-            chance: rate,
+            chance: 1.0,
             state: state.clone(),
             busy: vec![0; self.model.tasks.len()],
             running: vec![0; self.model.processors.len()],
@@ -321,7 +358,7 @@ impl Rules<'_> {
         }
     }
 
-    fn request(&mut self, entry: EntryId, caller: Option<u16>, branch: &mut Branch) {
+    fn request(&mut self, entry: EntryId, caller: Option<u32>, branch: &mut Branch) {
         let task = self.model[entry].task;
         let spot = Spot {
             entry,
@@ -344,19 +381,19 @@ impl Rules<'_> {
     /// Whether a request that nobody waits for is let in.
     fn has_room(&self, entry: EntryId, is_free: bool, branch: &Branch) -> bool {
         let task = self.model[entry].task;
-        let alone = |id: &&PlaceId| {
+        let is_unlimited = self.model[task].multiplicity.finite().is_none();
+        let counts = |id: &&PlaceId| {
             let Place { spot, stage } = self.places.get(**id);
-            let is_wait =
-                stage == Stage::AwaitsThread || self.model[task].multiplicity.finite().is_none();
-            spot.caller.is_none() && is_wait && self.model[spot.entry].task == task
+            let is_wait = stage == Stage::AwaitsThread && spot.caller.is_none();
+            (is_unlimited || is_wait) && self.model[self.places.root(spot).entry].task == task
         };
-        let waiting = branch.state.iter().filter(alone).count();
+        let waiting = branch.state.iter().filter(counts).count();
         let room = self.model[task]
             .queue_length
-            .map_or(self.stream_max, |length| {
-                (length as usize).min(self.stream_max)
+            .map_or(self.grain.stream, |length| {
+                (length as usize).min(self.grain.stream)
             });
-        (is_free && self.model[task].multiplicity.finite().is_some()) || waiting < room
+        (is_free && !is_unlimited) || waiting < room
     }
 
     fn slice(
@@ -389,6 +426,7 @@ impl Rules<'_> {
 
     fn start_stages(&mut self, spot: Spot, mut branch: Branch, branches: &mut Vec<Branch>) {
         let stages = self.stages(spot);
+        self.are_stages_short |= stages.last + 1 == self.grain.stages;
         if stages.skip > 0.0 {
             let mut skipping = Branch {
                 chance: branch.chance * stages.skip,
@@ -485,7 +523,12 @@ impl Rules<'_> {
     fn end_phase(&mut self, spot: Spot, mut branch: Branch, branches: &mut Vec<Branch>) {
         let entry = &self.model[spot.entry];
         let next = spot.phase + 1;
-        if usize::from(next) < entry.phases.len() {
+        let goes_on = usize::from(next) < entry.phases.len();
+        let is_cut_off = goes_on && !self.has_room_after_reply(spot, &branch);
+        if is_cut_off {
+            branch.lost.push(spot.entry);
+        }
+        if goes_on && !is_cut_off {
             let spot = Spot {
                 phase: next,
                 calls_made: 0,
@@ -503,6 +546,17 @@ impl Rules<'_> {
             return self.reply(spot, branch, branches);
         }
         branches.push(branch);
+    }
+
+    /// Whether the phases after the reply are let in: those of an infinite task are as many as its requests.
+    fn has_room_after_reply(&self, spot: Spot, branch: &Branch) -> bool {
+        let task = self.model[spot.entry].task;
+        let is_after = |id: &&PlaceId| {
+            let root = self.places.root(self.places.get(**id).spot);
+            root.phase > 0 && self.model[root.entry].task == task
+        };
+        self.model[task].multiplicity.finite().is_some()
+            || branch.state.iter().filter(is_after).count() < self.grain.stream
     }
 
     fn reply(&mut self, spot: Spot, mut branch: Branch, branches: &mut Vec<Branch>) {
@@ -533,7 +587,7 @@ impl Rules<'_> {
         }
     }
 
-    /// A thread is free: any of those that wait for it gets it.
+    /// A thread is free: one of those that wait for it gets it.
     fn release(&mut self, task: TaskId, mut branch: Branch, branches: &mut Vec<Branch>) {
         branch.busy[task.0] -= 1;
         let waits = |rules: &Self, place: Place| {
@@ -546,7 +600,7 @@ impl Rules<'_> {
         });
     }
 
-    /// A processor is free: any of those that wait for it gets it.
+    /// A processor is free: one of those that wait for it gets it.
     fn free(&mut self, processor: ProcessorId, mut branch: Branch, branches: &mut Vec<Branch>) {
         branch.running[processor.0] -= 1;
         let waits = |rules: &Self, place: Place| {
@@ -570,7 +624,7 @@ impl Rules<'_> {
         waits: impl Fn(&Self, Place) -> bool,
         start: impl Fn(&mut Self, Spot, Branch, &mut Vec<Branch>),
     ) {
-        let waiting: Vec<PlaceId> = branch
+        let mut waiting: Vec<PlaceId> = branch
             .state
             .iter()
             .copied()
@@ -578,6 +632,10 @@ impl Rules<'_> {
             .collect();
         if waiting.is_empty() {
             return branches.push(branch);
+        }
+        self.is_order_chosen |= waiting.iter().any(|&id| id != waiting[0]);
+        if self.grain.is_ordered {
+            waiting.truncate(1);
         }
         let mut rest = waiting.as_slice();
         while let Some(&id) = rest.first() {
@@ -608,7 +666,22 @@ impl Rules<'_> {
 
     fn put(&mut self, branch: &mut Branch, spot: Spot, stage: Stage) {
         let id = self.places.id(Place { spot, stage });
-        put(&mut branch.state, id);
+        let rank = self.rank(id);
+        let at = branch
+            .state
+            .partition_point(|&other| self.rank(other) <= rank);
+        branch.state.insert(at, id);
+    }
+
+    /// What decides where in a state a request stands.
+    fn rank(&self, id: PlaceId) -> (Wait, PlaceId) {
+        let Place { spot, stage } = self.places.get(id);
+        let wait = match stage {
+            Stage::Rests | Stage::Runs(_) => return (Wait::None, id),
+            Stage::AwaitsThread => Wait::Thread(self.model[spot.entry].task),
+            Stage::AwaitsProcessor => Wait::Processor(self.processor(spot.entry)),
+        };
+        (wait, if self.grain.is_ordered { 0 } else { id })
     }
 
     fn processor(&self, entry: EntryId) -> ProcessorId {
@@ -623,7 +696,7 @@ impl Rules<'_> {
 
     fn stages(&self, spot: Spot) -> Stages {
         let cvsq = self.model[spot.entry].phases[usize::from(spot.phase)].cvsq;
-        Stages::new(self.slice_mean(spot), cvsq, self.stages_max)
+        Stages::new(self.slice_mean(spot), cvsq, self.grain.stages)
     }
 }
 
@@ -658,12 +731,9 @@ impl Stages {
     }
 }
 
-fn put(state: &mut State, id: PlaceId) {
-    let at = state.partition_point(|&other| other < id);
-    state.insert(at, id);
-}
-
+/// Takes the first of the requests at a place.
 fn take(state: &mut State, id: PlaceId) {
-    let at = state.partition_point(|&other| other < id);
-    state.remove(at);
+    if let Some(at) = state.iter().position(|&other| other == id) {
+        state.remove(at);
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::model::{EntryId, Model, TaskId};
 
 /// A place's number in [`Places`].
-pub(super) type PlaceId = u16;
+pub(super) type PlaceId = u32;
 
 /// Where a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,9 +20,9 @@ pub(super) struct Spot {
     pub(super) entry: EntryId,
     pub(super) phase: u8,
     /// Calls made, in a fixed order.
-    pub(super) calls_made: u16,
+    pub(super) calls_made: u32,
     /// Where the caller goes on.
-    pub(super) caller: Option<u16>,
+    pub(super) caller: Option<u32>,
 }
 
 /// What goes on there.
@@ -44,7 +44,7 @@ pub(super) struct Places {
     places: Vec<Place>,
     ids: HashMap<Place, PlaceId>,
     callers: Vec<Spot>,
-    caller_ids: HashMap<Spot, u16>,
+    caller_ids: HashMap<Spot, u32>,
 }
 
 impl Places {
@@ -63,15 +63,23 @@ impl Places {
         self.places.len()
     }
 
-    pub(super) fn caller_id(&mut self, spot: Spot) -> u16 {
+    pub(super) fn caller_id(&mut self, spot: Spot) -> u32 {
         *self.caller_ids.entry(spot).or_insert_with(|| {
             self.callers.push(spot);
-            (self.callers.len() - 1) as u16
+            (self.callers.len() - 1) as u32
         })
     }
 
-    pub(super) fn caller(&self, id: u16) -> Spot {
+    pub(super) fn caller(&self, id: u32) -> Spot {
         self.callers[id as usize]
+    }
+
+    /// Whoever nobody waits for, of those that wait for what goes on here.
+    pub(super) fn root(&self, mut spot: Spot) -> Spot {
+        while let Some(caller) = spot.caller {
+            spot = self.caller(caller);
+        }
+        spot
     }
 
     /// Entries whose threads a request at this place holds.
@@ -104,7 +112,7 @@ impl Places {
 }
 
 /// A reference task thinks before it runs its entry; `calls_made` tells it from a phase's pause.
-pub(super) const THINKS: u16 = u16::MAX;
+pub(super) const THINKS: u32 = u32::MAX;
 
 pub(super) fn is_thinking(spot: Spot, stage: Stage) -> bool {
     stage == Stage::Rests && spot.calls_made == THINKS

@@ -1,4 +1,9 @@
-//! The stationary distribution of a chain, by Gauss and Seidel.
+//! The stationary distribution of a chain, by Gauss and Seidel, sped up by reduced rank extrapolation
+//! (Eddy 1979): of some iterates that follow each other the mixture that moves least is the next.
+
+mod extrapolation;
+
+use extrapolation::Iterates;
 
 /// Sweeps at most.
 const SWEEPS_MAX: u32 = 5_000;
@@ -47,21 +52,17 @@ impl Rates {
         let incoming = self.incoming();
         let states = self.states as usize;
         let mut chances = vec![1.0 / states as f64; states];
+        let mut last = Iterates::begin(&chances);
         for sweeps in 1..=SWEEPS_MAX {
-            let mut moved = 0.0;
-            (0..states).for_each(|state| moved += incoming.relax(state, &mut chances));
-            (0..states)
-                .rev()
-                .for_each(|state| moved += incoming.relax(state, &mut chances));
-            let sum: f64 = chances.iter().sum();
-            chances.iter_mut().for_each(|chance| *chance /= sum);
-            if moved < SETTLED * sum {
+            let moved = incoming.sweep(&mut chances);
+            if moved < SETTLED {
                 return Stationary {
                     chances,
                     sweeps,
                     is_settled: true,
                 };
             }
+            last.add(&mut chances, moved);
         }
         Stationary {
             chances,
@@ -97,6 +98,18 @@ impl Rates {
 }
 
 impl Incoming {
+    /// Balances all states, forth and back, and says how much chance moved.
+    fn sweep(&self, chances: &mut [f64]) -> f64 {
+        let mut moved = 0.0;
+        (0..chances.len()).for_each(|state| moved += self.relax(state, chances));
+        (0..chances.len())
+            .rev()
+            .for_each(|state| moved += self.relax(state, chances));
+        let sum: f64 = chances.iter().sum();
+        chances.iter_mut().for_each(|chance| *chance /= sum);
+        moved / sum
+    }
+
     /// Balances one state, and says by how much it changed.
     fn relax(&self, state: usize, chances: &mut [f64]) -> f64 {
         if self.out[state] == 0.0 {
