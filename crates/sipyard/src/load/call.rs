@@ -103,6 +103,9 @@ struct Pace {
     /// within 500 ms, or the rate is not carried either
     #[arg(long, value_name = "CRITERION", num_args = 0..=1, default_missing_value = "success")]
     find_peak: Option<Criterion>,
+    /// How far above the last rate the next is while rates are carried
+    #[arg(long, value_name = "SHARE", default_value = "100%", value_parser = values::growth, requires = "find_peak")]
+    step: f64,
 }
 
 /// Retransmission timers.
@@ -159,7 +162,7 @@ impl Call {
             criterion,
             success: self.success,
             first: self.pace.rate.unwrap_or(100.0),
-            growth: 2.0,
+            growth: 1.0 + self.pace.step,
             duration: self.duration.unwrap_or(peak::DURATION),
         };
         let sockets = drive.addresses();

@@ -33,6 +33,13 @@ const FIRST_RESPONSE_MS_MAX: f64 = 500.0;
 /// SIPstone's rates rise until so many tests fail.
 const HALF: f64 = 0.5;
 
+/// How many a second show whether a system has recovered, and how long each time.
+const RECOVERED_PER_S: f64 = 10.0;
+const RECOVERED_FOR: Duration = Duration::from_secs(1);
+
+/// 64*T1: then nothing is sent again any more.
+const RECOVERING_MAX: Duration = Duration::from_secs(32);
+
 /// A rate at which one call in a hundred begins so late was not offered.
 const LATE_MS_MAX: f64 = 50.0;
 
@@ -94,10 +101,35 @@ pub(super) fn find(
         let probe = Probe::of(search, rate, &record);
         progress.leave(&search.line(&probe));
         rates.tell(probe.is_carried, search.is_enough(&probe));
+        if !probe.is_carried {
+            let few = rate.min(RECOVERED_PER_S);
+            recover(search, |limits| run(few, limits, &progress))?;
+        }
         probes.push(probe);
     }
     drop(progress);
     search.report(&probes, files)
+}
+
+/// Waits until a few at a time go as planned, for as long as a rate is tried: what one rate has left behind
+/// is not the next one's.
+fn recover(
+    search: &Search,
+    mut run: impl FnMut(Limits) -> Result<Record, Refusal>,
+) -> Result<(), Refusal> {
+    let limits = Limits {
+        duration: RECOVERED_FOR,
+        ..Limits::NONE
+    };
+    let wait = search.duration.min(RECOVERING_MAX);
+    for _ in 0..wait.div_duration_f64(RECOVERED_FOR).ceil() as u32 {
+        let record = run(limits)?;
+        let is_well = record.stats.offered > 0 && search.is_carried(&record);
+        if is_well || record.is_interrupted {
+            break;
+        }
+    }
+    Ok(())
 }
 
 impl Search {
