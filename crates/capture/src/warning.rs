@@ -80,7 +80,7 @@ kinds! {
     /// Calls that hold too much.
     LongCall "long_call" "calls of more than 1,000 messages were left out",
     /// Calls of other shapes.
-    OtherFlow "other_flow" "calls have another flow of messages than the model's: they were left out",
+    OtherFlow "other_flow" "calls and other exchanges, such as OPTIONS, have another flow of messages than the model's (see the table of flows): they were left out",
     /// A node worked on several calls at once.
     Overlap "overlap" "messages came while the node was busy with another call: times hold waiting, so capture fewer calls per second",
     /// Few calls.
