@@ -16,6 +16,7 @@ use crate::{
     figures::Stamped,
     load_program::{Callees, call},
     process::Process,
+    range::median,
     subject::{self, Subject},
 };
 
@@ -210,7 +211,7 @@ fn last(table: &str, column: &str) -> Option<f64> {
 
 /// The median of a column while calls began.
 fn peak_of(table: &str, column: &str) -> f64 {
-    median(values(table, column).filter(|value| *value > 0.0).collect())
+    median(values(table, column).filter(|value| *value > 0.0))
 }
 
 /// What SIPp measured in milliseconds, each call by itself.
@@ -226,11 +227,6 @@ fn response_times(folder: &Path) -> io::Result<Vec<f64>> {
     Ok(times)
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
 /// The page about it.
 pub(crate) fn page(results: &Stamped<Vec<Run>>) -> Page {
     let columns = ["calls/s", "figure", "SIPp", "sipyard load", "apart, %"];
@@ -241,7 +237,7 @@ pub(crate) fn page(results: &Stamped<Vec<Run>>) -> Page {
             let of = |program| {
                 let runs = results.results.iter();
                 let runs = runs.filter(|run| run.rate == rate && run.program == program);
-                median(runs.map(figure).collect())
+                median(runs.map(figure))
             };
             let (theirs, ours) = (of(Program::Sipp), of(Program::Sipyard));
             let apart = ours / theirs - 1.0;

@@ -15,6 +15,7 @@ use crate::{
     CORE,
     figures::Stamped,
     process::Process,
+    range::{median, verdict},
     subject::{self, Running, Subject},
 };
 
@@ -208,13 +209,9 @@ pub(crate) fn page(results: &Stamped<Vec<Round>>) -> Page {
     let table = (1..)
         .zip(rounds)
         .fold(table, |table, round| table.row(row(round)));
-    let median = |figure: fn(&Round) -> f64| {
-        let mut figures: Vec<_> = rounds.iter().map(figure).collect();
-        figures.sort_by(f64::total_cmp);
-        figures.get(figures.len() / 2).copied().unwrap_or(0.0)
-    };
-    let (per_cpu_s, median) = (median(Round::calls_per_cpu_s), median(|r| r.calls_per_s));
-    let verdict = if median >= BAR { "met" } else { "missed" };
+    let per_cpu_s = median(rounds.iter().map(Round::calls_per_cpu_s));
+    let per_s = median(rounds.iter().map(|round| round.calls_per_s));
+    let verdict = verdict(per_s >= BAR);
     Page::new("The load program: figures")
         .text(&format!(
             "sipyard load call and sipyard load serve share one core, {WINDOW} calls in progress, \
@@ -223,7 +220,7 @@ pub(crate) fn page(results: &Stamped<Vec<Round>>) -> Page {
         ))
         .table(table)
         .text(&format!(
-            "Median {median:.0} calls/s, {per_cpu_s:.0} in a second of CPU time; the bar of {BAR:.0} \
+            "Median {per_s:.0} calls/s, {per_cpu_s:.0} in a second of CPU time; the bar of {BAR:.0} \
              calls/s is {verdict}."
         ))
 }

@@ -12,6 +12,7 @@ mod load_program;
 mod machine;
 mod memory;
 mod process;
+mod range;
 mod register;
 mod sockets;
 mod spread;

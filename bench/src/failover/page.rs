@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use report::{Page, Table};
 
 use super::{AFTER, BEFORE, PER_S, ROUNDS, Results, Run, Way, fate::Fate, hang::Hang};
-use crate::figures::Stamped;
+use crate::{figures::Stamped, range::Range};
 
 pub(crate) fn page(results: &Stamped<Results>) -> Page {
     let Results {
@@ -81,7 +81,7 @@ fn row(
 ) -> [String; 9] {
     let fates: Vec<&Fate> = way.runs.iter().filter_map(fate).collect();
     let sum = |count: fn(&Fate) -> u64| fates.iter().map(|fate| count(fate)).sum::<u64>();
-    let seconds = |value: fn(&Fate) -> f64| spread(fates.iter().map(|fate| value(fate)).collect());
+    let seconds = |value: fn(&Fate) -> f64| spread(fates.iter().map(|fate| value(fate)));
     [
         name.to_owned(),
         what.to_owned(),
@@ -96,12 +96,11 @@ fn row(
 }
 
 /// The median and the worst.
-fn spread(mut values: Vec<f64>) -> String {
-    values.sort_by(f64::total_cmp);
-    match (values.get(values.len() / 2), values.last()) {
-        (Some(median), Some(worst)) => format!("{median:.2} ({worst:.2})"),
-        _ => "-".to_owned(),
-    }
+fn spread(values: impl Iterator<Item = f64>) -> String {
+    Range::over(values).map_or_else(
+        || "-".to_owned(),
+        |range| format!("{:.2} ({:.2})", range.median, range.max),
+    )
 }
 
 fn programs(ways: &[Way]) -> Table {

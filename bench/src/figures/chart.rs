@@ -1,8 +1,9 @@
 use report::Bars;
 
-use super::summary::{Range, runs_of};
+use super::summary::runs_of;
 use crate::{
     balance::{Load, Run},
+    range::Range,
     subject::Subject,
 };
 

@@ -5,42 +5,12 @@ use report::Table;
 use crate::{
     balance::{Load, Run},
     memory::Memory,
+    range::Range,
     spread::Spread,
     subject::Subject,
 };
 
 const BARS: [&str; 4] = ["figure", "bar", "measured", "held"];
-
-/// A figure over the rounds.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Range {
-    pub median: f64,
-    pub min: f64,
-    pub max: f64,
-}
-
-impl Range {
-    pub(super) fn over(values: impl IntoIterator<Item = f64>) -> Option<Self> {
-        let mut values: Vec<f64> = values.into_iter().collect();
-        values.sort_by(f64::total_cmp);
-        let (&min, &max) = (values.first()?, values.last()?);
-        let middle = values.len() / 2;
-        let lower = if values.len().is_multiple_of(2) {
-            values[middle - 1]
-        } else {
-            values[middle]
-        };
-        Some(Self {
-            median: (lower + values[middle]) / 2.0,
-            min,
-            max,
-        })
-    }
-
-    fn text(&self) -> String {
-        format!("{:.1} ({:.1}-{:.1})", self.median, self.min, self.max)
-    }
-}
 
 /// The runs of one subject under one load.
 pub(super) fn runs_of(runs: &[Run], subject: Subject, load: Load) -> impl Iterator<Item = &Run> {

@@ -3,7 +3,10 @@
 use report::{Page, Table};
 
 use super::{Done, OnDisk, Program, QUEUE, Results, Run, USERS, WINDOW, Work};
-use crate::figures::Stamped;
+use crate::{
+    figures::Stamped,
+    range::{Range, median, verdict},
+};
 
 /// What Kamailio's CPU time is to be over ours, at least.
 const BARS: [(Program, Work, f64); 4] = [
@@ -50,18 +53,16 @@ fn table(runs: &[Run]) -> Table {
     for work in Work::ALL {
         for program in Program::ALL {
             let runs = chosen(runs, program, work);
-            let figures = |figure: fn(&Run) -> f64| sorted(runs.iter().map(|run| figure(run)));
             let sum = |figure: fn(&Run) -> u64| runs.iter().map(|run| figure(run)).sum::<u64>();
-            let cpu = figures(|run| run.cpu_us);
-            let (Some(least), Some(greatest)) = (cpu.first(), cpu.last()) else {
+            let Some(cpu) = Range::over(runs.iter().map(|run| run.cpu_us)) else {
                 continue;
             };
             table.push([
                 work.title(),
                 program.title().to_owned(),
-                format!("{:.1}", median(&cpu)),
-                format!("{least:.1} to {greatest:.1}"),
-                format!("{:.0}", median(&figures(|run| run.done.per_s))),
+                format!("{:.1}", cpu.median),
+                format!("{:.1} to {:.1}", cpu.min, cpu.max),
+                format!("{:.0}", median(runs.iter().map(|run| run.done.per_s))),
                 ms(&runs, |done| done.p50_ms),
                 ms(&runs, |done| done.p99_ms),
                 sum(|run| run.done.failed).to_string(),
@@ -77,9 +78,11 @@ fn bars(runs: &[Run]) -> Table {
     let mut table = Table::new("", columns);
     for (program, work, bar) in BARS {
         let cpu = |program| {
-            median(&sorted(
-                chosen(runs, program, work).iter().map(|run| run.cpu_us),
-            ))
+            median(
+                chosen(runs, program, work)
+                    .into_iter()
+                    .map(|run| run.cpu_us),
+            )
         };
         let ratio = cpu(Program::Kamailio) / cpu(program);
         if ratio.is_nan() {
@@ -90,7 +93,7 @@ fn bars(runs: &[Run]) -> Table {
             program.title().to_owned(),
             format!("{ratio:.2} x"),
             format!("at least {bar} x"),
-            verdict(ratio >= bar),
+            verdict(ratio >= bar).to_owned(),
         ]);
     }
     table
@@ -110,17 +113,16 @@ fn rates(on_disk: &[OnDisk]) -> Table {
     let mut table = Table::new("", columns);
     for rate in super::RATES {
         let runs: Vec<_> = on_disk.iter().filter(|run| run.rate == rate).collect();
-        let middle =
-            |figure: fn(&OnDisk) -> f64| median(&sorted(runs.iter().map(|run| figure(run))));
+        let middle = |figure: fn(&OnDisk) -> f64| median(runs.iter().map(|run| figure(run)));
         let acknowledged = middle(|run| run.acknowledged_per_s);
         let bar = match f64::from(rate) > ON_DISK_BAR {
             true => verdict(acknowledged >= ON_DISK_BAR),
-            false => String::new(),
+            false => "",
         };
         table.push([
             rate.to_string(),
             format!("{acknowledged:.0}"),
-            bar,
+            bar.to_owned(),
             runs.iter().map(|run| run.failed).sum::<u64>().to_string(),
             runs.iter()
                 .map(|run| run.retransmissions)
@@ -136,28 +138,11 @@ fn rates(on_disk: &[OnDisk]) -> Table {
 
 /// The median of latencies, where they were measured.
 fn ms(runs: &[&Run], latency: fn(&Done) -> Option<f64>) -> String {
-    let latencies = sorted(runs.iter().filter_map(|run| latency(&run.done)));
-    match median(&latencies) {
-        median if median.is_nan() => String::new(),
-        median => format!("{median:.3}"),
-    }
-}
-
-fn verdict(holds: bool) -> String {
-    if holds { "held" } else { "missed" }.to_owned()
+    let latencies = runs.iter().filter_map(|run| latency(&run.done));
+    Range::over(latencies).map_or_else(String::new, |range| format!("{:.3}", range.median))
 }
 
 fn chosen(runs: &[Run], program: Program, work: Work) -> Vec<&Run> {
     let is_meant = |run: &&Run| run.program == program && run.work == work;
     runs.iter().filter(is_meant).collect()
-}
-
-fn sorted(figures: impl Iterator<Item = f64>) -> Vec<f64> {
-    let mut figures: Vec<_> = figures.collect();
-    figures.sort_by(f64::total_cmp);
-    figures
-}
-
-fn median(sorted: &[f64]) -> f64 {
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
 }
