@@ -6,6 +6,7 @@
 //! sleeping, and a core that is halted meanwhile takes half a millisecond to come back: idle cores are kept awake.
 
 use std::{
+    collections::BTreeMap,
     fs, io,
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -22,6 +23,7 @@ use crate::{
     figures::Stamped,
     load_program::{Callees, call},
     process::Process,
+    range::{median, verdict},
     subject::{self, Running, Subject},
 };
 
@@ -46,6 +48,8 @@ pub(crate) struct Effort {
     captured_calls: u32,
     /// Of each size.
     trains: u32,
+    /// Trains and a search, so often where the proxy is the limit: a virtual machine's speed comes and goes.
+    rounds: u32,
     /// How long the search tries each rate, as `--duration` takes it. What 30 s of calls may
     /// be too many is 3 %: then half of them wait for longer than 500 ms.
     probe: &'static str,
@@ -73,27 +77,47 @@ pub(crate) struct Check {
     calls: u64,
     /// What the capture alone says of the proxy, waking included, in milliseconds a call.
     captured_ms: f64,
-    /// What trains say of its processor, and half of the 95 % interval.
-    processor_ms: f64,
-    processor_ci95_ms: f64,
     /// Calls per second that the capture alone predicts.
     captured_per_s: f64,
-    /// And with the processor time of trains.
+    rounds: Vec<Round>,
+}
+
+/// Trains, what they predict, and a search.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Round {
+    /// What trains say of the proxy's processor, and half of the 95 % interval.
+    processor_ms: f64,
+    processor_ci95_ms: f64,
+    /// Calls per second that the capture predicts with it.
     predicted_per_s: f64,
     measured_per_s: f64,
+    /// What became of the lowest rate that was not carried.
+    beyond: Option<Probe>,
+}
+
+impl Check {
+    fn median(&self, figure: fn(&Round) -> f64) -> f64 {
+        median(self.rounds.iter().map(figure))
+    }
+
     /// The callers could not offer more: the peak is theirs.
-    callers_limited: bool,
+    fn are_callers_the_limit(&self) -> bool {
+        let mut beyond = self.rounds.iter().filter_map(|round| round.beyond.as_ref());
+        beyond.any(|probe| probe.late_p99_ms >= LATE_MS)
+    }
 }
 
 impl Effort {
     pub(crate) const FULL: Self = Self {
         captured_calls: 40,
         trains: 6,
+        rounds: 3,
         probe: "30s",
     };
     pub(crate) const QUICK: Self = Self {
         captured_calls: 12,
         trains: 3,
+        rounds: 1,
         probe: "4s",
     };
 }
@@ -173,29 +197,48 @@ fn check(subject: Subject, limit: Limit, effort: Effort) -> io::Result<Check> {
     // What `sipyard load serve` emulates takes no time for an ACK.
     let known = ["--unseen-ms", "server=0"];
     let alone = model(&capture, &known)?;
-    let (processor_ms, processor_ci95_ms) = processor_ms(&running, effort)?;
-    let balancer = format!("balancer={:.6}", processor_ms / limit.share());
-    let mut arguments = [&known[..], &["--processor-ms", &*balancer]].concat();
-    if limit != Limit::Servers {
-        // They share the callers' core, which is no part of the model: waiting, and no work.
-        arguments.extend(["--processor-ms", "server=0.000001"]);
-    }
-    let predicted = model(&capture, &arguments)?;
-    let rival = limit.rival()?;
-    let (measured_per_s, callers_limited) = peak(running.address, predicted.per_s, effort)?;
-    drop(rival);
+    let rounds = match limit {
+        Limit::Servers => 1,
+        Limit::Proxy | Limit::HalfProxy => effort.rounds,
+    };
+    let rounds = (0..rounds).map(|_| round(&running, limit, &capture, &known, effort));
     Ok(Check {
         subject,
         limit,
         calls: alone.calls,
         captured_ms: alone.balancer_ms,
+        captured_per_s: alone.per_s,
+        rounds: rounds.collect::<io::Result<_>>()?,
+    })
+}
+
+fn round(
+    running: &Running,
+    limit: Limit,
+    capture: &Path,
+    known: &[&str],
+    effort: Effort,
+) -> io::Result<Round> {
+    let (processor_ms, processor_ci95_ms) = processor_ms(running, effort)?;
+    let balancer = format!("balancer={:.6}", processor_ms / limit.share());
+    let mut arguments = [known, &["--processor-ms", &*balancer]].concat();
+    if limit != Limit::Servers {
+        // They share the callers' core, which is no part of the model: waiting, and no work.
+        arguments.extend(["--processor-ms", "server=0.000001"]);
+    }
+    let predicted = model(capture, &arguments)?;
+    let rival = limit.rival()?;
+    let (measured_per_s, beyond) = peak(running.address, predicted.per_s, effort)?;
+    drop(rival);
+    let round = Round {
         processor_ms,
         processor_ci95_ms,
-        captured_per_s: alone.per_s,
         predicted_per_s: predicted.per_s,
         measured_per_s,
-        callers_limited,
-    })
+        beyond,
+    };
+    println!("{round:?}");
+    Ok(round)
 }
 
 /// One call a second, seen on the loopback interface.
@@ -322,17 +365,22 @@ fn slope(points: &[(f64, f64)]) -> (f64, f64) {
     (slope, 2.2 * (left / (count - 2.0) / spread).sqrt())
 }
 
-/// What `sipyard load call --find-peak` finds, and whether the callers were what ended it.
-fn peak(to: SocketAddr, predicted: f64, effort: Effort) -> io::Result<(f64, bool)> {
+/// What `sipyard load call --find-peak` finds, and the lowest rate that was too high.
+fn peak(to: SocketAddr, predicted: f64, effort: Effort) -> io::Result<(f64, Option<Probe>)> {
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("peak.json").display().to_string();
-    let (to, first) = (to.to_string(), format!("{:.0}", (0.7 * predicted).max(1.0)));
+    let (to, first) = (
+        to.to_string(),
+        format!("{:.0}", (0.85 * predicted).max(1.0)),
+    );
     let arguments = [
         "load",
         "call",
         "--to",
         &to,
         "--find-peak",
+        "--step",
+        "10%",
         "--rate",
         &first,
         "--duration",
@@ -351,10 +399,9 @@ fn peak(to: SocketAddr, predicted: f64, effort: Effort) -> io::Result<(f64, bool
     let text = fs::read_to_string(&file)
         .map_err(|error| io::Error::other(format!("{error}:\n{}", process.log())))?;
     let found: Found = serde_json::from_str(&text)?;
-    let not_carried = found.probes.iter().filter(|probe| !probe.is_carried);
+    let not_carried = found.probes.into_iter().filter(|probe| !probe.is_carried);
     let lowest = not_carried.min_by(|one, other| one.rate.total_cmp(&other.rate));
-    let callers_limited = lowest.is_some_and(|probe| probe.late_p99_ms >= LATE_MS);
-    Ok((found.peak_per_s.unwrap_or(0.0), callers_limited))
+    Ok((found.peak_per_s.unwrap_or(0.0), lowest))
 }
 
 /// From here on `--find-peak` says that the callers' machine was too slow.
@@ -366,9 +413,13 @@ struct Found {
     probes: Vec<Probe>,
 }
 
-#[derive(Deserialize)]
+/// A rate that was tried.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Probe {
     rate: f64,
+    success: f64,
+    failed_by_reason: BTreeMap<String, u64>,
+    answer_p50_ms: f64,
     late_p99_ms: f64,
     is_carried: bool,
 }
@@ -400,11 +451,12 @@ pub(crate) fn page(results: &Stamped<Vec<Check>>) -> Page {
     ];
     let mut table = Table::new("", columns);
     for check in &results.results {
-        let off = check.predicted_per_s / check.measured_per_s - 1.0;
-        let verdict = match off.abs() <= BAR {
-            _ if check.callers_limited => "the callers were the limit",
-            true => "held",
-            false => "missed",
+        let predicted = check.median(|round| round.predicted_per_s);
+        let measured = check.median(|round| round.measured_per_s);
+        let off = predicted / measured - 1.0;
+        let verdict = match check.are_callers_the_limit() {
+            true => "the callers were the limit",
+            false => verdict(off.abs() <= BAR),
         };
         table.push([
             check.subject.title().to_owned(),
@@ -413,11 +465,12 @@ pub(crate) fn page(results: &Stamped<Vec<Check>>) -> Page {
             format!("{:.3}", check.captured_ms),
             format!(
                 "{:.4} +- {:.4}",
-                check.processor_ms, check.processor_ci95_ms
+                check.median(|round| round.processor_ms),
+                check.median(|round| round.processor_ci95_ms)
             ),
             format!("{:.0}", check.captured_per_s),
-            format!("{:.0}", check.predicted_per_s),
-            format!("{:.0}", check.measured_per_s),
+            format!("{predicted:.0}"),
+            format!("{measured:.0}"),
             format!("{:+.1}", 100.0 * off),
             verdict.to_owned(),
         ]);
@@ -429,7 +482,8 @@ pub(crate) fn page(results: &Stamped<Vec<Check>>) -> Page {
              where they can't offer enough, it shares its core evenly with a program that is never idle. Idle cores are kept awake. \
              The capture alone counts a sleeping process's wake-up with each message; the prediction takes the proxy's \
              processor time (`--processor-ms`) from trains of 64 to 512 calls, one a second: what a call more in a train \
-             costs. {}",
+             costs. A virtual machine's speed comes and goes: where the proxy is the limit, figures are medians of rounds of \
+             trains and a search. {}",
             results.note()
         ))
         .table(table)
