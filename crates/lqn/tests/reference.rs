@@ -170,7 +170,7 @@ fn the_sip_models_are_solved_close_to_simulation() {
     for (name, bar) in [
         ("standalone-plain", 0.01),
         ("standalone-fifo-n10", 0.01),
-        ("standalone-ordered", 0.03),
+        ("standalone-ordered", 0.01),
         ("cluster-shed", 0.02),
         ("cluster-all22", 0.02),
         ("cluster-h1", 0.02),

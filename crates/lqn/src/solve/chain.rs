@@ -25,7 +25,7 @@ const STEPS_MAX: u64 = 4_000_000;
 /// States at most.
 pub(super) const STATES_MAX: usize = 80_000;
 
-/// Requests that nobody waits for, alive at once in an entry: no more than so many, even where all of them matter.
+/// Requests that nobody waits for, alive at once in an entry, where none should be cut off.
 const STREAM_MAX: usize = 1_500;
 
 /// The share of requests that nobody waits for that may find no room only because their queue is cut
@@ -61,7 +61,8 @@ impl Solved {
     }
 }
 
-/// Solves a part, if its chain is small enough and no more comes than it has states for: as finely as that allows. `arrivals` come from other parts and outside.
+/// Solves a part, if its chain is small enough and no more comes than it has states for: as finely
+/// as that allows. `arrivals` come from other parts and outside.
 pub(super) fn solve(model: &Model, part: &Part, arrivals: &[(EntryId, f64)]) -> Option<Solved> {
     let explorer = Explorer {
         model,
@@ -71,16 +72,15 @@ pub(super) fn solve(model: &Model, part: &Part, arrivals: &[(EntryId, f64)]) -> 
     if !explorer.may_be_small() {
         return None;
     }
-    let (mut grain, mut explored) = explorer.finest()?;
-    let mut solved = explored.solve();
+    let (mut grain, finest) = explorer.finest()?;
+    let mut solved = finest.solve();
     while !solved.has_room() && 2 * grain.stream <= STREAM_MAX && 2 * solved.states <= STATES_MAX {
         grain.stream *= 2;
         let Some(wider) = explorer.explore(grain) else {
             break;
         };
-        explored = wider;
         let cut_off = solved.cut_off;
-        solved = explored.solve();
+        solved = wider.solve();
         if solved.cut_off > 0.8 * cut_off {
             // More comes than can be served: no queue is long enough.
             break;
@@ -125,8 +125,7 @@ impl<'a> Explorer<'a> {
             stream: 20,
         };
         let mut explored = self.explore(grain)?;
-        let may_grow = |explored: &Explored<'_>| 2 * explored.chain.states.len() <= STATES_MAX;
-        if explored.rules.is_order_chosen && may_grow(&explored) {
+        if explored.rules.is_order_chosen {
             let finer = Grain {
                 is_ordered: true,
                 ..grain
@@ -135,7 +134,7 @@ impl<'a> Explorer<'a> {
                 (grain, explored) = (finer, ordered);
             }
         }
-        if explored.rules.are_stages_short && may_grow(&explored) {
+        if explored.rules.are_stages_short && 2 * explored.chain.states.len() <= STATES_MAX {
             let finer = Grain {
                 stages: 20,
                 ..grain
