@@ -28,6 +28,8 @@ pub struct Options {
     /// What a role works on a message that it answers nothing to, in milliseconds. Where nothing is said, as much as
     /// on the quickest other.
     pub unseen_ms: Vec<(Role, f64)>,
+    /// Roles whose processor time is known otherwise.
+    pub processor_known: Vec<Role>,
 }
 
 impl Default for Options {
@@ -37,6 +39,7 @@ impl Default for Options {
             pause: Duration::from_millis(100),
             flow: 1,
             unseen_ms: Vec::new(),
+            processor_known: Vec::new(),
         }
     }
 }
@@ -174,7 +177,7 @@ impl Study {
         };
         general.add(WarningKind::OtherFlow, calls.len() - chosen.len());
         let chosen: Vec<&Whole<'_>> = chosen.iter().map(|&at| &calls[at]).collect();
-        let mut study = times::measure(&view, &points, &chosen, &options.unseen_ms, &mut general);
+        let mut study = times::measure(&view, &points, &chosen, options, &mut general);
         study.flows = flows.into_iter().map(|(flow, _)| flow).collect();
         if chosen.len() < CALLS_FEW {
             general.add(WarningKind::FewCalls, chosen.len());

@@ -1,7 +1,7 @@
 //! The times of a flow's calls.
 
 use crate::{
-    Link, Place, Role, Row, Rung, Sample, Study, WarningKind,
+    Link, Options, Place, Role, Row, Rung, Sample, Study, WarningKind,
     roles::role_at,
     turns::Turns,
     view::{View, Whole},
@@ -12,6 +12,9 @@ use crate::{
 /// Intervals wider than this share of their mean are warned of.
 const WIDE_SHARE: f64 = 0.2;
 
+/// Shorter work on a message may be mostly the waking up of a process, in milliseconds.
+const SHORT_MS: f64 = 0.2;
+
 /// Of each place and turn: its time and its pause, in milliseconds.
 type TurnTimes = Vec<Vec<(Sample, Sample)>>;
 
@@ -20,13 +23,14 @@ pub(crate) fn measure(
     view: &View<'_>,
     points: &[usize],
     calls: &[&Whole<'_>],
-    unseen_ms: &[(Role, f64)],
+    options: &Options,
     counts: &mut Counts,
 ) -> Study {
     let first = calls[0];
     let works = Works::new(&first.turns, &first.ends);
     let turn_times = turn_times(calls);
-    let estimates = estimates(first, &turn_times, unseen_ms, counts);
+    let estimates = estimates(first, &turn_times, &options.unseen_ms, counts);
+    count_short(first, &turn_times, &options.processor_known, counts);
     let times = work_times(&works.works, calls, &estimates);
     let is_wide = |time: &&Sample| {
         time.ci95()
@@ -72,6 +76,19 @@ fn turn_times(calls: &[&Whole<'_>]) -> TurnTimes {
         }
     }
     times
+}
+
+/// Counts the messages whose work takes hardly longer than waking up, where nobody knows better.
+fn count_short(first: &Whole<'_>, times: &TurnTimes, known: &[Role], counts: &mut Counts) {
+    let places = first.turns.iter().zip(times).enumerate().skip(1);
+    for (place, (turns, times)) in places {
+        let is_known = known.contains(&role_at(place, first.turns.len()));
+        let seen = turns.turns.iter().zip(times);
+        let short = seen
+            .filter(|(turn, (time, _))| turn.service_ns.is_some() && time.mean() < SHORT_MS)
+            .count();
+        counts.add(WarningKind::Short, if is_known { 0 } else { short });
+    }
 }
 
 /// What a turn is taken to last where its end can't be seen, in milliseconds, of each place and turn.

@@ -87,6 +87,8 @@ kinds! {
     FewCalls "few_calls" "calls are few: the intervals are wide or unknown, so capture at least 10 (30 are better)",
     /// Intervals are wide.
     Wide "wide_interval" "service times are known to no better than 20 %: capture more calls",
+    /// Work that takes hardly longer than waking up.
+    Short "short" "messages were worked on for less than 0.2 ms, of which the waking up of an idle process may be the most: a busy node may carry several times as much (see --processor-ms)",
     /// The network is not measured.
     NetworkUnknown "network_unknown" "ways between nodes were seen from one end only: their network time is part of the service times; capture at both ends",
     /// A time that the capture cannot show.

@@ -132,6 +132,32 @@ fn calls_are_modelled_however_many_probes_there_are() {
     assert_eq!((study.flows[1].calls, study.flows[1].messages), (200, 2));
 }
 
+#[test]
+fn short_work_is_told_where_nobody_knows_the_processor_time() {
+    let mut file = File::new(PCAP, Link::Ethernet);
+    for probe in 0..10 {
+        let call_id = format!("probe-{probe}");
+        let dialog = Dialog {
+            call_id: &call_id,
+            from_tag: "p",
+        };
+        let at = Duration::from_secs(1_700_000_000 + probe);
+        let request = message("OPTIONS", dialog, "1 OPTIONS", &call_id);
+        file.udp(at, caller(), server(), &request);
+        let answer = message("200 OK", dialog, "1 OPTIONS", &call_id);
+        file.udp(at + ms(0.05), server(), caller(), &answer);
+    }
+    let trace = trace_of(&file.bytes);
+    for (processor_known, short) in [(vec![], 1), (vec![Role::Server], 0)] {
+        let options = Options {
+            processor_known,
+            ..Options::default()
+        };
+        let study = Study::new(&trace, &options).unwrap();
+        assert_eq!(count(&study.warnings, WarningKind::Short), short);
+    }
+}
+
 /// Of the server's messages the INVITE takes 2 ms, the BYE 1 ms, and nobody answers the ACK.
 #[test]
 fn what_nobody_answers_takes_what_is_said_of_it() {

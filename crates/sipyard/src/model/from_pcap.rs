@@ -56,11 +56,11 @@ pub(crate) struct FromPcap {
     #[arg(long, value_name = "ROLE=NUMBER", value_parser = of_role::<u32>)]
     cores: Vec<(Role, u32)>,
     /// Processor time of a call at a role, where it was measured; the rest of the captured times is waiting
-    #[arg(long, value_name = "ROLE=MS", value_parser = of_role::<f64>)]
+    #[arg(long, value_name = "ROLE=MS", value_parser = milliseconds_of_role)]
     processor_ms: Vec<(Role, f64)>,
     /// Work of a role on a message that nobody answers, such as an ACK [default: as much as on its quickest
     /// other message]
-    #[arg(long, value_name = "ROLE=MS", value_parser = of_role::<f64>)]
+    #[arg(long, value_name = "ROLE=MS", value_parser = milliseconds_of_role)]
     unseen_ms: Vec<(Role, f64)>,
     /// Calls in the system at a time [default: as many as make an answer take T1, 500 ms]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
@@ -85,6 +85,7 @@ impl FromPcap {
             pause: self.pause,
             flow: self.flow,
             unseen_ms: self.unseen_ms.clone(),
+            processor_known: self.processor_ms.iter().map(|(role, _)| *role).collect(),
         };
         let study = Study::new(&trace, &options).map_err(|error| {
             let warnings = trace.warnings().map(|warning| warning.to_string());
@@ -178,6 +179,14 @@ fn of_role<T: std::str::FromStr>(text: &str) -> Result<(Role, T), String> {
         .parse()
         .map_err(|_| format!("`{value}` is no number"))?;
     Ok((role.parse()?, value))
+}
+
+fn milliseconds_of_role(text: &str) -> Result<(Role, f64), String> {
+    let (role, ms) = of_role::<f64>(text)?;
+    match ms.is_finite() && ms >= 0.0 {
+        true => Ok((role, ms)),
+        false => Err(format!("{ms} is no time: milliseconds, at least 0")),
+    }
 }
 
 fn utilisation(text: &str) -> Result<(Option<(Role, Role)>, f64), String> {
