@@ -1,8 +1,8 @@
 //! A model made of one call a second, held against the peak that is measured afterwards.
 //!
 //! A capture of single calls shows what a call costs a proxy that sleeps between two messages: several times of what it
-//! costs a busy one, which wakes once for many. So the proxies' processor time is measured on trains of calls: its
-//! wake-ups are the part of a train's time that does not grow with the train. Emulated servers work by
+//! costs a busy one, which wakes once for many. So the proxies' processor time is measured on trains of calls, in
+//! which it wakes once. Emulated servers work by
 //! sleeping, and a core that is halted meanwhile takes half a millisecond to come back: idle cores are kept awake.
 
 use std::{
@@ -23,14 +23,14 @@ use crate::{
     figures::Stamped,
     load_program::{Callees, call},
     process::Process,
-    range::{median, verdict},
+    range::{Range, median, verdict},
     subject::{self, Running, Subject},
 };
 
 const SUBJECTS: [Subject; 2] = [Subject::KamailioCallLoad, Subject::Sipyard];
 
 /// Calls that begin at once.
-const TRAINS: [u32; 4] = [64, 128, 256, 512];
+const TRAIN: u32 = 512;
 
 /// The pause after a train: as with single calls, the next finds everything asleep.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -46,7 +46,6 @@ const ENDLESS: &str = "while :; do :; done";
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
     captured_calls: u32,
-    /// Of each size.
     trains: u32,
     /// Trains and a search, so often where the proxy is the limit: a virtual machine's speed comes and goes.
     rounds: u32,
@@ -85,9 +84,10 @@ pub(crate) struct Check {
 /// Trains, what they predict, and a search.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Round {
-    /// What trains say of the proxy's processor, and half of the 95 % interval.
+    /// The median of what trains say of the proxy's processor, the least and the greatest.
     processor_ms: f64,
-    processor_ci95_ms: f64,
+    processor_least_ms: f64,
+    processor_greatest_ms: f64,
     /// Calls per second that the capture predicts with it.
     predicted_per_s: f64,
     measured_per_s: f64,
@@ -110,13 +110,13 @@ impl Check {
 impl Effort {
     pub(crate) const FULL: Self = Self {
         captured_calls: 40,
-        trains: 6,
-        rounds: 3,
+        trains: 20,
+        rounds: 2,
         probe: "30s",
     };
     pub(crate) const QUICK: Self = Self {
         captured_calls: 12,
-        trains: 3,
+        trains: 6,
         rounds: 1,
         probe: "4s",
     };
@@ -219,8 +219,8 @@ fn round(
     known: &[&str],
     effort: Effort,
 ) -> io::Result<Round> {
-    let (processor_ms, processor_ci95_ms) = processor_ms(running, effort)?;
-    let balancer = format!("balancer={:.6}", processor_ms / limit.share());
+    let processor_ms = processor_ms(running, effort)?;
+    let balancer = format!("balancer={:.6}", processor_ms.median / limit.share());
     let mut arguments = [known, &["--processor-ms", &*balancer]].concat();
     if limit != Limit::Servers {
         // They share the callers' core, which is no part of the model: waiting, and no work.
@@ -231,8 +231,9 @@ fn round(
     let (measured_per_s, beyond) = peak(running.address, predicted.per_s, effort)?;
     drop(rival);
     let round = Round {
-        processor_ms,
-        processor_ci95_ms,
+        processor_ms: processor_ms.median,
+        processor_least_ms: processor_ms.min,
+        processor_greatest_ms: processor_ms.max,
         predicted_per_s: predicted.per_s,
         measured_per_s,
         beyond,
@@ -323,23 +324,24 @@ fn answer(arguments: &[&str]) -> io::Result<serde_json::Value> {
     Ok(serde_json::from_slice(&stdout)?)
 }
 
-/// The proxy's processor time of one call more in a train, in milliseconds, and half of its 95 % interval.
-fn processor_ms(running: &Running, effort: Effort) -> io::Result<(f64, f64)> {
+/// The proxy's processor time of a call in a train, in milliseconds.
+fn processor_ms(running: &Running, effort: Effort) -> io::Result<Range> {
     let idle = idle_share(running);
-    let mut trains = Vec::new();
+    let size = TRAIN.to_string();
+    let mut costs = Vec::new();
     for _ in 0..effort.trains {
-        for calls in TRAINS {
-            thread::sleep(PAUSE);
-            let (began, before) = (Instant::now(), running.process.cpu());
-            let size = calls.to_string();
-            let arguments = ["--window", &size, "--calls", &size];
-            let (outcome, _) = call(running.address, &arguments, || {})?;
-            let used = running.process.cpu() - before;
-            let of_calls = used.as_secs_f64() - idle * began.elapsed().as_secs_f64();
-            trains.push((outcome.carried as f64, 1e3 * of_calls));
-        }
+        thread::sleep(PAUSE);
+        let (began, before) = (Instant::now(), running.process.cpu());
+        let (outcome, _) = call(
+            running.address,
+            &["--window", &size, "--calls", &size],
+            || {},
+        )?;
+        let used = running.process.cpu() - before;
+        let of_calls = used.as_secs_f64() - idle * began.elapsed().as_secs_f64();
+        costs.push(1e3 * of_calls / outcome.carried as f64);
     }
-    Ok(slope(&trains))
+    Range::over(costs).ok_or_else(|| io::Error::other("no trains"))
 }
 
 /// The share of a core that the proxy uses without calls.
@@ -347,22 +349,6 @@ fn idle_share(running: &Running) -> f64 {
     let (began, before) = (Instant::now(), running.process.cpu());
     thread::sleep(4 * PAUSE);
     (running.process.cpu() - before).div_duration_f64(began.elapsed())
-}
-
-/// The slope of a straight line by least squares, and half the width of its 95 % interval.
-fn slope(points: &[(f64, f64)]) -> (f64, f64) {
-    let count = points.len() as f64;
-    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
-    let (x_mean, y_mean) = (mean(|point| point.0), mean(|point| point.1));
-    let sum = |of: &dyn Fn(f64, f64) -> f64| {
-        let of = |&(x, y): &(f64, f64)| of(x - x_mean, y - y_mean);
-        points.iter().map(of).sum::<f64>()
-    };
-    let spread = sum(&|x, _| x * x);
-    let slope = sum(&|x, y| x * y) / spread;
-    let left = sum(&|x, y| (y - slope * x).powi(2));
-    // Student's t is 2.0 to 2.2 for the numbers of trains here.
-    (slope, 2.2 * (left / (count - 2.0) / spread).sqrt())
 }
 
 /// What `sipyard load call --find-peak` finds, and the lowest rate that was too high.
@@ -464,9 +450,10 @@ pub(crate) fn page(results: &Stamped<Vec<Check>>) -> Page {
             check.calls.to_string(),
             format!("{:.3}", check.captured_ms),
             format!(
-                "{:.4} +- {:.4}",
+                "{:.4} ({:.4}-{:.4})",
                 check.median(|round| round.processor_ms),
-                check.median(|round| round.processor_ci95_ms)
+                check.median(|round| round.processor_least_ms),
+                check.median(|round| round.processor_greatest_ms)
             ),
             format!("{:.0}", check.captured_per_s),
             format!("{predicted:.0}"),
@@ -481,23 +468,10 @@ pub(crate) fn page(results: &Stamped<Vec<Check>>) -> Page {
              `sipyard load call --find-peak` searches the highest rate. The proxy has one core, callers and servers the other; \
              where they can't offer enough, it shares its core evenly with a program that is never idle. Idle cores are kept awake. \
              The capture alone counts a sleeping process's wake-up with each message; the prediction takes the proxy's \
-             processor time (`--processor-ms`) from trains of 64 to 512 calls, one a second: what a call more in a train \
-             costs. A virtual machine's speed comes and goes: where the proxy is the limit, figures are medians of rounds of \
+             processor time (`--processor-ms`) from trains of {TRAIN} calls, one a second, in which it wakes once: their median. A virtual machine's speed comes and goes: where the proxy is the limit, figures are medians of rounds of \
              trains and a search. {}",
             results.note()
         ))
         .table(table)
         .text(&format!("The bar: within {:.0} % of the measured peak.", 100.0 * BAR))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_does_not_grow_with_a_train_is_no_cost_of_a_call() {
-        let points = [64.0, 128.0, 256.0, 512.0].map(|calls| (calls, 0.7 + 0.03 * calls));
-        let (slope, half) = slope(&points);
-        assert!((slope - 0.03).abs() < 1e-9 && half < 1e-9, "{slope} {half}");
-    }
 }
