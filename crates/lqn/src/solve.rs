@@ -60,15 +60,16 @@ fn with_senders(
     place: usize,
 ) -> Option<Sums> {
     let mut joint = parts[place].clone();
-    let mut least = 1;
+    let streams = joint.streams.len() as u32;
+    let mut least = chain::STREAM.saturating_pow(streams);
     for (sender, states) in parts[..place].iter().zip(states).rev() {
         if sender.sends_to(model, &joint) {
-            least *= (*states)?;
+            least = least.saturating_mul((*states)?);
             joint.references.extend(&sender.references);
             joint.streams.extend(&sender.streams);
         }
     }
-    if joint.references.is_empty() || least > chain::STATES_MAX / 4 {
+    if joint.references.is_empty() || least > chain::STATES_MAX {
         return None;
     }
     let arrivals = arrivals(model, &joint.streams, &Sums::new(model));

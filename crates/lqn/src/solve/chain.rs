@@ -25,7 +25,9 @@ const STEPS_MAX: u64 = 4_000_000;
 /// States at most.
 pub(super) const STATES_MAX: usize = 80_000;
 
-/// Requests that nobody waits for, alive at once in an entry, where none should be cut off.
+/// Requests that nobody waits for, alive at once in an entry: so many at first, so many where none should
+/// be cut off.
+pub(super) const STREAM: usize = 20;
 const STREAM_MAX: usize = 1_500;
 
 /// The share of requests that nobody waits for that may find no room only because their queue is cut
@@ -122,7 +124,7 @@ impl<'a> Explorer<'a> {
         let mut grain = Grain {
             stages: 8,
             is_ordered: false,
-            stream: 20,
+            stream: STREAM,
         };
         let mut explored = self.explore(grain)?;
         if explored.rules.is_order_chosen {
