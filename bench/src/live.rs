@@ -2,8 +2,8 @@
 //!
 //! A capture of single calls shows what a call costs a proxy that sleeps between two messages: several times of what it
 //! costs a busy one, which wakes once for many. So the proxies' processor time is measured on trains of calls, in
-//! which it wakes once. Emulated servers work by
-//! sleeping, and a core that is halted meanwhile takes half a millisecond to come back: idle cores are kept awake.
+//! which it wakes once. Emulated servers work by sleeping, and a core that is halted meanwhile takes half a millisecond
+//! to come back: idle cores are kept awake.
 
 use std::{
     collections::BTreeMap,
@@ -189,11 +189,10 @@ pub(crate) fn measure(effort: Effort) -> io::Result<Vec<Check>> {
 
 fn check(subject: Subject, limit: Limit, effort: Effort) -> io::Result<Check> {
     let callees = limit.callees()?;
-    let running = subject.start(&callees.addresses)?;
-    subject::wait_for_sockets(&[running.address])?;
-    call(running.address, &["--window", "1", "--calls", "20"], || {})?;
     let folder = tempfile::tempdir()?;
+    let running = start(subject, &callees)?;
     let capture = capture(folder.path(), &running, &callees.addresses, effort)?;
+    drop(running);
     // What `sipyard load serve` emulates takes no time for an ACK.
     let known = ["--unseen-ms", "server=0"];
     let alone = model(&capture, &known)?;
@@ -201,7 +200,9 @@ fn check(subject: Subject, limit: Limit, effort: Effort) -> io::Result<Check> {
         Limit::Servers => 1,
         Limit::Proxy | Limit::HalfProxy => effort.rounds,
     };
-    let rounds = (0..rounds).map(|_| round(&running, limit, &capture, &known, effort));
+    // A new proxy each time: what one search has left behind is not the next round's.
+    let round = |_| round(&start(subject, &callees)?, limit, &capture, &known, effort);
+    let rounds = (0..rounds).map(round);
     Ok(Check {
         subject,
         limit,
@@ -210,6 +211,14 @@ fn check(subject: Subject, limit: Limit, effort: Effort) -> io::Result<Check> {
         captured_per_s: alone.per_s,
         rounds: rounds.collect::<io::Result<_>>()?,
     })
+}
+
+/// A proxy that has carried some calls.
+fn start(subject: Subject, callees: &Callees) -> io::Result<Running> {
+    let running = subject.start(&callees.addresses)?;
+    subject::wait_for_sockets(&[running.address])?;
+    call(running.address, &["--window", "1", "--calls", "20"], || {})?;
+    Ok(running)
 }
 
 fn round(
@@ -337,9 +346,14 @@ fn processor_ms(running: &Running, effort: Effort) -> io::Result<Range> {
             &["--window", &size, "--calls", &size],
             || {},
         )?;
+        if outcome.carried < u64::from(TRAIN) {
+            let carried = outcome.carried;
+            let problem = format!("{carried} of the {TRAIN} calls of a train were carried");
+            return Err(io::Error::other(problem));
+        }
         let used = running.process.cpu() - before;
         let of_calls = used.as_secs_f64() - idle * began.elapsed().as_secs_f64();
-        costs.push(1e3 * of_calls / outcome.carried as f64);
+        costs.push(1e3 * of_calls / f64::from(TRAIN));
     }
     Range::over(costs).ok_or_else(|| io::Error::other("no trains"))
 }
