@@ -110,11 +110,9 @@ fn check(study: &Study, calls: usize) {
     assert!((pauses[0] - 2_000.0).abs() < 1e-3, "{pauses:?}");
 }
 
-#[test]
-fn calls_are_modelled_however_many_probes_there_are() {
-    let (source, destination) = (caller(), server());
-    let mut file = capture_of(PCAP, Link::Ethernet, (source, destination));
-    for probe in 0..200 {
+/// OPTIONS that the server answers after a time, one a second.
+fn add_probes(file: &mut File, number: u64, after: Duration) {
+    for probe in 0..number {
         let call_id = format!("probe-{probe}");
         let dialog = Dialog {
             call_id: &call_id,
@@ -122,10 +120,16 @@ fn calls_are_modelled_however_many_probes_there_are() {
         };
         let at = Duration::from_secs(1_700_100_000 + probe);
         let request = message("OPTIONS", dialog, "1 OPTIONS", &call_id);
-        file.udp(at, source, destination, &request);
+        file.udp(at, caller(), server(), &request);
         let answer = message("200 OK", dialog, "1 OPTIONS", &call_id);
-        file.udp(at + ms(1.0), destination, source, &answer);
+        file.udp(at + after, server(), caller(), &answer);
     }
+}
+
+#[test]
+fn calls_are_modelled_however_many_probes_there_are() {
+    let mut file = capture_of(PCAP, Link::Ethernet, (caller(), server()));
+    add_probes(&mut file, 200, ms(1.0));
     let study = study_of(&file.bytes);
     check(&study, study.flows[0].calls);
     assert_eq!(study.flows[0].begins, "INVITE");
@@ -135,18 +139,7 @@ fn calls_are_modelled_however_many_probes_there_are() {
 #[test]
 fn short_work_is_told_where_nobody_knows_the_processor_time() {
     let mut file = File::new(PCAP, Link::Ethernet);
-    for probe in 0..10 {
-        let call_id = format!("probe-{probe}");
-        let dialog = Dialog {
-            call_id: &call_id,
-            from_tag: "p",
-        };
-        let at = Duration::from_secs(1_700_000_000 + probe);
-        let request = message("OPTIONS", dialog, "1 OPTIONS", &call_id);
-        file.udp(at, caller(), server(), &request);
-        let answer = message("200 OK", dialog, "1 OPTIONS", &call_id);
-        file.udp(at + ms(0.05), server(), caller(), &answer);
-    }
+    add_probes(&mut file, 10, ms(0.05));
     let trace = trace_of(&file.bytes);
     for (processor_known, short) in [(vec![], 1), (vec![Role::Server], 0)] {
         let options = Options {

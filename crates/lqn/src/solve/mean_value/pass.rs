@@ -216,6 +216,7 @@ impl Loads {
                 .filter(|(_, visit)| visit.processor == processor)
             {
                 let work = self.rate(network, place) * visit.time();
+                // Customers who hold no thread give way: they wait for longer.
                 if streams(visit) && !visit.is_limited() {
                     wanted += work;
                 } else if visit.is_limited() {
