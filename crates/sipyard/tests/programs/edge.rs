@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Writes the configuration of a node with two workers before `servers`; `pool` holds other keys
-/// of their pool.
+/// of their pool, and sections after it.
 pub(crate) fn configure(settings: &Settings, pool: &str, servers: &[SocketAddr]) {
     let Settings { sip, admin, .. } = settings;
     let servers: Vec<String> = servers
