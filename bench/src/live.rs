@@ -2,7 +2,8 @@
 //!
 //! A capture of single calls shows what a call costs a proxy that sleeps between two messages: several times of what it
 //! costs a busy one, which wakes once for many. So the proxies' processor time is measured on trains of calls, in
-//! which it wakes once. Emulated servers work by sleeping, and a core that is halted meanwhile takes half a millisecond
+//! which it is never idle. A virtual machine's speed comes and goes: there are trains before each search and after it.
+//! Emulated servers work by sleeping, and a core that is halted meanwhile takes half a millisecond
 //! to come back: idle cores are kept awake.
 
 use std::{
@@ -29,10 +30,13 @@ use crate::{
 
 const SUBJECTS: [Subject; 2] = [Subject::KamailioCallLoad, Subject::Sipyard];
 
-/// Calls that begin at once.
-const TRAIN: u32 = 512;
+/// Calls that follow each other.
+const TRAIN: u32 = 1024;
 
-/// The pause after a train: as with single calls, the next finds everything asleep.
+/// How many of them are open: the proxy is never without one, and answers before they are sent again.
+const TRAIN_WINDOW: u32 = 128;
+
+/// The pause before a train: as with single calls, it finds everything asleep.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// How far the prediction may be from the peak.
@@ -46,8 +50,9 @@ const ENDLESS: &str = "while :; do :; done";
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
     captured_calls: u32,
+    /// Before a search, and again after it.
     trains: u32,
-    /// Trains and a search, so often where the proxy is the limit: a virtual machine's speed comes and goes.
+    /// Trains and a search, so often where the proxy is the limit.
     rounds: u32,
     /// How long the search tries each rate, as `--duration` takes it. What 30 s of calls may
     /// be too many is 3 %: then half of them wait for longer than 500 ms.
@@ -110,13 +115,13 @@ impl Check {
 impl Effort {
     pub(crate) const FULL: Self = Self {
         captured_calls: 40,
-        trains: 20,
-        rounds: 2,
+        trains: 10,
+        rounds: 3,
         probe: "30s",
     };
     pub(crate) const QUICK: Self = Self {
         captured_calls: 12,
-        trains: 6,
+        trains: 3,
         rounds: 1,
         probe: "4s",
     };
@@ -228,17 +233,24 @@ fn round(
     known: &[&str],
     effort: Effort,
 ) -> io::Result<Round> {
-    let processor_ms = processor_ms(running, effort)?;
-    let balancer = format!("balancer={:.6}", processor_ms.median / limit.share());
-    let mut arguments = [known, &["--processor-ms", &*balancer]].concat();
-    if limit != Limit::Servers {
-        // They share the callers' core, which is no part of the model: waiting, and no work.
-        arguments.extend(["--processor-ms", "server=0.000001"]);
-    }
-    let predicted = model(capture, &arguments)?;
-    let rival = limit.rival()?;
-    let (measured_per_s, beyond) = peak(running.address, predicted.per_s, effort)?;
-    drop(rival);
+    let idle = idle_share(running);
+    let _rival = limit.rival()?;
+    let predict = |processor_ms| {
+        let balancer = format!("balancer={:.6}", processor_ms / limit.share());
+        let mut arguments = [known, &["--processor-ms", &*balancer]].concat();
+        if limit != Limit::Servers {
+            // They share the callers' core, which is no part of the model: waiting, and no work.
+            arguments.extend(["--processor-ms", "server=0.000001"]);
+        }
+        model(capture, &arguments)
+    };
+    let before = trains(running, idle, effort)?;
+    let first = predict(median(before.iter().copied()))?;
+    let (measured_per_s, beyond) = peak(running.address, first.per_s, effort)?;
+    let after = trains(running, idle, effort)?;
+    let processor_ms =
+        Range::over([before, after].concat()).ok_or_else(|| io::Error::other("no trains"))?;
+    let predicted = predict(processor_ms.median)?;
     let round = Round {
         processor_ms: processor_ms.median,
         processor_least_ms: processor_ms.min,
@@ -333,29 +345,25 @@ fn answer(arguments: &[&str]) -> io::Result<serde_json::Value> {
     Ok(serde_json::from_slice(&stdout)?)
 }
 
-/// The proxy's processor time of a call in a train, in milliseconds.
-fn processor_ms(running: &Running, effort: Effort) -> io::Result<Range> {
-    let idle = idle_share(running);
-    let size = TRAIN.to_string();
-    let mut costs = Vec::new();
-    for _ in 0..effort.trains {
-        thread::sleep(PAUSE);
-        let (began, before) = (Instant::now(), running.process.cpu());
-        let (outcome, _) = call(
-            running.address,
-            &["--window", &size, "--calls", &size],
-            || {},
-        )?;
-        if outcome.carried < u64::from(TRAIN) {
-            let carried = outcome.carried;
-            let problem = format!("{carried} of the {TRAIN} calls of a train were carried");
-            return Err(io::Error::other(problem));
-        }
-        let used = running.process.cpu() - before;
-        let of_calls = used.as_secs_f64() - idle * began.elapsed().as_secs_f64();
-        costs.push(1e3 * of_calls / f64::from(TRAIN));
+/// The proxy's processor time of a call in each of some trains, in milliseconds.
+fn trains(running: &Running, idle: f64, effort: Effort) -> io::Result<Vec<f64>> {
+    (0..effort.trains).map(|_| train(running, idle)).collect()
+}
+
+fn train(running: &Running, idle: f64) -> io::Result<f64> {
+    thread::sleep(PAUSE);
+    let [window, calls] = [TRAIN_WINDOW, TRAIN].map(|number| number.to_string());
+    let (began, before) = (Instant::now(), running.process.cpu());
+    let arguments = ["--window", &window, "--calls", &calls];
+    let (outcome, _) = call(running.address, &arguments, || {})?;
+    if outcome.carried < u64::from(TRAIN) {
+        let carried = outcome.carried;
+        let problem = format!("{carried} of the {TRAIN} calls of a train were carried");
+        return Err(io::Error::other(problem));
     }
-    Range::over(costs).ok_or_else(|| io::Error::other("no trains"))
+    let used = running.process.cpu() - before;
+    let of_calls = used.as_secs_f64() - idle * began.elapsed().as_secs_f64();
+    Ok(1e3 * of_calls / f64::from(TRAIN))
 }
 
 /// The share of a core that the proxy uses without calls.
@@ -453,7 +461,7 @@ pub(crate) fn page(results: &Stamped<Vec<Check>>) -> Page {
     for check in &results.results {
         let predicted = check.median(|round| round.predicted_per_s);
         let measured = check.median(|round| round.measured_per_s);
-        let off = predicted / measured - 1.0;
+        let off = check.median(|round| round.predicted_per_s / round.measured_per_s) - 1.0;
         let verdict = match check.are_callers_the_limit() {
             true => "the callers were the limit",
             false => verdict(off.abs() <= BAR),
@@ -482,8 +490,9 @@ pub(crate) fn page(results: &Stamped<Vec<Check>>) -> Page {
              `sipyard load call --find-peak` searches the highest rate. The proxy has one core, callers and servers the other; \
              where they can't offer enough, it shares its core evenly with a program that is never idle. Idle cores are kept awake. \
              The capture alone counts a sleeping process's wake-up with each message; the prediction takes the proxy's \
-             processor time (`--processor-ms`) from trains of {TRAIN} calls, one a second, in which it wakes once: their median. A virtual machine's speed comes and goes: where the proxy is the limit, figures are medians of rounds of \
-             trains and a search. {}",
+             processor time (`--processor-ms`) from trains of {TRAIN} calls, {TRAIN_WINDOW} of them open, in which it is never \
+             idle: the median of those before the search and after it. A virtual machine's speed comes and goes: where the \
+             proxy is the limit, figures are medians of rounds of trains and a search. {}",
             results.note()
         ))
         .table(table)
