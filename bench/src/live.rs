@@ -1,10 +1,10 @@
 //! A model made of one call a second, held against the peak that is measured afterwards.
 //!
 //! A capture of single calls shows what a call costs a proxy that sleeps between two messages: several times of what it
-//! costs a busy one, which wakes once for many. So the proxies' processor time is measured on trains of calls, in
-//! which it is never idle. A virtual machine's speed comes and goes: there are trains before each search and after it.
-//! Emulated servers work by sleeping, and a core that is halted meanwhile takes half a millisecond
-//! to come back: idle cores are kept awake.
+//! costs a busy one. So the proxies' processor time is measured while a number of calls is always open and they never
+//! sleep. A virtual machine's speed comes and goes: it is measured before each search and after it. Emulated servers
+//! work by sleeping, and a core that is halted meanwhile takes half a millisecond to come back: idle cores are kept
+//! awake.
 
 use std::{
     collections::BTreeMap,
@@ -30,14 +30,15 @@ use crate::{
 
 const SUBJECTS: [Subject; 2] = [Subject::KamailioCallLoad, Subject::Sipyard];
 
-/// Calls that follow each other.
-const TRAIN: u32 = 1024;
+/// Calls that are always open while a proxy's processor time is measured: it is never without one, and answers before
+/// they are sent again.
+const OPEN_CALLS: &str = "128";
 
-/// How many of them are open: the proxy is never without one, and answers before they are sent again.
-const TRAIN_WINDOW: u32 = 128;
+/// How long it is measured at a time.
+const PERIOD: &str = "3s";
 
-/// The pause before a train: as with single calls, it finds everything asleep.
-const PAUSE: Duration = Duration::from_secs(1);
+/// After a search: 64*T1 and a little, when nothing that it left behind is done any more.
+const SETTLED: Duration = Duration::from_secs(40);
 
 /// How far the prediction may be from the peak.
 const BAR: f64 = 0.1;
@@ -50,9 +51,9 @@ const ENDLESS: &str = "while :; do :; done";
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
     captured_calls: u32,
-    /// Before a search, and again after it.
-    trains: u32,
-    /// Trains and a search, so often where the proxy is the limit.
+    /// Of processor time before a search, and again after it.
+    periods: u32,
+    /// Searches where the proxy is the limit.
     rounds: u32,
     /// How long the search tries each rate, as `--duration` takes it. What 30 s of calls may
     /// be too many is 3 %: then half of them wait for longer than 500 ms.
@@ -86,10 +87,10 @@ pub(crate) struct Check {
     rounds: Vec<Round>,
 }
 
-/// Trains, what they predict, and a search.
+/// A search, and the prediction for it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Round {
-    /// The median of what trains say of the proxy's processor, the least and the greatest.
+    /// Of the proxy's processor for a call, the median of the periods, the least and the greatest.
     processor_ms: f64,
     processor_least_ms: f64,
     processor_greatest_ms: f64,
@@ -115,13 +116,13 @@ impl Check {
 impl Effort {
     pub(crate) const FULL: Self = Self {
         captured_calls: 40,
-        trains: 10,
-        rounds: 3,
+        periods: 5,
+        rounds: 2,
         probe: "30s",
     };
     pub(crate) const QUICK: Self = Self {
         captured_calls: 12,
-        trains: 3,
+        periods: 2,
         rounds: 1,
         probe: "4s",
     };
@@ -244,12 +245,13 @@ fn round(
         }
         model(capture, &arguments)
     };
-    let before = trains(running, idle, effort)?;
+    let before = processor_ms(running, idle, effort)?;
     let first = predict(median(before.iter().copied()))?;
     let (measured_per_s, beyond) = peak(running.address, first.per_s, effort)?;
-    let after = trains(running, idle, effort)?;
+    thread::sleep(SETTLED);
+    let after = processor_ms(running, idle, effort)?;
     let processor_ms =
-        Range::over([before, after].concat()).ok_or_else(|| io::Error::other("no trains"))?;
+        Range::over([before, after].concat()).ok_or_else(|| io::Error::other("no periods"))?;
     let predicted = predict(processor_ms.median)?;
     let round = Round {
         processor_ms: processor_ms.median,
@@ -345,31 +347,31 @@ fn answer(arguments: &[&str]) -> io::Result<serde_json::Value> {
     Ok(serde_json::from_slice(&stdout)?)
 }
 
-/// The proxy's processor time of a call in each of some trains, in milliseconds.
-fn trains(running: &Running, idle: f64, effort: Effort) -> io::Result<Vec<f64>> {
-    (0..effort.trains).map(|_| train(running, idle)).collect()
+/// The processor time of a call while the proxy never sleeps, in milliseconds, period by period. In the first one pools
+/// and caches still fill: it doesn't count.
+fn processor_ms(running: &Running, idle: f64, effort: Effort) -> io::Result<Vec<f64>> {
+    period(running, idle)?;
+    (0..effort.periods).map(|_| period(running, idle)).collect()
 }
 
-fn train(running: &Running, idle: f64) -> io::Result<f64> {
-    thread::sleep(PAUSE);
-    let [window, calls] = [TRAIN_WINDOW, TRAIN].map(|number| number.to_string());
+fn period(running: &Running, idle: f64) -> io::Result<f64> {
     let (began, before) = (Instant::now(), running.process.cpu());
-    let arguments = ["--window", &window, "--calls", &calls];
+    let arguments = ["--window", OPEN_CALLS, "--duration", PERIOD];
     let (outcome, _) = call(running.address, &arguments, || {})?;
-    if outcome.carried < u64::from(TRAIN) {
-        let carried = outcome.carried;
-        let problem = format!("{carried} of the {TRAIN} calls of a train were carried");
+    if outcome.failed > 0 {
+        let (failed, offered) = (outcome.failed, outcome.offered);
+        let problem = format!("{failed} of {offered} calls failed, {OPEN_CALLS} open at a time");
         return Err(io::Error::other(problem));
     }
     let used = running.process.cpu() - before;
     let of_calls = used.as_secs_f64() - idle * began.elapsed().as_secs_f64();
-    Ok(1e3 * of_calls / f64::from(TRAIN))
+    Ok(1e3 * of_calls / outcome.carried as f64)
 }
 
 /// The share of a core that the proxy uses without calls.
 fn idle_share(running: &Running) -> f64 {
     let (began, before) = (Instant::now(), running.process.cpu());
-    thread::sleep(4 * PAUSE);
+    thread::sleep(Duration::from_secs(4));
     (running.process.cpu() - before).div_duration_f64(began.elapsed())
 }
 
@@ -450,7 +452,7 @@ pub(crate) fn page(results: &Stamped<Vec<Check>>) -> Page {
         "limited by",
         "captured calls",
         "proxy as captured, ms/call",
-        "its processor in trains, ms/call",
+        "its processor when it never sleeps, ms/call",
         "predicted by the capture alone, calls/s",
         "predicted with the processor time, calls/s",
         "measured peak, calls/s",
@@ -490,9 +492,9 @@ pub(crate) fn page(results: &Stamped<Vec<Check>>) -> Page {
              `sipyard load call --find-peak` searches the highest rate. The proxy has one core, callers and servers the other; \
              where they can't offer enough, it shares its core evenly with a program that is never idle. Idle cores are kept awake. \
              The capture alone counts a sleeping process's wake-up with each message; the prediction takes the proxy's \
-             processor time (`--processor-ms`) from trains of {TRAIN} calls, {TRAIN_WINDOW} of them open, in which it is never \
-             idle: the median of those before the search and after it. A virtual machine's speed comes and goes: where the \
-             proxy is the limit, figures are medians of rounds of trains and a search. {}",
+             processor time (`--processor-ms`) while {OPEN_CALLS} calls are always open and it never sleeps: the median over \
+             periods of {PERIOD} before the search and after it. A virtual machine's speed comes and goes: where the \
+             proxy is the limit, figures are medians over several searches. {}",
             results.note()
         ))
         .table(table)
