@@ -30,12 +30,11 @@ use crate::{
 
 const SUBJECTS: [Subject; 2] = [Subject::KamailioCallLoad, Subject::Sipyard];
 
-/// Calls that are always open while a proxy's processor time is measured: it is never without one, and answers before
-/// they are sent again.
-const OPEN_CALLS: &str = "128";
-
-/// How long it is measured at a time.
+/// How long a proxy's processor time is measured at a time.
 const PERIOD: &str = "3s";
+
+/// Before that: pools and caches of a new proxy fill for so long.
+const WARM: &str = "30s";
 
 /// After a search: 64*T1 and a little, when nothing that it left behind is done any more.
 const SETTLED: Duration = Duration::from_secs(40);
@@ -64,7 +63,7 @@ pub(crate) struct Effort {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Limit {
-    /// Two servers that take 6 ms for a call.
+    /// Two servers that take 30 ms for a call: what they sleep too long is little beside it.
     Servers,
     /// Four servers that answer at once.
     Proxy,
@@ -139,7 +138,7 @@ impl Limit {
 
     fn title(self) -> &'static str {
         match self {
-            Self::Servers => "two servers of 6 ms a call",
+            Self::Servers => "two servers of 30 ms a call",
             Self::Proxy => "the proxy's core",
             Self::HalfProxy => "half of the proxy's core",
         }
@@ -147,8 +146,17 @@ impl Limit {
 
     fn callees(self) -> io::Result<Callees> {
         match self {
-            Self::Servers => Callees::start(2, &["--service", "INVITE=4ms,BYE=2ms"]),
+            Self::Servers => Callees::start(2, &["--service", "INVITE=20ms,BYE=10ms"]),
             Self::Proxy | Self::HalfProxy => Callees::start(4, &[]),
+        }
+    }
+
+    /// Calls that are always open while the proxy's processor time is measured: it is never without one, and they are
+    /// answered before they are sent again.
+    fn open_calls(self) -> u32 {
+        match self {
+            Self::Servers => 16,
+            Self::Proxy | Self::HalfProxy => 512,
         }
     }
 
@@ -245,11 +253,14 @@ fn round(
         }
         model(capture, &arguments)
     };
-    let before = processor_ms(running, idle, effort)?;
+    let load = |time| closed_load(running, limit, time, idle);
+    let periods = || (0..effort.periods).map(|_| load(PERIOD));
+    load(WARM)?;
+    let before = periods().collect::<io::Result<Vec<_>>>()?;
     let first = predict(median(before.iter().copied()))?;
     let (measured_per_s, beyond) = peak(running.address, first.per_s, effort)?;
     thread::sleep(SETTLED);
-    let after = processor_ms(running, idle, effort)?;
+    let after = periods().collect::<io::Result<Vec<_>>>()?;
     let processor_ms =
         Range::over([before, after].concat()).ok_or_else(|| io::Error::other("no periods"))?;
     let predicted = predict(processor_ms.median)?;
@@ -347,20 +358,15 @@ fn answer(arguments: &[&str]) -> io::Result<serde_json::Value> {
     Ok(serde_json::from_slice(&stdout)?)
 }
 
-/// The processor time of a call while the proxy never sleeps, in milliseconds, period by period. In the first one pools
-/// and caches still fill: it doesn't count.
-fn processor_ms(running: &Running, idle: f64, effort: Effort) -> io::Result<Vec<f64>> {
-    period(running, idle)?;
-    (0..effort.periods).map(|_| period(running, idle)).collect()
-}
-
-fn period(running: &Running, idle: f64) -> io::Result<f64> {
+/// The processor time of a call while the proxy never sleeps, in milliseconds.
+fn closed_load(running: &Running, limit: Limit, time: &str, idle: f64) -> io::Result<f64> {
+    let open_calls = limit.open_calls().to_string();
     let (began, before) = (Instant::now(), running.process.cpu());
-    let arguments = ["--window", OPEN_CALLS, "--duration", PERIOD];
+    let arguments = ["--window", &open_calls, "--duration", time];
     let (outcome, _) = call(running.address, &arguments, || {})?;
     if outcome.failed > 0 {
         let (failed, offered) = (outcome.failed, outcome.offered);
-        let problem = format!("{failed} of {offered} calls failed, {OPEN_CALLS} open at a time");
+        let problem = format!("{failed} of {offered} calls failed, {open_calls} open at a time");
         return Err(io::Error::other(problem));
     }
     let used = running.process.cpu() - before;
@@ -492,8 +498,8 @@ pub(crate) fn page(results: &Stamped<Vec<Check>>) -> Page {
              `sipyard load call --find-peak` searches the highest rate. The proxy has one core, callers and servers the other; \
              where they can't offer enough, it shares its core evenly with a program that is never idle. Idle cores are kept awake. \
              The capture alone counts a sleeping process's wake-up with each message; the prediction takes the proxy's \
-             processor time (`--processor-ms`) while {OPEN_CALLS} calls are always open and it never sleeps: the median over \
-             periods of {PERIOD} before the search and after it. A virtual machine's speed comes and goes: where the \
+             processor time (`--processor-ms`) while hundreds of calls are always open and it never sleeps: the median over \
+             periods of {PERIOD}, before the search and after it. A virtual machine's speed comes and goes: where the \
              proxy is the limit, figures are medians over several searches. {}",
             results.note()
         ))
