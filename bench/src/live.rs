@@ -1,8 +1,8 @@
 //! A model made of one call a second, held against the peak that is measured afterwards.
 //!
 //! A capture of single calls shows what a call costs a proxy that sleeps between two messages: several times of what it
-//! costs a busy one. So the proxies' processor time is measured while a number of calls is always open and they never
-//! sleep. A virtual machine's speed comes and goes: it is measured before each search and after it. Emulated servers
+//! costs a busy one. So the proxies' processor time is measured while a number of calls is always
+//! open. A virtual machine's speed comes and goes: it is measured before each search and after it. Emulated servers
 //! work by sleeping, and a core that is halted meanwhile takes half a millisecond to come back: idle cores are kept
 //! awake.
 
@@ -151,8 +151,8 @@ impl Limit {
         }
     }
 
-    /// Calls that are always open while the proxy's processor time is measured: it is never without one, and they are
-    /// answered before they are sent again.
+    /// Calls that are always open while the proxy's processor time is measured: few enough to be answered before they are
+    /// sent again. A proxy that is the limit is never without one; one that waits for its servers sleeps, as at the peak.
     fn open_calls(self) -> u32 {
         match self {
             Self::Servers => 16,
@@ -358,7 +358,7 @@ fn answer(arguments: &[&str]) -> io::Result<serde_json::Value> {
     Ok(serde_json::from_slice(&stdout)?)
 }
 
-/// The processor time of a call while the proxy never sleeps, in milliseconds.
+/// The proxy's processor time of a call while so many are always open, in milliseconds.
 fn closed_load(running: &Running, limit: Limit, time: &str, idle: f64) -> io::Result<f64> {
     let open_calls = limit.open_calls().to_string();
     let (began, before) = (Instant::now(), running.process.cpu());
@@ -458,7 +458,7 @@ pub(crate) fn page(results: &Stamped<Vec<Check>>) -> Page {
         "limited by",
         "captured calls",
         "proxy as captured, ms/call",
-        "its processor when it never sleeps, ms/call",
+        "its processor under load, ms/call",
         "predicted by the capture alone, calls/s",
         "predicted with the processor time, calls/s",
         "measured peak, calls/s",
@@ -498,7 +498,7 @@ pub(crate) fn page(results: &Stamped<Vec<Check>>) -> Page {
              `sipyard load call --find-peak` searches the highest rate. The proxy has one core, callers and servers the other; \
              where they can't offer enough, it shares its core evenly with a program that is never idle. Idle cores are kept awake. \
              The capture alone counts a sleeping process's wake-up with each message; the prediction takes the proxy's \
-             processor time (`--processor-ms`) while hundreds of calls are always open and it never sleeps: the median over \
+             processor time (`--processor-ms`) while 512 calls are always open, or 16 where the servers are the limit: the median over \
              periods of {PERIOD}, before the search and after it. A virtual machine's speed comes and goes: where the \
              proxy is the limit, figures are medians over several searches. {}",
             results.note()
