@@ -1,7 +1,7 @@
 //! What comes after an INVITE that this node does not know, as it passed before a restart or by another
-//! node: its CANCEL, its failure and the ACK. RFC 3261 §16.10, §16.11
+//! node: its CANCEL, its final response and the ACK. RFC 3261 §16.10, §16.11
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use balance::Health;
 use sip::Method;
@@ -17,6 +17,7 @@ use crate::{
     response::Response,
     routing::is_ours,
     session::Reason,
+    shared::Member,
     snapshot::PoolView,
     stats::Event,
     token::Direction,
@@ -75,17 +76,18 @@ impl State {
         Ok(())
     }
 
-    /// An INVITE that is not known failed: its ACK has to find the server that waits for it.
+    /// An INVITE that is not known has its final response. If it is accepted its call counts from now on;
+    /// if not, its ACK has to find the server that waits for it. What comes again of it is no new call.
     pub(crate) fn on_orphaned_response(
         &mut self,
         cx: Context<'_>,
         attempt: u8,
         response: &Response<'_>,
     ) {
-        if response.cseq.method != Method::Invite || response.status < 300 {
+        if response.cseq.method != Method::Invite || !response.is_final() {
             return;
         }
-        let Some(member) = cx.snapshot.member_at(response.from) else {
+        let Some((member, direction)) = invited(cx, response) else {
             return;
         };
         if self.sessions.is_full() && !self.sessions.forget_oldest() {
@@ -96,11 +98,30 @@ impl State {
         let entry = self.sessions.insert(cx.now, key, server, Reason::Answered);
         let session = self.sessions.get_mut(entry);
         session.starter_tag = tag_hash(response.from_tag);
+        session.from_server = direction == Direction::FromServer;
         session.begin(response.branch.id);
         session.set_attempt(response.branch.id, attempt);
-        session.cseq_next[Direction::ToServer as usize] = response.cseq.number.saturating_add(1);
-        self.sessions.expire(cx.now, entry);
+        session.cseq_next[direction as usize] = response.cseq.number.saturating_add(1);
+        if response.is_success() {
+            cx.stats.count(Event::Rebuilt, 1);
+            session.is_call = true;
+            member.server.open_call();
+            self.follow_dialog(cx, entry, response);
+        }
+        self.settle(cx, entry);
     }
+}
+
+/// The server at one end of an INVITE, and which way that went. A failure tells of no token; it comes from
+/// the server.
+fn invited<'s>(cx: Context<'s>, response: &Response<'_>) -> Option<(&'s Arc<Member>, Direction)> {
+    if !response.is_success() {
+        let member = cx.snapshot.member_at(response.from)?;
+        return Some((member, Direction::ToServer));
+    }
+    let affinity = response.affinity(cx.snapshot)?;
+    let member = cx.snapshot.member_at(affinity.server)?;
+    Some((member, affinity.direction))
 }
 
 /// Whether a response says no more than that this server, of the several that got a CANCEL, is not the

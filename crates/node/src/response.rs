@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use sip::{CSeq, Fault, Message, Method, Via};
+use sip::{CSeq, Fault, Message, Method, Uri, Via};
 
 use crate::{
     branch::{Branch, Purpose},
@@ -10,7 +10,9 @@ use crate::{
     node::{Context, State},
     orphans, relay,
     session::tag_pair,
+    snapshot::Snapshot,
     stats::{Dropped, Event},
+    token::{self, Affinity},
     transaction::{Kind, Progress},
 };
 
@@ -63,6 +65,16 @@ impl<'a> Response<'a> {
             branch,
             message,
         }))
+    }
+
+    /// The affinity in the Record-Route value that is ours, if a server gave it back.
+    pub(crate) fn affinity(&self, snapshot: &Snapshot) -> Option<Affinity> {
+        let routes = self.message.record_routes().map_while(Result::ok);
+        let uris = routes.filter_map(|route| Uri::parse(route.uri).ok());
+        let ours = uris.filter(|uri| snapshot.is_our_uri(uri));
+        let (call_id, from_tag, to_tag) = (self.call_id, self.from_tag, self.to_tag);
+        ours.filter_map(|uri| uri.user)
+            .find_map(|text| token::read(snapshot.keys(), text, call_id, from_tag, to_tag))
     }
 
     pub(crate) fn is_final(&self) -> bool {

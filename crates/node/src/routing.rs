@@ -237,7 +237,13 @@ impl State {
         cx.stats.count(Event::Rebuilt, 1);
         let entry = self.add_session(cx, request, server, Reason::Token);
         let is_call = !matches!(request.method, Method::Subscribe | Method::Notify);
-        self.sessions.get_mut(entry).is_call = is_call;
+        let session = self.sessions.get_mut(entry);
+        session.is_call = is_call;
+        // The number of an ACK is that of an INVITE that was answered.
+        session.cseq_next[direction as usize] = match request.method {
+            Method::Ack => request.cseq.number.saturating_add(1),
+            _ => request.cseq.number,
+        };
         if is_call {
             cx.snapshot.member(server)?.server.open_call();
         }

@@ -11,7 +11,7 @@ use crate::{
     harness::{
         ALICE, BOB, Cluster, ONE, Sent, THREE, TRANSACTION_MAX, TWO, config, ms, pool, s, stateful,
     },
-    message::{Msg, request},
+    message::{Dialog, Msg, request},
     originated::outward,
 };
 
@@ -80,6 +80,58 @@ fn a_failure_is_acknowledged_at_its_server() {
         );
         is_forgotten(&mut cluster);
     }
+}
+
+/// The answer passed, and then the INVITE that the caller had sent once more. It was placed as a new call;
+/// the server, which had its ACK, was silent to it, and after the answer timeout another server got it.
+#[test]
+fn an_answered_invite_is_no_new_call() {
+    for workers in [1, 3] {
+        for is_acknowledged in [false, true] {
+            let (mut cluster, invite, received) = ringing(&farm(), workers);
+            let answer = cluster.pass(&received.respond(200));
+            assert_eq!((answer.to, answer.status()), (invite.from, 200));
+            let mut caller = Dialog::of_caller(&invite, &answer);
+            if is_acknowledged {
+                cluster.restart(farm());
+                assert_eq!(cluster.pass(&caller.ack()).to, received.to);
+            }
+            let again = cluster.pass(&invite);
+            assert_eq!((again.to, again.branch()), (received.to, received.branch()));
+            assert_eq!(cluster.total(), (1, 0, 0.0));
+            assert_eq!(cluster.event(Event::Rebuilt), 1);
+            assert_eq!(cluster.pass(&caller.ack()).to, received.to);
+            assert!(cluster.wait(s(10)).is_empty());
+            let bye = cluster.exchange(&caller.request("BYE"), 200);
+            assert_eq!(bye.to, received.to);
+            is_forgotten(&mut cluster);
+        }
+    }
+}
+
+/// A call that a server began counts on that one when its callee answers.
+#[test]
+fn a_servers_invite_is_answered() {
+    let mut cluster = Cluster::new(farm());
+    let invite = outward("INVITE", ONE);
+    let received = cluster.pass(&invite);
+    cluster.restart(farm());
+    let answer = cluster.pass(&received.respond(200));
+    assert_eq!(cluster.ledger(ONE), (1, 0, 0.0));
+    let mut caller = Dialog::of_caller(&invite, &answer);
+    assert_eq!(cluster.pass(&caller.ack()).to, received.to);
+    let bye = cluster.exchange(&caller.request("BYE"), 200);
+    assert_eq!(bye.to, received.to);
+    is_forgotten(&mut cluster);
+}
+
+/// A server that writes no Record-Route back has answered all the same.
+#[test]
+fn an_answer_without_a_token_passes() {
+    let (mut cluster, invite, received) = ringing(&farm(), 1);
+    let answer = received.respond(200).without("Record-Route");
+    assert_eq!(cluster.pass(&answer).to, invite.from);
+    is_forgotten(&mut cluster);
 }
 
 /// A server that asks for credentials gets them, and the call counts.
