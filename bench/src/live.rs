@@ -1,10 +1,10 @@
 //! A model made of one call a second, held against the peak that is measured afterwards.
 //!
 //! A capture of single calls shows what a call costs a proxy that sleeps between two messages: several times of what it
-//! costs a busy one. So the proxies' processor time is measured while a number of calls is always
-//! open. A virtual machine's speed comes and goes: it is measured before each search and after it. Emulated servers
-//! work by sleeping, and a core that is halted meanwhile takes half a millisecond to come back: idle cores are kept
-//! awake.
+//! costs a busy one. So the proxy gets nearly the load that the model predicts, the model is told the processor time of
+//! a call, and so on until its prediction stays. A virtual machine's speed comes and goes: the time is measured before
+//! each search and after it. Emulated servers work by sleeping, and a core that is halted meanwhile takes half a
+//! millisecond to come back: idle cores are kept awake.
 
 use std::{
     collections::BTreeMap,
@@ -33,8 +33,8 @@ const SUBJECTS: [Subject; 2] = [Subject::KamailioCallLoad, Subject::Sipyard];
 /// How long a proxy's processor time is measured at a time.
 const PERIOD: &str = "3s";
 
-/// Before that: pools and caches of a new proxy fill for so long.
-const WARM: &str = "30s";
+/// Of the rate that is predicted, while it is measured.
+const BUSY: f64 = 0.95;
 
 /// After a search: 64*T1 and a little, when nothing that it left behind is done any more.
 const SETTLED: Duration = Duration::from_secs(40);
@@ -50,6 +50,8 @@ const ENDLESS: &str = "while :; do :; done";
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
     captured_calls: u32,
+    /// From the capture's prediction to one that stays.
+    steps: usize,
     /// Of processor time before a search, and again after it.
     periods: u32,
     /// Searches where the proxy is the limit.
@@ -93,6 +95,8 @@ struct Round {
     processor_ms: f64,
     processor_least_ms: f64,
     processor_greatest_ms: f64,
+    /// Calls per second meanwhile.
+    load_per_s: f64,
     /// Calls per second that the capture predicts with it.
     predicted_per_s: f64,
     measured_per_s: f64,
@@ -115,12 +119,14 @@ impl Check {
 impl Effort {
     pub(crate) const FULL: Self = Self {
         captured_calls: 40,
+        steps: 20,
         periods: 5,
         rounds: 2,
         probe: "30s",
     };
     pub(crate) const QUICK: Self = Self {
         captured_calls: 12,
+        steps: 6,
         periods: 2,
         rounds: 1,
         probe: "4s",
@@ -148,15 +154,6 @@ impl Limit {
         match self {
             Self::Servers => Callees::start(2, &["--service", "INVITE=20ms,BYE=10ms"]),
             Self::Proxy | Self::HalfProxy => Callees::start(4, &[]),
-        }
-    }
-
-    /// Calls that are always open while the proxy's processor time is measured: few enough to be answered before they are
-    /// sent again. A proxy that is the limit is never without one; one that waits for its servers sleeps, as at the peak.
-    fn open_calls(self) -> u32 {
-        match self {
-            Self::Servers => 16,
-            Self::Proxy | Self::HalfProxy => 512,
         }
     }
 
@@ -215,7 +212,10 @@ fn check(subject: Subject, limit: Limit, effort: Effort) -> io::Result<Check> {
         Limit::Proxy | Limit::HalfProxy => effort.rounds,
     };
     // A new proxy each time: what one search has left behind is not the next round's.
-    let round = |_| round(&start(subject, &callees)?, limit, &capture, &known, effort);
+    let round = |_| {
+        let running = start(subject, &callees)?;
+        round(&running, limit, &capture, &known, alone.per_s, effort)
+    };
     let rounds = (0..rounds).map(round);
     Ok(Check {
         subject,
@@ -240,6 +240,7 @@ fn round(
     limit: Limit,
     capture: &Path,
     known: &[&str],
+    captured_per_s: f64,
     effort: Effort,
 ) -> io::Result<Round> {
     let idle = idle_share(running);
@@ -253,12 +254,12 @@ fn round(
         }
         model(capture, &arguments)
     };
-    let load = |time| closed_load(running, limit, time, idle);
-    let periods = || (0..effort.periods).map(|_| load(PERIOD));
-    load(WARM)?;
+    let processor_ms = |rate| paced_load(running, rate, idle);
+    let load_per_s = settle(captured_per_s, effort.steps, processor_ms, predict)?;
+    let periods = || (0..effort.periods).map(|_| processor_ms(load_per_s));
     let before = periods().collect::<io::Result<Vec<_>>>()?;
-    let first = predict(median(before.iter().copied()))?;
-    let (measured_per_s, beyond) = peak(running.address, first.per_s, effort)?;
+    let expected = predict(median(before.iter().copied()))?;
+    let (measured_per_s, beyond) = peak(running.address, expected.per_s, effort)?;
     thread::sleep(SETTLED);
     let after = periods().collect::<io::Result<Vec<_>>>()?;
     let processor_ms =
@@ -268,6 +269,7 @@ fn round(
         processor_ms: processor_ms.median,
         processor_least_ms: processor_ms.min,
         processor_greatest_ms: processor_ms.max,
+        load_per_s,
         predicted_per_s: predicted.per_s,
         measured_per_s,
         beyond,
@@ -358,20 +360,35 @@ fn answer(arguments: &[&str]) -> io::Result<serde_json::Value> {
     Ok(serde_json::from_slice(&stdout)?)
 }
 
-/// The proxy's processor time of a call while so many are always open, in milliseconds.
-fn closed_load(running: &Running, limit: Limit, time: &str, idle: f64) -> io::Result<f64> {
-    let open_calls = limit.open_calls().to_string();
-    let (began, before) = (Instant::now(), running.process.cpu());
-    let arguments = ["--window", &open_calls, "--duration", time];
-    let (outcome, _) = call(running.address, &arguments, || {})?;
-    if outcome.failed > 0 {
-        let (failed, offered) = (outcome.failed, outcome.offered);
-        let problem = format!("{failed} of {offered} calls failed, {open_calls} open at a time");
-        return Err(io::Error::other(problem));
+/// The rate that makes the proxy nearly as busy as it can be: in steps from below, the median of the later half.
+fn settle(
+    mut predicted_per_s: f64,
+    steps: usize,
+    processor_ms: impl Fn(f64) -> io::Result<f64>,
+    predict: impl Fn(f64) -> io::Result<Answer>,
+) -> io::Result<f64> {
+    let mut rates = Vec::with_capacity(steps);
+    for _ in 0..steps {
+        predicted_per_s = predict(processor_ms(BUSY * predicted_per_s)?)?.per_s;
+        rates.push(BUSY * predicted_per_s);
     }
+    Ok(median(rates.drain(steps / 2..)))
+}
+
+/// The proxy's processor time of a call at this rate, in milliseconds.
+fn paced_load(running: &Running, rate: f64, idle: f64) -> io::Result<f64> {
+    let rate = format!("{rate:.1}");
+    let (began, before) = (Instant::now(), running.process.cpu());
+    let (outcome, _) = call(
+        running.address,
+        &["--rate", &rate, "--duration", PERIOD],
+        || {},
+    )?;
     let used = running.process.cpu() - before;
     let of_calls = used.as_secs_f64() - idle * began.elapsed().as_secs_f64();
-    Ok(1e3 * of_calls / outcome.carried as f64)
+    let processor_ms = 1e3 * of_calls / outcome.carried as f64;
+    println!("{rate} calls/s: {processor_ms:.4} ms a call");
+    Ok(processor_ms)
 }
 
 /// The share of a core that the proxy uses without calls.
@@ -458,7 +475,8 @@ pub(crate) fn page(results: &Stamped<Vec<Check>>) -> Page {
         "limited by",
         "captured calls",
         "proxy as captured, ms/call",
-        "its processor under load, ms/call",
+        "loaded with, calls/s",
+        "its processor then, ms/call",
         "predicted by the capture alone, calls/s",
         "predicted with the processor time, calls/s",
         "measured peak, calls/s",
@@ -479,6 +497,7 @@ pub(crate) fn page(results: &Stamped<Vec<Check>>) -> Page {
             check.limit.title().to_owned(),
             check.calls.to_string(),
             format!("{:.3}", check.captured_ms),
+            format!("{:.0}", check.median(|round| round.load_per_s)),
             format!(
                 "{:.4} ({:.4}-{:.4})",
                 check.median(|round| round.processor_ms),
@@ -498,9 +517,10 @@ pub(crate) fn page(results: &Stamped<Vec<Check>>) -> Page {
              `sipyard load call --find-peak` searches the highest rate. The proxy has one core, callers and servers the other; \
              where they can't offer enough, it shares its core evenly with a program that is never idle. Idle cores are kept awake. \
              The capture alone counts a sleeping process's wake-up with each message; the prediction takes the proxy's \
-             processor time (`--processor-ms`) while 512 calls are always open, or 16 where the servers are the limit: the median over \
-             periods of {PERIOD}, before the search and after it. A virtual machine's speed comes and goes: where the \
-             proxy is the limit, figures are medians over several searches. {}",
+             processor time (`--processor-ms`) at {:.0} % of the rate that is predicted with it, found in steps from what the \
+             capture alone predicts: the median over periods of {PERIOD}, before the search and after it. A virtual \
+             machine's speed comes and goes: where the proxy is the limit, figures are medians over several searches. {}",
+            100.0 * BUSY,
             results.note()
         ))
         .table(table)
