@@ -17,6 +17,9 @@ const EVENTS: u64 = 400_000;
 
 type Kind = fn(&mut Rng, &mut Builder);
 
+/// Solved and simulated.
+type Compare = fn(&Model, &Results, &Results) -> Vec<(f64, f64, String)>;
+
 const KINDS: [(&str, Kind); 10] = [
     ("repairman", repairman),
     ("three tiers", three_tiers),
@@ -223,6 +226,47 @@ fn two_classes(rng: &mut Rng, builder: &mut Builder) {
     }
 }
 
+/// A server with few threads that shares a full network with whoever calls it, as in the SIP cluster.
+fn full_network(rng: &mut Rng, builder: &mut Builder) {
+    builder.processor("desk", Scheduling::Delay);
+    builder
+        .reference("c", "desk")
+        .multiplicity(Multiplicity::Finite(rng.u32(12..=24)))
+        .think_time(between(rng, 0.0, 0.5));
+    let packets = between(rng, 6.0, 12.0);
+    builder
+        .entry("c_e", "c")
+        .service(&[between(rng, 0.05, 0.2)])
+        .calls("packet", &[packets])
+        .calls("balance", &[2.0])
+        .calls("set_up", &[1.0])
+        .calls("end", &[1.0]);
+    builder.processor("n", Scheduling::Fcfs);
+    builder
+        .task("net", "n")
+        .multiplicity(Multiplicity::Infinite);
+    builder
+        .entry("packet", "net")
+        .service(&[between(rng, 0.1, 0.2)])
+        .cvsq(&[between(rng, 0.1, 1.0)]);
+    builder.processor("b", Scheduling::Sharing { quantum: 0.01 });
+    builder
+        .task("balancer", "b")
+        .multiplicity(Multiplicity::Infinite);
+    builder
+        .entry("balance", "balancer")
+        .service(&[between(rng, 0.1, 0.3)]);
+    builder.processor("s", Scheduling::Fcfs);
+    let few = Multiplicity::Finite(rng.u32(3..=12));
+    builder.task("server", "s").multiplicity(few);
+    for entry in ["set_up", "end"] {
+        builder
+            .entry(entry, "server")
+            .service(&[between(rng, 0.2, 0.6)])
+            .calls("packet", &[between(rng, 0.0, 2.0)]);
+    }
+}
+
 /// By how much each figure is off, beyond the simulator's interval, and its bar.
 fn compared(model: &Model, solved: &Results, simulated: &Results) -> Vec<(f64, f64, String)> {
     let mut compared = Vec::new();
@@ -262,11 +306,11 @@ fn compared(model: &Model, solved: &Results, simulated: &Results) -> Vec<(f64, f
     compared
 }
 
-#[test]
-fn solver_and_simulator_agree_on_models_of_all_kinds() {
+/// What is off by more than its bar in these kinds of models, in words.
+fn missed(kinds: &[(&str, Kind)], compared: Compare) -> String {
     let settings = SimulationSettings { events: EVENTS };
     let mut missed = String::new();
-    for (name, kind) in KINDS {
+    for (name, kind) in kinds {
         for seed in 0..MODELS {
             let mut rng = Rng::with_seed(seed);
             let mut builder = Builder::new(name);
@@ -288,5 +332,24 @@ fn solver_and_simulator_agree_on_models_of_all_kinds() {
             }
         }
     }
+    missed
+}
+
+#[test]
+fn solver_and_simulator_agree_on_models_of_all_kinds() {
+    let missed = missed(&KINDS, compared);
+    assert!(missed.is_empty(), "\n{missed}");
+}
+
+/// How many requests are without a thread was taken from the mean number there, and threads were up to 26 % busier
+/// than in simulation. What they wait for is off by more still where hardly anybody waits.
+#[test]
+fn few_threads_behind_a_full_network() {
+    let busy = |model: &Model, solved: &Results, simulated: &Results| {
+        let figures = compared(model, solved, simulated).into_iter();
+        let busy = figures.filter(|(_, _, what)| what.starts_with('U'));
+        busy.map(|(off, _, what)| (off, 0.03, what)).collect()
+    };
+    let missed = missed(&[("full network", full_network)], busy);
     assert!(missed.is_empty(), "\n{missed}");
 }

@@ -115,10 +115,10 @@ fn the_cluster_of_tables_3_and_4() {
         let processor = model.processor_named(name).unwrap();
         results.processor(processor).utilization.value
     };
-    let balancer = results
-        .task(model.task_named("balancer").unwrap())
-        .utilization
-        .value;
+    let task = |name: &str| {
+        let task = model.task_named(name).unwrap();
+        results.task(task).utilization.value
+    };
     assert!(
         (throughput(&results) / 280.0 - 1.0).abs() < 0.02,
         "{}",
@@ -135,7 +135,16 @@ fn the_cluster_of_tables_3_and_4() {
         "{}",
         busy("LoadBalancer")
     );
-    assert!((balancer - 0.47).abs() < 0.03, "{balancer}");
+    assert!(
+        (task("balancer") - 0.47).abs() < 0.03,
+        "{}",
+        task("balancer")
+    );
+    assert!(
+        (task("server") / 4.57 - 1.0).abs() < 0.03,
+        "{}",
+        task("server")
+    );
 }
 
 #[test]
@@ -163,10 +172,5 @@ fn figure_10() {
     }
     off_by.sort_by(|a, b| b.0.total_cmp(&a.0));
     assert_eq!(off_by.len(), 75);
-    // One corner, where network and server are both nearly full, is off by 3.1 %.
-    assert!(
-        off_by[0].0 < 0.032 && off_by[1].0 < 0.03,
-        "{:?}",
-        &off_by[..2]
-    );
+    assert!(off_by[0].0 < 0.03, "{:?}", &off_by[..2]);
 }

@@ -5,11 +5,14 @@
 //! less (Reiser and Lavenberg 1980): with one reference task by going through all populations,
 //! with several by Schweitzer's share. Waits are sums over what is met: those in wait with their
 //! whole time, those in service with what is left of it. Several servers are met all busy with
-//! the chance of Sakasegawa 1977.
+//! the chance of Sakasegawa 1977; how many of a task's requests are without a thread, with a single reference task,
+//! says the distribution of their number.
 
+mod arrivals;
 mod flow;
 mod overtaking;
 mod pass;
+mod threads;
 
 use crate::{
     model::{EntryId, Model},
@@ -17,6 +20,7 @@ use crate::{
 };
 use flow::Network;
 use pass::Loads;
+use threads::Split;
 
 /// What the long run of a part is made of.
 pub(super) struct Solved {
@@ -46,6 +50,10 @@ pub(super) fn solve(model: &Model, part: &Part, arrivals: &[(EntryId, f64)]) -> 
     let last = populations.len() - 1;
     for (place, population) in populations.into_iter().enumerate() {
         let fewer = loads.clone();
+        let splits = match population {
+            Some(customers) => threads::splits(&network, &fewer, customers),
+            None => vec![None; network.limits.len()],
+        };
         if let Some(customers) = population {
             network.chains[0].customers = f64::from(customers);
         }
@@ -54,7 +62,8 @@ pub(super) fn solve(model: &Model, part: &Part, arrivals: &[(EntryId, f64)]) -> 
         } else {
             NEARLY_SETTLED
         };
-        let (count, change) = settle(&network, &mut loads, population.map(|_| &fewer), settled);
+        let fewer = population.map(|_| &fewer);
+        let (count, change) = settle(&network, &mut loads, fewer, &splits, settled);
         passes += count;
         is_settled = change < settled;
     }
@@ -71,12 +80,13 @@ fn settle(
     network: &Network<'_>,
     loads: &mut Loads,
     fewer: Option<&Loads>,
+    splits: &[Option<Split>],
     settled: f64,
 ) -> (u32, f64) {
     let mut relaxation = 0.9;
     let mut last = f64::INFINITY;
     for pass in 1..=PASSES_MAX {
-        let change = loads.pass(network, fewer, relaxation);
+        let change = loads.pass(network, fewer, splits, relaxation);
         if change < settled || pass == PASSES_MAX {
             return (pass, change);
         }

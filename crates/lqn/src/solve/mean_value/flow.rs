@@ -1,5 +1,6 @@
 //! Who goes where, how often: what stays the same from pass to pass.
 
+use super::arrivals::Routes;
 use crate::{
     model::{CallKind, EntryId, Model, Multiplicity, ProcessorId, Scheduling, TaskId},
     solve::parts::Part,
@@ -17,6 +18,8 @@ pub(super) struct Network<'a> {
     pub(super) visit_of: Vec<Vec<Option<usize>>>,
     /// Finite tasks that visits hold.
     pub(super) limits: Vec<TaskId>,
+    /// By chain.
+    pub(super) routes: Vec<Routes>,
 }
 
 /// Customers of a reference task, or requests to an entry that nobody waits for.
@@ -84,8 +87,11 @@ impl<'a> Network<'a> {
             order,
             visits: Vec::new(),
             visit_of: Vec::new(),
+            routes: Vec::new(),
         };
         network.add_visits();
+        let routes = (0..network.chains.len()).map(|chain| Routes::new(&network, chain));
+        network.routes = routes.collect();
         network
     }
 

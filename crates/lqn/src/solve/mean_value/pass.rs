@@ -1,8 +1,10 @@
 //! One pass over all servers: from what is met there to how long it takes, and on to the rates.
 
 use super::{
+    arrivals,
     flow::{Network, Visit},
     overtaking,
+    threads::Split,
 };
 use crate::{
     QUEUE_MAX,
@@ -73,10 +75,11 @@ impl Loads {
         &mut self,
         network: &Network<'_>,
         fewer: Option<&Self>,
+        splits: &[Option<Split>],
         relaxation: f64,
     ) -> f64 {
         let before = self.clone();
-        let meeting = Meeting::new(network, &before, fewer);
+        let meeting = Meeting::new(network, &before, fewer, splits);
         for (place, load) in self.visits.iter_mut().enumerate() {
             for (old, new) in load.residence.iter_mut().zip(meeting.residence(place)) {
                 relax(old, new, relaxation);
@@ -315,20 +318,40 @@ impl Loads {
             .max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
-    /// For each limit: what is left of its threads for others than oneself, at most 1.
-    fn freedom(&self, network: &Network<'_>) -> Vec<f64> {
-        let busy = |&task: &TaskId| {
-            let visits = network
-                .visits
-                .iter()
-                .enumerate()
-                .filter(|(_, visit)| visit.task == task);
-            let busy: f64 = visits
-                .map(|(place, _)| self.rate(network, place) * self.visits[place].whole())
-                .sum();
-            ((network.threads(task) - 1.0) / busy.max(f64::MIN_POSITIVE)).min(1.0)
+    /// For each limit, by visit: what is left of its threads for others than oneself, at most 1.
+    fn freedom(&self, network: &Network<'_>, splits: &[Option<Split>]) -> Vec<Vec<f64>> {
+        let of_mean = |task| {
+            let (_, busy) = self.service(network, task);
+            let free = (network.threads(task) - 1.0) / busy.max(f64::MIN_POSITIVE);
+            vec![free.min(1.0); network.visits.len()]
         };
-        network.limits.iter().map(busy).collect()
+        let freedom = |(&task, split): (&TaskId, &Option<Split>)| match split {
+            Some(split) => split.freedom.clone(),
+            None => of_mean(task),
+        };
+        network.limits.iter().zip(splits).map(freedom).collect()
+    }
+
+    /// Requests to a task per unit of time, and its threads in use.
+    fn service(&self, network: &Network<'_>, task: TaskId) -> (f64, f64) {
+        let visits = network.visits.iter().enumerate();
+        let visits = visits.filter(|(_, visit)| visit.task == task);
+        visits.fold((0.0, 0.0), |(rates, busy), (place, _)| {
+            let rate = self.rate(network, place);
+            (rates + rate, busy + rate * self.visits[place].whole())
+        })
+    }
+
+    /// The share of a processor that requests have which nobody waits for.
+    pub(super) fn open_share(&self, network: &Network<'_>, processor: ProcessorId) -> f64 {
+        let visits = network.visits.iter().enumerate();
+        let open = visits.filter(|(_, visit)| {
+            visit.processor == processor && !network.chains[visit.chain].is_closed()
+        });
+        let work: f64 = open
+            .map(|(place, visit)| self.rate(network, place) * visit.time())
+            .sum();
+        (work / network.servers(processor)).min(NEARLY_ALL)
     }
 
     /// Visits per unit of time.
@@ -414,7 +437,7 @@ impl VisitLoad {
 }
 
 impl Visit {
-    fn time(&self) -> f64 {
+    pub(super) fn time(&self) -> f64 {
         self.phases.iter().map(|demand| demand.time).sum()
     }
 
@@ -429,7 +452,10 @@ struct Meeting<'a> {
     network: &'a Network<'a>,
     loads: &'a Loads,
     fewer: Option<&'a Loads>,
-    freedom: Vec<f64>,
+    splits: &'a [Option<Split>],
+    freedom: Vec<Vec<f64>>,
+    /// Of arrivals, by processor.
+    unevenness: Vec<f64>,
     /// The chance to meet one's own last request's second phase, by visit.
     overtaking: Vec<f64>,
     /// Requests of others that can be there at most.
@@ -438,8 +464,13 @@ struct Meeting<'a> {
 }
 
 impl<'a> Meeting<'a> {
-    fn new(network: &'a Network<'a>, loads: &'a Loads, fewer: Option<&'a Loads>) -> Self {
-        let freedom = loads.freedom(network);
+    fn new(
+        network: &'a Network<'a>,
+        loads: &'a Loads,
+        fewer: Option<&'a Loads>,
+        splits: &'a [Option<Split>],
+    ) -> Self {
+        let freedom = loads.freedom(network, splits);
         let tasks = (0..network.model.tasks.len()).map(|task| Server::Task(TaskId(task)));
         let processors =
             (0..network.model.processors.len()).map(|place| Server::Processor(ProcessorId(place)));
@@ -447,7 +478,9 @@ impl<'a> Meeting<'a> {
             network,
             loads,
             fewer,
+            splits,
             freedom,
+            unevenness: arrivals::unevenness(network, loads),
             overtaking: Vec::new(),
             at_processors: processors
                 .map(|server| others_max(network, server))
@@ -487,7 +520,7 @@ impl<'a> Meeting<'a> {
                 demand.time * (1.0 + (met.count + all_busy) / servers / room)
             } else {
                 let left = if met.busy > 0.0 {
-                    met.left / met.busy * all_busy
+                    met.left / met.busy * all_busy * self.unevenness[visit.processor.0]
                 } else {
                     0.0
                 };
@@ -535,6 +568,15 @@ impl<'a> Meeting<'a> {
         let is_reference = self.network.model[visit.task].is_reference();
         if is_reference || threads.is_infinite() || self.at_tasks[visit.task.0] < threads {
             return self.own_second_phase(place);
+        }
+        let limit = self
+            .network
+            .limits
+            .iter()
+            .position(|&task| task == visit.task);
+        if let Some(split) = limit.and_then(|limit| self.splits[limit].as_ref()) {
+            let (rate, busy) = self.loads.service(self.network, visit.task);
+            return split.waiting * busy / rate.max(f64::MIN_POSITIVE);
         }
         let met = self.met_at_task(place);
         let all_busy = all_busy(met.busy / threads, threads);
@@ -628,8 +670,8 @@ impl<'a> Meeting<'a> {
         let mut share = 1.0;
         for (limit, &task) in self.network.limits.iter().enumerate() {
             if Some(task) != waits_for {
-                share *=
-                    1.0 - mine.holds[limit] * theirs.holds[limit] * (1.0 - self.freedom[limit]);
+                let freedom = self.freedom[limit][other];
+                share *= 1.0 - mine.holds[limit] * theirs.holds[limit] * (1.0 - freedom);
             }
         }
         let chain = &self.network.chains[mine.chain];
