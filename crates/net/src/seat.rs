@@ -62,12 +62,17 @@ pub struct Stats {
 }
 
 impl Seat {
-    pub(crate) fn stats(&self) -> Stats {
+    /// Datagrams that the kernel dropped as a receive buffer was full.
+    pub(crate) fn receive_dropped(&self) -> u64 {
         let drops = |socket: &Socket| socket.kernel_drops().map_or(0, u64::from);
+        self.sockets.iter().map(drops).sum()
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
         let counters = &self.counters;
         Stats {
             received: counters.received.load(Relaxed),
-            receive_dropped: self.sockets.iter().map(drops).sum(),
+            receive_dropped: self.receive_dropped(),
             receive_errors: counters.receive_errors.load(Relaxed),
             sent: counters.sent.load(Relaxed),
             send_too_long: counters.too_long.load(Relaxed),

@@ -1,7 +1,7 @@
 //! A worker's loop: receive a batch, feed the node, send a batch, wait.
 
 use std::{
-    io,
+    io, mem,
     net::SocketAddr,
     os::fd::AsRawFd,
     sync::{Arc, atomic::Ordering},
@@ -41,6 +41,8 @@ pub(crate) struct Worker {
     polled: Vec<libc::pollfd>,
     /// When the node's timers run next.
     tick: Duration,
+    /// What the kernel had dropped at the last tick.
+    dropped: u64,
     unreachable: Vec<SocketAddr>,
 }
 
@@ -62,6 +64,7 @@ impl Worker {
             out: Outbox::default(),
             polled: polled(&team.seats[number]),
             tick: now,
+            dropped: 0,
             unreachable: Vec::new(),
             team,
             shared,
@@ -82,11 +85,20 @@ impl Worker {
                 if self.number == 0 {
                     self.shared.set_wall(now, clock::wall());
                 }
+                self.notice_losses(now);
                 self.node.handle_timeout(now, &mut self.out);
                 self.tick = now + TICK;
             }
             self.ask(now);
             self.flush(now);
+        }
+    }
+
+    /// Tells the node what was lost before it was received.
+    fn notice_losses(&mut self, now: Duration) {
+        let dropped = self.team.seats[self.number].receive_dropped();
+        if mem::replace(&mut self.dropped, dropped) != dropped {
+            self.shared.lose(now);
         }
     }
 
@@ -224,7 +236,7 @@ impl Worker {
                 break;
             }
             let failed = self.send();
-            self.hand_over();
+            self.hand_over(now);
             self.out.clear();
             for listener in failed {
                 self.report_unreachable(listener, now);
@@ -253,10 +265,10 @@ impl Worker {
         failed
     }
 
-    fn hand_over(&mut self) {
+    fn hand_over(&mut self, now: Duration) {
         for handover in self.out.handovers.drain(..) {
             if !self.team.seats[handover.worker].mailbox.hand_over(handover) {
-                self.shared.count_handover_dropped(self.number);
+                self.shared.count_handover_dropped(self.number, now);
             }
         }
     }

@@ -75,7 +75,10 @@ impl State {
             && fails_at <= cx.now
         {
             probe.outstanding = None;
-            if member.server.probe_failed(cx.now, config.fall) {
+            let may_be_lost = cx
+                .shared
+                .has_lost_since(fails_at.saturating_sub(config.timeout));
+            if !may_be_lost && member.server.probe_failed(cx.now, config.fall) {
                 cx.shared.server_fell();
             }
         }

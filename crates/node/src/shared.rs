@@ -23,6 +23,8 @@ use crate::{
 /// Servers that one process can know at a time: tables hold their numbers in 16 bits.
 const SERVERS_MAX: usize = u16::MAX as usize;
 
+const NEVER: u64 = u64::MAX;
+
 /// Configuration, servers and counters of a node. The workers read an immutable [`Snapshot`]; a
 /// reload builds the next and swaps it whole.
 #[derive(Debug)]
@@ -33,6 +35,8 @@ pub struct Shared {
     draining: AtomicBool,
     incarnation: AtomicU64,
     wall_zero_ms: AtomicU64,
+    /// When messages were lost last, in nanoseconds.
+    lost_at: AtomicU64,
     peers: Mutex<Vec<PeerView>>,
     workers: Vec<WorkerStats>,
 }
@@ -109,6 +113,7 @@ impl Shared {
             draining: AtomicBool::new(false),
             incarnation: AtomicU64::new(0),
             wall_zero_ms: AtomicU64::new(0),
+            lost_at: AtomicU64::new(NEVER),
             peers: Mutex::default(),
             workers: (0..workers.max(1))
                 .map(|_| WorkerStats::default())
@@ -237,8 +242,21 @@ impl Shared {
     }
 
     /// Counts a message that the queue to another worker had no room for.
-    pub fn count_handover_dropped(&self, worker: usize) {
+    pub fn count_handover_dropped(&self, worker: usize, now: Duration) {
         self.workers[worker].drop_one(Dropped::HandoverFull);
+        self.lose(now);
+    }
+
+    /// Messages have been lost here, up to now: a server's answer may have been one of them, so no
+    /// silence that lasts already tells of a server.
+    pub fn lose(&self, now: Duration) {
+        self.lost_at.store(now.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// Whether messages were lost here at that time or since.
+    pub(crate) fn has_lost_since(&self, since: Duration) -> bool {
+        let lost_at = self.lost_at.load(Ordering::Relaxed);
+        lost_at != NEVER && lost_at >= since.as_nanos() as u64
     }
 
     pub(crate) fn generation(&self) -> u64 {

@@ -583,8 +583,14 @@ impl State {
         }
     }
 
-    /// Counts a silence against the health of the server.
+    /// Counts a silence against the health of the server, unless its answer may have been lost here.
     pub(crate) fn blame(&self, cx: Context<'_>, open: u32) {
+        if cx
+            .shared
+            .has_lost_since(self.transactions.get(open).sent_at)
+        {
+            return;
+        }
         let Some(member) = self.charged_server(cx, open) else {
             return;
         };

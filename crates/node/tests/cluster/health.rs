@@ -140,6 +140,30 @@ fn live_traffic_takes_a_silent_server_down() {
     assert_eq!(health(&cluster, ONE), Health::Up, "it gets another chance");
 }
 
+/// An edge with more to do than it could lost the answers of its servers, took all of them for dead, and refused
+/// every call.
+#[test]
+fn a_silence_says_nothing_when_answers_may_be_lost() {
+    for is_probing in [false, true] {
+        let mut cluster = Cluster::new(match is_probing {
+            true => probing(&[ONE]),
+            false => config(&[ONE]),
+        });
+        for number in 0..6 {
+            cluster.send(&request("INVITE", ALICE, &format!("call{number}")));
+            cluster.wait(ms(500));
+            cluster.shared.lose(cluster.now);
+            cluster.wait(ms(700));
+            assert_eq!(health(&cluster, ONE), Health::Up);
+        }
+        for number in 6..12 {
+            cluster.send(&request("INVITE", ALICE, &format!("call{number}")));
+            cluster.wait(ms(1200));
+        }
+        assert_eq!(health(&cluster, ONE), Health::Down);
+    }
+}
+
 /// One call that is never answered says it once, however long it is waited for.
 #[test]
 fn one_silent_call_is_one_failure() {
