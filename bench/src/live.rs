@@ -121,7 +121,7 @@ impl Effort {
         captured_calls: 40,
         steps: 20,
         periods: 5,
-        rounds: 2,
+        rounds: 1,
         probe: "30s",
     };
     pub(crate) const QUICK: Self = Self {
@@ -511,6 +511,8 @@ pub(crate) fn page(results: &Stamped<Vec<Check>>) -> Page {
             verdict.to_owned(),
         ]);
     }
+    let searches = results.results.iter().map(|check| check.rounds.len());
+    let searches = searches.max().unwrap_or(0);
     Page::new("A model of one call a second, and the peak")
         .text(&format!(
             "One call a second is captured on the loopback interface and modelled (`sipyard model from-pcap`, `solve`), then \
@@ -519,7 +521,7 @@ pub(crate) fn page(results: &Stamped<Vec<Check>>) -> Page {
              The capture alone counts a sleeping process's wake-up with each message; the prediction takes the proxy's \
              processor time (`--processor-ms`) at {:.0} % of the rate that is predicted with it, found in steps from what the \
              capture alone predicts: the median over periods of {PERIOD}, before the search and after it. A virtual \
-             machine's speed comes and goes: where the proxy is the limit, figures are medians over several searches. {}",
+             machine's speed comes and goes; searches for a peak that is the proxy's: {searches}. {}",
             100.0 * BUSY,
             results.note()
         ))
