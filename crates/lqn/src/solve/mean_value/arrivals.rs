@@ -26,46 +26,49 @@ const NEGLIGIBLE: f64 = 1e-9;
 
 impl Routes {
     pub(super) fn new(network: &Network<'_>, chain: usize) -> Self {
-        let steps: Vec<_> = (0..network.visits.len())
-            .map(|place| steps(network, chain, place))
-            .collect();
-        let processors = network.model.processors.len();
-        let mut flows = vec![vec![0.0; processors]; processors];
-        for (from, flows) in flows.iter_mut().enumerate() {
-            let mut there = vec![0.0; network.visits.len()];
-            let (mut time, mut slices) = (0.0, 0.0);
-            for (place, visit) in network.visits.iter().enumerate() {
-                if visit.chain == chain && visit.processor.0 == from && visit.queues(network) {
-                    time += visit.number * visit.time();
-                    slices += visit.departures();
-                    spread(&mut there, &steps[place], visit.departures());
-                }
-            }
-            for _ in 0..STEPS_MAX {
-                let mut onward = vec![0.0; network.visits.len()];
-                for (place, &share) in there.iter().enumerate() {
-                    let visit = &network.visits[place];
-                    if share < NEGLIGIBLE {
-                        continue;
-                    }
-                    if visit.queues(network) {
-                        flows[visit.processor.0] += share;
-                        continue;
-                    }
-                    // A delay that is long beside the distances makes arrivals random.
-                    let distance = time / slices;
-                    let delay = visit.time() * visit.number / visit.departures();
-                    spread(
-                        &mut onward,
-                        &steps[place],
-                        share * distance / (distance + delay),
-                    );
-                }
-                there = onward;
-            }
+        let places = 0..network.visits.len();
+        let steps: Vec<_> = places.map(|place| steps(network, chain, place)).collect();
+        let processors = 0..network.model.processors.len();
+        let flows = processors.map(|from| ways(network, &steps, chain, from));
+        Self {
+            flows: flows.collect(),
         }
-        Self { flows }
     }
+}
+
+/// A visit, and the chance that it is next.
+type Step = (usize, f64);
+
+/// Where a chain goes from a processor, as often as in a run: by the processor reached.
+fn ways(network: &Network<'_>, steps: &[Vec<Step>], chain: usize, from: usize) -> Vec<f64> {
+    let mut there = vec![0.0; network.visits.len()];
+    let (mut time, mut slices) = (0.0, 0.0);
+    for (place, visit) in network.visits.iter().enumerate() {
+        if visit.chain == chain && visit.processor.0 == from && visit.queues(network) {
+            time += visit.number * visit.time();
+            slices += visit.departures();
+            spread(&mut there, &steps[place], visit.departures());
+        }
+    }
+    let mut reached = vec![0.0; network.model.processors.len()];
+    for _ in 0..STEPS_MAX {
+        let mut onward = vec![0.0; network.visits.len()];
+        let shares = there.iter().enumerate();
+        for (place, &share) in shares.filter(|(_, share)| **share > NEGLIGIBLE) {
+            let visit = &network.visits[place];
+            if visit.queues(network) {
+                reached[visit.processor.0] += share;
+                continue;
+            }
+            // A delay that is long beside the distances makes arrivals random.
+            let distance = time / slices;
+            let delay = visit.time() * visit.number / visit.departures();
+            let evenly = share * distance / (distance + delay);
+            spread(&mut onward, &steps[place], evenly);
+        }
+        there = onward;
+    }
+    reached
 }
 
 /// By processor: the wait for what is in service, relatively to that of random arrivals.
@@ -79,7 +82,7 @@ pub(super) fn unevenness(network: &Network<'_>, loads: &Loads) -> Vec<f64> {
             .map(|(routes, rate)| rate * routes.flows[from][to])
             .sum()
     };
-    // Who comes back at once has been there all the time.
+    // Who comes back at once is no arrival.
     let new: Vec<f64> = servers
         .iter()
         .enumerate()
@@ -188,7 +191,7 @@ impl Visit {
     }
 }
 
-fn spread(there: &mut [f64], steps: &[(usize, f64)], share: f64) {
+fn spread(there: &mut [f64], steps: &[Step], share: f64) {
     for &(place, chance) in steps {
         there[place] += share * chance;
     }
@@ -196,7 +199,7 @@ fn spread(there: &mut [f64], steps: &[(usize, f64)], share: f64) {
 
 /// Where a customer goes after a slice of a visit, with which chance: to an entry that is called, or back to the caller.
 /// What comes after a run, or after a reply, is left out: it is as random as the think time.
-fn steps(network: &Network<'_>, chain: usize, place: usize) -> Vec<(usize, f64)> {
+fn steps(network: &Network<'_>, chain: usize, place: usize) -> Vec<Step> {
     let visit = &network.visits[place];
     if visit.chain != chain {
         return Vec::new();
