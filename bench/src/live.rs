@@ -2,7 +2,7 @@
 //!
 //! A capture of single calls shows what a call costs a proxy that sleeps between two messages: several times of what it
 //! costs a busy one. So the proxy gets nearly the load that the model predicts, the model is told the processor time of
-//! a call, and so on until its prediction stays. A virtual machine's speed comes and goes: the time is measured before
+//! a call, and so on in steps. A virtual machine's speed comes and goes: the time is measured before
 //! each search and after it. Emulated servers work by sleeping, and a core that is halted meanwhile takes half a
 //! millisecond to come back: idle cores are kept awake.
 
@@ -50,7 +50,7 @@ const ENDLESS: &str = "while :; do :; done";
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Effort {
     captured_calls: u32,
-    /// From the capture's prediction to one that stays.
+    /// Of load and prediction, from the capture's own: the later half is near where it stays.
     steps: usize,
     /// Of processor time before a search, and again after it.
     periods: u32,
