@@ -1,5 +1,6 @@
 //! `sipyard sim`: experiments on a virtual clock and network.
 
+mod digests;
 mod explore;
 mod metrics;
 mod read;
@@ -78,14 +79,17 @@ pub(crate) struct Sim {
 /// What isn't told by files.
 #[derive(Subcommand)]
 enum Other {
+    Digests(digests::Digests),
     Explore(explore::Explore),
 }
 
 impl Sim {
     /// Reads all files, runs them, shows and writes the results.
     pub(crate) fn run(&self) -> ExitCode {
-        if let Some(Other::Explore(explore)) = &self.other {
-            return explore.run();
+        match &self.other {
+            Some(Other::Digests(digests)) => return digests.run(),
+            Some(Other::Explore(explore)) => return explore.run(),
+            None => {}
         }
         let Some(scenarios) = self.load() else {
             return refused();

@@ -1,0 +1,130 @@
+//! `sipyard sim digests`: one hash per run, to show that a change of the code changed no decision.
+
+use std::{
+    io::{self, Write},
+    num::NonZero,
+    path::PathBuf,
+    process::ExitCode,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use clap::Args;
+use sim::{Cluster, Digest, Experiment, explore};
+
+use super::read;
+use crate::{progress::Progress, refused};
+
+/// The part of an experiment that goes into its hash, in virtual time.
+const HASHED: Duration = Duration::from_secs(20);
+
+/// Print a hash of everything that happens in random worlds and in experiments
+#[derive(Args)]
+#[command(after_help = "Examples:
+  sipyard sim digests --worlds 200 experiments/*.toml > before
+  sipyard sim digests --worlds 200 experiments/*.toml | diff before -
+
+Two programs that print the same hash sent the same bytes at the same times. Of an experiment the
+first 20 s of its first and its last point are hashed.")]
+pub(super) struct Digests {
+    /// Experiments
+    #[arg(value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Hash so many random worlds, from seed 1 on
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    worlds: u64,
+}
+
+/// What gets a hash.
+enum Subject {
+    World(u64),
+    Point(String, Box<Experiment>),
+}
+
+impl Digests {
+    pub(super) fn run(&self) -> ExitCode {
+        let subjects = match self.subjects() {
+            Ok(subjects) => subjects,
+            Err(problems) => {
+                for problem in problems {
+                    let _ = writeln!(io::stderr(), "{problem}");
+                }
+                return refused();
+            }
+        };
+        for (subject, digest) in subjects.iter().zip(digests(&subjects)) {
+            // A reader that has gone away wants no more lines.
+            let _ = match subject {
+                Subject::World(seed) => writeln!(io::stdout(), "world {seed}: {digest}"),
+                Subject::Point(name, _) => writeln!(io::stdout(), "{name}: {digest}"),
+            };
+        }
+        ExitCode::SUCCESS
+    }
+
+    fn subjects(&self) -> Result<Vec<Subject>, Vec<String>> {
+        let mut subjects: Vec<_> = (1..=self.worlds).map(Subject::World).collect();
+        let mut problems = Vec::new();
+        for file in &self.files {
+            match read::load(file) {
+                Ok(scenario) => {
+                    let places = scenario.places();
+                    for (end, place) in [("first", places.first()), ("last", places.last())] {
+                        let Some(place) = place else { continue };
+                        let name = format!("{}, {end} point", file.display());
+                        let experiment = Box::new(scenario.experiment(place));
+                        subjects.push(Subject::Point(name, experiment));
+                    }
+                }
+                Err(found) => problems.extend(found.iter().map(ToString::to_string)),
+            }
+        }
+        if problems.is_empty() {
+            Ok(subjects)
+        } else {
+            Err(problems)
+        }
+    }
+}
+
+/// The hashes of all subjects, computed on all cores.
+fn digests(subjects: &[Subject]) -> Vec<String> {
+    let found: Vec<Mutex<String>> = subjects.iter().map(|_| Mutex::default()).collect();
+    let next = AtomicUsize::new(0);
+    let progress = Progress::new();
+    let threads = thread::available_parallelism().map_or(1, NonZero::get);
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(subject) = subjects.get(number) else {
+                        break;
+                    };
+                    progress.show(&format!("{number} of {} runs", subjects.len()));
+                    *found[number].lock().unwrap_or_else(PoisonError::into_inner) = digest(subject);
+                }
+            });
+        }
+    });
+    let text = |found: Mutex<String>| found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.into_iter().map(text).collect()
+}
+
+fn digest(subject: &Subject) -> String {
+    match subject {
+        Subject::World(seed) => format!("{:016x}", explore::explore(*seed, &mut ()).digest),
+        Subject::Point(_, experiment) => match Cluster::new(&experiment.setup, 1) {
+            Ok(mut cluster) => {
+                let mut digest = Digest::default();
+                cluster.world.run_until(HASHED, &mut digest);
+                format!("{:016x}", digest.value())
+            }
+            Err(error) => error.to_string(),
+        },
+    }
+}
