@@ -41,6 +41,7 @@ pub struct Node {
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) worker: usize,
+    /// Breaks ties between servers.
     pub(crate) rng: fastrand::Rng,
     pub(crate) sessions: Sessions,
     pub(crate) session_timers: Wheel,
@@ -86,11 +87,16 @@ impl Node {
             transaction_timers: Wheel::new(share(limits.transactions), now),
             retained: RetainedRequests::new(share(limits.retained_requests)),
             stateful: Stateful::new(snapshot.config(), share(limits.held_transactions), now),
-            registrar: Registrar::new(snapshot.keys(), share(limits.registrations), now),
+            registrar: Registrar::new(
+                snapshot.keys(),
+                share(limits.registrations),
+                rng.fork(),
+                now,
+            ),
             unlocated: Unlocated::new(now),
             lengths: CallLengths::default(),
             decisions: Decisions::default(),
-            probes: Probes::new(worker == 0, rng.u64(..)),
+            probes: Probes::new(worker == 0, rng.fork()),
             exchange: Exchange::new(worker == 0, snapshot.owner()),
             learn_due: now,
             orphans: Budget::default(),

@@ -19,6 +19,7 @@ pub(crate) struct Probes {
     is_prober: bool,
     /// By server number.
     probes: Vec<Probe>,
+    rng: fastrand::Rng,
     nonce: u64,
     due: Duration,
 }
@@ -31,11 +32,12 @@ struct Probe {
 }
 
 impl Probes {
-    pub(crate) fn new(is_prober: bool, nonce: u64) -> Self {
+    pub(crate) fn new(is_prober: bool, mut rng: fastrand::Rng) -> Self {
         Self {
             is_prober,
             probes: Vec::new(),
-            nonce,
+            nonce: rng.u64(..),
+            rng,
             due: Duration::ZERO,
         }
     }
@@ -104,7 +106,7 @@ impl State {
         let Some(listener) = cx.snapshot.listener_towards(member.address, 0) else {
             return;
         };
-        let id = self.rng.u64(..);
+        let id = self.probes.rng.u64(..);
         self.probes.of(member.server.id()).outstanding = Some((id, cx.now + timeout));
         let nonce = self.probes.nonce;
         let branch = Branch {

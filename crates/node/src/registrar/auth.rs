@@ -96,7 +96,7 @@ impl State {
         aor: &Aor,
         stale: bool,
     ) -> Refusal {
-        let random = self.rng.u64(..);
+        let random = self.registrar.rng.u64(..);
         let nonces = self.registrar.verifier.nonces();
         let nonce = nonces.issue(cx.shared.wall(cx.now), random, request.call_id);
         let challenge = Challenge {

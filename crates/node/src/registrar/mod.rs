@@ -50,6 +50,7 @@ const TRIES_MAX: u8 = 8;
 pub(crate) struct Registrar {
     waiting: Waitings,
     verifier: Verifier,
+    rng: fastrand::Rng,
 }
 
 /// What a REGISTER does next.
@@ -59,11 +60,12 @@ enum Turn {
 }
 
 impl Registrar {
-    pub(crate) fn new(keys: &Keys, limit: usize, now: Duration) -> Self {
+    pub(crate) fn new(keys: &Keys, limit: usize, rng: fastrand::Rng, now: Duration) -> Self {
         let nonces = Nonces::new(keys.nonce(), NONCE_LIFETIME);
         Self {
             waiting: Waitings::new(limit, now),
             verifier: Verifier::new(nonces, NONCES_MAX),
+            rng,
         }
     }
 
@@ -235,7 +237,7 @@ impl State {
 
     /// Not now. Phones that were all refused at once shall not all come back at once.
     fn busy(&mut self) -> Refusal {
-        Refusal::unavailable(self.rng.u64(5..=15))
+        Refusal::unavailable(self.registrar.rng.u64(5..=15))
     }
 
     fn answer_waiting(&mut self, cx: Context<'_>, place: u32, reply: &Refusal, out: &mut Outbox) {
