@@ -149,9 +149,10 @@ measure S2P2 2 2 "$(least $((2 * cs)) $((2 * cp)))"
     echo
     echo "\`experiments/001/live.sh\` on $(date -u +%F), commit $(git rev-parse --short HEAD)," \
         "$(nproc) cores of $(sed -n 's/^model name[[:space:]]*: //p' /proc/cpuinfo | head -1), busy with other work. Each \`sipyard serve\` has one" \
-        "worker and is held by a cgroup to a part of a core: $((100 * edge_us / period_us)) % an edge, $((100 * node_us / period_us)) % a node. Both stages" \
+        "worker, and a cgroup holds it to a part of a core: $((100 * edge_us / period_us)) % an edge, $((100 * node_us / period_us)) % a node. Both stages" \
         "pass calls on without state, by \`user-hash\` over 10,000 users. The peak is the highest rate at which" \
-        "95 % of the calls of $probe are carried, each answered within 2 s and nothing sent again (SIPstone), found to 3 %; the cluster is started anew for each rate."
+        "95 % of the calls of $probe are carried. A call is carried if it is answered within 2 s and nothing is sent again" \
+        "(SIPstone). The search is exact to 3 %, and starts the cluster anew for each rate."
     echo
     echo "| cluster | peak, calls/s | by the formula | off |"
     echo "|---|---:|---:|---:|"
