@@ -8,7 +8,7 @@ use std::{
 
 use fastrand::Rng;
 use load::{Arrivals, Caller, CallerConfig, Server, ServerConfig, Service};
-use net::Clock;
+use socket::Clock;
 use traffic::{Buffers, Endpoint};
 
 /// Callees, and as many sockets to call from: the floor relays between pairs of them.

@@ -8,8 +8,8 @@ use std::{
 
 use fastrand::Rng;
 use load::{Arrivals, Caller, CallerConfig, Law, Outbox, Service};
-use net::udp::{BATCH, RecvBatch, SendBatch, Socket, Wait};
 use serde::{Deserialize, Serialize};
+use socket::udp::{BATCH, RecvBatch, SendBatch, Socket, Wait};
 
 use crate::{
     balance::start,

@@ -7,7 +7,7 @@
 
 use std::{env, io, net::SocketAddr, process::ExitCode};
 
-use net::udp::{BATCH, Options, RecvBatch, SendBatch, Socket, Wait};
+use socket::udp::{BATCH, Options, RecvBatch, SendBatch, Socket, Wait};
 
 const USAGE: &str = "usage: floor --listen ADDRESS --servers ADDRESS,ADDRESS...
 

@@ -7,7 +7,7 @@ use load::{
     Accounts, Arrivals, Caller, CallerConfig, Law, Outbox, Phones, PhonesConfig, Rate,
     Retransmission, Stats, Stream, Turns,
 };
-use net::Clock;
+use socket::Clock;
 use traffic::{Agent, Endpoint, Group, LOOPBACK};
 
 use super::{fate::Record, takeover::on_host};
@@ -131,7 +131,7 @@ impl Traffic {
         Ok(self.add(Source::Phones(phones), socket))
     }
 
-    fn add(&mut self, source: Source, socket: net::udp::Socket) -> usize {
+    fn add(&mut self, source: Source, socket: socket::udp::Socket) -> usize {
         self.group
             .endpoints
             .push(Endpoint::new(source, vec![socket]));

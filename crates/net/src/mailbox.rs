@@ -4,8 +4,7 @@ use std::{fmt, io, time::Duration};
 
 use crossbeam_queue::{ArrayQueue, SegQueue};
 use node::{Answer, Handover, Node, Outbox, QuestionId};
-
-use crate::waker::Waker;
+use socket::Waker;
 
 /// Commands that wait for a worker.
 const COMMANDS_MAX: usize = 64;

@@ -5,11 +5,9 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
 
-use crate::{
-    answerer::Answerer,
-    mailbox::Mailbox,
-    udp::{Sent, Socket},
-};
+use socket::udp::{Sent, Socket};
+
+use crate::{answerer::Answerer, mailbox::Mailbox};
 
 /// All workers of a node.
 pub(crate) struct Team {

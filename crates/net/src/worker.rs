@@ -9,12 +9,15 @@ use std::{
 };
 
 use node::{Answer, Datagram, Input, Node, Outbox, Question, Shared};
+use socket::{
+    Clock,
+    udp::{BATCH, RecvBatch, SendBatch, Wait},
+    wall,
+};
 
 use crate::{
     answerer::Reply,
-    clock::{self, Clock},
     seat::{Seat, Team},
-    udp::{BATCH, RecvBatch, SendBatch, Wait},
 };
 
 /// The grain of a node's timers: they run this often while there is traffic.
@@ -83,7 +86,7 @@ impl Worker {
             self.read_mail(now);
             if self.tick <= now {
                 if self.number == 0 {
-                    self.shared.set_wall(now, clock::wall());
+                    self.shared.set_wall(now, wall());
                 }
                 self.notice_losses(now);
                 self.node.handle_timeout(now, &mut self.out);

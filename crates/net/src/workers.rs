@@ -3,7 +3,6 @@
 use std::{
     fmt, io,
     net::SocketAddr,
-    os::unix::thread::JoinHandleExt,
     process,
     sync::{
         Arc,
@@ -14,13 +13,16 @@ use std::{
 };
 
 use node::{Shared, config::Listener};
+use socket::{
+    Clock, processor_time, seed,
+    udp::{Options, Socket},
+    wall,
+};
 
 use crate::{
     answerer::Answerer,
-    clock::{self, Clock, seed},
     mailbox::{Busy, Command, Mailbox},
     seat::{Counters, Seat, Stats, Team},
-    udp::{Options, Socket},
     worker::{TICK, Worker},
 };
 
@@ -70,8 +72,8 @@ impl Workers {
         answerer: Option<Arc<dyn Answerer>>,
     ) -> Result<Self, StartError> {
         let team = Arc::new(team(shared, answerer)?);
-        shared.set_wall(clock.now(), clock::wall());
-        shared.set_incarnation(clock::wall().as_millis() as u64);
+        shared.set_wall(clock.now(), wall());
+        shared.set_incarnation(wall().as_millis() as u64);
         let mut workers = Self {
             team,
             threads: Vec::new(),
@@ -109,9 +111,7 @@ impl Workers {
     /// The processor time that a worker has used, in user and in kernel mode.
     #[must_use]
     pub fn processor_time(&self, worker: usize) -> Option<Duration> {
-        let thread = self.threads[worker].as_pthread_t();
-        // SAFETY: threads are joined in drop alone.
-        unsafe { clock::processor_time(thread) }
+        processor_time(&self.threads[worker])
     }
 
     /// Has a worker's own thread carry out a command, a tick (10 ms) later at most unless it is

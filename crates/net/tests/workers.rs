@@ -10,12 +10,13 @@ use std::{
 };
 
 use balance::Policy;
-use net::{Busy, Clock, StartError, Stats, Workers};
+use net::{Busy, StartError, Stats, Workers};
 use node::{
     Config, Shared,
     config::{Destination, Limits, Listener, Mode, Pool, PoolServer, Route, Timers},
     stats::Dropped,
 };
+use socket::Clock;
 
 /// Longer than any test waits for what is on its way.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -21,7 +21,7 @@ use std::{
 };
 
 use clap::Args;
-use net::Clock;
+use socket::Clock;
 use tokio::{
     signal::unix::{SignalKind, signal},
     time::{MissedTickBehavior, interval},
@@ -122,7 +122,7 @@ impl Show {
     /// Starts the servers and the edge.
     async fn new(schedule: Schedule) -> io::Result<Self> {
         let clock = Clock::start();
-        let agents = UserAgents::new(net::seed())?;
+        let agents = UserAgents::new(socket::seed())?;
         let servers: Vec<_> = agents.servers().iter().map(|uas| uas.address()).collect();
         let edge = Edge::start(&servers, POLICIES[0], clock).await?;
         let running = Running::start(agents, clock)?;

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use net::{Clock, udp::Poll};
+use socket::{Clock, udp::Poll};
 
 use crate::{Agent, Buffers, Endpoint};
 

@@ -1,4 +1,4 @@
-//! Traffic: the callers, phones and emulated servers of `load`, on UDP sockets of `net`.
+//! Traffic: the callers, phones and emulated servers of `load`, on UDP sockets.
 //!
 //! An [`Endpoint`] is an agent with its sockets. It has no thread: whoever drives it calls
 //! [`Endpoint::turn`] again and again, as often as it wants its latencies exact, or lets a [`Group`]
@@ -15,7 +15,7 @@ use std::{
 };
 
 use load::Outbox;
-use net::{
+use socket::{
     Clock,
     udp::{BATCH, Options, RecvBatch, SendBatch, Socket, Wait},
 };

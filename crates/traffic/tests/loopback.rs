@@ -13,7 +13,7 @@ use std::{
 
 use fastrand::Rng;
 use load::{Arrivals, Caller, CallerConfig, Law, Server, ServerConfig, Service};
-use net::Clock;
+use socket::Clock;
 use traffic::{Agent, Buffers, Endpoint, Group, LOOPBACK, bind};
 
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -10,11 +10,12 @@ use std::{
 };
 
 use balance::Policy;
-use net::{Clock, Workers};
+use net::Workers;
 use node::{
     Shared,
     config::{Config, Destination, Limits, Listener, Mode, Pool, PoolServer, Probe, Route, Timers},
 };
+use socket::Clock;
 use tokio::net::TcpListener;
 
 use crate::{
@@ -111,7 +112,7 @@ impl Edge {
 }
 
 fn config(address: SocketAddr, servers: &[SocketAddr], policy: Policy) -> Config {
-    let secret: Vec<u8> = (0..4).flat_map(|_| net::seed().to_ne_bytes()).collect();
+    let secret: Vec<u8> = (0..4).flat_map(|_| socket::seed().to_ne_bytes()).collect();
     Config {
         name: "demo".to_owned(),
         secret: secret.into(),

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use net::Clock;
+use socket::Clock;
 
 use super::user_agents::UserAgents;
 

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, io, net::SocketAddr, time::Duration};
 
 use fastrand::Rng;
 use load::{Arrivals, Caller, CallerConfig, Law, Server, ServerConfig, Service, Stall, Stats};
-use net::Clock;
+use socket::Clock;
 use traffic::{Buffers, Endpoint};
 
 use super::schedule::POLICIES;

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, time::Duration};
 use clap::{Args, ValueEnum};
 use fastrand::Rng;
 use load::{Arrivals, Caller, CallerConfig, Habits, Law, Ramp, Rate, Retransmission, Stream};
-use net::Clock;
+use socket::Clock;
 
 use super::{
     Refusal,
@@ -142,7 +142,7 @@ impl Call {
         let clock = Clock::start();
         let signals = Signals::listen()?;
         let config = self.config(addresses);
-        let caller = Caller::new(config, Rng::with_seed(net::seed()), clock.now());
+        let caller = Caller::new(config, Rng::with_seed(socket::seed()), clock.now());
         let drive = Drive::new(caller, sockets, clock);
         match self.pace.find_peak {
             Some(criterion) => self.find_peak(criterion, drive, &signals),
@@ -166,7 +166,7 @@ impl Call {
             duration: self.duration.unwrap_or(peak::DURATION),
         };
         let sockets = drive.addresses();
-        let mut rng = Rng::with_seed(net::seed());
+        let mut rng = Rng::with_seed(socket::seed());
         peak::find(&search, &self.files, |rate, limits, progress| {
             let config = CallerConfig {
                 arrivals: Arrivals::Open(Rate::Constant(rate), self.arrivals),

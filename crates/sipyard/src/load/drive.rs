@@ -4,8 +4,8 @@ use std::{fmt, net::SocketAddr, num::NonZeroU64, time::Duration};
 
 use hdrhistogram::Histogram;
 use load::{Caller, Outbox, Phones, Stats};
-use net::{Clock, udp::Socket};
 use serde::Serialize;
+use socket::{Clock, udp::Socket};
 use traffic::{Agent, Endpoint, Group};
 
 use super::{outcome::figure, signals::Signals};

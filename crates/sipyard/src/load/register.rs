@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use clap::Args;
 use fastrand::Rng;
 use load::{Accounts, Phones, PhonesConfig, Rate, Stream, Turns};
-use net::Clock;
+use socket::Clock;
 
 use super::{
     Refusal,
@@ -103,7 +103,7 @@ impl Register {
         let addresses: Vec<_> = sockets.iter().map(|socket| socket.local_addr()).collect();
         let signals = Signals::listen()?;
         let clock = Clock::start();
-        let rng = Rng::with_seed(net::seed());
+        let rng = Rng::with_seed(socket::seed());
         let config = self.config(addresses)?;
         let all = config.accounts.users();
         let users = Users {

@@ -10,9 +10,9 @@ use std::{
 use clap::{Args, ValueEnum};
 use fastrand::Rng;
 use load::{Discipline, Law, Retransmission, Server, ServerConfig, Stall};
-use net::Clock;
 use report::Table;
 use serde::Serialize;
+use socket::Clock;
 use traffic::{Endpoint, Group};
 
 use super::{
@@ -123,8 +123,8 @@ impl Serve {
         // Without it the kernel may wake us 50 us late.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let clock = Clock::start();
-        let mut rng = Rng::with_seed(net::seed());
-        let place = |(place, socket): (usize, net::udp::Socket)| {
+        let mut rng = Rng::with_seed(socket::seed());
+        let place = |(place, socket): (usize, socket::udp::Socket)| {
             let config = self.config(socket.local_addr(), place);
             let mut server = Server::new(config, rng.fork(), clock.now());
             if let Some(&speed) = self.speeds.iter().cycle().nth(place) {

@@ -8,7 +8,7 @@ use load::{
     Accounts, Arrivals, Caller, CallerConfig, Phones, PhonesConfig, Rate, Retransmission, Server,
     ServerConfig, Stream, Turns,
 };
-use net::{Clock, udp::Socket};
+use socket::{Clock, udp::Socket};
 
 use super::{
     Refusal,
@@ -133,7 +133,7 @@ impl Options {
     fn registration(&self, signals: &Signals) -> Result<bool, Refusal> {
         let sockets = sockets::bind(&[self.from()?], self.ports)?;
         let own = addresses(&sockets);
-        let mut rng = Rng::with_seed(net::seed());
+        let mut rng = Rng::with_seed(socket::seed());
         let tests = |rate, now| {
             let config = PhonesConfig {
                 turns: Turns::Drawn,
@@ -158,7 +158,7 @@ impl Options {
         let callees = sockets::bind(&[SocketAddr::new(from.ip(), 0)], self.ports)?;
         let contacts = addresses(&callees);
         sockets.extend(callees);
-        let mut rng = Rng::with_seed(net::seed());
+        let mut rng = Rng::with_seed(socket::seed());
         let tests = |rate, now| {
             let config = CallerConfig {
                 domain: self.domain.clone(),
@@ -219,7 +219,7 @@ impl Options {
     fn residents(&self, contacts: Vec<SocketAddr>, clock: Clock) -> Result<Residents, Refusal> {
         let sockets = sockets::bind(&[SocketAddr::new(self.from()?.ip(), 0)], 1)?;
         let config = self.phones(addresses(&sockets), contacts);
-        let mut rng = Rng::with_seed(net::seed());
+        let mut rng = Rng::with_seed(socket::seed());
         let users = resident(&config, rng.fork(), clock.now());
         Ok(Residents {
             drive: Drive::new(users, sockets, clock),

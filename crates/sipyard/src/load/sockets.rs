@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, UdpSocket};
 
-use net::udp::Socket;
+use socket::udp::Socket;
 
 use super::Refusal;
 

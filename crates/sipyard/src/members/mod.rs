@@ -16,11 +16,11 @@ use std::{
 
 use ::names::{Answer, Names, Question};
 use ::store::Value;
-use net::Clock;
 use node::{
     Snapshot,
     config::{Pool, PoolServer},
 };
+use socket::Clock;
 
 use crate::{
     config::{

@@ -3,8 +3,8 @@
 use std::{future::Future, io, task::Poll, time::Duration};
 
 use ::store::{Error, Limits, Next, Put, Store, Value};
-use net::Clock;
 use node::config::PoolServer;
+use socket::Clock;
 use tokio::{sync::oneshot, time::interval};
 
 use super::lease::{Announcement, Leases, read, write};
@@ -93,7 +93,7 @@ impl Registry {
         let own = Announcement {
             server,
             lease,
-            stamp: net::seed(),
+            stamp: socket::seed(),
         };
         let mut seen = told(|done| self.store.get(&key, done)).await?;
         for _ in 0..ATTEMPTS {

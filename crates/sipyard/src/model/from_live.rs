@@ -7,9 +7,9 @@ mod seen;
 use std::{path::PathBuf, process::ExitCode, thread, time::Duration};
 
 use clap::Args;
-use net::Clock;
 use report::{Page, Table};
 use serde::Serialize;
+use socket::Clock;
 
 use super::{
     arguments::{as_model_file, print, refuse, write},

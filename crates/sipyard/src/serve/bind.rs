@@ -8,12 +8,12 @@ use std::{
     thread::available_parallelism,
 };
 
-use net::{
-    Clock, StartError, Workers,
+use net::{StartError, Workers};
+use node::Shared;
+use socket::{
+    Clock,
     udp::{Options, Socket},
 };
-use node::Shared;
-
 use store::{Limits, Store};
 
 use super::answers::Answers;

@@ -7,8 +7,9 @@ use std::{
     time::Duration,
 };
 
-use net::{Clock, Workers};
+use net::Workers;
 use node::{Node, Outbox, Shared, config::Config};
+use socket::Clock;
 use store::Store;
 use tokio::{sync::oneshot, time::timeout};
 

@@ -16,7 +16,7 @@ use std::{
 };
 
 use clap::Args;
-use net::Clock;
+use socket::Clock;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     time::{interval, timeout},

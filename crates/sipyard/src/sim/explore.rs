@@ -70,7 +70,7 @@ struct Finding {
 
 impl Explore {
     pub(super) fn run(&self) -> ExitCode {
-        let first = self.first.unwrap_or_else(net::seed);
+        let first = self.first.unwrap_or_else(socket::seed);
         if let Some(path) = &self.trace
             && let Err(error) = trace(first, path)
         {
@@ -95,7 +95,7 @@ impl Explore {
     fn explore(&self, first: u64) -> (Done, Option<Finding>) {
         let (done, next) = (Done::default(), AtomicU64::new(first));
         let finding: Mutex<Option<Finding>> = Mutex::new(None);
-        let (clock, stop) = (net::Clock::start(), AtomicBool::new(false));
+        let (clock, stop) = (socket::Clock::start(), AtomicBool::new(false));
         let end = self
             .runs
             .map_or(u64::MAX, |runs| first.saturating_add(runs));

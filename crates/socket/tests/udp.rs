@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
-use net::udp::{Options, Poll, RecvBatch, SendBatch, Sent, Socket, Wait};
+use socket::udp::{Options, Poll, RecvBatch, SendBatch, Sent, Socket, Wait};
 
 const LOOPBACK: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
 

@@ -1,7 +1,8 @@
-//! What the OS knows and a node is told: the time, and chance.
+//! The time, the processor time of a thread, and seeds.
 
 use std::{
-    os::unix::thread::RawPthread,
+    os::unix::thread::JoinHandleExt,
+    thread::JoinHandle,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
@@ -12,7 +13,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock whose zero is this moment.
+    /// Starts a clock whose zero is this moment.
     #[must_use]
     pub fn start() -> Self {
         Self {
@@ -20,30 +21,31 @@ impl Clock {
         }
     }
 
-    /// The time since its zero.
+    /// Returns the time since its zero.
     #[must_use]
     pub fn now(&self) -> Duration {
         self.zero.elapsed()
     }
 }
 
-/// The wall clock, since 1970.
-pub(crate) fn wall() -> Duration {
+/// Reads the wall clock: the time since 1970.
+#[must_use]
+pub fn wall() -> Duration {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.unwrap_or_default()
 }
 
-/// The processor time that a thread of ours has used; none if it is gone.
-///
-/// # Safety
-/// The thread has not been joined yet.
-pub(crate) unsafe fn processor_time(thread: RawPthread) -> Option<Duration> {
+/// Returns the processor time that a thread has used, in user and in kernel mode; none if it has ended.
+#[must_use]
+pub fn processor_time<T>(thread: &JoinHandle<T>) -> Option<Duration> {
+    let thread = thread.as_pthread_t();
     let mut clock = 0;
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: both write to what they are given, and the caller vouches for the thread.
+    // SAFETY: both write to what they are given. The borrowed handle has neither joined nor
+    // detached the thread, so its identifier is valid.
     let read = unsafe {
         libc::pthread_getcpuclockid(thread, &raw mut clock) == 0
             && libc::clock_gettime(clock, &raw mut time) == 0
@@ -51,10 +53,10 @@ pub(crate) unsafe fn processor_time(thread: RawPthread) -> Option<Duration> {
     read.then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
-/// A seed that nobody can guess.
+/// Draws a seed that nobody can guess.
 ///
 /// # Panics
-/// If the OS has no entropy, which no supported one lets a process see.
+/// The OS has no entropy, which no supported one lets a process see.
 #[must_use]
 pub fn seed() -> u64 {
     getrandom::u64().expect("the OS has entropy")

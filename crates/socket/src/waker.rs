@@ -1,4 +1,4 @@
-//! Waking a worker that sleeps in `poll`.
+//! Waking a thread that sleeps in `poll`.
 
 use std::{
     fs::File,
@@ -9,13 +9,17 @@ use std::{
 
 /// An eventfd that is written only while its owner sleeps, so that waking the awake costs nothing.
 #[derive(Debug)]
-pub(crate) struct Waker {
+pub struct Waker {
     event: File,
     armed: AtomicBool,
 }
 
 impl Waker {
-    pub(crate) fn new() -> io::Result<Self> {
+    /// Creates a waker whose owner is awake.
+    ///
+    /// # Errors
+    /// The system has no descriptor left.
+    pub fn new() -> io::Result<Self> {
         // SAFETY: no pointers are passed.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if fd < 0 {
@@ -29,25 +33,25 @@ impl Waker {
         })
     }
 
-    /// To be called before the owner looks for work for the last time and then sleeps. The fences
-    /// here and in [`Self::wake`] see to it that either the owner finds the work or the other sees
-    /// it armed.
-    pub(crate) fn arm(&self) {
+    /// Announces that the owner will sleep; the owner looks for work once more after this call. The
+    /// fences here and in [`Self::wake`] ensure that the owner finds the work or the other thread
+    /// sees that the waker is armed.
+    pub fn arm(&self) {
         self.armed.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// To be called when the owner is awake again; `signalled`: `poll` saw the event. One that is
-    /// written only now cuts the next sleep short, which does no harm.
-    pub(crate) fn disarm(&self, signalled: bool) {
+    /// Announces that the owner is awake again; `signalled` tells whether `poll` saw the event. An
+    /// event that is written after that cuts the next sleep short, which does no harm.
+    pub fn disarm(&self, signalled: bool) {
         self.armed.store(false, Ordering::Relaxed);
         if signalled {
             let _ = (&self.event).read(&mut [0; 8]);
         }
     }
 
-    /// To be called after there is work for the owner.
-    pub(crate) fn wake(&self) {
+    /// Wakes the owner if it sleeps; the caller has left work for it before this call.
+    pub fn wake(&self) {
         fence(Ordering::SeqCst);
         if self.armed.load(Ordering::Relaxed) && self.armed.swap(false, Ordering::Relaxed) {
             // It fails only when the counter is full, and then the owner wakes up anyway.

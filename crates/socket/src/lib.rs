@@ -1,0 +1,16 @@
+//! What the kernel gives to a process: UDP sockets, waiting for several of them, the clock and entropy.
+//!
+//! It is the only crate with `unsafe`, and knows nothing of what its callers send. Read
+//! [`udp::Socket`] and [`Waker`] first.
+
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the clock is read here so that it is read nowhere else"
+)]
+
+mod clock;
+pub mod udp;
+mod waker;
+
+pub use clock::{Clock, processor_time, seed, wall};
+pub use waker::Waker;
