@@ -3,6 +3,8 @@
 //! A worker knows nothing of SIP and decides nothing: it brings bytes, time and entropy to its node
 //! and sends what the node wants sent. Read [`Workers`] first.
 
+#![forbid(unsafe_code)]
+
 mod answerer;
 mod mailbox;
 mod seat;

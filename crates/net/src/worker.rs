@@ -1,16 +1,16 @@
 //! A worker's loop: receive a batch, feed the node, send a batch, wait.
 
 use std::{
-    io, mem,
+    io, iter, mem,
     net::SocketAddr,
-    os::fd::AsRawFd,
+    os::fd::AsFd,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
 use node::{Answer, Datagram, Input, Node, Outbox, Question, Shared};
 use socket::{
-    Clock,
+    Clock, Poll,
     udp::{BATCH, RecvBatch, SendBatch, Wait},
     wall,
 };
@@ -39,9 +39,11 @@ pub(crate) struct Worker {
     received: RecvBatch,
     to_send: SendBatch,
     out: Outbox,
-    /// The waker, then the sockets. Empty: the only socket of the only worker, which blocks in its
-    /// receive call and so saves a system call per wake-up.
-    polled: Vec<libc::pollfd>,
+    /// Without: the only worker blocks in the receive call of its only socket, which saves a system
+    /// call per wake-up.
+    polls: bool,
+    /// The waker, then the sockets.
+    poll: Poll,
     /// When the node's timers run next.
     tick: Duration,
     /// What the kernel had dropped at the last tick.
@@ -65,7 +67,8 @@ impl Worker {
             received: RecvBatch::new(BATCH, message_bytes),
             to_send: SendBatch::new(),
             out: Outbox::default(),
-            polled: polled(&team.seats[number]),
+            polls: team.seats[number].mailbox.waker().is_some(),
+            poll: Poll::default(),
             tick: now,
             dropped: 0,
             unreachable: Vec::new(),
@@ -78,10 +81,10 @@ impl Worker {
     /// Works until the team stops.
     pub(crate) fn run(mut self) {
         while !self.team.stopping.load(Ordering::Relaxed) {
-            let now = if self.polled.is_empty() {
-                self.block()
+            let now = if self.polls {
+                self.wait()
             } else {
-                self.poll()
+                self.block()
             };
             self.read_mail(now);
             if self.tick <= now {
@@ -114,17 +117,17 @@ impl Worker {
     }
 
     /// Waits for a socket, a sibling or a timer; then takes one batch from each socket that has one.
-    fn poll(&mut self) -> Duration {
+    fn wait(&mut self) -> Duration {
         self.sleep();
         let now = self.clock.now();
-        for listener in 0..self.polled.len() - 1 {
-            let ready = self.polled[listener + 1].revents;
-            if ready != 0 {
+        for listener in 0..self.team.seats[self.number].sockets.len() {
+            let place = 1 + listener;
+            if self.poll.is_ready(place) {
                 let socket = &self.team.seats[self.number].sockets[listener];
                 let result = socket.recv(&mut self.received, Wait::Poll);
                 self.feed(listener, now, result);
             }
-            if ready & libc::POLLERR != 0 {
+            if self.poll.has_error(place) {
                 self.report_unreachable(listener, now);
             }
         }
@@ -132,7 +135,9 @@ impl Worker {
     }
 
     fn sleep(&mut self) {
-        let mailbox = &self.team.seats[self.number].mailbox;
+        let Seat {
+            sockets, mailbox, ..
+        } = &self.team.seats[self.number];
         let waker = mailbox.waker().expect("a worker that polls has a waker");
         let now = self.clock.now();
         let due = self
@@ -140,18 +145,15 @@ impl Worker {
             .deadline(now)
             .map_or(SLEEP_MAX, |due| due.saturating_sub(now));
         let timeout = due.max(self.tick.saturating_sub(now)).min(SLEEP_MAX);
-        let mut timeout_ms = timeout.as_micros().div_ceil(1000) as libc::c_int;
+        // Whole milliseconds: what falls due within one of them shares a wake-up.
+        let mut timeout = Duration::from_millis(timeout.as_micros().div_ceil(1000) as u64);
         waker.arm();
         if !mailbox.is_empty() || self.team.stopping.load(Ordering::Relaxed) {
-            timeout_ms = 0;
+            timeout = Duration::ZERO;
         }
-        let (fds, count) = (self.polled.as_mut_ptr(), self.polled.len() as libc::nfds_t);
-        // SAFETY: the vector holds `count` entries.
-        if unsafe { libc::poll(fds, count, timeout_ms) } < 0 {
-            // A signal came in, and what the entries say is of the last time.
-            self.polled.iter_mut().for_each(|entry| entry.revents = 0);
-        }
-        waker.disarm(self.polled[0].revents != 0);
+        let descriptors = iter::once(waker.as_fd()).chain(sockets.iter().map(AsFd::as_fd));
+        self.poll.wait(descriptors, Some(timeout));
+        waker.disarm(self.poll.is_ready(0));
     }
 
     /// Gives the node what a receive call brought.
@@ -275,18 +277,4 @@ impl Worker {
             }
         }
     }
-}
-
-fn polled(seat: &Seat) -> Vec<libc::pollfd> {
-    let Some(waker) = seat.mailbox.waker() else {
-        return Vec::new();
-    };
-    let sockets = seat.sockets.iter().map(AsRawFd::as_raw_fd);
-    let fds = std::iter::once(waker.as_raw_fd()).chain(sockets);
-    fds.map(|fd| libc::pollfd {
-        fd,
-        events: libc::POLLIN,
-        revents: 0,
-    })
-    .collect()
 }

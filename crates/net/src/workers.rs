@@ -58,7 +58,14 @@ impl fmt::Display for StartError {
     }
 }
 
-impl std::error::Error for StartError {}
+impl std::error::Error for StartError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Listeners(errors) => errors.first().map(|(_, error)| error as _),
+            Self::System(error) => Some(error),
+        }
+    }
+}
 
 impl Workers {
     /// Binds every listener of the node's configuration for each of its workers, then starts them.

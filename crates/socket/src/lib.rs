@@ -9,8 +9,10 @@
 )]
 
 mod clock;
+mod poll;
 pub mod udp;
 mod waker;
 
 pub use clock::{Clock, processor_time, seed, wall};
+pub use poll::Poll;
 pub use waker::Waker;

@@ -3,13 +3,12 @@
 mod address;
 mod batch;
 mod local;
-mod poll;
 mod queue;
 
 use std::{
     io, mem,
     net::SocketAddr,
-    os::fd::{AsRawFd, RawFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
     ptr,
     sync::Arc,
     time::Duration,
@@ -20,7 +19,6 @@ use socket2::{Domain, Protocol, Type};
 use local::Heard;
 
 pub use batch::{Datagram, RecvBatch, SendBatch};
-pub use poll::Poll;
 
 /// Datagrams that one system call moves.
 pub const BATCH: usize = 64;
@@ -169,7 +167,7 @@ impl Socket {
         // SAFETY: `prepare` returns headers whose every pointer is valid while `batch` is borrowed.
         let received = unsafe {
             libc::recvmmsg(
-                self.as_raw_fd(),
+                self.inner.as_raw_fd(),
                 headers.as_mut_ptr(),
                 headers.len() as libc::c_uint,
                 flags as _,
@@ -213,7 +211,7 @@ impl Socket {
     /// The addresses that ICMP reported unreachable since the last call are appended to `addresses`.
     /// Worth a call after an error of [`Self::recv`] or [`Sent::error`], not otherwise.
     pub fn unreachable(&self, addresses: &mut Vec<SocketAddr>) {
-        queue::drain(self.as_raw_fd(), addresses);
+        queue::drain(self.inner.as_raw_fd(), addresses);
     }
 
     /// Datagrams that the kernel dropped since the bind as its receive buffer was full. Wraps.
@@ -226,7 +224,7 @@ impl Socket {
         // SAFETY: `info` has room for `length` bytes.
         let status = unsafe {
             libc::getsockopt(
-                self.as_raw_fd(),
+                self.inner.as_raw_fd(),
                 libc::SOL_SOCKET,
                 libc::SO_MEMINFO,
                 info.as_mut_ptr().cast(),
@@ -247,7 +245,7 @@ impl Socket {
             // SAFETY: the caller filled the headers, and their length is passed along.
             let done = unsafe {
                 let length = headers.len() as libc::c_uint;
-                libc::sendmmsg(self.as_raw_fd(), headers.as_mut_ptr(), length, 0)
+                libc::sendmmsg(self.inner.as_raw_fd(), headers.as_mut_ptr(), length, 0)
             };
             if let Ok(done) = usize::try_from(done) {
                 sent.sent += done as u64;
@@ -286,7 +284,7 @@ impl Socket {
 
     fn wait_for_room(&self) {
         let mut fd = libc::pollfd {
-            fd: self.as_raw_fd(),
+            fd: self.inner.as_raw_fd(),
             events: libc::POLLOUT,
             revents: 0,
         };
@@ -295,9 +293,9 @@ impl Socket {
     }
 }
 
-impl AsRawFd for Socket {
-    fn as_raw_fd(&self) -> RawFd {
-        self.inner.as_raw_fd()
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.inner.as_fd()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::{
     fs::File,
     io::{self, Read, Write},
-    os::fd::{AsRawFd, FromRawFd, RawFd},
+    os::fd::{AsFd, BorrowedFd, FromRawFd},
     sync::atomic::{AtomicBool, Ordering, fence},
 };
 
@@ -60,20 +60,21 @@ impl Waker {
     }
 }
 
-impl AsRawFd for Waker {
-    fn as_raw_fd(&self) -> RawFd {
-        self.event.as_raw_fd()
+impl AsFd for Waker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::atomic::AtomicU64, thread};
+    use std::{sync::atomic::AtomicU64, thread, time::Duration};
 
     use super::*;
+    use crate::Poll;
 
     const ROUNDS: u64 = 50_000;
-    const PATIENCE_MS: libc::c_int = 5_000;
+    const PATIENCE: Duration = Duration::from_secs(5);
 
     /// Two threads take turns, each asleep until the other has counted on.
     #[test]
@@ -102,29 +103,25 @@ mod tests {
         waker.arm();
         waker.wake();
         waker.disarm(false);
-        assert!(poll(&waker, 0));
+        assert!(poll(&waker, Duration::ZERO));
         waker.disarm(true);
-        assert!(!poll(&waker, 0));
+        assert!(!poll(&waker, Duration::ZERO));
         waker.wake();
-        assert!(!poll(&waker, 0), "the awake are not woken");
+        assert!(!poll(&waker, Duration::ZERO), "the awake are not woken");
     }
 
     fn sleep(waker: &Waker, is_idle: impl Fn() -> bool) {
         waker.arm();
         let signalled = is_idle() && {
-            assert!(poll(waker, PATIENCE_MS), "nobody woke the sleeper");
+            assert!(poll(waker, PATIENCE), "nobody woke the sleeper");
             true
         };
         waker.disarm(signalled);
     }
 
-    fn poll(waker: &Waker, timeout_ms: libc::c_int) -> bool {
-        let mut fd = libc::pollfd {
-            fd: waker.as_raw_fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        // SAFETY: one valid pollfd.
-        unsafe { libc::poll(&mut fd, 1, timeout_ms) == 1 }
+    fn poll(waker: &Waker, timeout: Duration) -> bool {
+        let mut poll = Poll::default();
+        poll.wait([waker.as_fd()], Some(timeout));
+        poll.is_ready(0)
     }
 }

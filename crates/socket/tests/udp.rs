@@ -2,9 +2,12 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
-use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, os::fd::AsFd, time::Duration};
 
-use socket::udp::{Options, Poll, RecvBatch, SendBatch, Sent, Socket, Wait};
+use socket::{
+    Poll,
+    udp::{Options, RecvBatch, SendBatch, Sent, Socket, Wait},
+};
 
 const LOOPBACK: [&str; 2] = ["127.0.0.1:0", "[::1]:0"];
 
@@ -300,14 +303,17 @@ fn one_wait_serves_several_sockets() {
     let sockets = [bind(LOOPBACK[0]), bind(LOOPBACK[1]), bind(LOOPBACK[0])];
     let sender = bind(LOOPBACK[0]);
     let mut poll = Poll::default();
-    poll.wait(&sockets, Some(Duration::from_millis(1)));
+    poll.wait(
+        sockets.iter().map(AsFd::as_fd),
+        Some(Duration::from_millis(1)),
+    );
     assert!((0..3).all(|place| !poll.is_ready(place)));
     send(&sender, &[(sockets[2].local_addr(), b"x")]);
-    poll.wait(&sockets, None);
+    poll.wait(sockets.iter().map(AsFd::as_fd), None);
     let ready: Vec<_> = (0..3).map(|place| poll.is_ready(place)).collect();
     assert_eq!(ready, [false, false, true]);
     receive(&sockets[2], 1);
-    poll.wait(&sockets, Some(Duration::ZERO));
+    poll.wait(sockets.iter().map(AsFd::as_fd), Some(Duration::ZERO));
     assert!(!poll.is_ready(2));
 }
 

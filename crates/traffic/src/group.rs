@@ -1,6 +1,6 @@
-use std::time::Duration;
+use std::{os::fd::AsFd, time::Duration};
 
-use socket::{Clock, udp::Poll};
+use socket::{Clock, Poll};
 
 use crate::{Agent, Buffers, Endpoint};
 
@@ -31,7 +31,7 @@ impl<A: Agent> Group<A> {
         let until = deadlines.fold(until, Duration::min);
         let sockets = self.endpoints.iter().flat_map(|endpoint| &endpoint.sockets);
         let timeout = until.saturating_sub(clock.now());
-        self.poll.wait(sockets, Some(timeout));
+        self.poll.wait(sockets.map(AsFd::as_fd), Some(timeout));
         let mut first = 0;
         for endpoint in &mut self.endpoints {
             let is_ready = |place| self.poll.is_ready(first + place);

@@ -1,30 +1,33 @@
-//! Waiting for several sockets at once.
+//! Waiting for several descriptors at once.
 
-use std::{os::fd::AsRawFd, ptr, time::Duration};
+use std::{
+    fmt,
+    os::fd::{AsRawFd, BorrowedFd},
+    ptr,
+    time::Duration,
+};
 
-use super::Socket;
-
-/// Waits for whichever of several sockets has a datagram first. The memory is used again and again.
+/// Waits until one of several sockets or wakers is ready. It uses its memory again for each wait.
 #[derive(Default)]
 pub struct Poll {
     entries: Vec<libc::pollfd>,
 }
 
 impl Poll {
-    /// Waits until one of the sockets has something to receive, be it an error, `timeout` is over
+    /// Waits until one of the descriptors has something to read, be it an error, `timeout` is over
     /// or a signal comes in; then [`Self::is_ready`] tells which has. No timeout: for ever.
     pub fn wait<'a>(
         &mut self,
-        sockets: impl IntoIterator<Item = &'a Socket>,
+        descriptors: impl IntoIterator<Item = BorrowedFd<'a>>,
         timeout: Option<Duration>,
     ) {
-        let entry = |socket: &Socket| libc::pollfd {
-            fd: socket.as_raw_fd(),
+        let entry = |descriptor: BorrowedFd<'_>| libc::pollfd {
+            fd: descriptor.as_raw_fd(),
             events: libc::POLLIN,
             revents: 0,
         };
         self.entries.clear();
-        self.entries.extend(sockets.into_iter().map(entry));
+        self.entries.extend(descriptors.into_iter().map(entry));
         let timeout = timeout.map(|timeout| libc::timespec {
             tv_sec: timeout.as_secs().try_into().unwrap_or(libc::time_t::MAX),
             tv_nsec: timeout.subsec_nanos().into(),
@@ -42,23 +45,24 @@ impl Poll {
         }
     }
 
-    /// Whether the socket at this place has something to receive.
+    /// Whether the descriptor at this place has something to read.
     #[must_use]
     pub fn is_ready(&self, place: usize) -> bool {
         self.entries[place].revents != 0
     }
 
-    /// Whether [`Socket::unreachable`] has something to tell, without which the socket stays ready.
+    /// Whether the socket at this place has an error for [`crate::udp::Socket::unreachable`] to
+    /// explain, without which the socket stays ready.
     #[must_use]
     pub fn has_error(&self, place: usize) -> bool {
         self.entries[place].revents & libc::POLLERR != 0
     }
 }
 
-impl std::fmt::Debug for Poll {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Poll {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Poll")
-            .field("sockets", &self.entries.len())
+            .field("descriptors", &self.entries.len())
             .finish()
     }
 }
