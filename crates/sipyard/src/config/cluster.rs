@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use ::store::Address;
 use node::config::{Listener, PoolServer};
-use toml::de::DeValue;
-
-use super::{
-    section::Section,
-    settings::ms,
-    value::{Read, address, duration, name, number, text},
+use settings::{
+    Read, Section, Value,
+    value::{duration, name, number, text},
 };
+
+use super::{address::address, sections::ms};
 
 /// The section `[cluster]`.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,7 +44,7 @@ pub(crate) fn cluster(root: &mut Section<'_>, listeners: &[Listener]) -> Option<
     })
 }
 
-fn shared(value: &DeValue<'_>) -> Read<Address> {
+fn shared(value: &Value<'_>) -> Read<Address> {
     match text(value)?.parse()? {
         address @ Address::Redis(_) => Ok(address),
         address => Err(format!(

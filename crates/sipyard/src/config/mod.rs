@@ -3,31 +3,24 @@
 //! [`load()`] is the only way in. It yields what a node takes ([`node::Config`]) and what only the
 //! binary needs, or every problem of the file; never a part of either.
 
+mod address;
 mod cluster;
-pub(crate) mod pool;
+mod pool;
 mod registrar;
-mod report;
 mod route;
-pub(crate) mod section;
+mod sections;
 pub(crate) mod servers;
-mod settings;
 #[cfg(test)]
 mod tests;
-pub(crate) mod value;
 
-use std::{fs, net::SocketAddr, path::Path};
+use std::{net::SocketAddr, path::Path};
 
-use toml::de::DeTable;
+use settings::{Place, Problem, Section};
 
 pub(crate) use cluster::{Announced, Cluster};
 pub(crate) use registrar::Registrar;
-pub(crate) use report::{Place, Problem};
+pub(crate) use sections::Dns;
 pub(crate) use servers::Source;
-pub(crate) use settings::Dns;
-pub(crate) use value::show;
-
-use report::Report;
-use section::Section;
 
 /// A file that holds no problem.
 #[derive(Debug)]
@@ -93,46 +86,17 @@ impl Configuration {
 /// Every problem, in the order of the file. A file that is no TOML yields its syntax errors alone,
 /// since what it means can't be told.
 pub(crate) fn load(path: &Path) -> Result<Configuration, Vec<Problem>> {
-    load_as(path, read)
-}
-
-/// Reads the file at `path` as whatever `read` makes of it, which is none if a required part is
-/// absent.
-///
-/// # Errors
-/// Like [`load()`].
-pub(crate) fn load_as<T>(
-    path: &Path,
-    read: impl FnOnce(Section<'_>) -> Option<T>,
-) -> Result<T, Vec<Problem>> {
-    let text = fs::read_to_string(path).map_err(|error| {
-        let message = format!("cannot be read: {error}");
-        vec![Place::file(path).problem(message)]
-    })?;
-    let report = Report::new(path, &text);
-    let (table, errors) = DeTable::parse_recoverable(&text);
-    for error in &errors {
-        let at = error.span().map_or(0, |span| span.start);
-        report.syntax(at, error.message());
-    }
-    let read = report
-        .is_clean()
-        .then(|| read(Section::root(&report, table.get_ref())))
-        .flatten();
-    match read {
-        Some(read) if report.is_clean() => Ok(read),
-        _ => Err(report.into_problems()),
-    }
+    settings::load(path, read)
 }
 
 /// The whole file; none if what is required is absent.
 fn read(mut root: Section<'_>) -> Option<Configuration> {
-    let (listeners, listener_places) = settings::listeners(&mut root);
-    let identity = settings::identity(root.table("node"), &listeners);
-    let timers = settings::timers(root.table("timers"));
-    let limits = settings::limits(root.table("limits"));
-    let (admin, admin_place) = settings::admin(root.table("admin"));
-    let dns = settings::dns(root.table("dns"));
+    let (listeners, listener_places) = sections::listeners(&mut root);
+    let identity = sections::identity(root.table("node"), &listeners);
+    let timers = sections::timers(root.table("timers"));
+    let limits = sections::limits(root.table("limits"));
+    let (admin, admin_place) = sections::admin(root.table("admin"));
+    let dns = sections::dns(root.table("dns"));
     let cluster = cluster::cluster(&mut root, &listeners);
     let sourced = pool::pools(&mut root, &timers, &listeners);
     let (pools, sources): (Vec<_>, Vec<_>) = sourced

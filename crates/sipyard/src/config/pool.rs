@@ -1,24 +1,20 @@
 //! Pools of servers.
 
-use std::time::Duration;
-
 use balance::Policy;
 use node::config::{Listener, Pool, Probe, Timers};
-use toml::de::DeValue;
+use settings::{
+    Read, Section, Value, hint,
+    pool::{answer_timeout, costs},
+    value::{METHODS, duration, expected, integer, text},
+};
 
 use super::{
-    section::{Section, hint},
+    sections::{minutes, ms},
     servers::{Source, fixed, sources},
-    settings::{minutes, ms},
-    value::{METHODS, Read, check_method, duration, expected, integer, number, show, text},
 };
 
 /// Servers have numbers of 16 bits.
 const SERVERS_MAX: usize = 65_535;
-
-/// The transactions that cost something else than 1, unless the file says otherwise: an INVITE
-/// and a BYE as the least-work policy's authors measured them.
-const COSTS: [(&str, f64); 2] = [("BYE", 1.0), ("INVITE", 1.75)];
 
 /// A pool, and where its servers come from. Those with addresses are in it.
 #[derive(Debug)]
@@ -84,7 +80,7 @@ fn check_clusters(section: &Section<'_>, policy: Policy, sources: &[Source]) {
     }
 }
 
-fn policy(value: &DeValue<'_>) -> Read<Policy> {
+fn policy(value: &Value<'_>) -> Read<Policy> {
     let name = value
         .as_str()
         .ok_or_else(|| expected("a policy in quotes, such as \"tlwl\"", value))?;
@@ -100,43 +96,6 @@ fn policy(value: &DeValue<'_>) -> Read<Policy> {
             let names: Vec<&str> = live.map(|policy| policy.name()).collect();
             Err(format!("unknown policy \"{name}\"; {}", hint(name, &names)))
         }
-    }
-}
-
-pub(crate) fn costs(section: &mut Section<'_>) -> Vec<(String, f64)> {
-    let mut costs: Vec<(String, f64)> = COSTS
-        .iter()
-        .map(|(method, cost)| ((*method).to_owned(), *cost))
-        .collect();
-    if section.is_text("costs", "learn") {
-        return costs;
-    }
-    let Some(given) = section.given_table("costs") else {
-        return costs;
-    };
-    for (method, value) in given.entries() {
-        if let Err(message) = check_costed(method.get_ref()) {
-            given.problem_of(method.get_ref(), method.span().start, &message);
-            continue;
-        }
-        match number(0.0..=1_000.0)(value.get_ref()) {
-            Ok(cost) => {
-                costs.retain(|(known, _)| known != method.get_ref());
-                costs.push((method.get_ref().to_string(), cost));
-            }
-            Err(message) => given.problem_of(method.get_ref(), value.span().start, &message),
-        }
-    }
-    costs.sort_by(|(left, _), (right, _)| left.cmp(right));
-    costs
-}
-
-/// Whether requests of this method open a transaction that can have a cost of its own.
-fn check_costed(method: &str) -> Read<()> {
-    check_method(method)?;
-    match method {
-        "ACK" | "CANCEL" => Err("belongs to its INVITE and costs nothing: leave it out".into()),
-        _ => Ok(()),
     }
 }
 
@@ -160,7 +119,7 @@ fn probe(section: &mut Section<'_>) -> Option<Probe> {
     })
 }
 
-fn probe_method(value: &DeValue<'_>) -> Read<()> {
+fn probe_method(value: &Value<'_>) -> Read<()> {
     match text(value)? {
         "OPTIONS" => Ok(()),
         other if METHODS.contains(&other) => Err(format!(
@@ -170,14 +129,4 @@ fn probe_method(value: &DeValue<'_>) -> Read<()> {
             "unknown method \"{other}\"; did you mean `OPTIONS`?"
         )),
     }
-}
-
-/// Between T1, before which silence means nothing, and 64*T1, after which the caller has given up.
-pub(crate) fn answer_timeout(section: &mut Section<'_>, t1: Duration) -> Duration {
-    let range = t1..=64 * t1;
-    let found = section.get("answer_timeout", |value| {
-        duration(range)(value)
-            .map_err(|message| format!("{message} (T1 to 64*T1; timers.t1 is {})", show(t1)))
-    });
-    found.map_or(4 * t1, |found| found.value)
 }

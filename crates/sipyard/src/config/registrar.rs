@@ -3,13 +3,15 @@
 use std::{path::Path, time::Duration};
 
 use ::store::Address;
+use settings::{
+    Read, Section, Value, hint,
+    value::{duration, integer, list, text},
+};
 use sip::digest::Algorithm;
-use toml::de::DeValue;
 
 use super::{
-    section::{Section, hint},
-    settings::{minutes, ms},
-    value::{Read, duration, host, integer, list, text},
+    address::host,
+    sections::{minutes, ms},
 };
 
 /// The section `[registrar]`.
@@ -26,11 +28,7 @@ const ALGORITHMS: [Algorithm; 2] = [Algorithm::Sha256, Algorithm::Md5];
 /// Reads `[registrar]` if it is given and whole.
 pub(crate) fn registrar(root: &mut Section<'_>) -> Option<Registrar> {
     let mut section = root.given_table("registrar")?;
-    let folder = section
-        .report()
-        .path()
-        .parent()
-        .unwrap_or_else(|| Path::new(""));
+    let folder = section.folder();
     let advice = "write domains = [\"example.com\"], the domains whose users register";
     let domains = section.require("domains", advice, list(host));
     if let Some(found) = domains.as_ref().filter(|found| found.value.is_empty()) {
@@ -86,7 +84,7 @@ fn algorithms(section: &mut Section<'_>) -> Vec<Algorithm> {
     found.value
 }
 
-fn algorithm(value: &DeValue<'_>) -> Read<Algorithm> {
+fn algorithm(value: &Value<'_>) -> Read<Algorithm> {
     let name = text(value)?;
     Algorithm::from_bytes(name.as_bytes()).ok_or_else(|| {
         let names = ALGORITHMS.map(Algorithm::as_str);
@@ -94,7 +92,7 @@ fn algorithm(value: &DeValue<'_>) -> Read<Algorithm> {
     })
 }
 
-fn route(value: &DeValue<'_>) -> Read<String> {
+fn route(value: &Value<'_>) -> Read<String> {
     let text = text(value)?;
     match sip::Uri::parse(text.as_bytes()) {
         Ok(uri) if uri.param(b"lr").is_some() => Ok(text.to_owned()),

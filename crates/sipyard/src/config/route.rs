@@ -1,14 +1,12 @@
 //! Where requests go.
 
 use node::config::{Destination, Mode, Route};
-
-use toml::de::DeValue;
-
-use super::{
-    report::Place,
-    section::{At, Section, hint},
-    value::{Read, host, list, method, name, text},
+use settings::{
+    At, Place, Read, Section, Value, hint,
+    value::{list, method, name, text},
 };
+
+use super::address::host;
 
 /// Reads all `[[route]]`; `pools` are the names that they may lead to beside the registrar.
 pub(crate) fn routes(root: &mut Section<'_>, pools: &[String]) -> Vec<Route> {
@@ -73,7 +71,7 @@ fn route(section: &mut Section<'_>, pools: &[String], has_registrar: bool) -> Op
     })
 }
 
-fn mode(value: &DeValue<'_>) -> Read<Mode> {
+fn mode(value: &Value<'_>) -> Read<Mode> {
     match text(value)? {
         "stateless" => Ok(Mode::Stateless),
         "stateful" => Ok(Mode::Stateful),

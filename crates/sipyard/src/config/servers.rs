@@ -8,13 +8,12 @@ use std::{
 };
 
 use node::config::{Listener, PoolServer};
-use toml::de::DeValue;
-
-use super::{
-    report::Place,
-    section::{At, Item, Section},
-    value::{Read, address, expected, is_host, number, text},
+use settings::{
+    At, Item, Place, Read, Section, Value,
+    value::{expected, number, text},
 };
+
+use super::address::{address, is_host};
 
 /// One entry of `servers`.
 #[derive(Clone, Debug, PartialEq)]
@@ -130,7 +129,7 @@ fn detailed(mut table: Section<'_>) -> Option<(Source, usize)> {
     Some((source, at))
 }
 
-fn plain(section: &Section<'_>, value: &At<&DeValue<'_>>) -> Option<(Source, usize)> {
+fn plain(section: &Section<'_>, value: &At<&Value<'_>>) -> Option<(Source, usize)> {
     match origin(value.value) {
         Ok(origin) => {
             let source = Source {
@@ -147,14 +146,14 @@ fn plain(section: &Section<'_>, value: &At<&DeValue<'_>>) -> Option<(Source, usi
     }
 }
 
-fn cluster(value: &DeValue<'_>) -> Read<Arc<str>> {
+fn cluster(value: &Value<'_>) -> Read<Arc<str>> {
     match text(value)? {
         "" => Err("a cluster needs a name".to_owned()),
         name => Ok(name.into()),
     }
 }
 
-fn origin(value: &DeValue<'_>) -> Read<Origin> {
+fn origin(value: &Value<'_>) -> Read<Origin> {
     let advice = "a server in quotes, such as \"10.0.0.11:5060\", \"sip1.example.com:5060\", \
                   \"srv:_sip._udp.example.com\" or \"pool:core\"";
     let text = value.as_str().ok_or_else(|| expected(advice, value))?;

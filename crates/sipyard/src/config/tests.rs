@@ -1,8 +1,8 @@
-//! The sample file documents the defaults, and single values read as written.
+//! The sample file documents the defaults.
 
-use std::{fs, time::Duration};
+use std::fs;
 
-use super::{load, show};
+use super::load;
 
 const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../etc/sipyard.toml");
 const REGISTRAR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../etc/registrar.toml");
@@ -81,20 +81,5 @@ fn every_line_of_the_sample_can_go_but_what_is_required() {
             default,
             "without {line}"
         );
-    }
-}
-
-#[test]
-fn durations_show_in_their_largest_unit() {
-    let cases = [
-        (0, "0ms"),
-        (250, "250ms"),
-        (1_000, "1s"),
-        (90_000, "90s"),
-        (120_000, "2m"),
-        (43_200_000, "12h"),
-    ];
-    for (ms, shown) in cases {
-        assert_eq!(show(Duration::from_millis(ms)), shown);
     }
 }

@@ -15,12 +15,13 @@ use node::{
     Shared,
     config::{Config, Destination, Limits, Listener, Mode, Pool, PoolServer, Probe, Route, Timers},
 };
+use settings::Place;
 use socket::Clock;
 use tokio::net::TcpListener;
 
 use crate::{
     admin,
-    config::{Configuration, Dns, Place},
+    config::{Configuration, Dns},
     members::Members,
     resolver::Resolver,
     serve::Control,

@@ -10,6 +10,7 @@ use std::{
 
 use net::{StartError, Workers};
 use node::Shared;
+use settings::{Place, Problem};
 use socket::{
     Clock,
     udp::{Options, Socket},
@@ -17,7 +18,7 @@ use socket::{
 use store::{Limits, Store};
 
 use super::answers::Answers;
-use crate::config::{Configuration, Place, Problem};
+use crate::config::Configuration;
 
 /// Binds the admin API's socket, once every listener's address is known to be free: the workers
 /// bind and run in one step, and nothing shall run unless everything can.

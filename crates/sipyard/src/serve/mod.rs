@@ -16,6 +16,7 @@ use std::{
 };
 
 use clap::Args;
+use settings::{Place, Problem, value::show};
 use socket::Clock;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -28,8 +29,7 @@ pub(crate) use control::Control;
 use answers::Answers;
 
 use crate::{
-    admin,
-    config::{self, Place, Problem},
+    admin, config,
     members::{self, Members},
     refused,
     resolver::Resolver,
@@ -181,10 +181,7 @@ async fn drain(control: &Control, stop: &mut Stop) {
     let patience = shared.snapshot().config().timers.drain;
     shared.drain();
     let open = shared.transactions();
-    tracing::info!(
-        "draining: {open} open transactions, {}",
-        config::show(patience)
-    );
+    tracing::info!("draining: {open} open transactions, {}", show(patience));
     tokio::select! {
         () = stop.asked() => tracing::warn!("told again to stop"),
         idle = timeout(patience, until_idle(control)) => if idle.is_err() {

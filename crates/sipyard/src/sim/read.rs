@@ -10,16 +10,14 @@ mod values;
 use std::{path::Path, time::Duration};
 
 use load::Retransmission;
+use settings::{
+    At, Problem, Read, Section, Value, hint,
+    value::{expected, integer, number, text},
+};
 use sim::{Action, Death, Deed, Link, Search, Span, Who};
-use toml::de::DeValue;
 
 use self::values::{law, numbers, one_or_more, time};
 use super::scenario::{CRITERION, EdgesSetup, Offered, Scenario, ServersSetup};
-use crate::config::{
-    Problem, load_as,
-    section::{At, Section, hint},
-    value::{Read, expected, integer, number, text},
-};
 
 /// What can happen, as the keys of an event.
 const DEEDS: [&str; 10] = [
@@ -41,7 +39,7 @@ const RATES: std::ops::RangeInclusive<f64> = 0.1..=100_000.0;
 /// # Errors
 /// Every problem, in the order of the file.
 pub(super) fn load(path: &Path) -> Result<Scenario, Vec<Problem>> {
-    load_as(path, scenario)
+    settings::load(path, scenario)
 }
 
 fn scenario(mut root: Section<'_>) -> Option<Scenario> {
@@ -90,7 +88,7 @@ fn scenario(mut root: Section<'_>) -> Option<Scenario> {
 }
 
 /// `"off"`, or how often.
-fn exchange(value: &DeValue<'_>) -> Read<(String, Option<Duration>)> {
+fn exchange(value: &Value<'_>) -> Read<(String, Option<Duration>)> {
     let interval = match value.as_str() {
         Some("off") => None,
         _ => Some(time(value)?),
@@ -215,15 +213,15 @@ fn actions(root: &mut Section<'_>, edges: &[EdgesSetup], servers: &[ServersSetup
 }
 
 fn deed(event: &mut Section<'_>, counts: [usize; 2]) -> Option<Deed> {
-    let party = || move |value: &DeValue<'_>| party(text(value)?, counts);
+    let party = || move |value: &Value<'_>| party(text(value)?, counts);
     let server = || {
-        move |value: &DeValue<'_>| match party()(value)? {
+        move |value: &Value<'_>| match party()(value)? {
             Who::Server(number) => Ok(number),
             _ => Err("expected a server, such as \"server-1\"".to_owned()),
         }
     };
     let two = || {
-        move |value: &DeValue<'_>| match one_or_more(party())(value)?[..] {
+        move |value: &Value<'_>| match one_or_more(party())(value)?[..] {
             [one, other] => Ok((one, other)),
             _ => Err("expected two parties, such as [\"edge-1\", \"server-1\"]".to_owned()),
         }
@@ -283,7 +281,7 @@ fn party(name: &str, [edges, servers]: [usize; 2]) -> Read<Who> {
 }
 
 /// One of these words.
-fn word<T: Copy>(value: &DeValue<'_>, words: &[(&str, T)]) -> Read<T> {
+fn word<T: Copy>(value: &Value<'_>, words: &[(&str, T)]) -> Read<T> {
     let given = value
         .as_str()
         .ok_or_else(|| expected("a word in quotes", value))?;

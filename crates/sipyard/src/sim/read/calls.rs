@@ -1,12 +1,12 @@
 //! How regularly calls begin.
 
 use load::{Bursts, Stream};
-
-use super::{values::time, word};
-use crate::config::{
-    section::{Item, Section},
+use settings::{
+    Item, Section,
     value::{name, number},
 };
+
+use super::{values::time, word};
 
 const STREAMS: [(&str, Stream); 2] = [("poisson", Stream::Poisson), ("even", Stream::Even)];
 

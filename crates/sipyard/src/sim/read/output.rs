@@ -1,16 +1,15 @@
 //! What is to be shown of the results.
 
-use toml::de::DeValue;
+use settings::{
+    At, Read, Section, Value, hint,
+    value::{expected, name, number, text},
+};
 
 use super::super::{
     metrics,
     scenario::{Axis, AxisName, Bar, Bound, Offered, Plot, Scenario, Selection, Stated},
 };
 use super::values::{boolean, one_or_more};
-use crate::config::{
-    section::{At, Section, hint},
-    value::{Read, expected, name, number, text},
-};
 
 /// `[[plot]]`.
 pub(super) fn plots(root: &mut Section<'_>, scenario: &Scenario) -> Vec<Plot> {
@@ -30,7 +29,11 @@ fn plot(mut section: Section<'_>, scenario: &Scenario, axes: &[Axis]) -> Option<
     let is_log = section.get_or("log", false, boolean);
     let is_of_one_run = section.get_or("one_run", false, boolean);
     let only = section.given_table("where");
-    let only = only.map_or_else(Vec::new, |only| selection(only, axes));
+    let only = only.map_or_else(Vec::new, |mut only| {
+        let selection = selection(&mut only, axes);
+        only.finish();
+        selection
+    });
     let stated = section.tables("stated").into_iter();
     let stated = stated.filter_map(one_stated).collect();
     section.finish();
@@ -45,7 +48,7 @@ fn plot(mut section: Section<'_>, scenario: &Scenario, axes: &[Axis]) -> Option<
     })
 }
 
-fn x_axis(value: &DeValue<'_>, axes: &[Axis]) -> Read<Option<AxisName>> {
+fn x_axis(value: &Value<'_>, axes: &[Axis]) -> Read<Option<AxisName>> {
     match text(value)? {
         "occupancy" => Ok(None),
         key => axis(key, axes).map(|axis| Some(axis.name)),
@@ -97,18 +100,16 @@ fn one_stated(mut section: Section<'_>) -> Option<Stated> {
 }
 
 /// A value of an axis as it is written there, a number or a word.
-fn label(value: &DeValue<'_>) -> Read<String> {
+fn label(value: &Value<'_>) -> Read<String> {
     match value {
-        DeValue::String(text) => Ok(text.to_string()),
-        DeValue::Integer(_) | DeValue::Float(_) => {
-            number(-1e12..=1e12)(value).map(|n| n.to_string())
-        }
+        Value::String(text) => Ok(text.to_string()),
+        Value::Integer(_) | Value::Float(_) => number(-1e12..=1e12)(value).map(|n| n.to_string()),
         other => Err(expected("a number or a word in quotes", other)),
     }
 }
 
 /// Values of axes: `{ policy = "tlwl", rate = [200, 600] }`.
-fn selection(mut section: Section<'_>, axes: &[Axis]) -> Selection {
+fn selection(section: &mut Section<'_>, axes: &[Axis]) -> Selection {
     let mut selection = Vec::new();
     for axis in axes {
         let found = section.get(axis.key, one_or_more(label));
@@ -123,7 +124,6 @@ fn selection(mut section: Section<'_>, axes: &[Axis]) -> Selection {
             selection.push((axis.name, labels));
         }
     }
-    section.finish();
     selection
 }
 
@@ -161,9 +161,8 @@ fn bar(mut section: Section<'_>, scenario: &Scenario, axes: &[Axis]) -> Option<B
 }
 
 /// A selection that leaves one point.
-fn point(section: Section<'_>, axes: &[Axis]) -> Selection {
-    let (report, at) = (section.report(), section.at());
-    let selection = selection(section, axes);
+fn point(mut section: Section<'_>, axes: &[Axis]) -> Selection {
+    let selection = selection(&mut section, axes);
     for axis in axes {
         let named = selection.iter().find(|(name, _)| *name == axis.name);
         if named.map_or(axis.values.len(), |(_, labels)| labels.len()) != 1 {
@@ -172,8 +171,9 @@ fn point(section: Section<'_>, axes: &[Axis]) -> Selection {
                 axis.key,
                 axis.values.join(", ")
             );
-            report.problem(at, message);
+            section.problem(&message);
         }
     }
+    section.finish();
     selection
 }

@@ -4,14 +4,13 @@ use std::time::Duration;
 
 use balance::Policy;
 use node::config::Pool;
-use toml::de::DeValue;
+use settings::{
+    Item, Read, Section, Value, hint,
+    pool::{answer_timeout, costs},
+    value::{expected, name},
+};
 
 use super::{super::scenario::PolicySetup, values::time};
-use crate::config::{
-    pool::{answer_timeout, costs},
-    section::{Item, Section, hint},
-    value::{Read, expected, name},
-};
 
 /// RFC 3261 §17.1.1.1.
 const T1: Duration = Duration::from_millis(500);
@@ -76,7 +75,7 @@ fn detailed(mut section: Section<'_>) -> Option<PolicySetup> {
     setup
 }
 
-fn policy(value: &DeValue<'_>) -> Read<Policy> {
+fn policy(value: &Value<'_>) -> Read<Policy> {
     let name = value
         .as_str()
         .ok_or_else(|| expected("a policy in quotes, such as \"tlwl\"", value))?;

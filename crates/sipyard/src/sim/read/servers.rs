@@ -3,17 +3,16 @@
 use std::time::Duration;
 
 use load::{Discipline, Law, ServerConfig, Service, Stall};
+use settings::{
+    Read, Section, Value,
+    value::{integer, name, number},
+};
 use sim::{Noise, ServerSetup, server_address};
-use toml::de::DeValue;
 
 use super::{
     super::scenario::ServersSetup,
     values::{boolean, law, numbers, one_or_more, time},
     word,
-};
-use crate::config::{
-    section::Section,
-    value::{Read, integer, name, number},
 };
 
 const DISCIPLINES: [(&str, Discipline); 2] = [
@@ -90,7 +89,7 @@ fn noise(mut section: Section<'_>) -> Option<Noise> {
 /// What all servers of a farm have in common, and their stalls, of which each has the next.
 fn config(section: &mut Section<'_>) -> (ServerConfig, Vec<Stall>) {
     let prompt = ServerConfig::prompt(server_address(0));
-    let discipline = |value: &DeValue<'_>| word(value, &DISCIPLINES);
+    let discipline = |value: &Value<'_>| word(value, &DISCIPLINES);
     let config = ServerConfig {
         service: service(section.table("service")),
         repeated: section.get_or("repeated", prompt.repeated, law),
@@ -131,7 +130,7 @@ enum Kind {
     LogNormal,
 }
 
-fn kind(value: &DeValue<'_>) -> Read<Kind> {
+fn kind(value: &Value<'_>) -> Read<Kind> {
     let kinds = [
         ("constant", Kind::Constant),
         ("exponential", Kind::Exponential),

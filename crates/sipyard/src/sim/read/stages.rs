@@ -1,14 +1,14 @@
 //! The edges, and the nodes behind them.
 
+use settings::{
+    Item, Section,
+    value::{integer, name, number},
+};
 use sim::{Capacity, Duty};
 
 use super::{
     super::scenario::{EdgesSetup, NodesSetup},
     word,
-};
-use crate::config::{
-    section::{Item, Section},
-    value::{integer, name, number},
 };
 
 const DUTIES: [(&str, Duty); 3] = [

@@ -3,14 +3,15 @@
 use std::{ops::RangeInclusive, time::Duration};
 
 use load::Law;
-use toml::de::DeValue;
-
-use crate::config::value::{Read, expected, number};
+use settings::{
+    Read, Value,
+    value::{expected, number},
+};
 
 const TIME: &str = "a time in quotes, such as \"1.45ms\", \"20s\" or \"5m\"";
 
 /// A number with a fraction, and its unit.
-pub(super) fn time(value: &DeValue<'_>) -> Read<Duration> {
+pub(super) fn time(value: &Value<'_>) -> Read<Duration> {
     let text = value.as_str().ok_or_else(|| expected(TIME, value))?;
     parse_time(text).ok_or_else(|| format!("expected {TIME}, found \"{text}\""))
 }
@@ -30,7 +31,7 @@ fn parse_time(text: &str) -> Option<Duration> {
 }
 
 /// A time, which is always the same, or a table with the law and its parameters.
-pub(super) fn law(value: &DeValue<'_>) -> Read<Law> {
+pub(super) fn law(value: &Value<'_>) -> Read<Law> {
     let Some(table) = value.as_table() else {
         return time(value).map(Law::Constant);
     };
@@ -54,8 +55,8 @@ pub(super) fn law(value: &DeValue<'_>) -> Read<Law> {
 
 /// A list of what `read` takes, or one of it.
 pub(super) fn one_or_more<'a, T>(
-    read: impl Fn(&'a DeValue<'a>) -> Read<T>,
-) -> impl Fn(&'a DeValue<'a>) -> Read<Vec<T>> {
+    read: impl Fn(&'a Value<'a>) -> Read<T>,
+) -> impl Fn(&'a Value<'a>) -> Read<Vec<T>> {
     move |value| match value.as_array() {
         Some(items) if items.is_empty() => Err("the list is empty".to_owned()),
         Some(items) => items.iter().map(|item| read(item.get_ref())).collect(),
@@ -64,16 +65,14 @@ pub(super) fn one_or_more<'a, T>(
 }
 
 /// A number, or a list of numbers, within a range.
-pub(super) fn numbers<'a>(
-    range: RangeInclusive<f64>,
-) -> impl Fn(&'a DeValue<'a>) -> Read<Vec<f64>> {
+pub(super) fn numbers<'a>(range: RangeInclusive<f64>) -> impl Fn(&'a Value<'a>) -> Read<Vec<f64>> {
     one_or_more(number(range))
 }
 
 /// `true` or `false`.
-pub(super) fn boolean(value: &DeValue<'_>) -> Read<bool> {
+pub(super) fn boolean(value: &Value<'_>) -> Read<bool> {
     match value {
-        DeValue::Boolean(boolean) => Ok(*boolean),
+        Value::Boolean(boolean) => Ok(*boolean),
         other => Err(expected("true or false", other)),
     }
 }

@@ -1,4 +1,4 @@
-//! Problems of a configuration file, each with its place.
+//! Problems of a file, each with its place.
 
 use std::{
     cell::RefCell,
@@ -8,9 +8,9 @@ use std::{
 
 use toml::de::DeTable;
 
-/// A place in a configuration file, as editors and compilers write it.
+/// A place in a file, as editors and compilers write it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub struct Place {
     file: PathBuf,
     /// Line and column, both from 1, the column in characters. None: the file as a whole.
     position: Option<(usize, usize)>,
@@ -18,7 +18,8 @@ pub(crate) struct Place {
 
 impl Place {
     /// The file as a whole.
-    pub(crate) fn file(path: &Path) -> Self {
+    #[must_use]
+    pub fn file(path: &Path) -> Self {
         Self {
             file: path.to_owned(),
             position: None,
@@ -29,8 +30,9 @@ impl Place {
         self.position.map(|(line, _)| line)
     }
 
-    /// The same place, with a problem.
-    pub(crate) fn problem(&self, message: impl Into<String>) -> Problem {
+    /// Returns a problem at this place.
+    #[must_use]
+    pub fn problem(&self, message: impl Into<String>) -> Problem {
         Problem {
             place: self.clone(),
             message: message.into(),
@@ -50,7 +52,7 @@ impl fmt::Display for Place {
 
 /// What is wrong at a place, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Problem {
+pub struct Problem {
     place: Place,
     message: String,
 }
@@ -81,9 +83,8 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// The file's path; paths in the file are relative to its folder.
-    pub(crate) fn path(&self) -> &Path {
-        self.path
+    pub(crate) fn folder(&self) -> &'a Path {
+        self.path.parent().unwrap_or_else(|| Path::new(""))
     }
 
     /// Notes a problem at byte `at` of the file.

@@ -1,32 +1,37 @@
 //! A table of the file, read key by key; what nobody asked for is an unknown key.
 
+use std::path::Path;
+
 use toml::{
     Spanned,
-    de::{DeString, DeTable, DeValue},
+    de::{DeString, DeTable},
 };
 
-use super::{
-    report::{Place, Report},
+use crate::{
+    Place, Value,
+    report::Report,
     value::{Read, expected},
 };
 
 /// A value and the byte of the file where it starts.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct At<T> {
+pub struct At<T> {
     /// The value.
-    pub(crate) value: T,
+    pub value: T,
     /// Its offset in the file.
-    pub(crate) at: usize,
+    pub at: usize,
 }
 
 /// A value of an array.
-pub(crate) enum Item<'a> {
+pub enum Item<'a> {
+    /// A table.
     Table(Section<'a>),
-    Value(At<&'a DeValue<'a>>),
+    /// Anything else.
+    Value(At<&'a Value<'a>>),
 }
 
 /// One table of the file.
-pub(crate) struct Section<'a> {
+pub struct Section<'a> {
     report: &'a Report<'a>,
     table: &'a DeTable<'a>,
     /// How messages call it; empty for the file itself.
@@ -51,39 +56,42 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Where the section begins.
-    pub(crate) fn at(&self) -> usize {
+    /// Returns the byte where the section begins.
+    #[must_use]
+    pub fn at(&self) -> usize {
         self.at
     }
 
-    /// The report that this section's problems go to.
-    pub(crate) fn report(&self) -> &'a Report<'a> {
-        self.report
+    /// Returns the file's folder, which paths in the file are relative to.
+    #[must_use]
+    pub fn folder(&self) -> &'a Path {
+        self.report.folder()
     }
 
-    /// The place of byte `at`.
-    pub(crate) fn place(&self, at: usize) -> Place {
+    /// Returns the place of byte `at`.
+    #[must_use]
+    pub fn place(&self, at: usize) -> Place {
         self.report.place(at)
     }
 
     /// Notes a problem of the section as a whole.
-    pub(crate) fn problem(&self, message: &str) {
+    pub fn problem(&self, message: &str) {
         let separator = if self.name.is_empty() { "" } else { ": " };
         let message = format!("{}{separator}{message}", self.name);
         self.report.problem(self.at, message);
     }
 
     /// Notes a problem of the value of `key`, which starts at byte `at`.
-    pub(crate) fn problem_of(&self, key: &str, at: usize, message: &str) {
+    pub fn problem_of(&self, key: &str, at: usize, message: &str) {
         let path = self.path(key);
         self.report.problem(at, format!("{path}: {message}"));
     }
 
-    /// The value of `key` if it is given and `read` takes it.
-    pub(crate) fn get<T>(
+    /// Returns the value of `key` if it is given and `read` takes it.
+    pub fn get<T>(
         &mut self,
         key: &'static str,
-        read: impl FnOnce(&'a DeValue<'a>) -> Read<T>,
+        read: impl FnOnce(&'a Value<'a>) -> Read<T>,
     ) -> Option<At<T>> {
         let found = self.find(key)?;
         let at = found.span().start;
@@ -96,22 +104,22 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The value of `key`, or `default`.
-    pub(crate) fn get_or<T>(
+    /// Returns the value of `key`, or `default`.
+    pub fn get_or<T>(
         &mut self,
         key: &'static str,
         default: T,
-        read: impl FnOnce(&'a DeValue<'a>) -> Read<T>,
+        read: impl FnOnce(&'a Value<'a>) -> Read<T>,
     ) -> T {
         self.get(key, read).map_or(default, |found| found.value)
     }
 
-    /// The value of `key`, which must be given; `advice` says what to write.
-    pub(crate) fn require<T>(
+    /// Returns the value of `key`, which must be given; `advice` says what to write.
+    pub fn require<T>(
         &mut self,
         key: &'static str,
         advice: &str,
-        read: impl FnOnce(&'a DeValue<'a>) -> Read<T>,
+        read: impl FnOnce(&'a Value<'a>) -> Read<T>,
     ) -> Option<At<T>> {
         if !self.has(key) {
             self.problem(&format!("`{key}` is missing: {advice}"));
@@ -120,31 +128,32 @@ impl<'a> Section<'a> {
     }
 
     /// Whether `key` is given, with whatever value.
-    pub(crate) fn has(&self, key: &str) -> bool {
+    #[must_use]
+    pub fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
     }
 
     /// Whether `key` is given as `false`, which turns a feature off.
-    pub(crate) fn is_false(&mut self, key: &'static str) -> bool {
+    pub fn is_false(&mut self, key: &'static str) -> bool {
         let found = self.find(key).map(Spanned::get_ref);
-        matches!(found, Some(DeValue::Boolean(false)))
+        matches!(found, Some(Value::Boolean(false)))
     }
 
     /// Whether `key` is given as this word, which stands for a table.
-    pub(crate) fn is_text(&mut self, key: &'static str, word: &str) -> bool {
+    pub fn is_text(&mut self, key: &'static str, word: &str) -> bool {
         let found = self.find(key).map(Spanned::get_ref);
-        found.and_then(DeValue::as_str) == Some(word)
+        found.and_then(Value::as_str) == Some(word)
     }
 
-    /// The table `key`; an empty one if it is absent.
-    pub(crate) fn table(&mut self, key: &'static str) -> Self {
+    /// Returns the table `key`; an empty one if it is absent.
+    pub fn table(&mut self, key: &'static str) -> Self {
         let (report, name, at) = (self.report, self.path(key), self.at);
         self.given_table(key)
             .unwrap_or_else(|| Self::new(report, &report.empty, name, at))
     }
 
-    /// The table `key` if it is given.
-    pub(crate) fn given_table(&mut self, key: &'static str) -> Option<Self> {
+    /// Returns the table `key` if it is given.
+    pub fn given_table(&mut self, key: &'static str) -> Option<Self> {
         let found = self.get(key, as_table)?;
         Some(Self::new(
             self.report,
@@ -154,8 +163,8 @@ impl<'a> Section<'a> {
         ))
     }
 
-    /// The tables in the table `key`, with their names, in the order of the file.
-    pub(crate) fn named_tables(&mut self, key: &'static str) -> Vec<(String, Self)> {
+    /// Returns the tables in the table `key`, with their names, in the order of the file.
+    pub fn named_tables(&mut self, key: &'static str) -> Vec<(String, Self)> {
         let outer = self.table(key);
         let mut entries: Vec<_> = outer.table.iter().collect();
         entries.sort_by_key(|(name, _)| name.span().start);
@@ -173,8 +182,8 @@ impl<'a> Section<'a> {
         sections
     }
 
-    /// The tables in the array `key`.
-    pub(crate) fn tables(&mut self, key: &'static str) -> Vec<Self> {
+    /// Returns the tables in the array `key`.
+    pub fn tables(&mut self, key: &'static str) -> Vec<Self> {
         let Some(list) = self.get(key, |value| {
             value
                 .as_array()
@@ -194,13 +203,13 @@ impl<'a> Section<'a> {
         sections
     }
 
-    /// The values of the array `key`, or its one value: tables as sections.
-    pub(crate) fn items(&mut self, key: &'static str) -> Vec<Item<'a>> {
+    /// Returns the values of the array `key`, or its one value: tables as sections.
+    pub fn items(&mut self, key: &'static str) -> Vec<Item<'a>> {
         let Some(found) = self.find(key) else {
             return Vec::new();
         };
         let path = self.path(key);
-        let item = |value: &'a Spanned<DeValue<'a>>| {
+        let item = |value: &'a Spanned<Value<'a>>| {
             let (value, at) = (value.get_ref(), value.span().start);
             match value.as_table() {
                 Some(table) => Item::Table(Self::new(self.report, table, path.clone(), at)),
@@ -216,12 +225,12 @@ impl<'a> Section<'a> {
     /// All keys and values, for tables whose keys the operator chooses.
     pub(crate) fn entries(
         &self,
-    ) -> impl Iterator<Item = (&'a Spanned<DeString<'a>>, &'a Spanned<DeValue<'a>>)> + use<'a> {
+    ) -> impl Iterator<Item = (&'a Spanned<DeString<'a>>, &'a Spanned<Value<'a>>)> + use<'a> {
         self.table.iter()
     }
 
-    /// Complains about every key that nobody asked for.
-    pub(crate) fn finish(self) {
+    /// Notes a problem for every key that nobody asked for.
+    pub fn finish(self) {
         for key in self.table.keys() {
             if self.known.contains(&key.get_ref().as_ref()) {
                 continue;
@@ -233,7 +242,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    fn find(&mut self, key: &'static str) -> Option<&'a Spanned<DeValue<'a>>> {
+    fn find(&mut self, key: &'static str) -> Option<&'a Spanned<Value<'a>>> {
         if !self.known.contains(&key) {
             self.known.push(key);
         }
@@ -249,8 +258,9 @@ impl<'a> Section<'a> {
     }
 }
 
-/// What to write instead of `word`: the nearest of `choices`, or all of them.
-pub(crate) fn hint(word: &str, choices: &[&str]) -> String {
+/// Says what to write instead of `word`: the nearest of `choices`, or one of them all.
+#[must_use]
+pub fn hint(word: &str, choices: &[&str]) -> String {
     let near = choices
         .iter()
         .map(|choice| (distance(word, choice), choice))
@@ -278,6 +288,6 @@ fn distance(left: &str, right: &str) -> usize {
     row[right.len()]
 }
 
-fn as_table<'a>(value: &'a DeValue<'a>) -> Read<&'a DeTable<'a>> {
+fn as_table<'a>(value: &'a Value<'a>) -> Read<&'a DeTable<'a>> {
     value.as_table().ok_or_else(|| expected("a table", value))
 }

@@ -11,12 +11,12 @@ use node::{
     LISTENERS_MAX,
     config::{Exchange, Limits, Listener, Timers},
 };
-
-use super::{
-    report::Place,
-    section::{At, Section, hint},
-    value::{Read, address, duration, integer, list, name, sent_by, text},
+use settings::{
+    At, Place, Read, Section, hint,
+    value::{duration, integer, list, name, text},
 };
+
+use super::address::{address, sent_by};
 
 const SECRET_BYTES_MIN: usize = 32;
 /// Each report goes to each peer, so their work grows with the square of their number.
@@ -42,11 +42,7 @@ pub(crate) struct Identity {
 /// Reads `[node]`; none without a secret.
 pub(crate) fn identity(mut section: Section<'_>, listeners: &[Listener]) -> Option<Identity> {
     let name = section.get_or("name", "sipyard", name).to_owned();
-    let folder = section
-        .report()
-        .path()
-        .parent()
-        .unwrap_or_else(|| Path::new(""));
+    let folder = section.folder();
     let secret = section.require(
         "secret",
         "write secret = \"file:PATH\"; `openssl rand -hex 32 > PATH` makes one",
