@@ -1,8 +1,8 @@
 //! Results for people: tables, plots and one HTML page that needs nothing else.
 //!
 //! A [`Table`] prints itself for a terminal, for Markdown, for spreadsheets and for the page; a
-//! [`Plot`] draws itself as SVG; a [`Page`] holds both, with text between them. Nothing here knows
-//! what the numbers mean, and nothing reads or writes a file.
+//! [`Plot`] draws itself as SVG; a [`Page`] holds both, with text between them; [`figures`] writes
+//! single numbers. Nothing here knows what the numbers mean, and nothing reads or writes a file.
 //!
 //! ```
 //! use report::{Axis, Page, Plot, Series, Table};
@@ -19,6 +19,7 @@
 
 mod axis;
 mod bars;
+pub mod figures;
 mod page;
 mod plot;
 mod table;

@@ -19,7 +19,6 @@ mod resolver;
 mod serve;
 mod sim;
 mod store;
-mod text;
 mod user;
 mod view;
 

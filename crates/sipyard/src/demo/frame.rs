@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use report::figures::{count, ms_or_dash};
+
 use super::{
     scene::{Act, PolicyScene, ResponseTimes, Scene, ServerScene},
     schedule::POLICIES,
     user_agents::{Moment, SAMPLE},
 };
-use crate::text::{count, ms_or_dash};
 use crate::view::ServerState;
 
 /// SGR codes (ECMA-48 §8.3.117).

@@ -5,11 +5,12 @@ use std::{
     time::Duration,
 };
 
+use report::figures::{count, ms_or_dash};
+
 use super::{
     scene::{Act, Scene},
     schedule::POLICIES,
 };
-use crate::text::{count, ms_or_dash};
 
 /// Lines between two repetitions of the columns' names.
 const HEADER_EVERY: u64 = 20;

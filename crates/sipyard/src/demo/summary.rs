@@ -1,7 +1,8 @@
 //! What is said when the demo ends.
 
+use report::figures::{count, ms_or_dash, percent};
+
 use super::scene::{PolicyScene, Scene, ServerScene};
-use crate::text::{count, ms_or_dash, percent};
 
 /// Calls carried and failed, by server and by policy.
 pub(super) fn summary(scene: &Scene) -> String {

@@ -4,13 +4,13 @@ use std::{fmt, net::SocketAddr, num::NonZeroU64, time::Duration};
 
 use hdrhistogram::Histogram;
 use load::{Caller, Outbox, Phones, Stats};
+use report::figures::count;
 use serde::Serialize;
 use socket::{Clock, udp::Socket};
 use traffic::{Agent, Endpoint, Group};
 
 use super::{outcome::figure, signals::Signals};
 use crate::progress::Progress;
-use crate::text::count;
 
 /// From one sample to the next.
 const SAMPLE: Duration = Duration::from_secs(1);

@@ -9,14 +9,13 @@ use std::{
 
 use hdrhistogram::Histogram;
 use load::Stats;
-use report::Table;
+use report::{Table, figures::count};
 use serde::Serialize;
 
 use super::{
     Refusal,
     drive::{Record, Sample},
 };
-use crate::text::count;
 
 /// A quantile's name and its share.
 pub(super) const QUANTILES: [(&str, f64); 5] = [

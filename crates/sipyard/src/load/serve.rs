@@ -10,7 +10,7 @@ use std::{
 use clap::{Args, ValueEnum};
 use fastrand::Rng;
 use load::{Discipline, Law, Retransmission, Server, ServerConfig, Stall};
-use report::Table;
+use report::{Table, figures::count};
 use serde::Serialize;
 use socket::Clock;
 use traffic::{Endpoint, Group};
@@ -22,7 +22,7 @@ use super::{
     sockets,
     values::{self, Means, Shape},
 };
-use crate::{progress::Progress, text::count};
+use crate::progress::Progress;
 
 /// How often the progress is shown.
 const SHOWN_EVERY: Duration = Duration::from_secs(1);

@@ -3,16 +3,13 @@
 use std::{collections::BTreeMap, iter};
 
 use load::Stats;
-use report::{Axis, Page, Plot, Series, Table};
+use report::{Axis, Page, Plot, Series, Table, figures::count};
 use serde::Serialize;
 
 use super::Search;
-use crate::{
-    load::{
-        drive::{Record, Units},
-        outcome::{figure, quantile_ms},
-    },
-    text::count,
+use crate::load::{
+    drive::{Record, Units},
+    outcome::{figure, quantile_ms},
 };
 
 /// One rate that was tried.

@@ -1,9 +1,10 @@
-//! Figures as people read them.
+//! Numbers and times as people read them.
 
 use std::time::Duration;
 
-/// Milliseconds to three digits.
-pub(crate) fn ms(time: Duration) -> String {
+/// Writes milliseconds to three digits.
+#[must_use]
+pub fn ms(time: Duration) -> String {
     let ms = time.as_secs_f64() * 1e3;
     match ms {
         ..9.995 => format!("{ms:.2}"),
@@ -12,13 +13,15 @@ pub(crate) fn ms(time: Duration) -> String {
     }
 }
 
-/// As [`ms`], and a dash where there is none.
-pub(crate) fn ms_or_dash(time: Option<Duration>) -> String {
+/// Writes a time as [`ms`] does, and a dash where there is none.
+#[must_use]
+pub fn ms_or_dash(time: Option<Duration>) -> String {
     time.map_or_else(|| "-".to_owned(), ms)
 }
 
-/// A count with its thousands apart.
-pub(crate) fn count(count: u64) -> String {
+/// Writes a count with its thousands apart.
+#[must_use]
+pub fn count(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (place, digit) in digits.char_indices() {
@@ -30,8 +33,9 @@ pub(crate) fn count(count: u64) -> String {
     text
 }
 
-/// A part of a whole in percent.
-pub(crate) fn percent(part: u64, whole: u64) -> String {
+/// Writes a part of a whole in percent.
+#[must_use]
+pub fn percent(part: u64, whole: u64) -> String {
     format!("{:.1} %", part as f64 * 100.0 / whole.max(1) as f64)
 }
 
