@@ -2,18 +2,23 @@
 //!
 //! [`load`] reads a TOML file: a [`Section`] hands out the values of its keys, and notes a problem
 //! for each that is wrong, missing or unknown. Nobody gets a part of a file that holds a problem.
+//! [`table`] reads lists, [`duration`] an argument; a command ends by [`refuse`] if one is wrong.
 
+mod command;
 pub mod pool;
 mod report;
 mod section;
+mod table;
 pub mod value;
 
 use std::{fs, path::Path};
 
 use toml::de::DeTable;
 
+pub use command::{duration, refuse};
 pub use report::{Place, Problem};
 pub use section::{At, Item, Section, hint};
+pub use table::table;
 pub use toml::de::DeValue as Value;
 pub use value::Read;
 

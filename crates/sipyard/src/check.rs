@@ -7,8 +7,9 @@ use std::{
 };
 
 use clap::Args;
+use settings::refuse;
 
-use crate::{config, refused};
+use crate::config;
 
 /// Check configuration files: tell every mistake, with line and column
 #[derive(Args)]
@@ -34,12 +35,7 @@ impl Check {
                     let line = format!("{}: ok ({})", file.display(), configuration.summary());
                     let _ = writeln!(io::stdout(), "{line}");
                 }
-                Err(problems) => {
-                    for problem in problems {
-                        let _ = writeln!(io::stderr(), "{problem}");
-                    }
-                    outcome = refused();
-                }
+                Err(problems) => outcome = refuse(problems),
             }
         }
         outcome

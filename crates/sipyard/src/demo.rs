@@ -51,7 +51,7 @@ const ENDING_MAX: Duration = Duration::from_secs(40);
 Exit code: 0, or 1 if a call failed.")]
 pub(crate) struct Demo {
     /// Begin calls for so long, each policy having an equal part, then end; such as 20s or 5m
-    #[arg(long, env = "DURATION", value_parser = duration)]
+    #[arg(long, env = "DURATION", value_parser = settings::duration)]
     duration: Option<Duration>,
 }
 
@@ -85,20 +85,6 @@ impl Demo {
         drop(show);
         write!(io::stdout(), "\n{}", summary::summary(&scene))?;
         Ok(scene.totals().2)
-    }
-}
-
-/// A time such as `20s` or `5m`, as an argument.
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    let units = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
-    let digits = text.trim_start_matches(|c: char| c.is_ascii_digit());
-    let unit = units.into_iter().find(|(unit, _)| *unit == digits);
-    let number = text[..text.len() - digits.len()].parse::<u32>();
-    match (number, unit) {
-        (Ok(number), Some((_, ms))) if number > 0 => {
-            Ok(Duration::from_millis(u64::from(number) * ms))
-        }
-        _ => Err("expected a duration such as 20s or 5m".to_owned()),
     }
 }
 

@@ -69,8 +69,3 @@ fn main() -> ExitCode {
         Command::User(command) => command.run(),
     }
 }
-
-/// Wrong configuration or arguments; nothing was started or changed.
-fn refused() -> ExitCode {
-    ExitCode::from(2)
-}

@@ -18,8 +18,7 @@ use std::{
 
 use clap::{Args, Subcommand};
 use report::Page;
-
-use crate::refused;
+use settings::refuse;
 
 /// Plan a farm: nodes for a demand, spare nodes for availability
 #[derive(Args)]
@@ -60,12 +59,7 @@ impl Plan {
                 let _ = write!(io::stdout(), "{text}");
                 ExitCode::SUCCESS
             }
-            Err(problems) => {
-                for problem in problems {
-                    let _ = writeln!(io::stderr(), "{problem}");
-                }
-                refused()
-            }
+            Err(problems) => refuse(problems),
         }
     }
 }

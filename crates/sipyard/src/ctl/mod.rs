@@ -13,11 +13,11 @@ use std::{
 
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
+use settings::refuse;
 use ureq::{Agent, AsSendBody, http::Request};
 
 use crate::{
     explain::Explanation,
-    refused,
     view::{Done, Refused, Status},
 };
 
@@ -109,12 +109,7 @@ impl Ctl {
                 let _ = io::stdout().write_all(text.as_bytes());
                 ExitCode::SUCCESS
             }
-            Err(Failure::Refused(problems)) => {
-                for problem in problems {
-                    let _ = writeln!(io::stderr(), "{problem}");
-                }
-                refused()
-            }
+            Err(Failure::Refused(problems)) => refuse(problems),
             Err(Failure::Unanswered(reason)) => {
                 let _ = writeln!(io::stderr(), "{}: {reason}", self.admin);
                 ExitCode::FAILURE

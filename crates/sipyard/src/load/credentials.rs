@@ -4,9 +4,9 @@ use std::{fs, path::Path};
 
 use csv::{Position, StringRecord, Trim};
 use load::Account;
+use settings::table;
 
 use super::Refusal;
-use crate::user;
 
 /// The users of a CSV file whose first line names the columns.
 pub(super) fn read(path: &Path) -> Result<Vec<Account>, Refusal> {
@@ -17,7 +17,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Account>, Refusal> {
 
 /// All accounts, or all that is wrong.
 fn parse(text: &[u8]) -> Result<Vec<Account>, Vec<String>> {
-    let mut reader = user::table(text).trim(Trim::All).from_reader(text);
+    let mut reader = table(text).trim(Trim::All).from_reader(text);
     let names = reader.headers().map_err(|error| vec![error.to_string()])?;
     let [username, password] = columns(names).map_err(|problem| vec![problem])?;
     let (mut accounts, mut problems) = (Vec::new(), Vec::new());

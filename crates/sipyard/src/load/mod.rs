@@ -20,6 +20,7 @@ use std::{
 };
 
 use clap::{Args, Subcommand};
+use settings::refuse;
 
 /// Make calls, register phones, or emulate servers, and measure
 #[derive(Args)]
@@ -67,12 +68,9 @@ impl Load {
         match outcome {
             Ok(true) => ExitCode::SUCCESS,
             Ok(false) => ExitCode::FAILURE,
-            Err(Refusal::Arguments(text)) => {
-                // With nowhere to say why, the exit code still tells.
-                let _ = writeln!(io::stderr(), "sipyard load: {text}");
-                crate::refused()
-            }
+            Err(Refusal::Arguments(text)) => refuse([format!("sipyard load: {text}")]),
             Err(Refusal::System(error)) => {
+                // With nowhere to say why, the exit code still tells.
                 let _ = writeln!(io::stderr(), "sipyard load: {error}");
                 ExitCode::FAILURE
             }

@@ -9,9 +9,9 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use lqn::{Model, Results, SimulationSettings};
+use settings::refuse;
 
 use crate::progress::Progress;
-use crate::refused;
 
 /// A model's file.
 #[derive(Args)]
@@ -110,14 +110,6 @@ pub(super) fn as_model_file(file: &Path) -> Result<fn(&Model) -> String, String>
             file.display()
         )),
     }
-}
-
-/// Tells what is wrong.
-pub(super) fn refuse(problems: impl IntoIterator<Item = String>) -> ExitCode {
-    for problem in problems {
-        let _ = writeln!(io::stderr(), "{problem}");
-    }
-    refused()
 }
 
 /// A model by its text: XML begins with an angle bracket. All that is wrong with it, with the file's name and lines.

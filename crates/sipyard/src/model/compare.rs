@@ -5,9 +5,10 @@ use std::process::ExitCode;
 use clap::Args;
 use lqn::{Figure, Model, Results};
 use report::Table;
+use settings::refuse;
 
 use super::{
-    arguments::{Simulation, Source, Unit, print, refuse},
+    arguments::{Simulation, Source, Unit, print},
     tables::{digits, number},
 };
 

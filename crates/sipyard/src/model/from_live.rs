@@ -9,13 +9,14 @@ use std::{path::PathBuf, process::ExitCode, thread, time::Duration};
 use clap::Args;
 use report::{Page, Table};
 use serde::Serialize;
+use settings::refuse;
 use socket::Clock;
 
 use super::{
-    arguments::{as_model_file, print, refuse, write},
+    arguments::{as_model_file, print, write},
     demand::{Station, stations},
 };
-use crate::{ctl, demo, progress::Progress};
+use crate::{ctl, progress::Progress};
 use draw::Machines;
 use scrape::Scrape;
 use seen::{Figure, Seen};
@@ -41,7 +42,7 @@ pub(crate) struct FromLive {
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8060")]
     admin: String,
     /// How long to look
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = demo::duration)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = settings::duration)]
     during: Duration,
     /// Write the model, as .lqn text or .lqnx XML
     #[arg(long, value_name = "FILE")]

@@ -7,9 +7,10 @@ use std::{fs::File, path::PathBuf, process::ExitCode, time::Duration};
 
 use capture::{Machines, Options, Role, Study, Told, Trace};
 use clap::Args;
+use settings::refuse;
 
-use super::arguments::{as_model_file, print, refuse, write};
-use crate::{demo, progress::Progress};
+use super::arguments::{as_model_file, print, write};
+use crate::progress::Progress;
 
 /// Make a model from packet captures of one SIP system under little load
 #[derive(Args)]
@@ -44,7 +45,7 @@ pub(crate) struct FromPcap {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     flow: usize,
     /// Longer gaps within a node's work are pauses: ringing, talking
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = demo::duration)]
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = settings::duration)]
     pause: Duration,
     /// The share of time that the network can be busy, of all links or of one
     #[arg(long, value_name = "[ROLE-ROLE=]SHARE", value_parser = utilisation)]

@@ -11,9 +11,10 @@ use std::{
 use clap::Args;
 use lqn::{Bottleneck, Model, Parameter, Results};
 use report::{Axis, Page, Plot, Series, Table};
+use settings::refuse;
 
 use super::{
-    arguments::{Source, print, refuse, write},
+    arguments::{Source, print, write},
     tables::{digits, rate},
 };
 use crate::progress::Progress;

@@ -28,7 +28,7 @@ pub(super) fn uptime(text: &str) -> Result<f64, String> {
     let Some((up, down)) = text.split_once('/') else {
         return share(text);
     };
-    let [up, down] = [up, down].map(crate::demo::duration);
+    let [up, down] = [up, down].map(settings::duration);
     let (up, down) = (up?.as_secs_f64(), down?.as_secs_f64());
     Ok(up / (up + down))
 }

@@ -5,6 +5,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::Args;
 use report::{Axis, Page, Plot, Series, Table};
 use serde::Serialize;
+use settings::duration;
 
 use super::{
     Forms,
@@ -12,7 +13,6 @@ use super::{
     capacity::{Demand, Outlook, Response, Stage, outlook, outlooks},
     stages::{stage, stages_of},
 };
-use crate::demo::duration;
 
 /// Find the nodes that a demand needs, their response times, and what limits them
 #[derive(Args)]

@@ -6,17 +6,12 @@ mod control;
 mod health;
 
 use std::{
-    future::IntoFuture,
-    io::{self, Write},
-    net::TcpListener,
-    path::PathBuf,
-    process::ExitCode,
-    sync::Arc,
+    future::IntoFuture, io, net::TcpListener, path::PathBuf, process::ExitCode, sync::Arc,
     time::Duration,
 };
 
 use clap::Args;
-use settings::{Place, Problem, value::show};
+use settings::{Place, Problem, refuse, value::show};
 use socket::Clock;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
@@ -31,7 +26,6 @@ use answers::Answers;
 use crate::{
     admin, config,
     members::{self, Members},
-    refused,
     resolver::Resolver,
 };
 
@@ -71,13 +65,7 @@ impl Serve {
             .init();
         match self.start() {
             Ok(started) => started.serve(),
-            Err(problems) => {
-                for problem in problems {
-                    // With nowhere to say why, the exit code still tells.
-                    let _ = writeln!(io::stderr(), "{problem}");
-                }
-                refused()
-            }
+            Err(problems) => refuse(problems),
         }
     }
 

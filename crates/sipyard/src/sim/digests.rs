@@ -14,10 +14,11 @@ use std::{
 };
 
 use clap::Args;
+use settings::refuse;
 use sim::{Cluster, Digest, Experiment, explore};
 
 use super::read;
-use crate::{progress::Progress, refused};
+use crate::progress::Progress;
 
 /// The part of an experiment that goes into its hash, in virtual time.
 const HASHED: Duration = Duration::from_secs(20);
@@ -49,12 +50,7 @@ impl Digests {
     pub(super) fn run(&self) -> ExitCode {
         let subjects = match self.subjects() {
             Ok(subjects) => subjects,
-            Err(problems) => {
-                for problem in problems {
-                    let _ = writeln!(io::stderr(), "{problem}");
-                }
-                return refused();
-            }
+            Err(problems) => return refuse(problems),
         };
         for (subject, digest) in subjects.iter().zip(digests(&subjects)) {
             // A reader that has gone away wants no more lines.

@@ -16,9 +16,10 @@ use std::{
 };
 
 use clap::Args;
+use settings::refuse;
 use sim::explore::{self, Kind, Outcome, Plan};
 
-use crate::{load::values, progress::Progress, refused};
+use crate::{load::values, progress::Progress};
 
 /// More events than a person reads.
 const TRACED_MAX: usize = 1_000_000;
@@ -74,8 +75,7 @@ impl Explore {
         if let Some(path) = &self.trace
             && let Err(error) = trace(first, path)
         {
-            let _ = writeln!(io::stderr(), "{}: {error}", path.display());
-            return refused();
+            return refuse([format!("{}: {error}", path.display())]);
         }
         let (done, finding) = self.explore(first);
         print(&done.text());

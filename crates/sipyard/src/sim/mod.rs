@@ -22,10 +22,10 @@ use std::{
 use clap::{Args, Subcommand};
 use report::Page;
 use serde_json::json;
+use settings::{Problem, refuse};
 use sim::{Cluster, Trace};
 
 use self::{scenario::Scenario, show::Shown};
-use crate::refused;
 
 /// How far a trace goes at most.
 const TRACED_MAX: Duration = Duration::from_secs(3600);
@@ -91,8 +91,9 @@ impl Sim {
             Some(Other::Explore(explore)) => return explore.run(),
             None => {}
         }
-        let Some(scenarios) = self.load() else {
-            return refused();
+        let scenarios = match self.load() {
+            Ok(scenarios) => scenarios,
+            Err(problems) => return refuse(problems),
         };
         let done = match self.trace {
             Some(lines) => self.print_trace(&scenarios[0], lines).map(|()| true),
@@ -101,24 +102,21 @@ impl Sim {
         match done {
             Ok(true) => ExitCode::SUCCESS,
             Ok(false) => ExitCode::FAILURE,
-            Err(message) => {
-                let _ = writeln!(io::stderr(), "sipyard sim: {message}");
-                refused()
-            }
+            Err(message) => refuse([format!("sipyard sim: {message}")]),
         }
     }
 
-    fn load(&self) -> Option<Vec<Scenario>> {
-        let mut scenarios = Vec::new();
+    /// The scenarios of all files, or every problem of any.
+    fn load(&self) -> Result<Vec<Scenario>, Vec<Problem>> {
+        let (mut scenarios, mut problems) = (Vec::new(), Vec::new());
         for file in &self.files {
             match read::load(file) {
                 Ok(scenario) => scenarios.push(scenario),
-                Err(problems) => {
-                    for problem in problems {
-                        let _ = writeln!(io::stderr(), "{problem}");
-                    }
-                }
+                Err(found) => problems.extend(found),
             }
+        }
+        if !problems.is_empty() {
+            return Err(problems);
         }
         for scenario in &mut scenarios {
             if self.quick {
@@ -128,7 +126,7 @@ impl Sim {
                 scenario.seeds = seeds as usize;
             }
         }
-        (scenarios.len() == self.files.len()).then_some(scenarios)
+        Ok(scenarios)
     }
 
     /// Whether every bar holds.

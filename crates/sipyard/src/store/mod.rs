@@ -16,8 +16,9 @@ use std::{
 use ::store::Value;
 use clap::{Args, Subcommand};
 use location::{Aor, Subscriber};
+use settings::refuse;
 
-use crate::{members::is_of_nodes, refused};
+use crate::members::is_of_nodes;
 pub(crate) use fill::Record;
 pub(crate) use keeper::{Done, Keeper};
 pub(crate) use place::{Existing, Opened, Place};
@@ -70,19 +71,18 @@ impl From<::store::Error> for Failure {
 
 /// Tells what went wrong on standard error, all else on standard output.
 pub(crate) fn outcome(result: Result<String, Failure>) -> ExitCode {
-    let (problems, code) = match result {
+    match result {
         Ok(said) => {
             let _ = write!(io::stdout(), "{said}");
-            return ExitCode::SUCCESS;
+            ExitCode::SUCCESS
         }
-        Err(Failure::Refused(problems)) => (problems, refused()),
-        Err(Failure::Failed(problem)) => (vec![problem], ExitCode::FAILURE),
-    };
-    for problem in problems {
-        // With nowhere to say why, the exit code still tells.
-        let _ = writeln!(io::stderr(), "{problem}");
+        Err(Failure::Refused(problems)) => refuse(problems),
+        Err(Failure::Failed(problem)) => {
+            // With nowhere to say why, the exit code still tells.
+            let _ = writeln!(io::stderr(), "{problem}");
+            ExitCode::FAILURE
+        }
     }
-    code
 }
 
 /// Read every record of a store, and tell those that are damaged

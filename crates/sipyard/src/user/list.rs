@@ -1,7 +1,8 @@
 //! Tables of users: CSV, and what `mysql -B` prints of Kamailio's `subscriber`.
 
-use csv::{ReaderBuilder, StringRecord};
+use csv::StringRecord;
 use location::{Aor, Subscriber};
+use settings::table;
 
 use super::subscriber;
 use crate::store::read_hex;
@@ -16,16 +17,6 @@ struct Columns {
     password: Option<usize>,
     ha1: Option<usize>,
     ha1_sha256: Option<usize>,
-}
-
-/// How to read a table whose columns are separated as its first line has them: by commas, semicolons or
-/// tabs.
-pub(crate) fn table(text: &[u8]) -> ReaderBuilder {
-    let head = text.split(|byte| *byte == b'\n').next().unwrap_or_default();
-    let delimiter = [b'\t', b';'].into_iter().find(|byte| head.contains(byte));
-    let mut reader = ReaderBuilder::new();
-    reader.delimiter(delimiter.unwrap_or(b','));
-    reader
 }
 
 /// Reads a table whose users are of `domain` if it has no such column, and of domains that `check`

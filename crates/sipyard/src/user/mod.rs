@@ -10,7 +10,6 @@ use clap::{Args, Subcommand};
 use location::{Aor, Subscriber};
 use sip::digest::{Algorithm, Ha1};
 
-pub(crate) use self::list::table;
 use crate::store::{Existing, Failure, Keeper, Opened, Place, Record, input, outcome, read_aor};
 
 /// Add, list, remove and import the users who may register; with --config, while a node runs too
