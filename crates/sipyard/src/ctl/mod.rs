@@ -8,21 +8,17 @@ use std::{
     io::{self, Read, Write as _},
     path::{Path, PathBuf},
     process::ExitCode,
-    time::Duration,
 };
 
+use admin_client::{Client, PATIENCE};
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
 use settings::refuse;
-use ureq::{Agent, AsSendBody, http::Request};
 
 use crate::{
     explain::Explanation,
     view::{Done, Refused, Status},
 };
-
-/// An admin API that has not answered for so long won't.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Ask a running node: status, drain, reload, explain
 #[derive(Args)]
@@ -131,54 +127,40 @@ impl Ctl {
 
     fn ask(&self) -> Result<String, Failure> {
         match &self.ask {
-            Ask::Status => self.call("GET", "status", ""),
+            Ask::Status => self.call("GET", "status", b""),
             Ask::Drain { server } => self.change(server, "drain"),
             Ask::Undrain { server } => self.change(server, "undrain"),
             Ask::Weight { server, capacity } => {
                 self.change(server, &format!("weight?value={capacity}"))
             }
-            Ask::Reload => self.call("POST", "reload", ""),
+            Ask::Reload => self.call("POST", "reload", b""),
             Ask::Explain { call_id, message } => match (call_id, message) {
                 (Some(call_id), _) => {
-                    self.call("GET", &format!("explain?call_id={}", escape(call_id)), "")
+                    self.call("GET", &format!("explain?call_id={}", escape(call_id)), b"")
                 }
-                (None, Some(path)) => self.call("POST", "explain", read_message(path)?),
+                (None, Some(path)) => self.call("POST", "explain", &read_message(path)?),
                 (None, None) => Err(Failure::Refused(vec!["nothing to explain".into()])),
             },
         }
     }
 
     fn change(&self, server: &str, how: &str) -> Result<String, Failure> {
-        self.call("POST", &format!("servers/{}/{how}", escape(server)), "")
+        self.call("POST", &format!("servers/{}/{how}", escape(server)), b"")
     }
 
     /// The body of a good answer.
-    fn call(&self, method: &str, path: &str, body: impl AsSendBody) -> Result<String, Failure> {
-        let base = self.admin.trim_end_matches('/');
-        let request = Request::builder()
-            .method(method)
-            .uri(format!("{base}/api/v1/{path}"))
-            .body(body)
+    fn call(&self, method: &str, path: &str, body: &[u8]) -> Result<String, Failure> {
+        let client = Client::new(&self.admin, PATIENCE);
+        let answer = client
+            .ask(method, &format!("/api/v1/{path}"), &[], body)
             .map_err(unanswered)?;
-        let mut response = agent().run(request).map_err(unanswered)?;
-        let good = response.status().is_success();
-        let body = response.body_mut().read_to_string().map_err(unanswered)?;
-        if good {
-            Ok(body)
+        let text = answer.text();
+        if answer.is_success {
+            Ok(text)
         } else {
-            Err(Failure::Refused(read::<Refused>(&body)?.problems))
+            Err(Failure::Refused(read::<Refused>(&text)?.problems))
         }
     }
-}
-
-/// What asks admin APIs. They are on this machine or near it: never behind a proxy.
-pub(crate) fn agent() -> Agent {
-    Agent::config_builder()
-        .http_status_as_error(false)
-        .proxy(None)
-        .timeout_global(Some(PATIENCE))
-        .build()
-        .into()
 }
 
 fn read_message(path: &Path) -> Result<Vec<u8>, Failure> {

@@ -6,6 +6,7 @@ mod seen;
 
 use std::{path::PathBuf, process::ExitCode, thread, time::Duration};
 
+use admin_client::{Client, PATIENCE};
 use clap::Args;
 use report::{Page, Table};
 use serde::Serialize;
@@ -16,7 +17,7 @@ use super::{
     arguments::{as_model_file, print, write},
     demand::{Station, stations},
 };
-use crate::{ctl, progress::Progress};
+use crate::progress::Progress;
 use draw::Machines;
 use scrape::Scrape;
 use seen::{Figure, Seen};
@@ -132,16 +133,14 @@ impl FromLive {
     }
 
     fn scrape(&self) -> Result<Scrape, ExitCode> {
-        let url = format!("{}/metrics", self.admin.trim_end_matches('/'));
-        let answer = ctl::agent().get(&url).call();
-        let text = answer.and_then(|mut answer| answer.body_mut().read_to_string());
-        let text = text.map_err(|error| {
+        let client = Client::new(&self.admin, PATIENCE);
+        let answer = client.ask("GET", "/metrics", &[], b"").map_err(|error| {
             refuse([self.told(&format!(
                 "{error}; is the node running, and is --admin its admin.address?"
             ))]);
             ExitCode::FAILURE
         })?;
-        Scrape::read(&text).map_err(|problem| refuse([self.told(&problem)]))
+        Scrape::read(&answer.text()).map_err(|problem| refuse([self.told(&problem)]))
     }
 
     fn told(&self, problem: &str) -> String {

@@ -8,10 +8,10 @@ use std::{
 };
 
 use ::store::{Put, Value};
+use admin_client::Client;
 use node::config::Secret;
 use serde::{Deserialize, Serialize};
 use sip::digest::{Algorithm, Ha1};
-use ureq::{Agent, http::Request};
 
 use super::{
     Failure,
@@ -81,9 +81,8 @@ pub(crate) fn authorization(secret: &Secret) -> String {
 
 /// A running node.
 pub(crate) struct Remote {
-    base: String,
+    client: Client,
     authorization: String,
-    agent: Agent,
 }
 
 impl Remote {
@@ -96,14 +95,9 @@ impl Remote {
                 IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
             });
         }
-        let agent = Agent::config_builder()
-            .http_status_as_error(false)
-            .proxy(None)
-            .timeout_global(Some(PATIENCE));
         Self {
-            base: format!("http://{admin}"),
+            client: Client::new(&format!("http://{admin}"), PATIENCE),
             authorization: authorization(&configuration.node.secret),
-            agent: agent.build().into(),
         }
     }
 
@@ -179,30 +173,27 @@ impl Remote {
 
     fn ask(&self, ask: &Ask) -> Result<Told, Failure> {
         let body = serde_json::to_vec(ask).map_err(|error| self.failed(error))?;
-        let request = Request::post(format!("{}{PATH}", self.base))
-            .header("Authorization", &self.authorization)
-            .header("Content-Type", "application/json")
-            .body(body)
-            .map_err(|error| self.failed(error))?;
-        let mut response = self.agent.run(request).map_err(|error| {
+        let headers = [
+            ("Authorization", &*self.authorization),
+            ("Content-Type", "application/json"),
+        ];
+        let answer = self.client.ask("POST", PATH, &headers, &body);
+        let answer = answer.map_err(|error| {
             self.failed(format!(
                 "{error}; is the node of this configuration running?"
             ))
         })?;
-        let good = response.status().is_success();
-        let body = response.body_mut().with_config().limit(u64::MAX);
-        let body = body.read_to_vec().map_err(|error| self.failed(error))?;
-        if good {
-            serde_json::from_slice(&body).map_err(|error| self.failed(error))
+        if answer.is_success {
+            serde_json::from_slice(&answer.body).map_err(|error| self.failed(error))
         } else {
-            let refused: Result<Refused, _> = serde_json::from_slice(&body);
+            let refused: Result<Refused, _> = serde_json::from_slice(&answer.body);
             let refused = refused.map_err(|error| self.failed(error))?;
             Err(self.failed(refused.problems.join("; ")))
         }
     }
 
     fn failed(&self, why: impl std::fmt::Display) -> Failure {
-        Failure::Failed(format!("{}: {why}", self.base))
+        Failure::Failed(format!("{}: {why}", self.client.url()))
     }
 }
 

@@ -1,0 +1,105 @@
+//! Asks a running node by its admin API: HTTP on a blocking socket.
+//!
+//! [`Client::ask`] sends one request and returns the whole [`Answer`]. It doesn't know what the
+//! paths and bodies mean.
+
+use std::{error, fmt, time::Duration};
+
+use ureq::{Agent, http::Request};
+
+/// How long a node near by may take to answer a short question.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A node's admin API.
+#[derive(Debug)]
+pub struct Client {
+    url: String,
+    agent: Agent,
+}
+
+/// What the node answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Whether the node did what it was asked.
+    pub is_success: bool,
+    /// The whole body.
+    pub body: Vec<u8>,
+}
+
+/// No answer came, or not all of it.
+#[derive(Debug)]
+pub struct Unanswered(ureq::Error);
+
+impl Client {
+    /// Creates a client for the API at `url`, such as `http://127.0.0.1:8060`. It gives up when an
+    /// answer takes longer than `patience`.
+    #[must_use]
+    pub fn new(url: &str, patience: Duration) -> Self {
+        let agent = Agent::config_builder()
+            .http_status_as_error(false)
+            // Nodes are on this machine or near it: never behind a proxy.
+            .proxy(None)
+            .timeout_global(Some(patience));
+        Self {
+            url: url.trim_end_matches('/').to_owned(),
+            agent: agent.build().into(),
+        }
+    }
+
+    /// Returns the API's URL, without a slash at its end.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Sends a request for `path`, such as `/metrics`, and waits for the answer.
+    ///
+    /// # Errors
+    /// The node can't be reached or is too slow, or the URL is wrong.
+    pub fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Result<Answer, Unanswered> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.url));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(body).map_err(ureq::Error::from)?;
+        let mut response = self.agent.run(request)?;
+        let is_success = response.status().is_success();
+        let body = response.body_mut().with_config().limit(u64::MAX);
+        let body = body.read_to_vec()?;
+        Ok(Answer { is_success, body })
+    }
+}
+
+impl Answer {
+    /// Returns the body as text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+}
+
+impl From<ureq::Error> for Unanswered {
+    fn from(error: ureq::Error) -> Self {
+        Self(error)
+    }
+}
+
+impl fmt::Display for Unanswered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl error::Error for Unanswered {
+    fn source(&self) -> Option<&(dyn error::Error + 'static)> {
+        self.0.source()
+    }
+}
