@@ -2,7 +2,9 @@
 //!
 //! The only place where all crates meet, and where the clock, signals and files are. [`config`]
 //! turns a file into what a node takes, [`serve`] runs it, [`admin`] answers questions about it,
-//! [`ctl`] asks them. [`load`] makes calls, registers phones and emulates servers, [`store`] and [`user`] tend what the location service keeps. No call passes through here: the workers' threads belong to `net`.
+//! [`ctl`] asks them. [`store`] and [`user`] tend what the location service keeps. The commands that
+//! work offline are mounted from [`workbench`]. No call passes through here: the workers' threads
+//! belong to `net`.
 
 mod admin;
 mod check;
@@ -10,14 +12,9 @@ mod config;
 mod ctl;
 mod demo;
 mod explain;
-mod load;
 mod members;
-mod model;
-mod plan;
-mod progress;
 mod resolver;
 mod serve;
-mod sim;
 mod store;
 mod user;
 mod view;
@@ -47,10 +44,10 @@ enum Command {
     Check(check::Check),
     Ctl(ctl::Ctl),
     Demo(demo::Demo),
-    Load(load::Load),
-    Model(model::Model),
-    Plan(plan::Plan),
-    Sim(sim::Sim),
+    Load(workbench::Load),
+    Model(workbench::Model),
+    Plan(workbench::Plan),
+    Sim(workbench::Sim),
     Store(store::Store),
     User(user::User),
 }

@@ -31,7 +31,7 @@ pub(crate) use arguments::read;
 
 A model is a file in the formats of LQNS, .lqn text or .lqnx XML. Exit code: 0 if it was done, 2
 if the file or an argument is wrong.")]
-pub(crate) struct Model {
+pub struct Model {
     #[command(subcommand)]
     command: Command,
 }
@@ -47,7 +47,9 @@ enum Command {
 }
 
 impl Model {
-    pub(crate) fn run(&self) -> ExitCode {
+    /// Makes, solves or varies a model, prints the result, and returns the exit code.
+    #[must_use]
+    pub fn run(&self) -> ExitCode {
         match &self.command {
             Command::FromPcap(command) => command.run(),
             Command::FromLive(command) => command.run(),

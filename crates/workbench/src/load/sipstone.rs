@@ -120,9 +120,9 @@ struct Options {
 
 impl Sipstone {
     /// Whether a rate was carried.
-    pub(super) fn run(self) -> Result<bool, Refusal> {
+    pub(super) fn run(&self) -> Result<bool, Refusal> {
         let signals = Signals::listen()?;
-        match self.test {
+        match &self.test {
             Test::Registration(options) => options.registration(&signals),
             Test::Proxy200(options) => options.proxy_200(&signals),
         }

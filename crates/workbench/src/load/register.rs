@@ -94,7 +94,7 @@ pub(super) struct Register {
 
 impl Register {
     /// Whether enough REGISTERs were granted.
-    pub(super) fn run(self) -> Result<bool, Refusal> {
+    pub(super) fn run(&self) -> Result<bool, Refusal> {
         let from = match &*self.from {
             [] => vec![sockets::local(self.to)?],
             from => from.to_vec(),

@@ -117,7 +117,7 @@ struct Report {
 
 impl Serve {
     /// Serves until a signal.
-    pub(super) fn run(self) -> Result<bool, Refusal> {
+    pub(super) fn run(&self) -> Result<bool, Refusal> {
         let sockets = sockets::bind(&[self.address], self.servers)?;
         let signals = Signals::listen()?;
         // Without it the kernel may wake us 50 us late.

@@ -44,7 +44,7 @@ docs/simulation.md explains the files. One seed fixes a run bit for bit.
 
 Exit code: 0, 1 if a bar of a scenario does not hold, 2 if a file is wrong.")]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub(crate) struct Sim {
+pub struct Sim {
     #[command(subcommand)]
     other: Option<Other>,
     /// The scenarios
@@ -84,8 +84,9 @@ enum Other {
 }
 
 impl Sim {
-    /// Reads all files, runs them, shows and writes the results.
-    pub(crate) fn run(&self) -> ExitCode {
+    /// Reads all files, runs them, shows and writes the results, and returns the exit code.
+    #[must_use]
+    pub fn run(&self) -> ExitCode {
         match &self.other {
             Some(Other::Digests(digests)) => return digests.run(),
             Some(Other::Explore(explore)) => return explore.run(),

@@ -29,7 +29,7 @@ use settings::refuse;
   sipyard load call --to 127.0.0.1:5060 --rate 1000 --duration 30s
   sipyard load register --to 127.0.0.1:5060 --users 10000 --rate 500
   sipyard load sipstone proxy-200 --to 127.0.0.1:5060 --users 1000")]
-pub(crate) struct Load {
+pub struct Load {
     #[command(subcommand)]
     what: What,
 }
@@ -57,9 +57,10 @@ impl From<io::Error> for Refusal {
 }
 
 impl Load {
-    /// Runs to the end of the load or until a signal.
-    pub(crate) fn run(self) -> ExitCode {
-        let outcome = match self.what {
+    /// Runs to the end of the load or until a signal, and returns the exit code.
+    #[must_use]
+    pub fn run(&self) -> ExitCode {
+        let outcome = match &self.what {
             What::Call(call) => call.run(),
             What::Register(register) => register.run(),
             What::Serve(serve) => serve.run(),

@@ -25,7 +25,7 @@ use settings::refuse;
 #[command(after_help = "Examples:
   sipyard plan capacity --busy-hour-calls 1000000 --stage edge:call-ms=0.1,cores=4 --stage app:call-ms=2.6,cores=4
   sipyard plan availability --first-stage 99.9% --second-stage 99.5% --clusters 3")]
-pub(crate) struct Plan {
+pub struct Plan {
     #[command(subcommand)]
     command: Command,
 }
@@ -48,7 +48,9 @@ struct Forms {
 }
 
 impl Plan {
-    pub(crate) fn run(&self) -> ExitCode {
+    /// Prints the plan, and returns the exit code.
+    #[must_use]
+    pub fn run(&self) -> ExitCode {
         let answered = match &self.command {
             Command::Capacity(command) => command.answer(),
             Command::Availability(command) => command.answer(),

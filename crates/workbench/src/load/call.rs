@@ -131,7 +131,7 @@ impl From<Timers> for Retransmission {
 
 impl Call {
     /// Whether enough calls went as planned, or a peak was found.
-    pub(super) fn run(self) -> Result<bool, Refusal> {
+    pub(super) fn run(&self) -> Result<bool, Refusal> {
         self.check()?;
         let from = match &*self.from {
             [] => vec![sockets::local(self.to)?],
