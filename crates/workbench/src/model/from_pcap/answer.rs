@@ -106,83 +106,91 @@ impl From<&Sample> for Figures {
 
 /// All of it.
 pub(super) fn json(trace: &Trace, study: &Study, demands: &[Demand], model: &str) -> String {
-    let role = |place: usize| study.places[place].role.to_string();
     let answer = Answer {
-        points: trace
-            .points()
-            .map(|(name, packets, sip_messages, others)| Point {
-                name,
-                packets,
-                sip_messages,
-                others,
-            })
-            .collect(),
-        flows: study
-            .flows
-            .iter()
-            .map(|flow| Flow {
-                begins: &flow.begins,
-                calls: flow.calls,
-                messages: flow.messages,
-                nodes: flow.nodes,
-            })
-            .collect(),
-        nodes: study
-            .places
-            .iter()
-            .map(|place| Nodes {
-                role: place.role.to_string(),
-                addresses: &place.nodes,
-                points: &place.points,
-            })
-            .collect(),
+        points: points(trace),
+        flows: flows(study),
+        nodes: nodes(study),
         call_id: &study.call_id,
-        messages: study
-            .ladder
-            .iter()
-            .map(|rung| Message {
-                offset_ms: rung.offset_ms,
-                from: role(rung.ends.0),
-                to: role(rung.ends.1),
-                message: &rung.message,
-            })
-            .collect(),
-        times: study
-            .rows
-            .iter()
-            .map(|row| Time {
-                role: row.role.to_string(),
-                from: row.from,
-                to: row.to,
-                entry: &row.entry,
-                time: Figures::from(&row.time_ms),
-                pause_ms: row.pause_ms.mean(),
-            })
-            .collect(),
-        network: study
-            .links
-            .iter()
-            .map(|link| Link {
-                from: link.outer.to_string(),
-                to: link.inner.to_string(),
-                packets: link.packets,
-                packet: Figures::from(&link.packet_ms.clone().unwrap_or_default()),
-            })
-            .collect(),
+        messages: messages(study),
+        times: times(study),
+        network: network(study),
         demands: demands.iter().map(Station::from).collect(),
-        warnings: study
-            .warnings
-            .iter()
-            .map(|warning| Warning {
-                kind: warning.kind.slug(),
-                count: warning.count,
-                point: warning.point.as_deref(),
-                packet: warning.packet,
-                text: warning.to_string(),
-            })
-            .collect(),
+        warnings: warnings(study),
         model,
     };
     let text = serde_json::to_string_pretty(&answer).expect("numbers and texts have a JSON form");
     text + "\n"
+}
+
+fn points(trace: &Trace) -> Vec<Point<'_>> {
+    let point = |(name, packets, sip_messages, others)| Point {
+        name,
+        packets,
+        sip_messages,
+        others,
+    };
+    trace.points().map(point).collect()
+}
+
+fn flows(study: &Study) -> Vec<Flow<'_>> {
+    let flows = study.flows.iter().map(|flow| Flow {
+        begins: &flow.begins,
+        calls: flow.calls,
+        messages: flow.messages,
+        nodes: flow.nodes,
+    });
+    flows.collect()
+}
+
+fn nodes(study: &Study) -> Vec<Nodes<'_>> {
+    let nodes = study.places.iter().map(|place| Nodes {
+        role: place.role.to_string(),
+        addresses: &place.nodes,
+        points: &place.points,
+    });
+    nodes.collect()
+}
+
+fn messages(study: &Study) -> Vec<Message<'_>> {
+    let role = |place: usize| study.places[place].role.to_string();
+    let messages = study.ladder.iter().map(|rung| Message {
+        offset_ms: rung.offset_ms,
+        from: role(rung.ends.0),
+        to: role(rung.ends.1),
+        message: &rung.message,
+    });
+    messages.collect()
+}
+
+fn times(study: &Study) -> Vec<Time<'_>> {
+    let times = study.rows.iter().map(|row| Time {
+        role: row.role.to_string(),
+        from: row.from,
+        to: row.to,
+        entry: &row.entry,
+        time: Figures::from(&row.time_ms),
+        pause_ms: row.pause_ms.mean(),
+    });
+    times.collect()
+}
+
+fn network(study: &Study) -> Vec<Link> {
+    let links = study.links.iter().map(|link| Link {
+        from: link.outer.to_string(),
+        to: link.inner.to_string(),
+        packets: link.packets,
+        packet: Figures::from(&link.packet_ms.clone().unwrap_or_default()),
+    });
+    links.collect()
+}
+
+fn warnings(study: &Study) -> Vec<Warning<'_>> {
+    let warnings = study.warnings.iter().map(|warning| Warning {
+        kind: warning.kind.slug(),
+        count: warning.count,
+        point: warning.point.as_deref(),
+        packet: warning.packet,
+        text: warning.to_string(),
+    });
+    warnings.collect()
 }
