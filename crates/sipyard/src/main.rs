@@ -1,10 +1,9 @@
 //! The `sipyard` command: a SIP signalling cluster in one binary.
 //!
-//! The only place where all crates meet, and where the clock, signals and files are. [`config`]
-//! turns a file into what a node takes, [`serve`] runs it, [`admin`] answers questions about it,
-//! [`ctl`] asks them. [`store`] and [`user`] tend what the location service keeps. The commands that
-//! work offline are mounted from [`workbench`]. No call passes through here: the workers' threads
-//! belong to `net`.
+//! All crates meet here. [`config`] turns a file into what a node takes, [`serve`] runs it, [`admin`]
+//! answers questions about it, [`ctl`] asks them. [`store`] and [`user`] change what the location
+//! service keeps. The commands that work offline are mounted from [`workbench`]. No call passes
+//! through here: the workers' threads belong to `net`.
 
 mod admin;
 mod check;
