@@ -4,38 +4,25 @@ use std::{
     collections::HashMap,
     fmt,
     hash::{BuildHasherDefault, Hasher},
-    net::SocketAddr,
     time::Duration,
 };
 
 use sip::Message;
+use slots::{Buffers, Id, Table};
 
 use crate::{
-    Action, Input, Key, Role, State, Timer, Timing, Wheel,
-    buffers::Buffers,
+    Action, Flow, Input, Key, Role, State, Timer, Timing,
     derived::{write_ack, write_cancel},
     invite_client, invite_server, other_client, other_server,
-    slab::Slab,
 };
-
-/// The owner of transactions that concern nobody: a CANCEL's.
-pub const NOBODY: u32 = u32::MAX;
 
 const NEVER: Duration = Duration::MAX;
 
-/// Which way a transaction's messages go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flow {
-    /// Index of the listener that it came in by, or goes out by.
-    pub listener: u8,
-    /// The other side.
-    pub peer: SocketAddr,
-    /// Nothing is lost on the way: TCP, TLS.
-    pub reliable: bool,
-}
+/// Memory that idle buffers may take, per transaction.
+const IDLE_BYTES: usize = 2048;
 
 /// Takes what transactions send.
-pub trait Transport {
+pub trait Sender {
     /// Sends a message.
     fn send(&mut self, flow: Flow, bytes: &[u8]);
 }
@@ -63,11 +50,11 @@ pub enum Seen {
 
 /// Something that the transaction user must know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
+pub struct Event<O> {
     /// The transaction.
-    pub id: u32,
+    pub id: Id<Transaction<O>>,
     /// Whose it is.
-    pub owner: u32,
+    pub owner: O,
     /// What happened.
     pub notice: Notice,
 }
@@ -85,22 +72,22 @@ pub enum Notice {
     Ended,
 }
 
-/// The transactions of a worker, up to a limit.
+/// The transactions of a worker, up to a limit. Each names its owner by an `O`; a CANCEL that a
+/// transaction sends for itself has none.
 #[derive(Debug)]
-pub struct Transactions {
-    entries: Slab<Entry>,
-    index: HashMap<Key, u32, BuildHasherDefault<OneWord>>,
-    timers: Wheel,
+pub struct Transactions<O> {
+    entries: Table<Transaction<O>>,
+    index: HashMap<Key, Id<Transaction<O>>, BuildHasherDefault<OneWord>>,
     buffers: Buffers,
     timing: Timing,
-    limit: usize,
 }
 
+/// One side of a request and its responses. RFC 3261 §17
 #[derive(Debug)]
-struct Entry {
+pub struct Transaction<O> {
     key: Key,
     state: State,
-    owner: u32,
+    owner: Option<O>,
     flow: Flow,
     /// What was sent last, while it may have to be sent again.
     bytes: Vec<u8>,
@@ -121,17 +108,15 @@ enum Cancel {
     Sent,
 }
 
-impl Transactions {
+impl<O: Copy> Transactions<O> {
     /// An empty store for up to `limit` transactions; its memory is touched only when used.
     #[must_use]
     pub fn new(limit: usize, timing: Timing, now: Duration) -> Self {
         Self {
-            entries: Slab::new(limit),
+            entries: Table::new(limit, now),
             index: HashMap::with_capacity_and_hasher(limit, BuildHasherDefault::default()),
-            timers: Wheel::new(limit, now),
-            buffers: Buffers::default(),
+            buffers: Buffers::new(limit.saturating_mul(IDLE_BYTES)),
             timing,
-            limit,
         }
     }
 
@@ -150,30 +135,30 @@ impl Transactions {
     /// Whether there is room for so many more.
     #[must_use]
     pub fn has_room(&self, number: usize) -> bool {
-        self.len() + number <= self.limit
+        self.entries.has_room(number)
     }
 
     /// The transaction of this name.
     #[must_use]
-    pub fn find(&self, key: Key) -> Option<u32> {
+    pub fn find(&self, key: Key) -> Option<Id<Transaction<O>>> {
         self.index.get(&key).copied()
     }
 
-    /// Whose a transaction is.
+    /// Whose a transaction is; none: it is a CANCEL's.
     #[must_use]
-    pub fn owner(&self, id: u32) -> u32 {
+    pub fn owner(&self, id: Id<Transaction<O>>) -> Option<O> {
         self.entries.get(id).owner
     }
 
     /// Where a transaction stands.
     #[must_use]
-    pub fn state(&self, id: u32) -> State {
+    pub fn state(&self, id: Id<Transaction<O>>) -> State {
         self.entries.get(id).state
     }
 
     /// Which way a transaction's messages go.
     #[must_use]
-    pub fn flow(&self, id: u32) -> Flow {
+    pub fn flow(&self, id: Id<Transaction<O>>) -> Flow {
         self.entries.get(id).flow
     }
 
@@ -186,15 +171,15 @@ impl Transactions {
         now: Duration,
         key: Key,
         flow: Flow,
-        owner: u32,
-    ) -> Result<u32, Full> {
+        owner: O,
+    ) -> Result<Id<Transaction<O>>, Full> {
         debug_assert_eq!(key.role(), Role::Server);
         let state = if key.is_invite() {
             State::InviteServer(invite_server::State::Proceeding)
         } else {
             State::OtherServer(other_server::State::Trying)
         };
-        self.open(now, key, flow, owner, state)
+        self.open(now, key, flow, Some(owner), state)
     }
 
     /// Opens the transaction of a request that goes out, which `write` appends, and sends it.
@@ -206,30 +191,20 @@ impl Transactions {
         now: Duration,
         key: Key,
         flow: Flow,
-        owner: u32,
-        out: &mut impl Transport,
+        owner: O,
+        out: &mut impl Sender,
         write: impl FnOnce(&mut Vec<u8>),
-    ) -> Result<u32, Full> {
-        debug_assert_eq!(key.role(), Role::Client);
-        let state = if key.is_invite() {
-            State::InviteClient(invite_client::State::Calling)
-        } else {
-            State::OtherClient(other_client::State::Trying)
-        };
-        let id = self.open(now, key, flow, owner, state)?;
-        let entry = self.entries.get_mut(id);
-        write(&mut entry.bytes);
-        out.send(flow, &entry.bytes);
-        Ok(id)
+    ) -> Result<Id<Transaction<O>>, Full> {
+        self.send_request(now, key, flow, Some(owner), out, write)
     }
 
     /// A request of a server transaction came again, or its ACK came.
     pub fn on_request(
         &mut self,
         now: Duration,
-        id: u32,
+        id: Id<Transaction<O>>,
         is_ack: bool,
-        out: &mut impl Transport,
+        out: &mut impl Sender,
     ) -> Seen {
         let input = if is_ack { Input::Ack } else { Input::Request };
         match self.step(now, id, input) {
@@ -247,9 +222,9 @@ impl Transactions {
     pub fn respond(
         &mut self,
         now: Duration,
-        id: u32,
+        id: Id<Transaction<O>>,
         status: u16,
-        out: &mut impl Transport,
+        out: &mut impl Sender,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
         let state = self.entries.get(id).state;
@@ -278,9 +253,9 @@ impl Transactions {
     pub fn on_response(
         &mut self,
         now: Duration,
-        id: u32,
+        id: Id<Transaction<O>>,
         response: &Message<'_>,
-        out: &mut impl Transport,
+        out: &mut impl Sender,
     ) -> bool {
         let status = response.status().unwrap_or(u16::MAX);
         let action = self.step(now, id, Input::of_status(status));
@@ -292,12 +267,12 @@ impl Transactions {
         }
         self.release_bytes(id);
         let passes = matches!(action, Action::Pass | Action::AckAndPass);
-        passes && self.entries.get(id).owner != NOBODY
+        passes && self.entries.get(id).owner.is_some()
     }
 
     /// Cancels an INVITE that we sent and that has no final response: at once if anything has come
     /// back, else when something does. RFC 3261 §9.1
-    pub fn cancel(&mut self, now: Duration, id: u32, out: &mut impl Transport) {
+    pub fn cancel(&mut self, now: Duration, id: Id<Transaction<O>>, out: &mut impl Sender) {
         let entry = self.entries.get_mut(id);
         let State::InviteClient(state) = entry.state else {
             return;
@@ -311,7 +286,7 @@ impl Transactions {
     }
 
     /// The peer of a transaction can't be reached. Whether the transaction is gone.
-    pub fn on_transport_error(&mut self, now: Duration, id: u32) -> bool {
+    pub fn on_transport_error(&mut self, now: Duration, id: Id<Transaction<O>>) -> bool {
         self.step(now, id, Input::TransportError);
         let is_over = self.entries.get(id).state.is_terminated();
         if is_over {
@@ -322,12 +297,11 @@ impl Transactions {
 
     /// Does what is due, up to the next thing that the transaction user must know; none: all is
     /// done.
-    pub fn poll(&mut self, now: Duration, out: &mut impl Transport) -> Option<Event> {
-        while let Some(id) = self.timers.pop(now) {
+    pub fn poll(&mut self, now: Duration, out: &mut impl Sender) -> Option<Event<O>> {
+        while let Some(id) = self.entries.pop_due(now) {
             let owner = self.entries.get(id).owner;
-            match self.on_timer(now, id, out) {
-                Some(notice) if owner != NOBODY => return Some(Event { id, owner, notice }),
-                _ => {}
+            if let (Some(notice), Some(owner)) = (self.on_timer(now, id, out), owner) {
+                return Some(Event { id, owner, notice });
             }
         }
         None
@@ -336,7 +310,29 @@ impl Transactions {
     /// When [`Self::poll`] wants to be called next, at the latest.
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
-        self.timers.deadline()
+        self.entries.deadline()
+    }
+
+    fn send_request(
+        &mut self,
+        now: Duration,
+        key: Key,
+        flow: Flow,
+        owner: Option<O>,
+        out: &mut impl Sender,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<Id<Transaction<O>>, Full> {
+        debug_assert_eq!(key.role(), Role::Client);
+        let state = if key.is_invite() {
+            State::InviteClient(invite_client::State::Calling)
+        } else {
+            State::OtherClient(other_client::State::Trying)
+        };
+        let id = self.open(now, key, flow, owner, state)?;
+        let entry = self.entries.get_mut(id);
+        write(&mut entry.bytes);
+        out.send(flow, &entry.bytes);
+        Ok(id)
     }
 
     fn open(
@@ -344,13 +340,13 @@ impl Transactions {
         now: Duration,
         key: Key,
         flow: Flow,
-        owner: u32,
+        owner: Option<O>,
         state: State,
-    ) -> Result<u32, Full> {
+    ) -> Result<Id<Transaction<O>>, Full> {
         if !self.has_room(1) {
             return Err(Full);
         }
-        let id = self.entries.insert(Entry {
+        let entry = Transaction {
             key,
             state,
             owner,
@@ -360,14 +356,14 @@ impl Transactions {
             interval: NEVER,
             ends_at: NEVER,
             cancel: Cancel::No,
-        });
+        };
+        let id = self.entries.insert(entry).ok_or(Full)?;
         self.index.insert(key, id);
         self.start_timers(now, id, [None, None]);
         Ok(id)
     }
 
-    fn remove(&mut self, id: u32) {
-        self.timers.disarm(id);
+    fn remove(&mut self, id: Id<Transaction<O>>) {
         let entry = self.entries.remove(id);
         if self.index.get(&entry.key) == Some(&id) {
             self.index.remove(&entry.key);
@@ -375,7 +371,7 @@ impl Transactions {
         self.buffers.give(entry.bytes);
     }
 
-    fn step(&mut self, now: Duration, id: u32, input: Input) -> Action {
+    fn step(&mut self, now: Duration, id: Id<Transaction<O>>, input: Input) -> Action {
         let entry = self.entries.get_mut(id);
         let (next, action) = entry.state.on(input);
         if next != entry.state {
@@ -387,11 +383,11 @@ impl Transactions {
     }
 
     /// Starts the timers of the state just entered, but those that ran before.
-    fn start_timers(&mut self, now: Duration, id: u32, before: [Option<Timer>; 2]) {
+    fn start_timers(&mut self, now: Duration, id: Id<Transaction<O>>, before: [Option<Timer>; 2]) {
         let timing = self.timing;
         let entry = self.entries.get_mut(id);
         let after = entry.state.timers();
-        let duration = |timer| timing.duration(timer, entry.flow.reliable);
+        let duration = |timer| timing.duration(timer, entry.flow.is_reliable());
         if after[0] != before[0] {
             entry.interval = after[0].and_then(duration).unwrap_or(NEVER);
             entry.repeats_at = now.saturating_add(entry.interval);
@@ -403,15 +399,20 @@ impl Transactions {
         self.arm(id);
     }
 
-    fn arm(&mut self, id: u32) {
+    fn arm(&mut self, id: Id<Transaction<O>>) {
         let entry = self.entries.get(id);
         match entry.repeats_at.min(entry.ends_at) {
-            NEVER => self.timers.disarm(id),
-            at => self.timers.arm(id, at),
+            NEVER => self.entries.disarm(id),
+            at => self.entries.arm(id, at),
         }
     }
 
-    fn on_timer(&mut self, now: Duration, id: u32, out: &mut impl Transport) -> Option<Notice> {
+    fn on_timer(
+        &mut self,
+        now: Duration,
+        id: Id<Transaction<O>>,
+        out: &mut impl Sender,
+    ) -> Option<Notice> {
         let timer = self.due_timer(now, id)?;
         let action = self.step(now, id, Input::Timer(timer));
         self.arm(id);
@@ -433,7 +434,7 @@ impl Transactions {
     }
 
     /// The timer that has run out; if it repeats, it runs again.
-    fn due_timer(&mut self, now: Duration, id: u32) -> Option<Timer> {
+    fn due_timer(&mut self, now: Duration, id: Id<Transaction<O>>) -> Option<Timer> {
         let t2 = self.timing.t2;
         let entry = self.entries.get_mut(id);
         let [repeating, ending] = entry.state.timers();
@@ -455,14 +456,19 @@ impl Transactions {
     }
 
     /// Sends the kept bytes again, if there are any.
-    fn send(&self, id: u32, out: &mut impl Transport) {
+    fn send(&self, id: Id<Transaction<O>>, out: &mut impl Sender) {
         let entry = self.entries.get(id);
         if !entry.bytes.is_empty() {
             out.send(entry.flow, &entry.bytes);
         }
     }
 
-    fn acknowledge(&mut self, id: u32, failure: &Message<'_>, out: &mut impl Transport) {
+    fn acknowledge(
+        &mut self,
+        id: Id<Transaction<O>>,
+        failure: &Message<'_>,
+        out: &mut impl Sender,
+    ) {
         let mut ack = self.buffers.take();
         let entry = self.entries.get_mut(id);
         write_ack(&entry.bytes, failure, &mut ack);
@@ -471,7 +477,13 @@ impl Transactions {
     }
 
     /// RFC 3261 §16.7 step 2: ringing starts Timer C again. What was to be cancelled can be.
-    fn on_provisional(&mut self, now: Duration, id: u32, status: u16, out: &mut impl Transport) {
+    fn on_provisional(
+        &mut self,
+        now: Duration,
+        id: Id<Transaction<O>>,
+        status: u16,
+        out: &mut impl Sender,
+    ) {
         let entry = self.entries.get_mut(id);
         let State::InviteClient(_) = entry.state else {
             return;
@@ -486,24 +498,27 @@ impl Transactions {
         }
     }
 
-    fn send_cancel(&mut self, now: Duration, id: u32, out: &mut impl Transport) {
+    fn send_cancel(&mut self, now: Duration, id: Id<Transaction<O>>, out: &mut impl Sender) {
         let ends_at = self.timing.duration(Timer::B, false);
         let entry = self.entries.get_mut(id);
         entry.ends_at = ends_at.map_or(NEVER, |wait| now + wait);
         entry.cancel = Cancel::Sent;
         self.arm(id);
         let mut bytes = self.buffers.take();
-        let Entry { key, flow, .. } = *self.entries.get(id);
+        let Transaction { key, flow, .. } = *self.entries.get(id);
         write_cancel(&self.entries.get(id).bytes, &mut bytes);
         let write = |out: &mut Vec<u8>| out.extend_from_slice(&bytes);
         // Without room for its transaction it goes out once.
-        if self.request(now, key.cancel(), flow, NOBODY, out, write) == Err(Full) {
+        if self
+            .send_request(now, key.cancel(), flow, None, out, write)
+            .is_err()
+        {
             out.send(flow, &bytes);
         }
         self.buffers.give(bytes);
     }
 
-    fn release_bytes(&mut self, id: u32) {
+    fn release_bytes(&mut self, id: Id<Transaction<O>>) {
         let entry = self.entries.get_mut(id);
         if !entry.state.keeps_bytes() {
             self.buffers.give(std::mem::take(&mut entry.bytes));

@@ -10,8 +10,13 @@ use std::time::Duration;
 use common::{MS, TIMING, Wire, flow, request, response};
 use proptest::prelude::*;
 use sip::{Message, Method};
-use transaction::{Event, Key, NOBODY, Notice, State, Transactions};
+use slots::Id;
+use transaction::{Event, Key, Notice, State, Transaction, Transactions};
 
+type Open = Id<Transaction<u8>>;
+
+/// Who owns every transaction.
+const OWNER: u8 = 1;
 const LIMIT: usize = 6;
 /// Timer C, then 64*T1 for what was cancelled, then 64*T1 for its last state.
 const LONGEST: Duration = Duration::from_secs(181 + 32 + 32 + 1);
@@ -51,10 +56,10 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// The transactions that the test knows to be open, and what it did with them.
 struct World {
-    store: Transactions,
+    store: Transactions<u8>,
     now: Duration,
     wire: Wire,
-    open: Vec<(u32, Key)>,
+    open: Vec<(Open, Key)>,
     opened: u64,
 }
 
@@ -79,13 +84,13 @@ impl World {
                 let write = |out: &mut Vec<u8>| out.extend_from_slice(&text);
                 let id = self
                     .store
-                    .request(now, key, flow(reliable), 1, &mut self.wire, write);
+                    .request(now, key, flow(reliable), OWNER, &mut self.wire, write);
                 self.opened(id.ok(), key);
             }
             Step::Receive { invite, reliable } => {
                 let method = if invite { Method::Invite } else { Method::Info };
                 let key = Key::server(self.opened, method);
-                let id = self.store.receive(now, key, flow(reliable), 1);
+                let id = self.store.receive(now, key, flow(reliable), OWNER);
                 self.opened(id.ok(), key);
             }
             Step::Respond { which, status } => {
@@ -124,12 +129,12 @@ impl World {
             }
             Step::Wait { ms } => self.wait(MS(ms), false),
         }
-        let is_found = |&(id, key): &(u32, Key)| self.store.find(key) == Some(id);
+        let is_found = |&(id, key): &(Open, Key)| self.store.find(key) == Some(id);
         assert!(self.open.iter().all(is_found), "what is open can be found");
         assert!(self.store.len() >= self.open.len() && self.store.len() <= LIMIT);
     }
 
-    fn opened(&mut self, id: Option<u32>, key: Key) {
+    fn opened(&mut self, id: Option<Open>, key: Key) {
         self.opened += 1;
         match id {
             Some(id) => self.open.push((id, key)),
@@ -137,7 +142,7 @@ impl World {
         }
     }
 
-    fn which(&self, which: usize, client: bool) -> Option<u32> {
+    fn which(&self, which: usize, client: bool) -> Option<Open> {
         let &(id, _) = self.open.get(which)?;
         let is_client = matches!(
             self.store.state(id),
@@ -162,8 +167,8 @@ impl World {
         );
     }
 
-    fn told(&mut self, event: Event, dutiful: bool) {
-        assert_ne!(event.owner, NOBODY);
+    fn told(&mut self, event: Event<u8>, dutiful: bool) {
+        assert_eq!(event.owner, OWNER);
         let place = self.open.iter().position(|&(id, _)| id == event.id);
         let place = place.expect("what is told of is open");
         match event.notice {
@@ -199,11 +204,11 @@ proptest! {
 }
 
 trait Answer {
-    fn respond_if_server(&mut self, now: Duration, id: u32, wire: &mut Wire);
+    fn respond_if_server(&mut self, now: Duration, id: Open, wire: &mut Wire);
 }
 
-impl Answer for Transactions {
-    fn respond_if_server(&mut self, now: Duration, id: u32, wire: &mut Wire) {
+impl Answer for Transactions<u8> {
+    fn respond_if_server(&mut self, now: Duration, id: Open, wire: &mut Wire) {
         if matches!(self.state(id), State::InviteServer(_)) {
             let bytes = response("INVITE", 500);
             self.respond(now, id, 500, wire, |out| out.extend_from_slice(&bytes));

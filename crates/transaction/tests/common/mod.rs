@@ -5,18 +5,26 @@
 use std::{net::SocketAddr, time::Duration};
 
 use sip::{Message, Method};
-use transaction::{Event, Flow, Key, Timing, Transactions, Transport};
+use slots::Id;
+use transaction::{Event, Flow, Key, Sender, Timing, Transaction, Transactions, Transport};
 
 pub(crate) const MS: fn(u64) -> Duration = Duration::from_millis;
 pub(crate) const TIMING: Timing = Timing::new(Duration::from_millis(500), Duration::from_secs(181));
 
 pub(crate) fn flow(reliable: bool) -> Flow {
+    let transport = if reliable {
+        Transport::Tcp
+    } else {
+        Transport::Udp
+    };
     Flow {
-        listener: 0,
-        peer: SocketAddr::from(([10, 0, 0, 1], 5060)),
-        reliable,
+        transport,
+        ..Flow::udp(0, SocketAddr::from(([10, 0, 0, 1], 5060)))
     }
 }
+
+/// What names the owner of a transaction.
+pub(crate) type Owner = u32;
 
 /// What was sent: the first word of each message's start line, or its status.
 #[derive(Debug, Default)]
@@ -25,7 +33,7 @@ pub(crate) struct Wire {
     pub(crate) last: Vec<u8>,
 }
 
-impl Transport for Wire {
+impl Sender for Wire {
     fn send(&mut self, _: Flow, bytes: &[u8]) {
         let message = Message::parse(bytes, 64).expect("what is sent is a message");
         let word = match message.method() {
@@ -59,11 +67,11 @@ pub(crate) fn response(method: &str, status: u16) -> Vec<u8> {
 
 /// One transaction among its kind.
 pub(crate) struct Bench {
-    pub(crate) store: Transactions,
+    pub(crate) store: Transactions<Owner>,
     pub(crate) now: Duration,
     pub(crate) wire: Wire,
-    pub(crate) events: Vec<Event>,
-    pub(crate) id: u32,
+    pub(crate) events: Vec<Event<Owner>>,
+    pub(crate) id: Id<Transaction<Owner>>,
     method: String,
 }
 
@@ -96,7 +104,7 @@ impl Bench {
             now: Duration::ZERO,
             wire: Wire::default(),
             events: Vec::new(),
-            id: 0,
+            id: Id::at(0),
             method: method.to_owned(),
         }
     }

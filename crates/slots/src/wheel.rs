@@ -1,6 +1,8 @@
 //! Timers of slab entries: a hierarchical wheel in which arming, disarming and expiry cost O(1).
 
-use std::time::Duration;
+use std::{marker::PhantomData, time::Duration};
+
+use crate::Id;
 
 /// The wheel's resolution. RFC 3261's shortest timer is T1, 500 ms.
 const TICK: Duration = Duration::from_millis(10);
@@ -16,12 +18,13 @@ const TICKS_MAX: u64 = (1 << (FIRST_BITS + UPPER_LEVELS * UPPER_BITS)) - 1;
 
 const _: () = assert!(TICKS_MAX / 100 > 7 * 24 * 3600, "a week's timer fits");
 
-/// One timer per entry of a slab.
+/// One timer per entry of a table of `T`.
 #[derive(Debug)]
-pub struct Wheel {
+pub struct Wheel<T> {
     links: Vec<Link>,
     tick: u64,
     armed: usize,
+    of: PhantomData<fn() -> T>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -32,8 +35,9 @@ struct Link {
     due: u32,
 }
 
-impl Wheel {
+impl<T> Wheel<T> {
     /// A wheel for up to `entries` entries; memory is touched only when used.
+    #[must_use]
     pub fn new(entries: usize, now: Duration) -> Self {
         let mut links = Vec::with_capacity(SLOTS as usize + entries);
         links.extend((0..SLOTS).map(Link::alone));
@@ -41,20 +45,21 @@ impl Wheel {
             links,
             tick: ticks(now),
             armed: 0,
+            of: PhantomData,
         }
     }
 
     /// Arms the timer of `entry`, whatever it was armed for. It never fires early.
-    pub fn arm(&mut self, entry: u32, at: Duration) {
+    pub fn arm(&mut self, entry: Id<T>, at: Duration) {
         self.disarm(entry);
         let due = (ticks(at) + 1).clamp(self.tick + 1, self.tick + TICKS_MAX);
-        self.link(SLOTS + entry, due);
+        self.link(link_of(entry), due);
         self.armed += 1;
     }
 
     /// Disarms the timer of `entry`, if it is armed.
-    pub fn disarm(&mut self, entry: u32) {
-        let link = SLOTS + entry;
+    pub fn disarm(&mut self, entry: Id<T>) {
+        let link = link_of(entry);
         while self.links.len() <= link as usize {
             let alone = Link::alone(self.links.len() as u32);
             self.links.push(alone);
@@ -66,7 +71,7 @@ impl Wheel {
     }
 
     /// The next entry whose timer is due; its timer is disarmed.
-    pub fn pop(&mut self, now: Duration) -> Option<u32> {
+    pub fn pop(&mut self, now: Duration) -> Option<Id<T>> {
         let target = ticks(now);
         if self.armed == 0 {
             self.tick = self.tick.max(target);
@@ -78,7 +83,7 @@ impl Wheel {
             if first != head {
                 self.unlink(first);
                 self.armed -= 1;
-                return Some(first - SLOTS);
+                return Some(Id::at((first - SLOTS) as usize));
             }
             if self.tick >= target {
                 return None;
@@ -89,6 +94,7 @@ impl Wheel {
     }
 
     /// A time at or before the next expiry; none while no timer is armed.
+    #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
         if self.armed == 0 {
             return None;
@@ -158,6 +164,10 @@ impl Link {
     }
 }
 
+fn link_of<T>(entry: Id<T>) -> u32 {
+    SLOTS + entry.place() as u32
+}
+
 fn ticks(at: Duration) -> u64 {
     (at.as_nanos() / TICK.as_nanos()) as u64
 }
@@ -185,15 +195,21 @@ mod tests {
 
     const MS: fn(u64) -> Duration = Duration::from_millis;
 
-    fn expired(wheel: &mut Wheel, now: Duration) -> Vec<u32> {
-        std::iter::from_fn(|| wheel.pop(now)).collect()
+    fn id(place: usize) -> Id<()> {
+        Id::at(place)
+    }
+
+    fn expired(wheel: &mut Wheel<()>, now: Duration) -> Vec<usize> {
+        std::iter::from_fn(|| wheel.pop(now))
+            .map(Id::place)
+            .collect()
     }
 
     #[test]
     fn timers_fire_in_order_and_never_early() {
         let mut wheel = Wheel::new(4, MS(5));
         for (entry, at) in [(0, 500), (1, 32_000), (2, 181_000), (3, 86_400_000)] {
-            wheel.arm(entry, MS(at));
+            wheel.arm(id(entry), MS(at));
         }
         for (entry, at) in [(0, 500), (1, 32_000), (2, 181_000), (3, 86_400_000)] {
             assert_eq!(
@@ -209,10 +225,10 @@ mod tests {
     #[test]
     fn arming_again_moves_a_timer_and_disarming_stops_it() {
         let mut wheel = Wheel::new(2, MS(0));
-        wheel.arm(0, MS(100));
-        wheel.arm(0, MS(5_000));
-        wheel.arm(1, MS(200));
-        wheel.disarm(1);
+        wheel.arm(id(0), MS(100));
+        wheel.arm(id(0), MS(5_000));
+        wheel.arm(id(1), MS(200));
+        wheel.disarm(id(1));
         assert_eq!(expired(&mut wheel, MS(4_000)), []);
         assert_eq!(expired(&mut wheel, MS(5_020)), [0]);
     }
@@ -223,11 +239,11 @@ mod tests {
             timers in prop::collection::vec((0_u64..3_000_000, 0_u64..500_000), 1..60),
         ) {
             let mut wheel = Wheel::new(timers.len(), MS(0));
-            let mut armed: Vec<(u64, u32)> = Vec::new();
+            let mut armed: Vec<(u64, usize)> = Vec::new();
             let mut now = 0;
             for (entry, &(ahead, step)) in timers.iter().enumerate() {
-                wheel.arm(entry as u32, MS(now + ahead));
-                armed.push((now + ahead, entry as u32));
+                wheel.arm(id(entry), MS(now + ahead));
+                armed.push((now + ahead, entry));
                 now += step;
                 let mut fired = expired(&mut wheel, MS(now));
                 for _ in 0..fired.len() {
