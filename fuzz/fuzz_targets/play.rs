@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use node::{
-    Config, Datagram, Input, Node, Outbox, Shared,
+    Config, Datagram, Flow, Input, Node, Outbox, Shared,
     config::{Destination, Limits, Listener, Mode, Pool, PoolServer, Probe, Route, Timers},
 };
 
@@ -87,7 +87,7 @@ pub fn play(script: &[u8]) -> usize {
             [b't', ms @ ..] => world.wait(ms),
             [b'u', party, ..] => {
                 if let Some(address) = address(*party) {
-                    world.input(0, Input::Unreachable(address));
+                    world.input(0, Input::Unreachable(Flow::udp(0, address)));
                 }
             }
             [party, bytes @ ..] => world.receive(*party, bytes),
@@ -130,8 +130,7 @@ impl World {
         let Some(from) = address(party) else { return };
         let limit = self.shared.snapshot().config().limits.message_bytes;
         let datagram = Datagram {
-            listener: 0,
-            from,
+            flow: Flow::udp(0, from),
             bytes: &bytes[..bytes.len().min(limit)],
             truncated: bytes.len() > limit,
         };

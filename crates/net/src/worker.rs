@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use node::{Answer, Datagram, Input, Node, Outbox, Question, Shared};
+use node::{Answer, Datagram, Flow, Input, Node, Outbox, Question, Shared};
 use socket::{
     Clock, Poll,
     udp::{BATCH, RecvBatch, SendBatch, Wait},
@@ -168,8 +168,7 @@ impl Worker {
         }
         for datagram in self.received.datagrams() {
             let datagram = Datagram {
-                listener: listener as u8,
-                from: datagram.from,
+                flow: Flow::udp(listener as u8, datagram.from),
                 bytes: datagram.bytes,
                 truncated: datagram.truncated,
             };
@@ -181,8 +180,8 @@ impl Worker {
     fn report_unreachable(&mut self, listener: usize, now: Duration) {
         self.team.seats[self.number].sockets[listener].unreachable(&mut self.unreachable);
         for address in self.unreachable.drain(..) {
-            self.node
-                .handle_input(now, Input::Unreachable(address), &mut self.out);
+            let input = Input::Unreachable(Flow::udp(listener as u8, address));
+            self.node.handle_input(now, input, &mut self.out);
         }
     }
 
@@ -260,8 +259,11 @@ impl Worker {
             let mine = out
                 .transmits
                 .iter()
-                .filter(|t| usize::from(t.listener) == listener);
-            let sent = socket.send(&mut self.to_send, mine.map(|t| (t.to, out.payload(t))));
+                .filter(|t| usize::from(t.flow.listener) == listener);
+            let sent = socket.send(
+                &mut self.to_send,
+                mine.map(|t| (t.flow.remote, out.payload(t))),
+            );
             counters.count_sent(&sent);
             if sent.error {
                 failed.push(listener);

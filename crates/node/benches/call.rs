@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use divan::{Bencher, black_box, counter::ItemsCount};
-use node::{Config, Datagram, Input, Node, Outbox, Shared, config};
+use node::{Config, Datagram, Flow, Input, Node, Outbox, Shared, config};
 
 /// Counts allocations: in the steady state a call makes none.
 #[global_allocator]
@@ -125,8 +125,7 @@ impl Bench {
     fn input(&mut self, from: SocketAddr, bytes: &[u8]) -> &Outbox {
         self.out.clear();
         let datagram = Datagram {
-            listener: 0,
-            from,
+            flow: Flow::udp(0, from),
             bytes,
             truncated: false,
         };

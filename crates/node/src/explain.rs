@@ -2,97 +2,19 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use balance::{Ineligible, Policy, ServerId};
+use balance::{Ineligible, Policy};
 use sip::Message;
 
+use transaction::Flow;
+
 use crate::{
+    calls::{Life, Reason},
     io::Datagram,
-    keys::SessionKey,
     node::Node,
-    request::Request,
-    session::{Reason, State as Life},
-    snapshot::{NoRoute, PoolView, Snapshot},
-    token::Direction,
+    snapshot::{NoRoute, PoolView},
+    wire::{request::Request, token::Direction},
+    work::DecisionView,
 };
-
-/// Placements that a worker remembers.
-const DECISIONS_MAX: usize = 4096;
-/// Servers of a pool whose ledgers are remembered with a placement.
-const LEDGERS_MAX: usize = 8;
-
-/// The latest placements of a worker.
-#[derive(Debug, Default)]
-pub(crate) struct Decisions {
-    ring: Vec<Decision>,
-    next: usize,
-}
-
-#[derive(Clone, Debug)]
-struct Decision {
-    key: SessionKey,
-    at: Duration,
-    policy: Policy,
-    ledgers: Ledgers,
-}
-
-/// The ledgers of a pool's first servers at a moment.
-#[derive(Clone, Debug)]
-pub(crate) struct Ledgers([Option<Ledger>; LEDGERS_MAX]);
-
-#[derive(Clone, Copy, Debug)]
-struct Ledger {
-    server: ServerId,
-    calls: u32,
-    transactions: u32,
-    work: f32,
-}
-
-impl Ledgers {
-    pub(crate) fn of(pool: &PoolView) -> Self {
-        let servers = pool.pool().servers();
-        Self(std::array::from_fn(|place| {
-            let server = servers.get(place)?;
-            Some(Ledger {
-                server: server.id(),
-                calls: server.calls() as u32,
-                transactions: server.transactions() as u32,
-                work: server.work() as f32,
-            })
-        }))
-    }
-}
-
-impl Decisions {
-    pub(crate) fn record(
-        &mut self,
-        key: SessionKey,
-        at: Duration,
-        policy: Policy,
-        ledgers: Ledgers,
-    ) {
-        let decision = Decision {
-            key,
-            at,
-            policy,
-            ledgers,
-        };
-        if self.ring.len() < DECISIONS_MAX {
-            self.ring.push(decision);
-        } else {
-            self.ring[self.next] = decision;
-        }
-        self.next = (self.next + 1) % DECISIONS_MAX;
-    }
-
-    fn find(&self, key: SessionKey) -> Option<&Decision> {
-        let (newer, older) = self.ring.split_at(self.next.min(self.ring.len()));
-        newer
-            .iter()
-            .rev()
-            .chain(older.iter().rev())
-            .find(|decision| decision.key == key)
-    }
-}
 
 /// What a node knows of a call.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,17 +37,6 @@ pub struct CallView {
     pub transactions: usize,
     /// The placement, if it is not long ago.
     pub decision: Option<DecisionView>,
-}
-
-/// A placement, and what the policy saw.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DecisionView {
-    /// Time since the choice.
-    pub ago: Duration,
-    /// The policy that chose.
-    pub policy: Policy,
-    /// The pool's first servers as they were before: address, open calls, open transactions, work.
-    pub ledgers: Vec<(SocketAddr, u32, u32, f32)>,
 }
 
 /// Where a message would go.
@@ -174,10 +85,11 @@ impl Node {
     /// What this worker knows of a call. Its owner knows, if anybody does.
     pub fn explain_call(&self, now: Duration, call_id: &[u8]) -> Option<CallView> {
         let key = self.snapshot.keys().session(call_id);
-        let session = self.state.sessions.get(self.state.sessions.find(key)?);
+        let work = &self.desks.proxy.work;
+        let entry = work.calls.find(key)?;
+        let session = work.calls.get(entry);
         let member = self.snapshot.member(session.server);
-        let decision = self
-            .state
+        let decision = work
             .decisions
             .find(key)
             .map(|decision| decision.view(now, &self.snapshot));
@@ -185,11 +97,11 @@ impl Node {
             server: member.map(|member| member.address),
             pool: member.map(|member| member.pool.clone()),
             reason: session.reason.as_str(),
-            is_expired: session.state == Life::Expired,
+            is_expired: session.life == Life::Expired,
             is_call: session.is_call,
             age: session.age(now),
             placed_again: session.placed_again(),
-            transactions: self.state.transactions.list(session.transactions).count(),
+            transactions: work.of_session(entry).count(),
             decision,
         })
     }
@@ -204,16 +116,21 @@ impl Node {
         };
         let from = SocketAddr::from(([0, 0, 0, 0], 0));
         let datagram = Datagram {
-            listener: 0,
-            from,
+            flow: Flow::udp(0, from),
             bytes,
             truncated: false,
         };
-        match Request::read(&self.snapshot, datagram, &message) {
+        let request = Request::read(&self.snapshot, datagram, &message);
+        let checked = request.and_then(|request| {
+            let own = request.answer_of_ours(&self.snapshot);
+            own.map_or_else(|| request.check(), Err)?;
+            Ok(request)
+        });
+        match checked {
             Ok(request) => self.forecast(now, &request),
-            Err(refusal) => Forecast::Answered {
-                status: refusal.status,
-                reason: refusal.reason,
+            Err(reply) => Forecast::Answered {
+                status: reply.status,
+                reason: reply.reason,
             },
         }
     }
@@ -270,20 +187,6 @@ impl Node {
             pool: pool.config().name.clone(),
             policy,
             scores,
-        }
-    }
-}
-
-impl Decision {
-    fn view(&self, now: Duration, snapshot: &Snapshot) -> DecisionView {
-        let ledgers = self.ledgers.0.iter().flatten().filter_map(|ledger| {
-            let address = snapshot.member(ledger.server)?.address;
-            Some((address, ledger.calls, ledger.transactions, ledger.work))
-        });
-        DecisionView {
-            ago: now.saturating_sub(self.at),
-            policy: self.policy,
-            ledgers: ledgers.collect(),
         }
     }
 }

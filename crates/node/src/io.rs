@@ -1,9 +1,11 @@
 //! What goes into a node and what comes out of it.
 
-use std::{net::SocketAddr, ops::Range, time::Duration};
+use std::ops::Range;
 
 use balance::ServerId;
-use sip::{Host, Scheme, Uri};
+use transaction::{Flow, Sender};
+
+use crate::question::{Answer, Question, QuestionId};
 
 /// One thing that happened to a worker's node.
 #[derive(Debug)]
@@ -12,8 +14,8 @@ pub enum Input<'a> {
     Datagram(Datagram<'a>),
     /// Another worker received it, but its call lives here.
     Handover(Handover),
-    /// The network says that nobody listens at an address we sent to.
-    Unreachable(SocketAddr),
+    /// The network says that nobody listens at the other end of a flow that we sent on.
+    Unreachable(Flow),
     /// A question that this worker asked has its answer.
     Answer {
         /// [`Question::id`].
@@ -26,10 +28,8 @@ pub enum Input<'a> {
 /// A received datagram.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {
-    /// Index of the listener that was hit.
-    pub listener: u8,
-    /// The sender.
-    pub from: SocketAddr,
+    /// The listener that was hit, and the sender.
+    pub flow: Flow,
     /// Its bytes.
     pub bytes: &'a [u8],
     /// It was longer than the limit on message size; `bytes` holds its beginning.
@@ -41,129 +41,39 @@ pub struct Datagram<'a> {
 pub struct Handover {
     /// The worker it goes to.
     pub worker: usize,
-    /// Index of the listener that was hit.
-    pub listener: u8,
-    /// The sender.
-    pub from: SocketAddr,
+    /// The listener that was hit, and the sender.
+    pub flow: Flow,
     /// Its bytes.
     pub bytes: Box<[u8]>,
-    /// The server of the dialog that it names, once the owner of that dialog has been asked.
-    pub follows: Option<Option<ServerId>>,
+    /// Where the dialog is that it names.
+    pub named: Named,
 }
 
-/// A question to the store of the location service, or to the DNS. Whoever waits for its [`Answer`]
-/// waits a few seconds at most; an answer that comes later, or twice, is ignored.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
-    /// What the answer names.
-    pub id: QuestionId,
-    /// The question.
-    pub ask: Ask,
-}
-
-/// Tells a worker's questions apart.
+/// Where the dialog is that a request names by Replaces, Join or Target-Dialog. RFC 3891, 3911, 4538
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QuestionId {
-    pub(crate) asker: Asker,
-    pub(crate) place: u32,
-    /// Tells the asker from those that had its place before.
-    pub(crate) serial: u32,
+pub enum Named {
+    /// The worker that owns the dialog has not been asked.
+    Unasked,
+    /// There is no such dialog.
+    Nowhere,
+    /// At this server.
+    At(ServerId),
 }
 
-/// Who waits for an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Asker {
-    /// A request that goes where its user is.
-    LookUp,
-    /// The same, about the target of this number.
-    Target(u8),
-    /// A REGISTER.
-    Registration,
-    /// A request whose next hop is a name.
-    NextHop,
-}
-
-/// What a store or the DNS is asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ask {
-    /// The record of a key.
-    Read {
-        /// The key.
-        key: Box<[u8]>,
-    },
-    /// Another record for a key, if its record is what was seen.
-    Change {
-        /// The key.
-        key: Box<[u8]>,
-        /// Its record as it was read.
-        seen: Option<Record>,
-        /// Its record as it shall be; none: it goes.
-        next: Option<Record>,
-    },
-    /// Where a name leads over UDP: RFC 3263 §4.
-    Locate {
-        /// The name.
-        name: Name,
-        /// Decides what RFC 2782 leaves to chance: the same for all requests of a call.
-        draw: u64,
-    },
-}
-
-/// The host of a URI that is a name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Name {
-    /// The name.
-    pub host: Box<str>,
-    /// The port beside it. With one, the name has addresses and no services.
-    pub port: Option<u16>,
-}
-
-impl Name {
-    /// The name that a URI leads to over UDP, if it is one.
-    pub(crate) fn of(uri: &Uri<'_>) -> Option<Self> {
-        let is_udp = match uri.param(b"transport") {
-            Some(transport) => transport?.eq_ignore_ascii_case(b"udp"),
-            None => true,
-        };
-        match uri.destination()? {
-            Host::Name(name) if is_udp && uri.scheme == Scheme::Sip => Some(Self {
-                host: str::from_utf8(name).ok()?.into(),
-                port: uri.port,
-            }),
-            Host::Name(_) | Host::Ip(_) => None,
-        }
-    }
-}
-
-/// A record of a store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Record {
-    /// Its bytes.
-    pub value: Box<[u8]>,
-    /// When it ends: wall time since the UNIX epoch. None: never.
-    pub expires: Option<Duration>,
-}
-
-/// What a store or the DNS says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// The key's record. To [`Ask::Change`]: nothing is changed, as it was not what was seen.
-    Record(Option<Record>),
-    /// The change is made.
-    Changed,
-    /// Where a name leads, in the order in which it is to be tried; empty: there is no such name.
-    Located(Vec<SocketAddr>),
-    /// It can't be told or done, or may have been done.
-    Failed,
+/// How a datagram came to this worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Origin {
+    /// From the network.
+    Socket,
+    /// From another worker.
+    Worker(Named),
 }
 
 /// A datagram to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// Index of the listener to send from.
-    pub listener: u8,
-    /// Where to.
-    pub to: SocketAddr,
+    /// The listener to send from, and where to.
+    pub flow: Flow,
     /// Where its bytes lie in [`Outbox::bytes`].
     pub range: Range<usize>,
 }
@@ -197,16 +107,18 @@ impl Outbox {
     }
 
     /// Queues what `write` appends, unless it appends nothing.
-    pub fn send(&mut self, listener: u8, to: SocketAddr, write: impl FnOnce(&mut Vec<u8>)) {
+    pub fn send(&mut self, flow: Flow, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.bytes.len();
         write(&mut self.bytes);
         let range = start..self.bytes.len();
         if !range.is_empty() {
-            self.transmits.push(Transmit {
-                listener,
-                to,
-                range,
-            });
+            self.transmits.push(Transmit { flow, range });
         }
+    }
+}
+
+impl Sender for Outbox {
+    fn send(&mut self, flow: Flow, bytes: &[u8]) {
+        Self::send(self, flow, |out| out.extend_from_slice(bytes));
     }
 }

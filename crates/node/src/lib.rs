@@ -7,43 +7,36 @@
 //!
 //! [`Duration`]: std::time::Duration
 
-mod branch;
+mod admission;
+mod calls;
 pub mod config;
-mod dialogs;
-mod exchange;
+mod context;
+mod edges;
 mod explain;
 mod io;
-mod keys;
-mod learn;
+mod member;
 mod node;
-mod orphans;
-mod peers;
-mod probe;
+mod probes;
+mod proxy;
+mod question;
 mod recount;
 mod registrar;
-mod relay;
-mod report;
-mod request;
-mod response;
-mod routing;
-mod session;
 mod shared;
 mod snapshot;
-mod stateful;
 pub mod stats;
-mod token;
-mod transact;
-mod transaction;
-mod unlocated;
+mod wire;
+mod work;
 
-pub use branch::LISTENERS_MAX;
 pub use config::Config;
-pub use explain::{CallView, DecisionView, Forecast};
-pub use io::{
-    Answer, Ask, Datagram, Handover, Input, Name, Outbox, Question, QuestionId, Record, Transmit,
-};
+pub use edges::PeerView;
+pub use explain::{CallView, Forecast};
+pub use io::{Datagram, Handover, Input, Named, Outbox, Transmit};
+pub use member::Member;
 pub use node::Node;
-pub use peers::PeerView;
+pub use question::{Answer, Ask, Name, Question, QuestionId, Record};
 pub use recount::Open;
-pub use shared::{Member, ReloadError, Shared};
+pub use shared::{ReloadError, Shared};
 pub use snapshot::{PoolView, Snapshot};
+pub use transaction::{ConnectionId, Flow, Transport};
+pub use wire::branch::LISTENERS_MAX;
+pub use work::DecisionView;

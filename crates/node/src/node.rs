@@ -1,72 +1,50 @@
-//! One worker's node: inputs in, datagrams out.
+//! One worker's node: inputs in, datagrams out. It only dispatches: what changes has an owner each.
 
 use std::{sync::Arc, time::Duration};
 
-use balance::ServerId;
-use sip::{Edits, Message, ParseError};
-use transaction::Wheel;
+use fastrand::Rng;
+use sip::{Message, Method, ParseError};
 
 use crate::{
-    dialogs::CallLengths,
-    exchange::Exchange,
-    explain::Decisions,
-    io::{Answer, Asker, Datagram, Handover, Input, Outbox, QuestionId},
-    orphans::Budget,
-    probe::Probes,
+    admission::{NotNow, refuse},
+    context::Context,
+    edges::{self, Exchange},
+    io::{Datagram, Handover, Input, Named, Origin, Outbox},
+    probes::{self, Probes},
+    proxy::{ParkedRequest, Proxy, Routed},
+    question::{Answer, Asker, QuestionId},
     registrar::Registrar,
-    report,
-    session::Sessions,
     shared::Shared,
     snapshot::Snapshot,
-    stateful::Stateful,
-    stats::{Dropped, Event, WorkerStats},
-    transaction::{RetainedRequests, Transactions},
-    unlocated::Unlocated,
+    stats::{Dropped, Event},
+    wire::{
+        branch::Purpose,
+        reply::{self, Reply},
+        request::Request,
+        response::Response,
+    },
+    work::Learner,
 };
-
-/// Sessions note times in milliseconds.
-const EXPIRY_GRAIN: Duration = Duration::from_millis(1);
 
 /// One worker's part of a node: the sessions and transactions of its share of the calls.
 #[derive(Debug)]
 pub struct Node {
     pub(crate) shared: Arc<Shared>,
     pub(crate) snapshot: Arc<Snapshot>,
-    pub(crate) state: State,
+    pub(crate) desks: Desks,
     generation: u64,
     falls: u64,
 }
 
-/// All that changes while messages pass.
+/// The owners of all that changes while messages pass.
 #[derive(Debug)]
-pub(crate) struct State {
-    pub(crate) worker: usize,
-    /// Breaks ties between servers.
-    pub(crate) rng: fastrand::Rng,
-    pub(crate) sessions: Sessions,
-    pub(crate) session_timers: Wheel,
-    pub(crate) transactions: Transactions,
-    pub(crate) transaction_timers: Wheel,
-    pub(crate) retained: RetainedRequests,
-    pub(crate) stateful: Stateful,
-    pub(crate) registrar: Registrar,
-    pub(crate) unlocated: Unlocated,
-    pub(crate) lengths: CallLengths,
-    pub(crate) decisions: Decisions,
-    pub(crate) probes: Probes,
-    pub(crate) exchange: Exchange,
-    pub(crate) learn_due: Duration,
-    pub(crate) orphans: Budget,
-    pub(crate) edits: Edits,
-}
-
-/// What every step reads and none changes.
-#[derive(Clone, Copy)]
-pub(crate) struct Context<'a> {
-    pub(crate) now: Duration,
-    pub(crate) shared: &'a Shared,
-    pub(crate) snapshot: &'a Snapshot,
-    pub(crate) stats: &'a WorkerStats,
+pub(crate) struct Desks {
+    worker: usize,
+    pub(crate) proxy: Proxy,
+    registrar: Registrar,
+    exchange: Exchange,
+    probes: Probes,
+    learner: Learner,
 }
 
 impl Node {
@@ -75,44 +53,37 @@ impl Node {
     /// # Panics
     /// If `shared` has no such worker.
     pub fn new(shared: Arc<Shared>, worker: usize, seed: u64, now: Duration) -> Self {
-        let snapshot = shared.snapshot();
-        let limits = &snapshot.config().limits;
-        let share = |limit: usize| limit.div_ceil(shared.workers().len());
-        let mut rng = fastrand::Rng::with_seed(seed);
-        let state = State {
-            worker,
-            sessions: Sessions::new(share(limits.sessions)),
-            session_timers: Wheel::new(share(limits.sessions), now),
-            transactions: Transactions::new(share(limits.transactions)),
-            transaction_timers: Wheel::new(share(limits.transactions), now),
-            retained: RetainedRequests::new(share(limits.retained_requests)),
-            stateful: Stateful::new(snapshot.config(), share(limits.held_transactions), now),
-            registrar: Registrar::new(
-                snapshot.keys(),
-                share(limits.registrations),
-                rng.fork(),
-                now,
-            ),
-            unlocated: Unlocated::new(now),
-            lengths: CallLengths::default(),
-            decisions: Decisions::default(),
-            probes: Probes::new(worker == 0, rng.fork()),
-            exchange: Exchange::new(worker == 0, snapshot.owner()),
-            learn_due: now,
-            orphans: Budget::default(),
-            edits: Edits::default(),
-            rng,
-        };
         assert!(
             worker < shared.workers().len(),
             "each worker has its counters"
         );
+        let snapshot = shared.snapshot();
+        let limits = &snapshot.config().limits;
+        let share = |limit: usize| limit.div_ceil(shared.workers().len());
+        let is_first = worker == 0;
+        let mut rng = Rng::with_seed(seed);
+        let registrar = Registrar::new(
+            snapshot.keys(),
+            share(limits.registrations),
+            limits.message_bytes,
+            rng.fork(),
+            now,
+        );
+        let probes = Probes::new(is_first, rng.fork());
+        let desks = Desks {
+            worker,
+            proxy: Proxy::new(&snapshot, share, rng, now),
+            registrar,
+            exchange: Exchange::new(is_first, snapshot.owner()),
+            probes,
+            learner: Learner::new(is_first, now),
+        };
         Self {
             generation: shared.generation(),
             falls: shared.falls(),
             shared,
             snapshot,
-            state,
+            desks,
         }
     }
 
@@ -120,76 +91,57 @@ impl Node {
     pub fn handle_input(&mut self, now: Duration, input: Input<'_>, out: &mut Outbox) {
         let sent = out.transmits.len();
         self.refresh(now, out);
-        let (state, cx) = self.parts(now);
+        let (desks, cx) = self.parts(now);
         match input {
             Input::Datagram(datagram) => {
                 cx.stats.count(Event::Received, 1);
-                state.on_datagram(cx, datagram, Origin::Socket, out);
+                desks.on_datagram(cx, datagram, Origin::Socket, out);
             }
-            Input::Handover(handover) => state.on_handover(cx, &handover, out),
-            Input::Unreachable(address) => {
-                state.on_unreachable(cx, address);
+            Input::Handover(handover) => desks.on_handover(cx, &handover, out),
+            Input::Unreachable(flow) => {
+                probes::on_unreachable(cx, flow);
                 self.leave_fallen_servers(now, out);
             }
-            Input::Answer { question, answer } => state.on_answer(cx, question, answer, out),
+            Input::Answer { question, answer } => desks.on_answer(cx, question, answer, out),
         }
-        let stats = &self.shared.workers()[self.state.worker];
-        stats.count(Event::Sent, out.transmits.len() - sent);
+        let (_, cx) = self.parts(now);
+        cx.stats.count(Event::Sent, out.transmits.len() - sent);
     }
 
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Duration, out: &mut Outbox) {
         let sent = out.transmits.len();
         self.refresh(now, out);
-        let (state, cx) = self.parts(now);
-        state.on_transaction_timers(cx, out);
-        state.on_held_timers(cx, out);
-        state.on_registrar_timers(cx, out);
-        state.on_unlocated_timers(cx, out);
-        state.on_session_timers(cx, out);
-        state.probe(cx, out);
-        state.exchange(cx, out);
-        state.learn(cx);
+        let (desks, cx) = self.parts(now);
+        desks.on_timers(cx, out);
         self.leave_fallen_servers(now, out);
-        let (state, cx) = self.parts(now);
+        let (desks, cx) = self.parts(now);
         cx.stats.count(Event::Sent, out.transmits.len() - sent);
-        cx.stats.set_sizes(
-            state.sessions.active(),
-            state.sessions.expired(),
-            state.transactions.open()
-                + state.stateful.looked_up()
-                + state.registrar.len()
-                + state.unlocated.len(),
-            state.stateful.len(),
-        );
+        let (active, expired) = desks.proxy.work.calls.sizes();
+        let (open, held) = desks.proxy.sizes();
+        let open = open + desks.registrar.len();
+        cx.stats.set_sizes(active, expired, open, held);
     }
 
     /// When [`Self::handle_timeout`] wants to be called next, at the latest.
     pub fn deadline(&self, now: Duration) -> Option<Duration> {
-        let state = &self.state;
-        let expiry = state
-            .sessions
-            .oldest_expiry(now)
-            .map(|at| at + self.snapshot.transaction_max() + EXPIRY_GRAIN);
+        let desks = &self.desks;
+        let is_busy = desks.proxy.work.len() > 0;
         [
-            state.transaction_timers.deadline(),
-            state.stateful.deadline(),
-            state.registrar.deadline(),
-            state.unlocated.deadline(),
-            state.session_timers.deadline(),
-            state.probes.deadline(),
-            state.exchange.deadline(state.transactions.open() > 0),
-            expiry,
+            desks.proxy.deadline(now, self.snapshot.transaction_max()),
+            desks.registrar.deadline(),
+            desks.probes.deadline(),
+            desks.exchange.deadline(is_busy),
         ]
         .into_iter()
         .flatten()
         .min()
     }
 
-    pub(crate) fn parts(&mut self, now: Duration) -> (&mut State, Context<'_>) {
-        let stats = &self.shared.workers()[self.state.worker];
+    fn parts(&mut self, now: Duration) -> (&mut Desks, Context<'_>) {
+        let stats = &self.shared.workers()[self.desks.worker];
         (
-            &mut self.state,
+            &mut self.desks,
             Context {
                 now,
                 shared: &self.shared,
@@ -213,23 +165,14 @@ impl Node {
         let falls = self.shared.falls();
         if falls != self.falls {
             self.falls = falls;
-            let (state, cx) = self.parts(now);
-            state.leave_fallen_servers(cx, out);
+            let (desks, cx) = self.parts(now);
+            desks.proxy.leave_fallen_servers(cx, out);
         }
     }
 }
 
-/// How a datagram came to this worker.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Origin {
-    /// From the network.
-    Socket,
-    /// From another worker, which asks for the server of the dialog it names, or knows it.
-    Worker { follows: Option<Option<ServerId>> },
-}
-
-impl State {
-    pub(crate) fn on_datagram(
+impl Desks {
+    fn on_datagram(
         &mut self,
         cx: Context<'_>,
         datagram: Datagram<'_>,
@@ -238,11 +181,11 @@ impl State {
     ) {
         match Message::parse(datagram.bytes, cx.snapshot.config().limits.headers) {
             Ok(message) if message.is_request() => {
-                self.on_request(cx, datagram, &message, origin, out)
+                self.on_request(cx, datagram, &message, origin, out);
             }
             Ok(message) => self.on_response(cx, datagram, &message, out),
-            Err(_) if datagram.bytes.first() == Some(&report::FIRST_BYTE) => {
-                self.on_report(cx, &datagram, out);
+            Err(_) if datagram.bytes.first() == Some(&edges::FIRST_BYTE) => {
+                self.on_report(cx, datagram, out);
             }
             Err(ParseError::KeepAlive) => cx.stats.drop_one(Dropped::KeepAlive),
             Err(ParseError::TooManyHeaders) => cx.stats.drop_one(Dropped::TooManyHeaders),
@@ -250,60 +193,199 @@ impl State {
         }
     }
 
-    fn on_answer(
+    fn on_request(
         &mut self,
         cx: Context<'_>,
-        question: QuestionId,
-        answer: Answer,
+        datagram: Datagram<'_>,
+        message: &Message<'_>,
+        origin: Origin,
         out: &mut Outbox,
     ) {
-        match question.asker {
-            Asker::LookUp => self.on_looked_up(cx, question, answer, out),
-            Asker::Target(number) => self.on_target_located(cx, question, number, answer, out),
-            Asker::Registration => self.on_registrar_answer(cx, question, answer, out),
-            Asker::NextHop => self.on_located(cx, question, answer, out),
+        let request = Request::read(cx.snapshot, datagram, message);
+        let served = request.and_then(|request| self.serve(cx, &request, origin, out));
+        if let Err(refusal) = served {
+            answer(cx, &datagram, message, &refusal, out);
+        }
+    }
+
+    /// Takes a request that could be read.
+    ///
+    /// # Errors
+    /// The refusal.
+    fn serve(
+        &mut self,
+        cx: Context<'_>,
+        request: &Request<'_>,
+        origin: Origin,
+        out: &mut Outbox,
+    ) -> Result<(), Reply> {
+        if let Some(reply) = request.answer_of_ours(cx.snapshot) {
+            answer(cx, &request.datagram, request.message, &reply, out);
+            return Ok(());
+        }
+        request.check()?;
+        let owner = request.key.worker(cx.shared.workers().len());
+        if owner != self.worker {
+            let named = match origin {
+                Origin::Socket => Named::Unasked,
+                Origin::Worker(_) => self.proxy.find_named(cx, request),
+            };
+            hand_over(cx, &request.datagram, owner, named, out);
+            return Ok(());
+        }
+        if self.absorb(cx, request, out) || self.proxy.park(cx, request, origin, out)? {
+            return Ok(());
+        }
+        self.route(cx, request, origin, out)
+    }
+
+    /// Whether a request is of something that waits, and has dealt with it.
+    fn absorb(&mut self, cx: Context<'_>, request: &Request<'_>, out: &mut Outbox) -> bool {
+        if self.registrar.is_waiting(request.id) {
+            cx.stats.count(Event::Retransmission, 1);
+            return true;
+        }
+        self.proxy.absorb(cx, request, out)
+    }
+
+    fn route(
+        &mut self,
+        cx: Context<'_>,
+        request: &Request<'_>,
+        origin: Origin,
+        out: &mut Outbox,
+    ) -> Result<(), Reply> {
+        match self.proxy.route(cx, self.worker, request, origin, out)? {
+            Routed::Done => Ok(()),
+            Routed::Registers(config) => self.registrar.register(cx, config, request, out),
+            Routed::Asks(worker) => {
+                hand_over(cx, &request.datagram, worker, Named::Unasked, out);
+                Ok(())
+            }
+        }
+    }
+
+    fn on_response(
+        &mut self,
+        cx: Context<'_>,
+        datagram: Datagram<'_>,
+        message: &Message<'_>,
+        out: &mut Outbox,
+    ) {
+        let response = match Response::read(cx.snapshot, datagram, message) {
+            Ok(response) => response,
+            Err(reason) => return cx.stats.drop_one(reason),
+        };
+        let is_probe = response.branch.purpose == Purpose::Probe;
+        let owner = if is_probe {
+            0
+        } else {
+            response.key.worker(cx.shared.workers().len())
+        };
+        if owner != self.worker {
+            hand_over(cx, &datagram, owner, Named::Unasked, out);
+        } else if is_probe {
+            self.probes.on_answer(cx, &response);
+        } else {
+            self.proxy.on_response(cx, &response, out);
+        }
+    }
+
+    /// A datagram that is no SIP message but begins like a report. The first worker keeps what peers
+    /// have told.
+    fn on_report(&mut self, cx: Context<'_>, datagram: Datagram<'_>, out: &mut Outbox) {
+        match edges::read_report(cx.snapshot.keys(), datagram.bytes) {
+            Ok(_) if self.worker != 0 => hand_over(cx, &datagram, 0, Named::Unasked, out),
+            Ok(report) => self.exchange.on_report(cx, datagram.flow, report),
+            Err(reason) => cx.stats.drop_one(reason),
         }
     }
 
     fn on_handover(&mut self, cx: Context<'_>, handover: &Handover, out: &mut Outbox) {
-        let Handover {
-            listener,
-            from,
-            ref bytes,
-            follows,
-            ..
-        } = *handover;
         let datagram = Datagram {
-            listener,
-            from,
-            bytes,
+            flow: handover.flow,
+            bytes: &handover.bytes,
             truncated: false,
         };
-        self.on_datagram(cx, datagram, Origin::Worker { follows }, out);
+        self.on_datagram(cx, datagram, Origin::Worker(handover.named), out);
     }
 
-    /// Passes a datagram to the worker that owns its call.
-    pub(crate) fn hand_over(
-        &self,
+    fn on_answer(
+        &mut self,
         cx: Context<'_>,
-        datagram: &Datagram<'_>,
-        worker: usize,
-        follows: Option<Option<ServerId>>,
+        QuestionId(asker): QuestionId,
+        answer: Answer,
         out: &mut Outbox,
     ) {
-        cx.stats.count(Event::HandedOver, 1);
-        let Datagram {
-            listener,
-            from,
-            bytes,
-            ..
-        } = *datagram;
-        out.handovers.push(Handover {
-            worker,
-            listener,
-            from,
-            bytes: bytes.into(),
-            follows,
-        });
+        if let Asker::Registration(ticket) = asker {
+            self.registrar.on_answer(cx, ticket, answer, out);
+        } else if let Some((parked, answer)) = self.proxy.on_answer(cx, asker, answer, out) {
+            self.go_on(cx, parked, answer, out);
+        }
     }
+
+    fn on_timers(&mut self, cx: Context<'_>, out: &mut Outbox) {
+        self.proxy.on_timers(cx, out);
+        self.registrar.on_timers(cx, out);
+        while let Some(parked) = self.proxy.unpark_due(cx.now) {
+            self.go_on(cx, parked, Answer::Failed, out);
+        }
+        self.proxy.work.calls.on_timers(cx, out);
+        self.probes.on_timers(cx, out);
+        self.exchange.on_timers(cx, out);
+        self.learner.on_timers(cx);
+    }
+
+    /// Routes a request that has waited for the DNS.
+    fn go_on(&mut self, cx: Context<'_>, parked: ParkedRequest, told: Answer, out: &mut Outbox) {
+        let ParkedRequest { request, origin } = &parked;
+        let (datagram, message) = (request.datagram(), request.message(cx.snapshot));
+        let routed = message.as_ref().map(|message| {
+            let mut request = Request::read(cx.snapshot, datagram, message)?;
+            request.located = self.proxy.first_reachable(cx, told, datagram.flow);
+            if request.located.is_none() {
+                cx.stats.count(Event::NameNotFound, 1);
+                return Err(refuse(cx, NotNow::Unreachable));
+            }
+            if self.absorb(cx, &request, out) {
+                return Ok(());
+            }
+            self.route(cx, &request, *origin, out)
+        });
+        if let (Some(message), Some(Err(refusal))) = (&message, routed) {
+            answer(cx, &datagram, message, &refusal, out);
+        }
+        self.proxy.release(parked);
+    }
+}
+
+/// Answers a request ourselves. An ACK gets no answer, whatever is wrong with it.
+fn answer(
+    cx: Context<'_>,
+    datagram: &Datagram<'_>,
+    message: &Message<'_>,
+    reply: &Reply,
+    out: &mut Outbox,
+) {
+    if message.method() == Some(Method::Ack) {
+        return cx.stats.drop_one(Dropped::RefusedAck);
+    }
+    reply::send(cx, datagram, message, reply, out);
+}
+
+/// Passes a datagram to the worker that owns its call.
+fn hand_over(
+    cx: Context<'_>,
+    datagram: &Datagram<'_>,
+    worker: usize,
+    named: Named,
+    out: &mut Outbox,
+) {
+    cx.stats.count(Event::HandedOver, 1);
+    out.handovers.push(Handover {
+        worker,
+        flow: datagram.flow,
+        bytes: datagram.bytes.into(),
+        named,
+    });
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use balance::ServerId;
 
-use crate::{node::Node, session::State as Life};
+use crate::{calls::Life, node::Node};
 
 /// What one worker has open on one server.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -23,16 +23,17 @@ impl Node {
     /// session and is meant for checks.
     pub fn recount(&self) -> BTreeMap<ServerId, Open> {
         let mut servers: BTreeMap<ServerId, Open> = BTreeMap::new();
-        for session in self.state.sessions.iter() {
-            if session.is_call && session.state == Life::Active {
+        let work = &self.desks.proxy.work;
+        for session in work.calls.iter() {
+            if session.is_call && session.life == Life::Active {
                 servers.entry(session.server).or_default().calls += 1;
             }
         }
-        for (_, transaction) in self.state.transactions.iter() {
-            if transaction.is_charged {
-                let open = servers.entry(transaction.server()).or_default();
+        for (_, request) in work.iter() {
+            if request.is_charged {
+                let open = servers.entry(request.server()).or_default();
                 open.transactions += 1;
-                open.work += transaction.cost.relative();
+                open.work += request.cost.relative();
             }
         }
         servers

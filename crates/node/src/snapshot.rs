@@ -4,12 +4,12 @@ use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use balance::{Cost, Pool, Server, ServerId};
 use sip::{Host, Method, Uri};
+use transaction::Flow;
 
 use crate::{
     config::{self, Config, Destination, Mode},
-    keys::Keys,
-    request::Request,
-    shared::Member,
+    member::Member,
+    wire::keys::Keys,
 };
 
 /// An immutable view of a node's configuration and servers.
@@ -121,11 +121,39 @@ impl Snapshot {
         self.members.get(usize::from(id.0))?.as_ref()
     }
 
-    /// The server that listens at an address; of several pools' the first.
+    /// The server that a peer is; of several pools' the first. Nothing else says that a peer is a
+    /// server of ours.
+    pub(crate) fn member_of(&self, flow: Flow) -> Option<&Arc<Member>> {
+        self.member_at(flow.remote)
+    }
+
+    /// The server that a peer is, if it is this one, else any that it is.
+    pub(crate) fn member_of_or(&self, own: Option<ServerId>, flow: Flow) -> Option<&Arc<Member>> {
+        self.member_at_or(own, flow.remote)
+    }
+
+    /// The server that listens at an address that a token names; of several pools' the first.
     pub(crate) fn member_at(&self, address: SocketAddr) -> Option<&Arc<Member>> {
         self.member(*self.by_address.get(&address)?)
     }
 
+    /// The same, but this server if it is there.
+    pub(crate) fn member_at_or(
+        &self,
+        own: Option<ServerId>,
+        address: SocketAddr,
+    ) -> Option<&Arc<Member>> {
+        let own = own.and_then(|server| self.member(server));
+        own.filter(|member| member.address == address)
+            .or_else(|| self.member_at(address))
+    }
+
+    /// The server that a peer is, once for each pool that it is in.
+    pub(crate) fn members_of(&self, flow: Flow) -> impl Iterator<Item = &Arc<Member>> {
+        self.members_at(flow.remote)
+    }
+
+    /// The server at an address, once for each pool that it is in.
     pub(crate) fn members_at(&self, address: SocketAddr) -> impl Iterator<Item = &Arc<Member>> {
         let start = self.addresses.partition_point(|(at, _)| *at < address);
         self.addresses[start..]
@@ -153,16 +181,14 @@ impl Snapshot {
         usize::from(index) < self.listeners.len()
     }
 
-    /// The listener to reach `to` from, the one that was hit if it can.
-    pub(crate) fn listener_towards(&self, to: SocketAddr, hit: u8) -> Option<u8> {
+    /// The flow to an address: from the listener that was hit, or from the first that reaches it.
+    pub(crate) fn flow_to(&self, to: SocketAddr, hit: u8) -> Option<Flow> {
         let reaches = |listener: &Listener| listener.address.is_ipv4() == to.is_ipv4();
         if reaches(self.listener(hit)) {
-            return Some(hit);
+            return Some(Flow::udp(hit, to));
         }
-        self.listeners
-            .iter()
-            .position(reaches)
-            .map(|index| index as u8)
+        let listener = self.listeners.iter().position(reaches)?;
+        Some(Flow::udp(listener as u8, to))
     }
 
     /// Whether a host and port are ours, as bound or as advertised.
@@ -213,16 +239,26 @@ impl Snapshot {
         self.pools.iter().find(leads_to)
     }
 
-    /// The registrar that a request leads to.
-    pub(crate) fn registrar(&self, request: &Request<'_>) -> Option<&config::Registrar> {
+    /// The registrar, if requests of this method for this host lead there.
+    pub(crate) fn registrar(
+        &self,
+        method: Method<'_>,
+        host: &Host<'_>,
+    ) -> Option<&config::Registrar> {
         let registrar = self.config.registrar.as_ref()?;
-        let route = self.route(request.method, &request.path.target.host).ok()?;
+        let route = self.route(method, host).ok()?;
         (route.to == Destination::Registrar).then_some(registrar)
     }
 
     /// Whether the transaction of a request to or from a server is held: as the first route that
-    /// leads there has it, of those that fit the request if any does.
-    pub(crate) fn is_stateful(&self, request: &Request<'_>, server: Option<ServerId>) -> bool {
+    /// leads there has it, of those that fit the request if any does. The host decides where the
+    /// request begins something.
+    pub(crate) fn is_stateful(
+        &self,
+        method: Method<'_>,
+        host: Option<&Host<'_>>,
+        server: Option<ServerId>,
+    ) -> bool {
         if !self.holds_state {
             return false;
         }
@@ -230,11 +266,10 @@ impl Snapshot {
         let Some(pool) = member.and_then(|member| self.pool_of(member)) else {
             return false;
         };
-        let by_host = self.routes_for(&request.path.target.host);
-        let fits = |route: &&config::Route| pool.is_at(route) && allows(route, request.method);
+        let mut by_host = host.into_iter().flat_map(|host| self.routes_for(host));
+        let fits = |route: &&config::Route| pool.is_at(route) && allows(route, method);
         let all = || self.config.routes.iter();
         let route = by_host
-            .filter(|_| request.is_initial())
             .find(fits)
             .or_else(|| all().find(fits))
             .or_else(|| all().find(|route| pool.is_at(route)));

@@ -3,7 +3,7 @@
 use std::{mem, net::SocketAddr, sync::Arc, time::Duration};
 
 use fastrand::Rng;
-use node::{Config, Datagram, Input, Node, Outbox, ReloadError, Shared};
+use node::{Config, Datagram, Flow, Input, Node, Outbox, ReloadError, Shared};
 
 use crate::{Capacity, Store, processor::Queue};
 
@@ -86,27 +86,21 @@ impl Edge {
     pub(crate) fn receive(
         &mut self,
         now: Duration,
-        listener: u8,
-        from: SocketAddr,
+        flow: Flow,
         bytes: &[u8],
         out: &mut Outbox,
     ) -> bool {
         match &mut self.queue {
-            Some(queue) => queue.take_in(now, listener, from, bytes),
+            Some(queue) => queue.take_in(now, flow, bytes),
             None => {
-                self.handle_datagram(now, listener, from, bytes, out);
+                self.handle_datagram(now, flow, bytes, out);
                 true
             }
         }
     }
 
-    pub(crate) fn handle_unreachable(
-        &mut self,
-        now: Duration,
-        address: SocketAddr,
-        out: &mut Outbox,
-    ) {
-        self.handle_input(now, 0, Input::Unreachable(address), out);
+    pub(crate) fn handle_unreachable(&mut self, now: Duration, flow: Flow, out: &mut Outbox) {
+        self.handle_input(now, 0, Input::Unreachable(flow), out);
     }
 
     /// Does what is due.
@@ -114,7 +108,7 @@ impl Edge {
         while let Some(queue) = &mut self.queue
             && let Some(done) = queue.pop(now)
         {
-            self.handle_datagram(now, done.listener, done.from, &done.bytes, out);
+            self.handle_datagram(now, done.flow, &done.bytes, out);
             self.queue.as_mut().expect("it was there").recycle(done);
         }
         if self.timers_due <= now {
@@ -133,21 +127,14 @@ impl Edge {
         self.timers_due = now;
     }
 
-    fn handle_datagram(
-        &mut self,
-        now: Duration,
-        listener: u8,
-        from: SocketAddr,
-        bytes: &[u8],
-        out: &mut Outbox,
-    ) {
+    fn handle_datagram(&mut self, now: Duration, flow: Flow, bytes: &[u8], out: &mut Outbox) {
         let datagram = Datagram {
-            listener,
-            from,
+            flow,
             bytes,
             truncated: false,
         };
-        self.handle_input(now, self.worker_of(from), Input::Datagram(datagram), out);
+        let worker = self.worker_of(flow.remote);
+        self.handle_input(now, worker, Input::Datagram(datagram), out);
     }
 
     fn handle_input(&mut self, now: Duration, worker: usize, input: Input<'_>, out: &mut Outbox) {

@@ -1,8 +1,9 @@
 //! What a node's messages cost it: one processor, and a queue before it that can be full.
 
-use std::{net::SocketAddr, time::Duration};
+use std::time::Duration;
 
 use load::{Discipline, Processor};
+use node::Flow;
 use sip::{Message, Method};
 
 use crate::HEADERS_MAX;
@@ -32,8 +33,7 @@ pub(crate) struct Queue {
 /// A datagram that came to a listener.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    pub(crate) listener: u8,
-    pub(crate) from: SocketAddr,
+    pub(crate) flow: Flow,
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -56,13 +56,7 @@ impl Queue {
     }
 
     /// Whether there was room for a datagram.
-    pub(crate) fn take_in(
-        &mut self,
-        now: Duration,
-        listener: u8,
-        from: SocketAddr,
-        bytes: &[u8],
-    ) -> bool {
+    pub(crate) fn take_in(&mut self, now: Duration, flow: Flow, bytes: &[u8]) -> bool {
         let waiting = self.processor.jobs();
         let Capacity {
             waiting_max,
@@ -75,11 +69,7 @@ impl Queue {
         }
         let mut kept = self.spare.pop().unwrap_or_default();
         kept.extend_from_slice(bytes);
-        let what = Waiting {
-            listener,
-            from,
-            bytes: kept,
-        };
+        let what = Waiting { flow, bytes: kept };
         let work = self.capacity.message_time();
         self.processor.begin(now, work, what);
         true

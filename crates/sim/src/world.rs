@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, mem, net::SocketAddr, time::Duration};
 use balance::Policy;
 use fastrand::Rng;
 use load::{Caller, CallerConfig, Phones, PhonesConfig, Server, ServerConfig};
-use node::{Config, ReloadError, config::Pool};
+use node::{Config, Flow, ReloadError, config::Pool};
 
 use crate::{
     Edge, Event, Link, Machine, Network, Watch, What,
@@ -385,8 +385,8 @@ impl World {
         let mut has_room = true;
         let wake = match &mut self.parties[index].role {
             Role::Edge(edge) => {
-                let (listener, out) = (route.socket as u8, &mut self.node_out);
-                has_room = edge.receive(now, listener, route.from, bytes, out);
+                let flow = Flow::udp(route.socket as u8, route.from);
+                has_room = edge.receive(now, flow, bytes, &mut self.node_out);
                 edge.wake_at()
             }
             Role::Server(server, _) => {
@@ -456,7 +456,8 @@ impl World {
     fn tell_unreachable(&mut self, route: &Route, watch: &mut impl Watch) {
         let (now, index) = (self.now, route.receiver.index());
         if let Role::Edge(edge) = &mut self.parties[index].role {
-            edge.handle_unreachable(now, route.from, &mut self.node_out);
+            let flow = Flow::udp(route.socket as u8, route.from);
+            edge.handle_unreachable(now, flow, &mut self.node_out);
             self.wakes.set(index, edge.wake_at());
             self.post(index, watch);
         }
@@ -466,8 +467,14 @@ impl World {
     fn post(&mut self, index: usize, watch: &mut impl Watch) {
         let mut out = mem::take(&mut self.node_out);
         for transmit in &out.transmits {
-            let socket = usize::from(transmit.listener);
-            self.send(index, socket, transmit.to, out.payload(transmit), watch);
+            let socket = usize::from(transmit.flow.listener);
+            self.send(
+                index,
+                socket,
+                transmit.flow.remote,
+                out.payload(transmit),
+                watch,
+            );
         }
         out.clear();
         self.node_out = out;

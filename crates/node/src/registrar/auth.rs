@@ -1,19 +1,28 @@
 //! Who registers: RFC 3261 §22, RFC 7616, RFC 8760.
 
+use std::time::Duration;
+
+use fastrand::Rng;
 use location::{Aor, Subscriber};
 use sip::{
     HeaderName, Uri,
-    digest::{Algorithm, Challenge, Credentials, Ha1, Verdict},
+    digest::{Algorithm, Challenge, Credentials, Ha1, Nonces, Verdict, Verifier},
 };
 
 use super::wish::Wish;
 use crate::{
     config,
-    io::Record,
-    node::{Context, State},
-    request::{Refusal, Request},
+    context::Context,
+    question::Record,
     stats::Event,
+    wire::{keys::Keys, reply::Reply, request::Request},
 };
+
+/// How long a nonce is good. Phones refresh their bindings with the one they have.
+const NONCE_LIFETIME: Duration = Duration::from_secs(600);
+
+/// Nonces whose counts a worker follows; of older ones it says that they are stale.
+const NONCES_MAX: usize = 65_536;
 
 /// A claim to be somebody, and where it is written who they are.
 pub(super) struct Proof<'a> {
@@ -22,7 +31,27 @@ pub(super) struct Proof<'a> {
     credentials: Credentials<'a>,
 }
 
-impl State {
+/// Challenges and checks those who register.
+#[derive(Debug)]
+pub(super) struct Authenticator {
+    verifier: Verifier,
+    rng: Rng,
+}
+
+impl Authenticator {
+    pub(super) fn new(keys: &Keys, rng: Rng) -> Self {
+        let nonces = Nonces::new(keys.nonce(), NONCE_LIFETIME);
+        Self {
+            verifier: Verifier::new(nonces, NONCES_MAX),
+            rng,
+        }
+    }
+
+    /// A Retry-After in seconds. Phones that were all refused at once shall not all come back at once.
+    pub(super) fn retry_after_s(&mut self) -> u64 {
+        self.rng.u64(5..=15)
+    }
+
     /// What the sender of a REGISTER shows; none where nobody needs to. Without any, a challenge is the
     /// answer.
     pub(super) fn proof<'a>(
@@ -31,7 +60,7 @@ impl State {
         config: &config::Registrar,
         request: &Request<'a>,
         wish: &Wish<'_>,
-    ) -> Result<Option<Proof<'a>>, Refusal> {
+    ) -> Result<Option<Proof<'a>>, Reply> {
         if config.algorithms.is_empty() {
             return Ok(None);
         }
@@ -51,9 +80,9 @@ impl State {
         }
     }
 
-    /// Lets through who knows the secret and registers nobody else: RFC 3261 §10.3 steps 3 and 4. True:
-    /// they were let through with the same credentials before. An unknown user is told, after the same
-    /// work, what a wrong password is told.
+    /// Accepts a REGISTER if its credentials are valid and its user owns the address-of-record:
+    /// RFC 3261 §10.3 steps 3 and 4. Returns whether the same credentials were accepted before. An
+    /// unknown user gets, after the same work, the answer of a wrong password.
     pub(super) fn check(
         &mut self,
         cx: Context<'_>,
@@ -62,13 +91,13 @@ impl State {
         wish: &Wish<'_>,
         proof: &Proof<'_>,
         record: Option<Record>,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<bool, Reply> {
         let algorithm = proof.credentials.algorithm;
         let subscriber =
             record.and_then(|record| Subscriber::read(&proof.subscriber, &record.value).ok());
         let ha1 = subscriber.and_then(|subscriber| secret(&subscriber, algorithm));
-        let verdict = self.registrar.verifier.verify(
-            cx.shared.wall(cx.now),
+        let verdict = self.verifier.verify(
+            cx.wall(),
             &proof.credentials,
             b"REGISTER",
             request.call_id,
@@ -83,7 +112,7 @@ impl State {
         }
         if proof.user != wish.aor {
             cx.stats.count(Event::WrongCredentials, 1);
-            return Err(Refusal::new(403));
+            return Err(Reply::new(403));
         }
         Ok(verdict == Verdict::Replayed)
     }
@@ -95,10 +124,10 @@ impl State {
         request: &Request<'_>,
         aor: &Aor,
         stale: bool,
-    ) -> Refusal {
-        let random = self.registrar.rng.u64(..);
-        let nonces = self.registrar.verifier.nonces();
-        let nonce = nonces.issue(cx.shared.wall(cx.now), random, request.call_id);
+    ) -> Reply {
+        let random = self.rng.u64(..);
+        let nonces = self.verifier.nonces();
+        let nonce = nonces.issue(cx.wall(), random, request.call_id);
         let challenge = Challenge {
             realm: aor.domain(),
             nonce: &nonce,
@@ -106,9 +135,9 @@ impl State {
         };
         let algorithms = config.algorithms.iter();
         let header = |algorithm: &Algorithm| ("WWW-Authenticate", challenge.value(*algorithm));
-        Refusal {
+        Reply {
             headers: algorithms.map(header).collect(),
-            ..Refusal::new(401)
+            ..Reply::new(401)
         }
     }
 }

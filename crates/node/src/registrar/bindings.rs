@@ -6,14 +6,14 @@ use location::Binding;
 use sip::Uri;
 
 use super::wish::{Change, Contact, Wish};
-use crate::{io::Record, request::Refusal};
+use crate::{question::Record, wire::reply::Reply};
 
 /// The bindings of a record that last still.
-pub(super) fn read(record: Option<&Record>, wall: Duration) -> Result<Vec<Binding<'_>>, Refusal> {
+pub(super) fn read(record: Option<&Record>, wall: Duration) -> Result<Vec<Binding<'_>>, Reply> {
     let Some(record) = record else {
         return Ok(Vec::new());
     };
-    let mut bindings = location::read_bindings(&record.value).map_err(|_| Refusal::new(500))?;
+    let mut bindings = location::read_bindings(&record.value).map_err(|_| Reply::new(500))?;
     bindings.retain(|binding| binding.expires > wall);
     Ok(bindings)
 }
@@ -42,7 +42,7 @@ pub(super) fn change<'a>(
     current: &[Binding<'a>],
     wish: &'a Wish<'_>,
     wall: Duration,
-) -> Result<Changed<'a>, Refusal> {
+) -> Result<Changed<'a>, Reply> {
     let mut changed = Changed {
         bindings: current.to_vec(),
         bound: 0,
@@ -71,7 +71,7 @@ impl<'a> Changed<'a> {
         contact: &'a Contact<'_>,
         wish: &'a Wish<'_>,
         wall: Duration,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Reply> {
         let known = self
             .bindings
             .iter()
@@ -114,16 +114,13 @@ enum Order {
     Again,
 }
 
-fn check_order(binding: &Binding<'_>, wish: &Wish<'_>) -> Result<Order, Refusal> {
+fn check_order(binding: &Binding<'_>, wish: &Wish<'_>) -> Result<Order, Reply> {
     if binding.call_id != wish.call_id || wish.cseq > binding.cseq {
         Ok(Order::Later)
     } else if wish.cseq == binding.cseq {
         Ok(Order::Again)
     } else {
-        Err(Refusal {
-            reason: "CSeq Out Of Order",
-            ..Refusal::new(500)
-        })
+        Err(Reply::because(500, "CSeq Out Of Order"))
     }
 }
 

@@ -2,9 +2,9 @@
 //!
 //! A REGISTER is read, its user proves who they are, their bindings are read, changed by a pure
 //! function and written back on condition that nobody else has changed them. The store is asked by
-//! [`Question`]s; while it thinks, the REGISTER waits in a [`Waiting`] and its retransmissions are
-//! absorbed. An answered REGISTER leaves nothing behind: one that comes again changes nothing and gets
-//! the same answer.
+//! [`Question`]s; while it thinks, the REGISTER waits and its retransmissions are absorbed. An
+//! answered REGISTER leaves nothing behind: one that comes again changes nothing and gets the same
+//! answer.
 
 mod auth;
 mod bindings;
@@ -15,32 +15,31 @@ mod wish;
 
 use std::time::Duration;
 
-use sip::digest::{Nonces, Verifier};
+use fastrand::Rng;
+use slots::{Id, Ticket};
 
-use crate::{
-    config,
-    io::{Answer, Ask, Asker, Outbox, Question, QuestionId, Record},
-    keys::Keys,
-    node::{Context, State},
-    relay,
-    request::{Refusal, Request},
-    stats::Event,
+use self::{
+    auth::{Authenticator, Proof},
+    waiting::{Progress, Step, Waiting, Waitings},
+    wish::Wish,
 };
-
-pub(crate) use targets::targets;
-
-use auth::Proof;
-use waiting::{Step, Waitings};
-use wish::Wish;
-
-/// How long a request waits for the store, all its questions together.
-pub(crate) const STORE_WAIT_MAX: Duration = Duration::from_secs(3);
-
-/// How long a nonce is good. Phones refresh their bindings with the one they have.
-const NONCE_LIFETIME: Duration = Duration::from_secs(600);
-
-/// Nonces whose counts a worker follows; of older ones it says that they are stale.
-const NONCES_MAX: usize = 65_536;
+pub(crate) use self::{
+    targets::{Target, targets},
+    waiting::STORE_WAIT_MAX,
+};
+use crate::{
+    admission::{self, NotNow},
+    config,
+    context::Context,
+    io::Outbox,
+    question::{Answer, Ask, Asker, Question, QuestionId, Record},
+    stats::Event,
+    wire::{
+        keys::Keys,
+        reply::{self as wire_reply, Reply},
+        request::Request,
+    },
+};
 
 /// How often a change is tried when others change the same record.
 const TRIES_MAX: u8 = 8;
@@ -49,23 +48,27 @@ const TRIES_MAX: u8 = 8;
 #[derive(Debug)]
 pub(crate) struct Registrar {
     waiting: Waitings,
-    verifier: Verifier,
-    rng: fastrand::Rng,
+    auth: Authenticator,
 }
 
 /// What a REGISTER does next.
 enum Turn {
     Ask(Step, Ask),
-    Reply(Refusal),
+    Reply(Reply),
+    NotNow(NotNow),
 }
 
 impl Registrar {
-    pub(crate) fn new(keys: &Keys, limit: usize, rng: fastrand::Rng, now: Duration) -> Self {
-        let nonces = Nonces::new(keys.nonce(), NONCE_LIFETIME);
+    pub(crate) fn new(
+        keys: &Keys,
+        limit: usize,
+        message_bytes: usize,
+        rng: Rng,
+        now: Duration,
+    ) -> Self {
         Self {
-            waiting: Waitings::new(limit, now),
-            verifier: Verifier::new(nonces, NONCES_MAX),
-            rng,
+            waiting: Waitings::new(limit, message_bytes, now),
+            auth: Authenticator::new(keys, rng),
         }
     }
 
@@ -81,199 +84,190 @@ impl Registrar {
     pub(crate) fn deadline(&self) -> Option<Duration> {
         self.waiting.deadline()
     }
-}
 
-impl State {
     /// Takes a REGISTER of one of the registrar's domains.
+    ///
+    /// # Errors
+    /// The refusal.
     pub(crate) fn register(
         &mut self,
         cx: Context<'_>,
         config: &config::Registrar,
         request: &Request<'_>,
         out: &mut Outbox,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), Reply> {
+        admission::admit(cx, self.room(), || self.auth.retry_after_s())?;
         let wish = Wish::read(cx, config, request)?;
-        let (step, key) = match self.proof(cx, config, request, &wish)? {
+        let (step, key) = match self.auth.proof(cx, config, request, &wish)? {
             Some(Proof { subscriber, .. }) => (Step::Subscriber, subscriber),
             None => (Step::Bindings, wish.aor.key().into()),
         };
-        let Some(place) = self.registrar.waiting.open(cx.now, request, step) else {
-            cx.stats.count(Event::RegistrationsFull, 1);
-            return Err(self.busy());
+        let Some(place) = self.waiting.open(cx.now, request, step) else {
+            return Err(self.not_now(cx, NotNow::RegistrationsFull));
         };
         self.ask_store(place, Ask::Read { key }, out);
         Ok(())
     }
 
+    fn room(&self) -> Result<(), NotNow> {
+        if self.waiting.has_room() {
+            Ok(())
+        } else {
+            Err(NotNow::RegistrationsFull)
+        }
+    }
+
     /// The store has answered a question of a REGISTER.
-    pub(crate) fn on_registrar_answer(
+    pub(crate) fn on_answer(
         &mut self,
         cx: Context<'_>,
-        question: QuestionId,
+        ticket: Ticket,
         answer: Answer,
         out: &mut Outbox,
     ) {
-        let place = question.place;
-        if !self.registrar.waiting.is_at(place, question.serial) {
+        let Some(place) = self.waiting.find(ticket) else {
             return;
-        }
+        };
         let turn = match answer {
             Answer::Changed => return self.grant(cx, place, out),
-            Answer::Failed => {
-                cx.stats.count(Event::StoreFailed, 1);
-                Turn::Reply(self.busy())
-            }
-            answer => self.with_waiting(cx, place, |state, config, request| {
-                state.go_on(cx, config, request, place, answer)
-            }),
+            Answer::Failed => Turn::NotNow(NotNow::StoreFailed),
+            answer => self.next_turn(cx, place, answer),
         };
         match turn {
             Turn::Ask(step, ask) => {
-                self.registrar.waiting.get_mut(place).step = step;
+                self.waiting.get_mut(place).progress.step = step;
                 self.ask_store(place, ask, out);
             }
             Turn::Reply(reply) => self.answer_waiting(cx, place, &reply, out),
+            Turn::NotNow(why) => {
+                let reply = self.not_now(cx, why);
+                self.answer_waiting(cx, place, &reply, out);
+            }
         }
     }
 
     /// Those that have waited for too long are told to come again.
-    pub(crate) fn on_registrar_timers(&mut self, cx: Context<'_>, out: &mut Outbox) {
-        while let Some(place) = self.registrar.waiting.pop_due(cx.now) {
-            cx.stats.count(Event::StoreFailed, 1);
-            let reply = self.busy();
+    pub(crate) fn on_timers(&mut self, cx: Context<'_>, out: &mut Outbox) {
+        while let Some(place) = self.waiting.pop_due(cx.now) {
+            let reply = self.not_now(cx, NotNow::StoreFailed);
             self.answer_waiting(cx, place, &reply, out);
         }
     }
 
-    fn go_on(
-        &mut self,
-        cx: Context<'_>,
-        config: &config::Registrar,
-        request: &Request<'_>,
-        place: u32,
-        answer: Answer,
-    ) -> Result<Turn, Refusal> {
-        let wish = Wish::read(cx, config, request)?;
-        let step = self.registrar.waiting.get(place).step;
-        match (step, answer) {
-            (Step::Subscriber, Answer::Record(record)) => {
-                let proof = self.proof(cx, config, request, &wish)?;
-                let proof = proof.ok_or_else(|| Refusal::new(500))?;
-                let is_replay = self.check(cx, config, request, &wish, &proof, record)?;
-                self.registrar.waiting.get_mut(place).is_replay = is_replay;
-                let key = wish.aor.key().into();
-                Ok(Turn::Ask(Step::Bindings, Ask::Read { key }))
-            }
-            (Step::Bindings | Step::Change, Answer::Record(record)) => {
-                self.change(cx, config, request, &wish, place, record)
-            }
-            (_, Answer::Changed | Answer::Located(_) | Answer::Failed) => Err(Refusal::new(500)),
-        }
+    /// What follows from an answer. A reload may have taken the domain away.
+    fn next_turn(&mut self, cx: Context<'_>, place: Id<Waiting>, answer: Answer) -> Turn {
+        let Waiting {
+            request, progress, ..
+        } = self.waiting.get_mut(place);
+        let auth = &mut self.auth;
+        let config = cx.snapshot.config().registrar.as_ref();
+        let turn = config.and_then(|config| {
+            request.read(cx.snapshot, |request| {
+                go_on(cx, auth, config, request, progress, answer)
+            })
+        });
+        let turn = turn.unwrap_or_else(|| Err(Reply::new(500)));
+        turn.unwrap_or_else(Turn::Reply)
     }
 
     /// Answers a REGISTER whose change is made.
-    fn grant(&mut self, cx: Context<'_>, place: u32, out: &mut Outbox) {
-        let waiting = self.registrar.waiting.get(place);
-        cx.stats.count(Event::Bound, waiting.bound);
-        cx.stats.count(Event::Unbound, waiting.unbound);
+    fn grant(&mut self, cx: Context<'_>, place: Id<Waiting>, out: &mut Outbox) {
+        let Progress {
+            bound,
+            unbound,
+            ref reply,
+            reply_to,
+            ..
+        } = self.waiting.get(place).progress;
+        cx.stats.count(Event::Bound, bound);
+        cx.stats.count(Event::Unbound, unbound);
         cx.stats.reply(200);
-        let listener = waiting.request.listener;
-        out.send(listener, waiting.reply_to, |out| {
-            out.extend_from_slice(&waiting.reply);
-        });
-        self.registrar.waiting.close(place);
+        out.send(reply_to, |out| out.extend_from_slice(reply));
+        self.waiting.close(place);
     }
 
-    /// Does to the bindings what the REGISTER wants, all of it or nothing.
-    fn change(
-        &mut self,
-        cx: Context<'_>,
-        config: &config::Registrar,
-        request: &Request<'_>,
-        wish: &Wish<'_>,
-        place: u32,
-        seen: Option<Record>,
-    ) -> Result<Turn, Refusal> {
-        let wall = cx.shared.wall(cx.now);
-        let current = bindings::read(seen.as_ref(), wall)?;
-        let changed = bindings::change(&current, wish, wall)?;
-        let reply = reply::success(config, wish, &changed.bindings, wall);
-        if changed.bound + changed.unbound == 0 {
-            return Ok(Turn::Reply(reply));
-        }
-        let waiting = self.registrar.waiting.get_mut(place);
-        if waiting.is_replay {
-            return Err(self.challenge(cx, config, request, &wish.aor, true));
-        }
-        if changed.bound > 0 && changed.bindings.len() > config.contacts_max {
-            cx.stats.count(Event::ContactsFull, 1);
-            return Err(Refusal {
-                reason: "Too Many Contacts",
-                ..Refusal::new(403)
-            });
-        }
-        waiting.tries += 1;
-        if waiting.tries > TRIES_MAX {
-            return Err(self.busy());
-        }
-        (waiting.bound, waiting.unbound) = (changed.bound, changed.unbound);
-        let (datagram, message) = (&request.datagram, request.message);
-        waiting.reply_to = relay::return_address(Some(&request.via), datagram.from);
-        waiting.reply.clear();
-        relay::write_reply(cx.snapshot, datagram, message, &reply, &mut waiting.reply);
-        let key = wish.aor.key().into();
-        let next = bindings::record(&changed.bindings);
-        Ok(Turn::Ask(Step::Change, Ask::Change { key, seen, next }))
-    }
-
-    fn ask_store(&self, place: u32, ask: Ask, out: &mut Outbox) {
-        let id = QuestionId {
-            asker: Asker::Registration,
-            place,
-            serial: self.registrar.waiting.get(place).serial,
-        };
+    fn ask_store(&self, place: Id<Waiting>, ask: Ask, out: &mut Outbox) {
+        let id = QuestionId(Asker::Registration(self.waiting.ticket(place)));
         out.questions.push(Question { id, ask });
     }
 
-    /// Not now. Phones that were all refused at once shall not all come back at once.
-    fn busy(&mut self) -> Refusal {
-        Refusal::unavailable(self.registrar.rng.u64(5..=15))
+    fn not_now(&mut self, cx: Context<'_>, why: NotNow) -> Reply {
+        admission::refuse_for(cx, why, self.auth.retry_after_s())
     }
 
-    fn answer_waiting(&mut self, cx: Context<'_>, place: u32, reply: &Refusal, out: &mut Outbox) {
-        let kept = &self.registrar.waiting.get(place).request;
-        let datagram = kept.datagram();
-        let headers_max = cx.snapshot.config().limits.headers;
-        if let Ok(message) = sip::Message::parse(datagram.bytes, headers_max) {
-            cx.stats.reply(reply.status);
-            relay::reply(cx.snapshot, &datagram, &message, reply, out);
-        }
-        self.registrar.waiting.close(place);
-    }
-
-    /// Works with a REGISTER that waits. A reload may have taken its domain away.
-    fn with_waiting(
+    fn answer_waiting(
         &mut self,
         cx: Context<'_>,
-        place: u32,
-        work: impl FnOnce(&mut Self, &config::Registrar, &Request<'_>) -> Result<Turn, Refusal>,
-    ) -> Turn {
-        let kept = &mut self.registrar.waiting.get_mut(place).request;
-        let bytes = std::mem::take(&mut kept.bytes);
-        let datagram = crate::io::Datagram {
-            bytes: &bytes,
-            ..kept.datagram()
-        };
-        let headers_max = cx.snapshot.config().limits.headers;
-        let message = sip::Message::parse(&bytes, headers_max).ok();
-        let request = message
-            .as_ref()
-            .and_then(|message| Request::read(cx.snapshot, datagram, message).ok());
-        let turn = match (&cx.snapshot.config().registrar, request) {
-            (Some(config), Some(request)) => work(self, config, &request),
-            _ => Err(Refusal::new(500)),
-        };
-        self.registrar.waiting.get_mut(place).request.bytes = bytes;
-        turn.unwrap_or_else(Turn::Reply)
+        place: Id<Waiting>,
+        reply: &Reply,
+        out: &mut Outbox,
+    ) {
+        let kept = &self.waiting.get(place).request;
+        if let Some(message) = kept.message(cx.snapshot) {
+            wire_reply::send(cx, &kept.datagram(), &message, reply, out);
+        }
+        self.waiting.close(place);
     }
+}
+
+fn go_on(
+    cx: Context<'_>,
+    auth: &mut Authenticator,
+    config: &config::Registrar,
+    request: &Request<'_>,
+    progress: &mut Progress,
+    answer: Answer,
+) -> Result<Turn, Reply> {
+    let wish = Wish::read(cx, config, request)?;
+    match (progress.step, answer) {
+        (Step::Subscriber, Answer::Record(record)) => {
+            let proof = auth.proof(cx, config, request, &wish)?;
+            let proof = proof.ok_or_else(|| Reply::new(500))?;
+            progress.is_replay = auth.check(cx, config, request, &wish, &proof, record)?;
+            let key = wish.aor.key().into();
+            Ok(Turn::Ask(Step::Bindings, Ask::Read { key }))
+        }
+        (Step::Bindings | Step::Change, Answer::Record(record)) => {
+            change(cx, auth, config, request, &wish, progress, record)
+        }
+        (_, Answer::Changed | Answer::Located(_) | Answer::Failed) => Err(Reply::new(500)),
+    }
+}
+
+/// Does to the bindings what the REGISTER wants, all of it or nothing.
+fn change(
+    cx: Context<'_>,
+    auth: &mut Authenticator,
+    config: &config::Registrar,
+    request: &Request<'_>,
+    wish: &Wish<'_>,
+    progress: &mut Progress,
+    seen: Option<Record>,
+) -> Result<Turn, Reply> {
+    let wall = cx.wall();
+    let current = bindings::read(seen.as_ref(), wall)?;
+    let changed = bindings::change(&current, wish, wall)?;
+    let reply = reply::success(config, wish, &changed.bindings, wall);
+    if changed.bound + changed.unbound == 0 {
+        return Ok(Turn::Reply(reply));
+    }
+    if progress.is_replay {
+        return Err(auth.challenge(cx, config, request, &wish.aor, true));
+    }
+    if changed.bound > 0 && changed.bindings.len() > config.contacts_max {
+        cx.stats.count(Event::ContactsFull, 1);
+        return Err(Reply::because(403, "Too Many Contacts"));
+    }
+    progress.tries += 1;
+    if progress.tries > TRIES_MAX {
+        return Ok(Turn::NotNow(NotNow::Contended));
+    }
+    (progress.bound, progress.unbound) = (changed.bound, changed.unbound);
+    let (flow, message) = (request.datagram.flow, request.message);
+    progress.reply_to = wire_reply::return_flow(Some(&request.via), flow);
+    progress.reply.clear();
+    wire_reply::write(cx.snapshot, flow, message, &reply, &mut progress.reply);
+    let key = wish.aor.key().into();
+    let next = bindings::record(&changed.bindings);
+    Ok(Turn::Ask(Step::Change, Ask::Change { key, seen, next }))
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use location::Binding;
 
 use super::wish::Wish;
-use crate::{config, request::Refusal};
+use crate::{config, wire::reply::Reply};
 
 /// 200 with all bindings that there are.
 pub(super) fn success(
@@ -13,7 +13,7 @@ pub(super) fn success(
     wish: &Wish<'_>,
     bindings: &[Binding<'_>],
     wall: Duration,
-) -> Refusal {
+) -> Reply {
     let contacts = bindings.iter().map(|binding| contact(binding, wall));
     let mut headers: Vec<_> = contacts.map(|value| ("Contact", value)).collect();
     if !wish.path.is_empty() {
@@ -22,9 +22,9 @@ pub(super) fn success(
     let route = |uri: &String| ("Service-Route", format!("<{uri}>"));
     headers.extend(config.service_route.iter().map(route));
     headers.push(("Date", httpdate::fmt_http_date(UNIX_EPOCH + wall)));
-    Refusal {
+    Reply {
         headers,
-        ..Refusal::new(200)
+        ..Reply::new(200)
     }
 }
 

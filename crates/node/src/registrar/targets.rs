@@ -10,13 +10,29 @@ use sip::{NameAddr, Scheme, Uri};
 
 use super::bindings;
 use crate::{
-    io::{Name, Record},
-    request::Refusal,
-    stateful::Target,
+    question::{Name, Record},
+    wire::reply::Reply,
 };
 
+/// A place that a request may go to: RFC 3261 §16.5.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// The Request-URI that it gets.
+    pub(crate) uri: Vec<u8>,
+    /// What the DNS has to be asked for first.
+    pub(crate) name: Option<Name>,
+    /// The next hop, in the order in which its addresses are to be tried.
+    pub(crate) addresses: Vec<SocketAddr>,
+    /// Where it ends, if that is elsewhere.
+    pub(crate) far_end: Option<SocketAddr>,
+    /// What its Route begins with; may be empty.
+    pub(crate) path: Vec<u8>,
+    /// Its preference in thousandths: higher ones come first, equal ones together.
+    pub(crate) q: u16,
+}
+
 /// The targets of a record of bindings.
-pub(crate) fn targets(record: &Record, wall: Duration) -> Result<Vec<Target>, Refusal> {
+pub(crate) fn targets(record: &Record, wall: Duration) -> Result<Vec<Target>, Reply> {
     let bindings = bindings::read(Some(record), wall)?;
     Ok(bindings.iter().filter_map(target).collect())
 }

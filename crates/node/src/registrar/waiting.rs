@@ -1,19 +1,29 @@
 //! REGISTERs that wait for the store.
 
-use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
-use transaction::Wheel;
+use slots::{Buffers, Id, Table, Ticket};
+use transaction::Flow;
 
-use super::STORE_WAIT_MAX;
-use crate::{request::Request, transaction::Retained};
+use crate::wire::{
+    kept::{KeptRequest, copies_of},
+    request::Request,
+};
+
+/// How long a request waits for the store, all its questions together.
+pub(crate) const STORE_WAIT_MAX: Duration = Duration::from_secs(3);
 
 /// A REGISTER that waits for the store.
 #[derive(Debug)]
 pub(super) struct Waiting {
-    /// Tells it from those that had its place before.
-    pub(super) serial: u32,
     id: u64,
-    pub(super) request: Retained,
+    pub(super) request: KeptRequest,
+    pub(super) progress: Progress,
+}
+
+/// How far it has come.
+#[derive(Debug)]
+pub(super) struct Progress {
     pub(super) step: Step,
     /// Its credentials were used before: it may not change anything.
     pub(super) is_replay: bool,
@@ -24,7 +34,7 @@ pub(super) struct Waiting {
     /// What it is answered once that is done.
     pub(super) reply: Vec<u8>,
     /// And where.
-    pub(super) reply_to: SocketAddr,
+    pub(super) reply_to: Flow,
 }
 
 /// What the store is asked.
@@ -38,104 +48,92 @@ pub(super) enum Step {
     Change,
 }
 
-/// All REGISTERs of a worker that wait; their buffers are used again.
+/// All REGISTERs of a worker that wait.
 #[derive(Debug)]
 pub(super) struct Waitings {
-    entries: Vec<Waiting>,
-    free: Vec<u32>,
-    by_id: BTreeMap<u64, u32>,
-    patience: Wheel,
-    limit: usize,
+    table: Table<Waiting>,
+    by_id: BTreeMap<u64, Id<Waiting>>,
+    copies: Buffers,
 }
 
 impl Waitings {
-    pub(super) fn new(limit: usize, now: Duration) -> Self {
+    pub(super) fn new(limit: usize, message_bytes: usize, now: Duration) -> Self {
         Self {
-            entries: Vec::new(),
-            free: Vec::new(),
+            table: Table::new(limit, now),
             by_id: BTreeMap::new(),
-            patience: Wheel::new(limit, now),
-            limit,
+            copies: copies_of(limit, message_bytes),
         }
     }
 
+    pub(super) fn has_room(&self) -> bool {
+        self.table.has_room(1)
+    }
+
     /// Lets a REGISTER wait; none when there is no room.
-    pub(super) fn open(&mut self, now: Duration, request: &Request<'_>, step: Step) -> Option<u32> {
-        if self.len() == self.limit {
-            return None;
-        }
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(Waiting {
-                serial: 0,
-                id: 0,
-                request: Retained {
-                    listener: 0,
-                    from: request.datagram.from,
-                    bytes: Vec::new(),
-                },
+    pub(super) fn open(
+        &mut self,
+        now: Duration,
+        request: &Request<'_>,
+        step: Step,
+    ) -> Option<Id<Waiting>> {
+        let kept = KeptRequest::new(request, &mut self.copies)?;
+        let waiting = Waiting {
+            id: request.id,
+            request: kept,
+            progress: Progress {
                 step,
                 is_replay: false,
                 tries: 0,
                 bound: 0,
                 unbound: 0,
-                reply: Vec::new(),
-                reply_to: request.datagram.from,
-            });
-            self.entries.len() as u32 - 1
-        });
-        let entry = self.get_mut(place);
-        (entry.id, entry.step) = (request.id, step);
-        (entry.is_replay, entry.tries) = (false, 0);
-        entry.request.listener = request.datagram.listener;
-        entry.request.from = request.datagram.from;
-        entry.request.bytes.clear();
-        entry
-            .request
-            .bytes
-            .extend_from_slice(request.message.bytes());
+                reply: self.copies.take(),
+                reply_to: request.datagram.flow,
+            },
+        };
+        let place = self.table.insert(waiting)?;
         self.by_id.insert(request.id, place);
-        self.patience.arm(place, now + STORE_WAIT_MAX);
+        self.table.arm(place, now + STORE_WAIT_MAX);
         Some(place)
     }
 
-    pub(super) fn close(&mut self, place: u32) {
-        let entry = self.get_mut(place);
-        entry.serial = entry.serial.wrapping_add(1);
-        entry.reply.clear();
-        let id = entry.id;
-        self.by_id.remove(&id);
-        self.patience.disarm(place);
-        self.free.push(place);
+    pub(super) fn close(&mut self, place: Id<Waiting>) {
+        let closed = self.table.remove(place);
+        self.by_id.remove(&closed.id);
+        self.copies.release(closed.request.bytes);
+        self.copies.give(closed.progress.reply);
     }
 
+    /// Whether the REGISTER with this identity waits.
     pub(super) fn has(&self, id: u64) -> bool {
         self.by_id.contains_key(&id)
     }
 
-    pub(super) fn is_at(&self, place: u32, serial: u32) -> bool {
-        self.entries
-            .get(place as usize)
-            .is_some_and(|entry| entry.serial == serial)
+    pub(super) fn ticket(&self, place: Id<Waiting>) -> Ticket {
+        self.table.ticket(place)
     }
 
-    pub(super) fn get(&self, place: u32) -> &Waiting {
-        &self.entries[place as usize]
+    pub(super) fn find(&self, ticket: Ticket) -> Option<Id<Waiting>> {
+        self.table.find(ticket)
     }
 
-    pub(super) fn get_mut(&mut self, place: u32) -> &mut Waiting {
-        &mut self.entries[place as usize]
+    pub(super) fn get(&self, place: Id<Waiting>) -> &Waiting {
+        self.table.get(place)
+    }
+
+    pub(super) fn get_mut(&mut self, place: Id<Waiting>) -> &mut Waiting {
+        self.table.get_mut(place)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.by_id.len()
+        self.table.len()
     }
 
     pub(super) fn deadline(&self) -> Option<Duration> {
-        self.patience.deadline()
+        self.table.deadline()
     }
 
     /// The next one whose time is over.
-    pub(super) fn pop_due(&mut self, now: Duration) -> Option<u32> {
-        self.patience.pop(now)
+    pub(super) fn pop_due(&mut self, now: Duration) -> Option<Id<Waiting>> {
+        self.table.pop_due(now)
     }
 }

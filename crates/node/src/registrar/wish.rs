@@ -7,8 +7,8 @@ use sip::{HeaderName, Host, NameAddr, Uri};
 
 use crate::{
     config,
-    node::Context,
-    request::{Refusal, Request},
+    context::Context,
+    wire::{reply::Reply, request::Request},
 };
 
 /// RFC 3261 §20.10: what an expires parameter that can't be read means.
@@ -55,23 +55,23 @@ impl<'a> Wish<'a> {
         cx: Context<'_>,
         config: &config::Registrar,
         request: &Request<'a>,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, Reply> {
         let target = &request.path.target;
         if !config.has(&target.host) && !cx.snapshot.is_our_uri(target) {
-            return Err(Refusal::new(404));
+            return Err(Reply::new(404));
         }
         check_options(request)?;
         let to = request.message.to()?;
         let aor = Uri::parse(to.uri).ok().and_then(|uri| Aor::of(&uri));
         let aor = aor.filter(|aor| config.domains.iter().any(|domain| domain == aor.domain()));
-        let text = |bytes: &'a [u8]| str::from_utf8(bytes).map_err(|_| Refusal::new(400));
+        let text = |bytes: &'a [u8]| str::from_utf8(bytes).map_err(|_| Reply::new(400));
         Ok(Self {
-            aor: aor.ok_or_else(|| Refusal::new(404))?,
+            aor: aor.ok_or_else(|| Reply::new(404))?,
             call_id: text(request.call_id)?,
             cseq: request.cseq.number,
             change: change(config, request)?,
             path: path(request)?,
-            received: request.datagram.from,
+            received: request.datagram.flow.remote,
         })
     }
 }
@@ -87,7 +87,7 @@ impl config::Registrar {
 }
 
 /// RFC 3261 §8.2.2.3
-fn check_options(request: &Request<'_>) -> Result<(), Refusal> {
+fn check_options(request: &Request<'_>) -> Result<(), Reply> {
     let is_unknown = |tag: &&[u8]| !OPTIONS.iter().any(|known| tag.eq_ignore_ascii_case(known));
     let required = request.message.option_tags(HeaderName::Require);
     let unknown: Vec<_> = required
@@ -97,18 +97,18 @@ fn check_options(request: &Request<'_>) -> Result<(), Refusal> {
     if unknown.is_empty() {
         Ok(())
     } else {
-        Err(Refusal::with(420, "Unsupported", unknown.join(", ")))
+        Err(Reply::new(420).with("Unsupported", unknown.join(", ")))
     }
 }
 
 /// RFC 3327 §5.3: a Path that the user agent doesn't know of was slipped in.
-fn path(request: &Request<'_>) -> Result<String, Refusal> {
+fn path(request: &Request<'_>) -> Result<String, Reply> {
     let message = request.message;
     let mut path = String::new();
     for value in message.paths() {
         let NameAddr { span, uri, .. } = value?;
         let bytes = &message.bytes()[span.start..span.end];
-        let text = str::from_utf8(bytes).map_err(|_| Refusal::new(400))?;
+        let text = str::from_utf8(bytes).map_err(|_| Reply::new(400))?;
         Uri::parse(uri).map_err(|_| sip::Fault::Path)?;
         if !path.is_empty() {
             path.push(',');
@@ -122,11 +122,11 @@ fn path(request: &Request<'_>) -> Result<String, Refusal> {
     if path.is_empty() || knows(HeaderName::Supported) || knows(HeaderName::Require) {
         Ok(path)
     } else {
-        Err(Refusal::with(420, "Unsupported", "path".to_owned()))
+        Err(Reply::new(420).with("Unsupported", "path".to_owned()))
     }
 }
 
-fn change<'a>(config: &config::Registrar, request: &Request<'a>) -> Result<Change<'a>, Refusal> {
+fn change<'a>(config: &config::Registrar, request: &Request<'a>) -> Result<Change<'a>, Reply> {
     let message = request.message;
     let values: Vec<NameAddr<'a>> = message.contacts().collect::<Result<_, _>>()?;
     if values.iter().any(|value| value.uri == b"*") {
@@ -147,14 +147,14 @@ fn contact<'a>(
     config: &config::Registrar,
     value: &NameAddr<'a>,
     default: Duration,
-) -> Result<Contact<'a>, Refusal> {
+) -> Result<Contact<'a>, Reply> {
     let wanted = match value.param(b"expires") {
         Some(text) => text.and_then(number).map_or(EXPIRES_MALFORMED, seconds),
         None => default,
     };
     if !wanted.is_zero() && wanted < config.expires_min {
         let least = config.expires_min.as_secs().to_string();
-        return Err(Refusal::with(423, "Min-Expires", least));
+        return Err(Reply::new(423).with("Min-Expires", least));
     }
     Ok(Contact {
         text: str::from_utf8(value.uri).map_err(|_| sip::Fault::Contact)?,

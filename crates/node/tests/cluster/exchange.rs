@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use balance::{Cost, Elsewhere, Server};
 use node::{
-    Config, Datagram, Input, Node, Outbox, Shared,
+    Config, Datagram, Flow, Input, Node, Outbox, Shared,
     config::Exchange,
     stats::{Dropped, Event},
 };
@@ -115,7 +115,7 @@ impl World {
         }
         let from = EDGES[number].parse().unwrap();
         let sent = out.transmits.iter();
-        sent.map(|transmit| (from, transmit.to, out.payload(transmit).to_vec()))
+        sent.map(|transmit| (from, transmit.flow.remote, out.payload(transmit).to_vec()))
             .collect()
     }
 
@@ -127,8 +127,7 @@ impl World {
             return;
         };
         let datagram = Datagram {
-            listener: 0,
-            from,
+            flow: Flow::udp(0, from),
             bytes,
             truncated: false,
         };

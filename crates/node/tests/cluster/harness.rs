@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, net::SocketAddr, ops::Deref, sync::Arc, time::D
 
 use balance::Policy;
 use node::{
-    Answer, Config, Datagram, Input, Member, Node, Outbox, Question, Shared,
+    Answer, Config, Datagram, Flow, Input, Member, Node, Outbox, Question, Shared,
     config::{
         Destination, Limits, Listener, Mode, Pool, PoolServer, Probe, Registrar, Route, Timers,
     },
@@ -229,8 +229,7 @@ impl Cluster {
 
     pub(crate) fn send_bytes(&mut self, listener: u8, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
         self.send_datagram(Datagram {
-            listener,
-            from,
+            flow: Flow::udp(listener, from),
             bytes,
             truncated: false,
         })
@@ -246,7 +245,7 @@ impl Cluster {
     pub(crate) fn send_datagram(&mut self, datagram: Datagram<'_>) -> Vec<Sent> {
         let worker = self.turn % self.nodes.len();
         self.turn += 1;
-        let is_sender = |(_, party): &&(u8, &str)| party.parse() == Ok(datagram.from);
+        let is_sender = |(_, party): &&(u8, &str)| party.parse() == Ok(datagram.flow.remote);
         if let Some((party, _)) = PARTIES.iter().find(is_sender) {
             self.tape.push(*party);
             self.tape.extend_from_slice(datagram.bytes);
@@ -258,7 +257,10 @@ impl Cluster {
 
     /// The network says that nobody listens at an address.
     pub(crate) fn unreachable(&mut self, address: &str) -> Vec<Sent> {
-        self.input(0, Input::Unreachable(address.parse().unwrap()));
+        self.input(
+            0,
+            Input::Unreachable(Flow::udp(0, address.parse().unwrap())),
+        );
         self.settle()
     }
 
@@ -297,11 +299,11 @@ impl Cluster {
         }
         let sent = self.out.transmits.iter().map(|transmit| {
             let snapshot = self.shared.snapshot();
-            let from = snapshot.config().listeners[usize::from(transmit.listener)].address;
+            let from = snapshot.config().listeners[usize::from(transmit.flow.listener)].address;
             let bytes = self.out.payload(transmit).to_vec();
             Sent {
-                listener: transmit.listener,
-                to: transmit.to,
+                listener: transmit.flow.listener,
+                to: transmit.flow.remote,
                 message: Msg::parse(from, &String::from_utf8_lossy(&bytes)),
                 bytes,
             }

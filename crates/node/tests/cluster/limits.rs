@@ -1,7 +1,7 @@
 //! What happens when a table is full.
 
 use node::{
-    Config, Datagram,
+    Config, Datagram, Flow,
     stats::{Dropped, Event},
 };
 
@@ -152,8 +152,7 @@ fn a_request_longer_than_the_limit_is_answered() {
     let mut cluster = Cluster::new(config(&[ONE]));
     let message = request("MESSAGE", ALICE, "long");
     let sent = cluster.send_datagram(Datagram {
-        listener: 0,
-        from: message.from,
+        flow: Flow::udp(0, message.from),
         bytes: message.to_string().as_bytes(),
         truncated: true,
     });
@@ -167,8 +166,7 @@ fn a_response_longer_than_the_limit_is_dropped() {
     let received = cluster.pass(&request("MESSAGE", ALICE, "long"));
     let response = received.respond(200).to_string();
     let sent = cluster.send_datagram(Datagram {
-        listener: 0,
-        from: received.to,
+        flow: Flow::udp(0, received.to),
         bytes: response.replace("Content-Length: 0\r\n", "").as_bytes(),
         truncated: true,
     });

@@ -1,0 +1,102 @@
+//! The servers of the pools.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use balance::{Server, ServerId};
+
+use crate::{
+    config::PoolServer,
+    stats::{Histogram, MethodLabel},
+    work::ServiceTimes,
+};
+
+/// A server of a pool, as long as the process runs or its last call lasts.
+#[derive(Debug)]
+pub struct Member {
+    /// The pool's name.
+    pub pool: String,
+    /// Where the server listens.
+    pub address: SocketAddr,
+    /// Its ledger, weight and health.
+    pub server: Arc<Server>,
+    pub(crate) responses: [Histogram; MethodLabel::ALL.len()],
+    pub(crate) service: ServiceTimes,
+    /// The operator has set its capacity.
+    is_weighed: AtomicBool,
+    /// The first reload that found it removed and with nothing open.
+    idle_since: Mutex<Option<Duration>>,
+}
+
+impl Member {
+    /// Times to the first response, by method.
+    pub fn responses(&self, method: MethodLabel) -> &Histogram {
+        &self.responses[method as usize]
+    }
+
+    /// Gives the server a capacity that lasts until the next reload, whatever is learned meanwhile.
+    ///
+    /// # Panics
+    /// If it is not within [`balance::CAPACITY`].
+    pub fn weigh(&self, capacity: f64) {
+        self.is_weighed.store(true, Ordering::Relaxed);
+        self.server.set_capacity(capacity);
+    }
+
+    /// Lets [`Self::weigh`] hold no longer; whether it did.
+    pub(crate) fn forget_weight(&self) -> bool {
+        self.is_weighed.swap(false, Ordering::Relaxed)
+    }
+
+    /// Whether [`Self::weigh`] holds.
+    pub(crate) fn is_weighed(&self) -> bool {
+        self.is_weighed.load(Ordering::Relaxed)
+    }
+}
+
+impl Member {
+    pub(crate) fn new(
+        id: ServerId,
+        pool: &str,
+        server: &PoolServer,
+        added_at: Option<Duration>,
+    ) -> Self {
+        let address = server.address;
+        let server = Arc::new(Server::new(id, &address.to_string(), server.capacity));
+        if let Some(now) = added_at {
+            server.add(now);
+        }
+        Self {
+            pool: pool.to_owned(),
+            address,
+            server,
+            responses: Default::default(),
+            service: ServiceTimes::default(),
+            is_weighed: AtomicBool::new(false),
+            idle_since: Mutex::default(),
+        }
+    }
+
+    /// Whether it must keep its number: it is configured, has entries in the ledger, or had some
+    /// less than `linger` ago as far as reloads have seen, so that sessions and transactions that
+    /// are not counted may still name it.
+    pub(crate) fn is_needed(&self, now: Option<Duration>, linger: Duration) -> bool {
+        let server = &self.server;
+        let is_in_use = !server.is_removed() || server.calls() + server.transactions() > 0;
+        let mut idle_since = self
+            .idle_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        *idle_since = idle_since.or(now).filter(|_| !is_in_use);
+        match (*idle_since, now) {
+            (Some(since), Some(now)) => now < since + linger,
+            _ => true,
+        }
+    }
+}

@@ -1,0 +1,438 @@
+//! The proxy: RFC 3261 §16. It decides where requests go, and sends them with transactions or
+//! without.
+//!
+//! [`routing`] finds the [`Course`]; [`stateless`] and [`stateful`] are the two senders, and
+//! [`Proxy::transact`] alone decides which of them has a request. Both stand on [`Work`].
+
+mod orphans;
+mod parked;
+mod routing;
+mod stateful;
+mod stateless;
+mod step;
+
+use std::{net::SocketAddr, time::Duration};
+
+use fastrand::Rng;
+use sip::Method;
+use transaction::Flow;
+
+pub(crate) use self::parked::ParkedRequest;
+use self::{orphans::Budget, parked::Parked, stateful::Stateful, stateless::Stateless, step::Step};
+use crate::{
+    admission::{NotNow, RETRY_AFTER_S, admit, refuse},
+    calls::{SessionId, tag_pair},
+    config,
+    context::Context,
+    io::{Named, Origin, Outbox},
+    question::{Answer, Asker},
+    snapshot::Snapshot,
+    stats::{Dropped, Event},
+    wire::{branch::Purpose, reply::Reply, request::Request, response::Response},
+    work::{Course, Holder, Work},
+};
+
+/// What a worker's proxy remembers.
+#[derive(Debug)]
+pub(crate) struct Proxy {
+    pub(crate) work: Work,
+    stateless: Stateless,
+    stateful: Stateful,
+    parked: Parked,
+    orphans: Budget,
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Routed<'s> {
+    /// The proxy has dealt with it.
+    Done,
+    /// It is a REGISTER for this registrar.
+    Registers(&'s config::Registrar),
+    /// It names a dialog of this worker, which is to be asked where that is.
+    Asks(usize),
+}
+
+impl Proxy {
+    /// `share` divides a limit among the workers.
+    pub(crate) fn new(
+        snapshot: &Snapshot,
+        share: impl Fn(usize) -> usize,
+        rng: Rng,
+        now: Duration,
+    ) -> Self {
+        let config = snapshot.config();
+        let limits = &config.limits;
+        Self {
+            work: Work::new(limits, &share, rng, now),
+            stateless: Stateless::default(),
+            stateful: Stateful::new(config, share(limits.held_transactions), now),
+            parked: Parked::new(limits.message_bytes, now),
+            orphans: Budget::default(),
+        }
+    }
+
+    /// Transactions that are open, and those that are held on both sides.
+    pub(crate) fn sizes(&self) -> (usize, usize) {
+        let open = self.work.len() + self.stateful.looked_up() + self.parked.len();
+        (open, self.stateful.len())
+    }
+
+    pub(crate) fn deadline(&self, now: Duration, transaction_max: Duration) -> Option<Duration> {
+        [
+            self.work.deadline(),
+            self.work.calls.deadline(now, transaction_max),
+            self.stateful.deadline(),
+            self.parked.deadline(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// Whether a request is of a transaction that is held, which then has dealt with it.
+    pub(crate) fn absorb(
+        &mut self,
+        cx: Context<'_>,
+        request: &Request<'_>,
+        out: &mut Outbox,
+    ) -> bool {
+        let (stateful, _, mut step) = self.split(cx, out);
+        stateful.absorb(&mut step, request)
+    }
+
+    /// Lets a request wait if the DNS has to be asked where it leads. False: it need not wait.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(crate) fn park(
+        &mut self,
+        cx: Context<'_>,
+        request: &Request<'_>,
+        origin: Origin,
+        out: &mut Outbox,
+    ) -> Result<bool, Reply> {
+        let parked = self.parked.park(cx, request, origin, out);
+        parked.map_err(|why| refuse(cx, why))
+    }
+
+    /// Of the addresses that the DNS told, the first that a listener reaches.
+    pub(crate) fn first_reachable(
+        &self,
+        cx: Context<'_>,
+        told: Answer,
+        flow: Flow,
+    ) -> Option<SocketAddr> {
+        parked::reachable(cx, told, flow.listener).first().copied()
+    }
+
+    /// The next request that has waited for the DNS for too long.
+    pub(crate) fn unpark_due(&mut self, now: Duration) -> Option<ParkedRequest> {
+        self.parked.take_due(now)
+    }
+
+    /// Gives the memory of a request back that waited for the DNS.
+    pub(crate) fn release(&mut self, parked: ParkedRequest) {
+        self.parked.release(parked);
+    }
+
+    /// Sends a request where it belongs.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(crate) fn route<'s>(
+        &mut self,
+        cx: Context<'s>,
+        worker: usize,
+        request: &Request<'_>,
+        origin: Origin,
+        out: &mut Outbox,
+    ) -> Result<Routed<'s>, Reply> {
+        let session = self.work.calls.find(request.key);
+        let registrar = match request.method {
+            Method::Cancel | Method::Ack => None,
+            _ => routing::registrar(cx, request),
+        };
+        let course = match registrar {
+            None => routing::known_course(cx, &mut self.work.calls, request, session)?,
+            Some(_) => None,
+        };
+        match (request.method, course, registrar) {
+            (Method::Cancel, course, _) => self.on_cancel(cx, request, course, out)?,
+            (Method::Ack, course, _) => self.on_ack(cx, request, course, out)?,
+            (_, Some(course), _) => self.transact(cx, request, course, out)?,
+            _ if !request.is_initial() => return Err(Reply::new(481)),
+            (Method::Register, None, Some(registrar)) => return Ok(Routed::Registers(registrar)),
+            (_, None, Some(registrar)) => {
+                let (stateful, _, mut step) = self.split(cx, out);
+                stateful.look_up(&mut step, registrar, request)?;
+            }
+            (_, None, None) => return self.begin(cx, worker, request, origin, out),
+        }
+        Ok(Routed::Done)
+    }
+
+    /// Sends a request that belongs to nothing to a server, or outwards.
+    fn begin<'s>(
+        &mut self,
+        cx: Context<'s>,
+        worker: usize,
+        request: &Request<'_>,
+        origin: Origin,
+        out: &mut Outbox,
+    ) -> Result<Routed<'s>, Reply> {
+        admit(cx, self.work.room(), || RETRY_AFTER_S)?;
+        let named = match origin {
+            Origin::Worker(named @ (Named::Nowhere | Named::At(_))) => named,
+            Origin::Socket | Origin::Worker(Named::Unasked) => {
+                if let Some(owner) = owner_of_named(cx, request).filter(|&owner| owner != worker) {
+                    return Ok(Routed::Asks(owner));
+                }
+                self.find_named(cx, request)
+            }
+        };
+        let named = match named {
+            Named::At(server) => Some(server),
+            Named::Unasked | Named::Nowhere => None,
+        };
+        let room = self.stateful.room();
+        let course = routing::new_course(cx, &mut self.work, room, request, named)?;
+        self.transact(cx, request, course, out)?;
+        Ok(Routed::Done)
+    }
+
+    /// Where the dialog is that a request names in Replaces, Join or Target-Dialog.
+    pub(crate) fn find_named(&self, cx: Context<'_>, request: &Request<'_>) -> Named {
+        let call_id = request.message.dialog_named();
+        let key = call_id.map(|call_id| cx.snapshot.keys().session(call_id));
+        let server = key.and_then(|key| self.work.calls.server_of(key));
+        server.map_or(Named::Nowhere, Named::At)
+    }
+
+    /// Forwards a request other than ACK and CANCEL, and opens it unless it is a retransmission.
+    fn transact(
+        &mut self,
+        cx: Context<'_>,
+        request: &Request<'_>,
+        mut course: Course,
+        out: &mut Outbox,
+    ) -> Result<(), Reply> {
+        let (stateful, stateless, mut step) = self.split(cx, out);
+        let step = &mut step;
+        let Some(session) = course.session else {
+            stateless.forward(step, request, &course, 0);
+            return Ok(());
+        };
+        if let Some(open) = step.work.find(session, request.id, false) {
+            cx.stats.count(Event::Retransmission, 1);
+            stateless.send_again(step, request, course, open);
+            return Ok(());
+        }
+        if !step.work.is_new(request, course.direction, session) {
+            cx.stats.count(Event::Retransmission, 1);
+            let attempt = stateless::attempt(step, course.session, request.id)?;
+            stateless.forward(step, request, &course, attempt);
+            return Ok(());
+        }
+        let holder = holder_of(cx, request, &course);
+        let has_room =
+            step.work.has_room() && (holder == Holder::Stateless || stateful.room().is_ok());
+        if !has_room {
+            return pass_uncounted(stateless, step, request, &course);
+        }
+        let direction = course.direction;
+        step.work.calls.go_on(cx, request, direction, session);
+        step.work
+            .leave_fallen_server(cx, request, &mut course, session);
+        match holder {
+            Holder::Stateless => stateless.send(step, request, &course, session),
+            Holder::Stateful => stateful
+                .hold(step, request, &course, session)
+                .map_err(|why| refuse(cx, why))?,
+        }
+        Ok(())
+    }
+
+    /// ACK opens nothing and is never answered. For a failure it goes where the INVITE went and
+    /// with its branch, RFC 3261 §17.1.1.3; for a 2xx it is a request of its own.
+    fn on_ack(
+        &mut self,
+        cx: Context<'_>,
+        request: &Request<'_>,
+        course: Option<Course>,
+        out: &mut Outbox,
+    ) -> Result<(), Reply> {
+        let course = course.ok_or_else(|| Reply::new(481))?;
+        if let Some(session) = course.session {
+            let tags = tag_pair(request.from_tag, request.to_tag.unwrap_or_default());
+            self.work.calls.acknowledge(session, tags);
+        }
+        let (_, stateless, mut step) = self.split(cx, out);
+        let attempt = stateless::attempt(&step, course.session, request.id)?;
+        stateless.forward(&mut step, request, &course, attempt);
+        Ok(())
+    }
+
+    /// CANCEL goes where its INVITE went, with its branch. RFC 3261 §9.1, §16.10
+    fn on_cancel(
+        &mut self,
+        cx: Context<'_>,
+        request: &Request<'_>,
+        course: Option<Course>,
+        out: &mut Outbox,
+    ) -> Result<(), Reply> {
+        let Some(course) = course else {
+            return self.pass_orphaned_cancel(cx, request, out);
+        };
+        let (_, stateless, mut step) = self.split(cx, out);
+        match course.session {
+            Some(session) => stateless.cancel(&mut step, request, course, session),
+            None => {
+                stateless.forward(&mut step, request, &course, 0);
+                Ok(())
+            }
+        }
+    }
+
+    /// Passes a CANCEL on with the branch that its INVITE had: to each server that may have got the
+    /// INVITE.
+    fn pass_orphaned_cancel(
+        &mut self,
+        cx: Context<'_>,
+        request: &Request<'_>,
+        out: &mut Outbox,
+    ) -> Result<(), Reply> {
+        let servers = orphans::cancelled(cx, request).filter(|_| self.orphans.spend(cx.now));
+        let servers = servers.ok_or_else(|| Reply::new(481))?;
+        cx.stats.count(Event::OrphanedCancel, 1);
+        let (_, stateless, mut step) = self.split(cx, out);
+        for to in servers {
+            stateless.copy(&mut step, request, to);
+        }
+        Ok(())
+    }
+
+    /// A response to a request that passed here.
+    pub(crate) fn on_response(
+        &mut self,
+        cx: Context<'_>,
+        response: &Response<'_>,
+        out: &mut Outbox,
+    ) {
+        let session = self.work.calls.find(response.key);
+        match response.branch.purpose {
+            Purpose::Relay(attempt) => self.on_relayed(cx, session, attempt, response, out),
+            Purpose::Held { number, .. } => {
+                let (stateful, _, mut step) = self.split(cx, out);
+                stateful.on_response(&mut step, number, response);
+            }
+            Purpose::Probe | Purpose::Recheck => {
+                self.work.calls.on_recheck_answer(cx, session, response);
+            }
+        }
+    }
+
+    fn on_relayed(
+        &mut self,
+        cx: Context<'_>,
+        session: Option<SessionId>,
+        attempt: u8,
+        response: &Response<'_>,
+        out: &mut Outbox,
+    ) {
+        let (_, stateless, mut step) = self.split(cx, out);
+        match session {
+            Some(session) => stateless.on_response(&mut step, session, attempt, response),
+            None if orphans::is_of_a_copy(cx, response) => cx.stats.drop_one(Dropped::OfACopy),
+            None => {
+                orphans::adopt(cx, &mut step.work.calls, attempt, response);
+                stateless.pass_back(&mut step, response);
+            }
+        }
+    }
+
+    /// The store or the DNS has answered. Some: the request that waited for the DNS, and where its
+    /// next hop is.
+    pub(crate) fn on_answer(
+        &mut self,
+        cx: Context<'_>,
+        asker: Asker,
+        answer: Answer,
+        out: &mut Outbox,
+    ) -> Option<(ParkedRequest, Answer)> {
+        let (stateful, _, mut step) = self.split(cx, out);
+        match asker {
+            Asker::LookUp(ticket) => stateful.on_looked_up(&mut step, ticket, answer),
+            Asker::Target(ticket, number) => {
+                stateful.on_target_located(&mut step, ticket, number, answer);
+            }
+            Asker::NextHop(ticket) => return Some((self.parked.take(ticket)?, answer)),
+            Asker::Registration(_) => {}
+        }
+        None
+    }
+
+    /// Does what is due of requests and calls. Those that wait for the DNS are
+    /// [`Self::unpark_due`]'s.
+    pub(crate) fn on_timers(&mut self, cx: Context<'_>, out: &mut Outbox) {
+        let (stateful, stateless, mut step) = self.split(cx, out);
+        stateless.on_timers(&mut step);
+        stateful.on_timers(&mut step);
+    }
+
+    /// What is open on servers that are down is closed in the ledger, and goes elsewhere if it can.
+    pub(crate) fn leave_fallen_servers(&mut self, cx: Context<'_>, out: &mut Outbox) {
+        let (stateful, stateless, mut step) = self.split(cx, out);
+        for open in step.work.on_fallen_servers(cx) {
+            match step.work.get(open).holder {
+                Holder::Stateless => stateless.leave_fallen_server(&mut step, open),
+                Holder::Stateful => step.work.discharge(cx, open),
+            }
+        }
+        stateful.leave_fallen_servers(&mut step);
+    }
+
+    /// The senders, and what they work with.
+    fn split<'a>(
+        &'a mut self,
+        cx: Context<'a>,
+        out: &'a mut Outbox,
+    ) -> (&'a mut Stateful, &'a mut Stateless, Step<'a>) {
+        let work = &mut self.work;
+        let step = Step { cx, work, out };
+        (&mut self.stateful, &mut self.stateless, step)
+    }
+}
+
+/// The worker that owns the dialog that a request names.
+fn owner_of_named(cx: Context<'_>, request: &Request<'_>) -> Option<usize> {
+    let named = cx.snapshot.keys().session(request.message.dialog_named()?);
+    Some(named.worker(cx.shared.workers().len()))
+}
+
+/// Which sender has a request.
+fn holder_of(cx: Context<'_>, request: &Request<'_>, course: &Course) -> Holder {
+    let host = Some(&request.path.target.host).filter(|_| request.is_initial());
+    if cx.snapshot.is_stateful(request.method, host, course.server) {
+        Holder::Stateful
+    } else {
+        Holder::Stateless
+    }
+}
+
+/// Without room for its transaction what starts something is refused, while what goes on or
+/// ends passes: a call that can't be ended would only fill the table for longer.
+fn pass_uncounted(
+    stateless: &mut Stateless,
+    step: &mut Step<'_>,
+    request: &Request<'_>,
+    course: &Course,
+) -> Result<(), Reply> {
+    let refusal = refuse(step.cx, NotNow::TransactionsFull);
+    if request.is_initial() {
+        return Err(refusal);
+    }
+    step.cx.stats.count(Event::Uncounted, 1);
+    stateless.forward(step, request, course, 0);
+    Ok(())
+}

@@ -1,0 +1,233 @@
+//! The stateful sender: RFC 3261 §16 on held transactions.
+//!
+//! A request of a stateful route opens a server transaction and a response context, and at each
+//! target a client transaction. Responses and timers move the context on, until the best response
+//! goes back. The ledger, the sessions and the servers' health see what they see of the stateless
+//! sender.
+
+mod best;
+mod branches;
+mod context;
+mod look_up;
+mod outcome;
+mod target;
+
+use std::time::Duration;
+
+use sip::{Edits, Method};
+use transaction::{Event as Told, Key, Notice, Seen, Timing, Transactions};
+
+use self::{
+    branches::Aim,
+    context::{ContextId, Contexts, Phase, TransactionId},
+};
+use super::step::Step;
+use crate::{
+    admission::NotNow,
+    calls::SessionId,
+    config::Config,
+    context::Context,
+    stats::Event,
+    wire::{
+        reply::{self, Reply},
+        request::Request,
+        token::{Direction, Starter},
+    },
+    work::{Course, Holder},
+};
+
+/// What a worker holds of stateful routes.
+#[derive(Debug)]
+pub(super) struct Stateful {
+    transactions: Transactions<ContextId>,
+    contexts: Contexts,
+    edits: Edits,
+}
+
+impl Stateful {
+    pub(super) fn new(config: &Config, limit: usize, now: Duration) -> Self {
+        let timing = Timing::new(config.timers.t1, config.timers.timer_c);
+        Self {
+            transactions: Transactions::new(limit, timing, now),
+            contexts: Contexts::new(limit, config.limits.message_bytes, now),
+            edits: Edits::default(),
+        }
+    }
+
+    /// Whether there is room for a request and its first branch.
+    pub(super) fn room(&self) -> Result<(), NotNow> {
+        if self.transactions.has_room(2) && self.contexts.has_room() {
+            Ok(())
+        } else {
+            Err(NotNow::TransactionsFull)
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.transactions.len()
+    }
+
+    /// Requests without an answer yet that go where their users are.
+    pub(super) fn looked_up(&self) -> usize {
+        self.contexts.looked_up()
+    }
+
+    pub(super) fn deadline(&self) -> Option<Duration> {
+        let deadlines = [self.transactions.deadline(), self.contexts.deadline()];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// Whether a request is of a transaction that is held, which then has dealt with it.
+    pub(super) fn absorb(&mut self, step: &mut Step<'_>, request: &Request<'_>) -> bool {
+        if self.transactions.is_empty() {
+            return false;
+        }
+        let method = match request.method {
+            Method::Cancel => Method::Invite,
+            method => method,
+        };
+        let key = Key::server(request.id, method);
+        let Some(id) = self.transactions.find(key) else {
+            return false;
+        };
+        let now = step.cx.now;
+        match request.method {
+            Method::Cancel => {
+                self.cancel(step, request, id);
+                true
+            }
+            Method::Ack => self.transactions.on_request(now, id, true, step.out) == Seen::Absorbed,
+            _ => {
+                step.cx.stats.count(Event::Retransmission, 1);
+                self.transactions.on_request(now, id, false, step.out);
+                true
+            }
+        }
+    }
+
+    /// Takes a request whose course is known and sends it on its first branch.
+    ///
+    /// # Errors
+    /// There is no room; nothing was opened.
+    pub(super) fn hold(
+        &mut self,
+        step: &mut Step<'_>,
+        request: &Request<'_>,
+        course: &Course,
+        session: SessionId,
+    ) -> Result<(), NotNow> {
+        let cx = step.cx;
+        let place = self.open_context(cx, request)?;
+        let open = step
+            .work
+            .open(cx, request, course, session, Holder::Stateful);
+        let context = self.contexts.get_mut(place);
+        context.record = Some(open);
+        context.may_move = request.is_initial() && course.direction == Direction::ToServer;
+        let server = course.server.and_then(|server| cx.snapshot.member(server));
+        let starter = match course.direction {
+            Direction::ToServer => Starter::Client,
+            Direction::FromServer => Starter::Server,
+        };
+        let aim = Aim {
+            to: course.next_hop,
+            uri: None,
+            path: &[],
+            affinity: server.map(|member| (member.address, starter)),
+            breadth: context.breadth,
+        };
+        self.start_branch(step, place, request, &aim);
+        self.start_patience(step, place, course.server);
+        self.advance(step, place);
+        Ok(())
+    }
+
+    /// Opens a request's response context and server transaction.
+    fn open_context(
+        &mut self,
+        cx: Context<'_>,
+        request: &Request<'_>,
+    ) -> Result<ContextId, NotNow> {
+        let place = self.contexts.open(request);
+        let place = place.ok_or(NotNow::TransactionsFull)?;
+        let flow = reply::return_flow(Some(&request.via), request.datagram.flow);
+        let key = Key::server(request.id, request.method);
+        let server = self.transactions.receive(cx.now, key, flow, place).ok();
+        let context = self.contexts.get_mut(place);
+        context.server = server;
+        context.open = usize::from(server.is_some());
+        context.is_invite = request.method == Method::Invite;
+        context.breadth = branches::breadth_of(request.message);
+        Ok(place)
+    }
+
+    /// RFC 3261 §16.10: the CANCEL has its own answer, the INVITE ends by that of its branches. It
+    /// is answered anew each time it comes, which takes no transaction.
+    fn cancel(&mut self, step: &mut Step<'_>, request: &Request<'_>, id: TransactionId) {
+        let (datagram, message) = (&request.datagram, request.message);
+        reply::send(step.cx, datagram, message, &Reply::new(200), step.out);
+        let Some(place) = self.transactions.owner(id) else {
+            return;
+        };
+        if !self.contexts.get(place).is_over() {
+            self.contexts.stop_search(place, Phase::LastTargets);
+            self.contexts.get_mut(place).best.offer_own(487);
+            self.cancel_branches(step, place);
+            self.advance(step, place);
+        }
+    }
+
+    /// What is due of held transactions.
+    pub(super) fn on_timers(&mut self, step: &mut Step<'_>) {
+        while let Some(told) = self.transactions.poll(step.cx.now, step.out) {
+            self.on_told(step, told);
+        }
+        while let Some(place) = self.contexts.pop_due(step.cx.now) {
+            if self.contexts.get(place).phase.is_look_up() {
+                self.on_silent_look_up(step, place);
+            } else {
+                self.on_silent_branch(step, place);
+            }
+        }
+    }
+
+    fn on_told(&mut self, step: &mut Step<'_>, told: Told<ContextId>) {
+        let Told { id, owner, notice } = told;
+        match notice {
+            Notice::Trying => self.reply(step, owner, &Reply::new(100)),
+            Notice::TimerC => self.transactions.cancel(step.cx.now, id, step.out),
+            Notice::Timeout | Notice::Ended => self.on_transaction_end(step, told),
+        }
+    }
+
+    fn on_transaction_end(&mut self, step: &mut Step<'_>, told: Told<ContextId>) {
+        let place = told.owner;
+        let context = self.contexts.get_mut(place);
+        context.open -= 1;
+        if context.server == Some(told.id) {
+            context.server = None;
+            if !context.is_over() {
+                // RFC 4320 §4.2: it is too late for any answer.
+                self.contexts.stop_search(place, Phase::Over);
+            }
+        } else if let Some(number) = context.number_of(told.id) {
+            let branch = &mut context.branches[number];
+            branch.transaction = None;
+            if told.notice == Notice::Timeout
+                && !std::mem::replace(&mut branch.is_final, true)
+                && !self.next_address(step, place, number)
+            {
+                self.on_branch_timeout(step, place);
+            }
+        }
+        self.close_context_if_done(step, place);
+    }
+
+    /// A context is done when its transactions are: until then a 2xx may come.
+    fn close_context_if_done(&mut self, step: &mut Step<'_>, place: ContextId) {
+        if self.contexts.get(place).open == 0 {
+            self.drop_record(step, place);
+            self.contexts.close(place);
+        }
+    }
+}

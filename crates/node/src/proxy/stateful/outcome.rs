@@ -1,0 +1,209 @@
+//! What becomes of a held request: RFC 3261 §16.7 and §16.8.
+
+use sip::Method;
+use transaction::Key;
+
+use super::{
+    Stateful,
+    branches::client_id,
+    context::{ContextId, Phase},
+};
+use crate::{
+    proxy::step::Step,
+    stats::{Dropped, Event},
+    wire::{
+        relay,
+        reply::{self, Reply},
+        response::Response,
+    },
+    work::Progress,
+};
+
+impl Stateful {
+    /// A response to a request that was sent on branch `number`. RFC 6026 §7.3: one without a
+    /// transaction goes nowhere.
+    pub(in crate::proxy) fn on_response(
+        &mut self,
+        step: &mut Step<'_>,
+        number: u8,
+        response: &Response<'_>,
+    ) {
+        let id = client_id(response.branch.id, number);
+        let key = Key::client(id, response.cseq.method);
+        let Some(id) = self.transactions.find(key) else {
+            return step.cx.stats.drop_one(Dropped::Unmatched);
+        };
+        let owner = self.transactions.owner(id);
+        let (now, message) = (step.cx.now, response.message);
+        let is_news = self.transactions.on_response(now, id, message, step.out);
+        let Some(place) = owner.filter(|_| is_news) else {
+            return;
+        };
+        let context = self.contexts.get_mut(place);
+        let Some(number) = context.number_of(id) else {
+            return;
+        };
+        let branch = &mut context.branches[number];
+        branch.is_answered = true;
+        let was_final = branch.is_final;
+        branch.is_final |= response.is_final();
+        if let Some(open) = context.record.filter(|_| !was_final) {
+            step.work.note_response(step.cx, open, response);
+        }
+        if !response.is_final() {
+            self.on_provisional(step, place, was_final, response);
+        } else if response.is_success() {
+            self.on_success(step, place, response);
+        } else if !was_final {
+            self.on_failure(step, place, number, response);
+        }
+    }
+
+    /// RFC 3261 §16.7 step 4: all but 100 go back, for an INVITE. RFC 4320 §4.1
+    fn on_provisional(
+        &mut self,
+        step: &mut Step<'_>,
+        place: ContextId,
+        was_given_up: bool,
+        response: &Response<'_>,
+    ) {
+        let context = self.contexts.get(place);
+        if was_given_up || context.is_over() {
+            return;
+        }
+        if let Some(open) = context.record {
+            step.work.get_mut(open).progress = Progress::Provisional;
+        }
+        if context.is_invite && response.status > 100 {
+            self.pass_back(step, place, response);
+        }
+    }
+
+    /// RFC 3261 §16.7 step 5: each 2xx of an INVITE goes back, of other requests the first; what
+    /// is left of the search ends, step 10.
+    fn on_success(&mut self, step: &mut Step<'_>, place: ContextId, response: &Response<'_>) {
+        let (cx, calls) = (step.cx, &mut step.work.calls);
+        let context = self.contexts.get(place);
+        let is_first = !context.is_over();
+        if context.record.is_some() {
+            self.close_record(step, place, response);
+        } else if response.cseq.method == Method::Invite
+            && let Some(session) = calls.find(context.key)
+        {
+            calls.follow(cx, session, response);
+        }
+        self.pass_back(step, place, response);
+        if is_first {
+            self.contexts.stop_search(place, Phase::Over);
+            self.cancel_branches(step, place);
+        }
+    }
+
+    fn on_failure(
+        &mut self,
+        step: &mut Step<'_>,
+        place: ContextId,
+        number: usize,
+        response: &Response<'_>,
+    ) {
+        if response.status == 503 && self.next_address(step, place, number) {
+            return;
+        }
+        if response.status == 503
+            && let Some(open) = self.contexts.get(place).record
+        {
+            step.work.back_off(step.cx, open, response);
+            if self.fail_over(step, place) {
+                return self.advance(step, place);
+            }
+        }
+        self.close_record(step, place, response);
+        let context = self.contexts.get_mut(place);
+        let edits = &mut self.edits;
+        context.best.offer(response.message, |out| {
+            relay::without_our_via(edits, response);
+            edits.apply(response.message.bytes(), out);
+        });
+        if response.status >= 600 && context.is_invite && !context.is_over() {
+            self.contexts.stop_search(place, Phase::LastTargets);
+            self.cancel_branches(step, place);
+        }
+        self.advance(step, place);
+    }
+
+    /// A branch had no final response in time: RFC 3261 §16.8 has that be a 408.
+    pub(super) fn on_branch_timeout(&mut self, step: &mut Step<'_>, place: ContextId) {
+        step.cx.stats.count(Event::TimedOut, 1);
+        if let Some(open) = self.contexts.get(place).record {
+            step.work.time_out(step.cx, open);
+        }
+        if !self.fail_over(step, place) {
+            self.contexts.get_mut(place).best.offer_own(408);
+        }
+        self.advance(step, place);
+    }
+
+    /// The search is over: the best response goes back. A 503 would say that we are the one to be
+    /// left alone: RFC 3261 §16.7 step 6.
+    pub(super) fn finish(&mut self, step: &mut Step<'_>, place: ContextId) {
+        self.drop_record(step, place);
+        self.contexts.stop_search(place, Phase::Over);
+        let context = self.contexts.get(place);
+        match (context.best.status(), context.server) {
+            (0 | 503, _) => self.reply(step, place, &Reply::new(500)),
+            (status, Some(server)) if context.best.is_received() => {
+                let (best, edits) = (&context.best, &mut self.edits);
+                let write = |out: &mut Vec<u8>| best.write(edits, out);
+                self.transactions
+                    .respond(step.cx.now, server, status, step.out, write);
+            }
+            (_, None) => {}
+            (status, Some(_)) => self.reply(step, place, &Reply::new(status)),
+        }
+        self.contexts.get_mut(place).best.clear();
+    }
+
+    /// Answers a held request ourselves.
+    pub(super) fn reply(&mut self, step: &mut Step<'_>, place: ContextId, reply: &Reply) {
+        let cx = step.cx;
+        let context = self.contexts.get(place);
+        let (Some(kept), Some(server)) = (&context.request, context.server) else {
+            return;
+        };
+        let Some(message) = kept.message(cx.snapshot) else {
+            return;
+        };
+        cx.stats.reply(reply.status);
+        let write = |out: &mut Vec<u8>| reply::write(cx.snapshot, kept.flow, &message, reply, out);
+        self.transactions
+            .respond(cx.now, server, reply.status, step.out, write);
+    }
+
+    /// Sends a response back as it is, but for our Via.
+    fn pass_back(&mut self, step: &mut Step<'_>, place: ContextId, response: &Response<'_>) {
+        let Some(server) = self.contexts.get(place).server else {
+            return;
+        };
+        let edits = &mut self.edits;
+        let write = |out: &mut Vec<u8>| {
+            relay::without_our_via(edits, response);
+            edits.apply(response.message.bytes(), out);
+        };
+        self.transactions
+            .respond(step.cx.now, server, response.status, step.out, write);
+    }
+
+    /// A final response takes a request off the ledger.
+    fn close_record(&mut self, step: &mut Step<'_>, place: ContextId, response: &Response<'_>) {
+        if let Some(open) = self.contexts.get_mut(place).record.take() {
+            step.work.complete(step.cx, open, response);
+        }
+    }
+
+    /// Takes a request off the ledger that has no final response.
+    pub(super) fn drop_record(&mut self, step: &mut Step<'_>, place: ContextId) {
+        if let Some(open) = self.contexts.get_mut(place).record.take() {
+            step.work.abandon(step.cx, open);
+        }
+    }
+}

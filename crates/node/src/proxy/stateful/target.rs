@@ -1,0 +1,105 @@
+//! Where a request may go, in which order.
+
+use std::net::SocketAddr;
+
+use crate::{question::Name, registrar::Target};
+
+/// Targets that are yet to be tried.
+#[derive(Debug, Default)]
+pub(super) struct Targets {
+    /// The next ones last.
+    waiting: Vec<Target>,
+}
+
+impl Targets {
+    /// Takes targets; of those to the same URI the first counts, RFC 3261 §16.5.
+    pub(super) fn set(&mut self, targets: &[Target]) {
+        self.clear();
+        for target in targets {
+            if !self.waiting.iter().any(|known| known.uri == target.uri) {
+                self.waiting.push(target.clone());
+            }
+        }
+        self.waiting.reverse();
+        self.waiting.sort_by_key(|target| target.q);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.waiting.clear();
+    }
+
+    /// The names that the DNS has to be asked for, with the numbers of their targets.
+    pub(super) fn names(&self) -> impl Iterator<Item = (u8, &Name)> {
+        let names = (0..).zip(&self.waiting);
+        names.filter_map(|(number, target)| Some((number, target.name.as_ref()?)))
+    }
+
+    /// What the DNS said of a target's name. Without an address the one remains that is known.
+    pub(super) fn locate(&mut self, number: u8, addresses: Vec<SocketAddr>) {
+        if let Some(target) = self.waiting.get_mut(usize::from(number)) {
+            target.name = None;
+            if !addresses.is_empty() {
+                target.addresses = addresses;
+            }
+        }
+    }
+
+    /// Leaves out what has no address.
+    pub(super) fn drop_unreachable(&mut self) {
+        self.waiting.retain(|target| !target.addresses.is_empty());
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// How many come next together.
+    pub(super) fn group(&self) -> usize {
+        let q = self.waiting.last().map(|target| target.q);
+        let is_next = |target: &&Target| Some(target.q) == q;
+        self.waiting.iter().rev().take_while(is_next).count()
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Target> {
+        self.waiting.pop()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(uri: &str, q: u16) -> Target {
+        let address = SocketAddr::from(([10, 0, 0, 1], 5060));
+        Target {
+            uri: uri.into(),
+            name: None,
+            addresses: vec![address],
+            far_end: None,
+            path: Vec::new(),
+            q,
+        }
+    }
+
+    #[test]
+    fn targets_come_by_q_and_equals_together() {
+        let mut targets = Targets::default();
+        let given = [
+            ("c", 500),
+            ("a", 1000),
+            ("d", 500),
+            ("b", 1000),
+            ("a", 10),
+            ("e", 0),
+        ];
+        targets.set(&given.map(|(uri, q)| target(uri, q)));
+        let mut order = Vec::new();
+        while !targets.is_empty() {
+            for _ in 0..targets.group() {
+                order.extend(targets.pop().map(|target| target.uri));
+            }
+            order.push(b"|".to_vec());
+        }
+        assert_eq!(order.concat(), b"ab|cd|e|");
+    }
+}

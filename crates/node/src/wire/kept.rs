@@ -1,0 +1,57 @@
+//! Requests that are kept until somebody answers.
+
+use sip::Message;
+use slots::{Buffers, Kept};
+use transaction::Flow;
+
+use super::request::Request;
+use crate::{io::Datagram, snapshot::Snapshot};
+
+/// What a kept request may take of the memory for all of them. Shorter ones leave their rest to
+/// longer ones.
+const SHARE_BYTES: usize = 4096;
+
+/// The copies that so many kept requests may have.
+pub(crate) fn copies_of(requests: usize, message_bytes: usize) -> Buffers {
+    Buffers::new(requests.saturating_mul(SHARE_BYTES).max(message_bytes))
+}
+
+/// A request as it came.
+#[derive(Debug)]
+pub(crate) struct KeptRequest {
+    pub(crate) flow: Flow,
+    pub(crate) bytes: Kept,
+}
+
+impl KeptRequest {
+    /// None: there is no room for the copy.
+    pub(crate) fn new(request: &Request<'_>, copies: &mut Buffers) -> Option<Self> {
+        Some(Self {
+            flow: request.datagram.flow,
+            bytes: copies.keep(request.message.bytes())?,
+        })
+    }
+
+    pub(crate) fn datagram(&self) -> Datagram<'_> {
+        Datagram {
+            flow: self.flow,
+            bytes: &self.bytes,
+            truncated: false,
+        }
+    }
+
+    pub(crate) fn message(&self, snapshot: &Snapshot) -> Option<Message<'_>> {
+        Message::parse(&self.bytes, snapshot.config().limits.headers).ok()
+    }
+
+    /// Works with the request. None: a reload has changed what can be read.
+    pub(crate) fn read<T>(
+        &self,
+        snapshot: &Snapshot,
+        work: impl FnOnce(&Request<'_>) -> T,
+    ) -> Option<T> {
+        let message = self.message(snapshot)?;
+        let request = Request::read(snapshot, self.datagram(), &message).ok()?;
+        Some(work(&request))
+    }
+}

@@ -1,0 +1,10 @@
+//! Messages as they come and as they leave, and what this cluster writes into them.
+
+pub(crate) mod branch;
+pub(crate) mod kept;
+pub(crate) mod keys;
+pub(crate) mod relay;
+pub(crate) mod reply;
+pub(crate) mod request;
+pub(crate) mod response;
+pub(crate) mod token;

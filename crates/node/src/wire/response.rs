@@ -1,0 +1,85 @@
+//! A response as far as the node needs to know it.
+
+use sip::{CSeq, Message, Uri, Via};
+use transaction::Flow;
+
+use super::{
+    branch::Branch,
+    keys::SessionKey,
+    token::{self, Affinity},
+};
+use crate::{io::Datagram, snapshot::Snapshot, stats::Dropped};
+
+/// A response whose topmost Via is ours.
+#[derive(Debug)]
+pub(crate) struct Response<'a> {
+    pub(crate) message: &'a Message<'a>,
+    /// Who sent it.
+    pub(crate) flow: Flow,
+    pub(crate) via: Via<'a>,
+    pub(crate) status: u16,
+    pub(crate) cseq: CSeq<'a>,
+    pub(crate) call_id: &'a [u8],
+    pub(crate) key: SessionKey,
+    pub(crate) from_tag: &'a [u8],
+    pub(crate) to_tag: &'a [u8],
+    pub(crate) branch: Branch,
+}
+
+impl<'a> Response<'a> {
+    /// # Errors
+    /// Why it is to be dropped. RFC 3261 §18.1.2
+    pub(crate) fn read(
+        snapshot: &Snapshot,
+        datagram: Datagram<'a>,
+        message: &'a Message<'a>,
+    ) -> Result<Self, Dropped> {
+        let malformed = |_| Dropped::MalformedResponse;
+        let sip::Essentials {
+            via,
+            from_tag,
+            to_tag,
+            call_id,
+            cseq,
+            ..
+        } = message.essentials().map_err(malformed)?;
+        let branch = via.branch.and_then(Branch::read);
+        let branch = branch.filter(|branch| snapshot.has_listener(branch.listener));
+        let branch = branch.filter(|_| snapshot.is_us(via.host, via.port));
+        let branch = branch.ok_or(Dropped::ForeignResponse)?;
+        let status = message.status().ok_or(Dropped::MalformedResponse)?;
+        if datagram.truncated {
+            return Err(Dropped::MalformedResponse);
+        }
+        Ok(Self {
+            flow: datagram.flow,
+            via,
+            status,
+            cseq,
+            call_id,
+            key: snapshot.keys().session(call_id),
+            from_tag: from_tag.unwrap_or_default(),
+            to_tag: to_tag.unwrap_or_default(),
+            branch,
+            message,
+        })
+    }
+
+    /// The affinity in the Record-Route value that is ours, if a server gave it back.
+    pub(crate) fn affinity(&self, snapshot: &Snapshot) -> Option<Affinity> {
+        let routes = self.message.record_routes().map_while(Result::ok);
+        let uris = routes.filter_map(|route| Uri::parse(route.uri).ok());
+        let ours = uris.filter(|uri| snapshot.is_our_uri(uri));
+        let (call_id, from_tag, to_tag) = (self.call_id, self.from_tag, self.to_tag);
+        ours.filter_map(|uri| uri.user)
+            .find_map(|text| token::read(snapshot.keys(), text, call_id, from_tag, to_tag))
+    }
+
+    pub(crate) fn is_final(&self) -> bool {
+        self.status >= 200
+    }
+
+    pub(crate) fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+}

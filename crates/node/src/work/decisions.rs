@@ -1,0 +1,114 @@
+//! Which server the policy chose, and what it saw.
+
+use std::{net::SocketAddr, time::Duration};
+
+use balance::{Policy, ServerId};
+
+use crate::{
+    snapshot::{PoolView, Snapshot},
+    wire::keys::SessionKey,
+};
+
+/// Placements that a worker remembers.
+const DECISIONS_MAX: usize = 4096;
+/// Servers of a pool whose ledgers are remembered with a placement.
+const LEDGERS_MAX: usize = 8;
+
+/// The latest placements of a worker.
+#[derive(Debug, Default)]
+pub(crate) struct Decisions {
+    ring: Vec<Decision>,
+    next: usize,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Decision {
+    key: SessionKey,
+    at: Duration,
+    policy: Policy,
+    ledgers: Ledgers,
+}
+
+/// The ledgers of a pool's first servers at a moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Ledgers([Option<Ledger>; LEDGERS_MAX]);
+
+#[derive(Clone, Copy, Debug)]
+struct Ledger {
+    server: ServerId,
+    calls: u32,
+    transactions: u32,
+    work: f32,
+}
+
+impl Ledgers {
+    pub(crate) fn of(pool: &PoolView) -> Self {
+        let servers = pool.pool().servers();
+        Self(std::array::from_fn(|place| {
+            let server = servers.get(place)?;
+            Some(Ledger {
+                server: server.id(),
+                calls: server.calls() as u32,
+                transactions: server.transactions() as u32,
+                work: server.work() as f32,
+            })
+        }))
+    }
+}
+
+impl Decisions {
+    pub(crate) fn record(
+        &mut self,
+        key: SessionKey,
+        at: Duration,
+        policy: Policy,
+        ledgers: Ledgers,
+    ) {
+        let decision = Decision {
+            key,
+            at,
+            policy,
+            ledgers,
+        };
+        if self.ring.len() < DECISIONS_MAX {
+            self.ring.push(decision);
+        } else {
+            self.ring[self.next] = decision;
+        }
+        self.next = (self.next + 1) % DECISIONS_MAX;
+    }
+
+    pub(crate) fn find(&self, key: SessionKey) -> Option<&Decision> {
+        let (newer, older) = self.ring.split_at(self.next.min(self.ring.len()));
+        newer
+            .iter()
+            .rev()
+            .chain(older.iter().rev())
+            .find(|decision| decision.key == key)
+    }
+}
+
+/// A placement, and what the policy saw.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DecisionView {
+    /// Time since the choice.
+    pub ago: Duration,
+    /// The policy that chose.
+    pub policy: Policy,
+    /// The pool's first servers as they were before: address, open calls, open transactions, work.
+    pub ledgers: Vec<(SocketAddr, u32, u32, f32)>,
+}
+
+impl Decision {
+    pub(crate) fn view(&self, now: Duration, snapshot: &Snapshot) -> DecisionView {
+        let ledgers = self.ledgers.0.iter().flatten().filter_map(|ledger| {
+            let address = snapshot.member(ledger.server)?.address;
+            Some((address, ledger.calls, ledger.transactions, ledger.work))
+        });
+        DecisionView {
+            ago: now.saturating_sub(self.at),
+            policy: self.policy,
+            ledgers: ledgers.collect(),
+        }
+    }
+}
