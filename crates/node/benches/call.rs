@@ -143,7 +143,10 @@ impl Bench {
     /// What the node sends for this.
     fn relayed(&mut self, from: SocketAddr, bytes: &[u8]) -> (SocketAddr, Vec<u8>) {
         let out = self.input(from, bytes);
-        (out.transmits[0].to, out.payload(&out.transmits[0]).to_vec())
+        (
+            out.transmits[0].flow.remote,
+            out.payload(&out.transmits[0]).to_vec(),
+        )
     }
 
     /// Sets a call up; the route set for requests within it.

@@ -21,6 +21,7 @@ mod proxy;
 mod question;
 mod recount;
 mod registrar;
+mod service_times;
 mod shared;
 mod snapshot;
 pub mod stats;

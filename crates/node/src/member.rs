@@ -13,8 +13,8 @@ use balance::{Server, ServerId};
 
 use crate::{
     config::PoolServer,
+    service_times::ServiceTimes,
     stats::{Histogram, MethodLabel},
-    work::ServiceTimes,
 };
 
 /// A server of a pool, as long as the process runs or its last call lasts.

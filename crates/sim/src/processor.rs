@@ -131,9 +131,9 @@ mod tests {
             waiting_max: 3,
             waiting_max_of_new: 1,
         });
-        let from = SocketAddr::from(([10, 0, 0, 1], 5060));
+        let flow = Flow::udp(0, ([10, 0, 0, 1], 5060).into());
         let ms = Duration::from_millis;
-        let mut comes = |at, bytes| queue.take_in(ms(at), 0, from, bytes);
+        let mut comes = |at, bytes| queue.take_in(ms(at), flow, bytes);
         // The first is worked on, the others wait.
         assert_eq!(
             [INVITE; 3].map(|invite| comes(0, invite)),

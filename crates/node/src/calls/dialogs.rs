@@ -10,7 +10,7 @@ use crate::wire::keys::tag_hash;
 /// One dialog of a session, for telling forks apart and for asking whether it still lives.
 #[derive(Clone, Debug)]
 pub(super) struct Dialog {
-    next: Option<Id<Dialog>>,
+    next: Option<Id<Self>>,
     /// Its [`tag_pair`].
     pub(super) tags: u32,
     pub(super) server: ServerId,

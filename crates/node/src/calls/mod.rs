@@ -7,7 +7,7 @@
 mod dialogs;
 mod lengths;
 mod recheck;
-mod session;
+pub(crate) mod session;
 mod sessions;
 
 use std::time::Duration;

@@ -6,7 +6,7 @@ use balance::ServerId;
 use slots::Id;
 
 use super::dialogs::Dialog;
-use crate::{wire::keys::SessionKey, work::OpenRequest};
+use crate::{wire::keys::SessionKey, work::open::OpenRequest};
 
 /// Names a session of this worker.
 pub(crate) type SessionId = Id<Session>;

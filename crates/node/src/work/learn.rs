@@ -7,8 +7,9 @@
 
 use std::time::Duration;
 
-use super::service_times::LABELS;
-use crate::{context::Context, member::Member, snapshot::PoolView, stats::MethodLabel};
+use crate::{
+    context::Context, member::Member, service_times::LABELS, snapshot::PoolView, stats::MethodLabel,
+};
 
 /// Time between two looks at what was measured.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -7,8 +7,7 @@
 mod course;
 mod decisions;
 mod learn;
-mod open;
-mod service_times;
+pub(crate) mod open;
 
 use std::{mem, time::Duration};
 
@@ -23,7 +22,6 @@ pub(crate) use self::{
     course::Course,
     learn::Learner,
     open::{ATTEMPTS_MAX, Holder, Kind, OpenId, OpenRequest, Progress},
-    service_times::ServiceTimes,
 };
 use crate::{
     admission::NotNow,
@@ -232,8 +230,8 @@ impl Work {
         }
         let pool = pool.filter(|_| may_move);
         let wait = pool.map(|pool| pool.config().answer_timeout);
-        let end = cx.now + wait.unwrap_or(cx.snapshot.transaction_max());
-        self.arm(open, end);
+        let wait = wait.unwrap_or_else(|| cx.snapshot.transaction_max());
+        self.arm(open, cx.now + wait);
     }
 
     /// Works with the request that is kept for an open one. None: there is none.

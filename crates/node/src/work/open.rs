@@ -6,7 +6,7 @@ use balance::{Cost, ServerId};
 use sip::Method;
 use slots::Id;
 
-use crate::{calls::SessionId, stats::MethodLabel, wire::kept::KeptRequest};
+use crate::{calls::session::SessionId, stats::MethodLabel, wire::kept::KeptRequest};
 
 /// Names an open request of this worker.
 pub(crate) type OpenId = Id<OpenRequest>;

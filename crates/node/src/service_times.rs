@@ -17,7 +17,7 @@ const SAMPLES_MIN: u64 = 32;
 /// The part of the times, the longest, that are left out: servers stop now and then.
 const LEFT_OUT: usize = SAMPLES / 8;
 
-pub(super) const LABELS: usize = MethodLabel::ALL.len();
+pub(crate) const LABELS: usize = MethodLabel::ALL.len();
 
 /// How long requests took that met this server idle.
 #[derive(Debug, Default)]
@@ -45,22 +45,22 @@ impl Default for Samples {
 
 impl ServiceTimes {
     /// A request goes to the server; true when no other waits there.
-    pub(super) fn begin(&self) -> bool {
+    pub(crate) fn begin(&self) -> bool {
         self.waiting.fetch_add(1, Relaxed) == 0
     }
 
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.waiting.fetch_sub(1, Relaxed);
     }
 
-    pub(super) fn record(&self, label: MethodLabel, time: Duration) {
+    pub(crate) fn record(&self, label: MethodLabel, time: Duration) {
         let Samples { recorded, times } = &self.by_label[label as usize];
         let tenths = u32::try_from(time.as_nanos() / 100).unwrap_or(u32::MAX);
         let slot = recorded.fetch_add(1, Relaxed) as usize % SAMPLES;
         times[slot].store(tenths.max(1), Relaxed);
     }
 
-    pub(super) fn typical(&self) -> [Option<f64>; LABELS] {
+    pub(crate) fn typical(&self) -> [Option<f64>; LABELS] {
         std::array::from_fn(|label| self.by_label[label].typical())
     }
 }
