@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use divan::{Bencher, counter::ItemsCount};
 use sip::{Message, Method};
-use transaction::{Flow, Key, Timing, Transactions, Transport};
+use transaction::{Flow, Key, Sender, Timing, Transactions};
 
 /// Counts allocations: in the steady state there are none.
 #[global_allocator]
@@ -24,7 +24,7 @@ struct Wire {
     bytes: usize,
 }
 
-impl Transport for Wire {
+impl Sender for Wire {
     fn send(&mut self, _: Flow, bytes: &[u8]) {
         self.bytes += bytes.len();
     }
@@ -49,7 +49,7 @@ fn response(status: u16, method: &str) -> Vec<u8> {
 }
 
 struct Proxy {
-    store: Transactions,
+    store: Transactions<()>,
     wire: Wire,
     now: Duration,
     flow: Flow,
@@ -64,11 +64,7 @@ impl Proxy {
             store: Transactions::new(8_000_000, TIMING, Duration::ZERO),
             wire: Wire::default(),
             now: Duration::ZERO,
-            flow: Flow {
-                listener: 0,
-                peer: SocketAddr::from(([192, 0, 2, 1], 6000)),
-                reliable: false,
-            },
+            flow: Flow::udp(0, SocketAddr::from(([10, 0, 0, 1], 5060))),
             opened: 0,
             texts: [request(method), response(200, method)],
         }
@@ -82,12 +78,12 @@ impl Proxy {
         let now = self.now;
         let server = Key::server(mixed(self.opened), method);
         let client = Key::client(mixed(self.opened), method);
-        let server = self.store.receive(now, server, self.flow, 0);
+        let server = self.store.receive(now, server, self.flow, ());
         let server = server.expect("there is room");
         let [request, response] = &self.texts;
         let client = self
             .store
-            .request(now, client, self.flow, 0, &mut self.wire, |out| {
+            .request(now, client, self.flow, (), &mut self.wire, |out| {
                 out.extend_from_slice(request)
             });
         let client = client.expect("there is room");
