@@ -117,7 +117,7 @@ fn rewrite(message: &Message<'_>) {
         message.top_via().expect("validated"),
     );
     assert_eq!((top.0.branch, top.0.host), (top.1.branch, top.1.host));
-    if top.1.rport.is_some() || top.1.received.is_some() {
+    if top.1.rport.is_present() || top.1.received.is_some() {
         assert_eq!(top.0.received, Some(&b"192.0.2.1"[..]));
     }
 }

@@ -399,7 +399,7 @@ impl Phones {
         let contact = format!("sip:{}@{contact}", self.config.accounts.user(user));
         let mut contacts = response.contacts().flatten();
         let own = contacts.find(|granted| granted.uri == contact.as_bytes());
-        let expires = own.and_then(|own| own.param(b"expires").flatten());
+        let expires = own.and_then(|own| own.param(b"expires").value());
         let expires = expires.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
         let asked_s = self.phones[number as usize].expires_s;
         expires.or_else(|| response.expires()).unwrap_or(asked_s)

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use sip::{Host, Scheme, Uri};
+use sip::{Host, Param, Scheme, Uri};
 use slots::Ticket;
 
 /// A question to the store of the location service, or to the DNS. The request that waits for its
@@ -71,8 +71,9 @@ impl Name {
     /// The name that a URI leads to over UDP, if it is one.
     pub(crate) fn of(uri: &Uri<'_>) -> Option<Self> {
         let is_udp = match uri.param(b"transport") {
-            Some(transport) => transport?.eq_ignore_ascii_case(b"udp"),
-            None => true,
+            Param::Value(transport) => transport.eq_ignore_ascii_case(b"udp"),
+            Param::Flag => false,
+            Param::Absent => true,
         };
         match uri.destination()? {
             Host::Name(name) if is_udp && uri.scheme == Scheme::Sip => Some(Self {

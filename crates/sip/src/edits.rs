@@ -319,7 +319,7 @@ impl ViaEdit {
 
 /// What [`Edits::set_received`] does, in ascending position.
 pub(crate) fn received(via: &Via<'_>, bytes: &[u8], from: SocketAddr) -> [Option<ViaEdit>; 2] {
-    let needed = via.rport.is_some() || ip(via.host) != Some(from.ip().to_canonical());
+    let needed = via.rport.is_present() || ip(via.host) != Some(from.ip().to_canonical());
     let received = match via.received {
         Some(value) => {
             let start = offset(bytes, value);

@@ -1,7 +1,7 @@
 //! Addresses with parameters, as in From, To, Contact, Route and Record-Route.
 
 use crate::{
-    params::{self, Param},
+    params::{self, GenericParam, Param},
     reader::{Malformed, Reader},
     scan::{Block, Marks},
     text::{Span, trim},
@@ -27,8 +27,8 @@ impl<'a> NameAddr<'a> {
         Self::read(&mut Reader::new(text, 0, text.len())).ok()
     }
 
-    /// The first parameter of that name, in any case: its value, when it has one.
-    pub fn param(&self, name: &[u8]) -> Option<Option<&'a [u8]>> {
+    /// Finds the first parameter of that name, in any case.
+    pub fn param(&self, name: &[u8]) -> Param<'a> {
         params::find(self.params, name)
     }
 
@@ -38,7 +38,7 @@ impl<'a> NameAddr<'a> {
         let uri = read_uri(reader)?;
         let params_start = reader.at();
         let mut tag = None;
-        while let Some(param) = Param::read(reader)? {
+        while let Some(param) = GenericParam::read(reader)? {
             if tag.is_none() && param.is(b"tag") {
                 tag = param.value.filter(|value| !value.is_empty());
             }

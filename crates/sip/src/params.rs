@@ -5,14 +5,44 @@ use crate::{
     scan::{Block, Marks},
 };
 
-/// A parameter; the value keeps its quotes.
+/// A parameter looked up by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Param<'a> {
+    /// There is no parameter of that name.
+    Absent,
+    /// The name stands alone, as in `;lr`.
+    Flag,
+    /// The name has a value, as in `;transport=udp`. The value may be empty.
+    Value(&'a [u8]),
+}
+
+impl<'a> Param<'a> {
+    pub(crate) fn present(value: Option<&'a [u8]>) -> Self {
+        value.map_or(Self::Flag, Self::Value)
+    }
+
+    /// Returns the value, if the parameter has one.
+    pub fn value(self) -> Option<&'a [u8]> {
+        match self {
+            Self::Value(value) => Some(value),
+            Self::Absent | Self::Flag => None,
+        }
+    }
+
+    /// Whether there is a parameter of that name, with or without a value.
+    pub fn is_present(self) -> bool {
+        !matches!(self, Self::Absent)
+    }
+}
+
+/// A parameter as it stands in a header; the value keeps its quotes.
 #[derive(Clone, Copy)]
-pub(crate) struct Param<'a> {
+pub(crate) struct GenericParam<'a> {
     pub(crate) name: &'a [u8],
     pub(crate) value: Option<&'a [u8]>,
 }
 
-impl<'a> Param<'a> {
+impl<'a> GenericParam<'a> {
     /// Reads the next parameter; none at a comma or at the end.
     #[inline(always)]
     pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Option<Self>, Malformed> {
@@ -56,13 +86,13 @@ fn ends_value(block: Block) -> Marks {
     block.is_blank() | block.is(b';') | block.is(b',') | block.is(b'"')
 }
 
-/// The first parameter of that name: its value, when it has one.
-pub(crate) fn find<'a>(params: &'a [u8], name: &[u8]) -> Option<Option<&'a [u8]>> {
+/// Finds the first parameter of that name.
+pub(crate) fn find<'a>(params: &'a [u8], name: &[u8]) -> Param<'a> {
     let mut reader = Reader::new(params, 0, params.len());
-    while let Ok(Some(param)) = Param::read(&mut reader) {
+    while let Ok(Some(param)) = GenericParam::read(&mut reader) {
         if param.is(name) {
-            return Some(param.value);
+            return Param::present(param.value);
         }
     }
-    None
+    Param::Absent
 }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use crate::{
+    params::Param,
     scan::{Block, Marks, seek},
     text::{digits, find},
     via::{host_length, ip},
@@ -171,11 +172,11 @@ impl<'a> Uri<'a> {
         })
     }
 
-    /// The first parameter of that name, in any case: its value, when it has one.
-    pub fn param(&self, name: &[u8]) -> Option<Option<&'a [u8]>> {
+    /// Finds the first parameter of that name, in any case.
+    pub fn param(&self, name: &[u8]) -> Param<'a> {
         pairs(self.params, b';')
             .find(|(known, _)| known.eq_ignore_ascii_case(name))
-            .map(|(_, value)| value)
+            .map_or(Param::Absent, |(_, value)| Param::present(value))
     }
 
     /// The address that the URI names by itself: maddr or host when it is a literal, with the port or the scheme's default.
@@ -193,7 +194,7 @@ impl<'a> Uri<'a> {
 
     /// The host that a request to the URI goes to: maddr, else host. None: maddr is none.
     pub fn destination(&self) -> Option<Host<'a>> {
-        match self.param(b"maddr").flatten() {
+        match self.param(b"maddr").value() {
             Some(maddr) => Host::parse(maddr),
             None => Some(self.host),
         }

@@ -3,13 +3,39 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::{
-    params::Param,
+    params::GenericParam,
     reader::{Malformed, Reader},
     scan::{Block, Marks, seek},
     text::{Span, find, number},
 };
 
 const PORT_DEFAULT: u16 = 5060;
+
+/// The rport parameter of a Via (RFC 3581 §3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rport {
+    /// The Via has no rport.
+    Absent,
+    /// The sender requests that the response goes to the request's source port.
+    Requested,
+    /// The request's source port, which a server fills in (RFC 3581 §4).
+    Port(u16),
+}
+
+impl Rport {
+    /// Returns the source port, if it is filled in.
+    pub fn port(self) -> Option<u16> {
+        match self {
+            Self::Port(port) => Some(port),
+            Self::Absent | Self::Requested => None,
+        }
+    }
+
+    /// Whether the Via has the parameter, with or without a port.
+    pub fn is_present(self) -> bool {
+        !matches!(self, Self::Absent)
+    }
+}
 
 /// One Via value (RFC 3261 §20.42).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +53,8 @@ pub struct Via<'a> {
     pub branch: Option<&'a [u8]>,
     /// The received parameter (RFC 3261 §18.2.1).
     pub received: Option<&'a [u8]>,
-    /// The rport parameter, and its value when it has one (RFC 3581 §3).
-    pub rport: Option<Option<u16>>,
+    /// The rport parameter (RFC 3581 §3).
+    pub rport: Rport,
     /// The maddr parameter (RFC 3261 §18.2.2).
     pub maddr: Option<&'a [u8]>,
     /// The rport parameter with its value.
@@ -44,7 +70,7 @@ impl<'a> Via<'a> {
             return Some(SocketAddr::new(ip(maddr)?, port));
         }
         if let Some(received) = self.received.and_then(ip) {
-            let port = self.rport.flatten().unwrap_or(port);
+            let port = self.rport.port().unwrap_or(port);
             return Some(SocketAddr::new(received, port));
         }
         Some(SocketAddr::new(ip(self.host)?, port))
@@ -62,17 +88,17 @@ impl<'a> Via<'a> {
             port,
             branch: None,
             received: None,
-            rport: None,
+            rport: Rport::Absent,
             maddr: None,
             rport_span: None,
         };
-        while let Some(param) = Param::read(reader)? {
+        while let Some(param) = GenericParam::read(reader)? {
             match param.name.len() {
                 6 if param.is(b"branch") => via.branch = via.branch.or(param.value),
                 8 if param.is(b"received") => via.received = via.received.or(param.value),
                 5 if param.is(b"maddr") => via.maddr = via.maddr.or(param.value),
-                5 if param.is(b"rport") && via.rport.is_none() => {
-                    via.rport = Some(read_rport(param.value)?);
+                5 if param.is(b"rport") && !via.rport.is_present() => {
+                    via.rport = read_rport(param.value)?;
                     via.rport_span = Some(reader.span_from(param.name));
                 }
                 _ => {}
@@ -83,10 +109,10 @@ impl<'a> Via<'a> {
     }
 }
 
-fn read_rport(value: Option<&[u8]>) -> Result<Option<u16>, Malformed> {
+fn read_rport(value: Option<&[u8]>) -> Result<Rport, Malformed> {
     match value {
-        None | Some(b"") => Ok(None),
-        Some(value) => port_number(value).map(Some).ok_or(Malformed),
+        None | Some(b"") => Ok(Rport::Requested),
+        Some(value) => port_number(value).map(Rport::Port).ok_or(Malformed),
     }
 }
 

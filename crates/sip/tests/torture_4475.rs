@@ -7,7 +7,7 @@
 mod common;
 
 use common::{Case, Outcome, check, outcome};
-use sip::{Fault, HeaderName, Message, ParseError};
+use sip::{Fault, HeaderName, Message, Param, ParseError};
 
 use Outcome::{Forward, Refuse, Silence};
 
@@ -179,8 +179,8 @@ fn tortuous_invite_is_understood() {
     assert_eq!((cseq.number, cseq.method), (9, sip::Method::Invite));
     let contact = message.contacts().next().unwrap().unwrap();
     assert_eq!(contact.uri, b"sip:jdrosen@example.com");
-    assert_eq!(contact.param(b"newparam"), Some(Some(&b"newvalue"[..])));
-    assert_eq!(contact.param(b"q"), Some(Some(&b"0.33"[..])));
+    assert_eq!(contact.param(b"newparam"), Param::Value(b"newvalue"));
+    assert_eq!(contact.param(b"q"), Param::Value(b"0.33"));
     assert_eq!(message.routes().count(), 1);
     assert_eq!(message.headers().count(), 14);
     assert_eq!(message.body().len(), 150);

@@ -1,6 +1,6 @@
 //! URIs taken apart and compared.
 
-use sip::{Host, Scheme, Uri, UriError};
+use sip::{Host, Param, Scheme, Uri, UriError};
 
 fn parse(text: &str) -> Uri<'_> {
     Uri::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{text}: {error}"))
@@ -18,9 +18,9 @@ fn parts() {
     );
     assert_eq!(uri.host, Host::Ip("2001:db8::1".parse().unwrap()));
     assert_eq!(uri.port, Some(5071));
-    assert_eq!(uri.param(b"TRANSPORT"), Some(Some(&b"tcp"[..])));
-    assert_eq!(uri.param(b"lr"), Some(None));
-    assert_eq!(uri.param(b"maddr"), None);
+    assert_eq!(uri.param(b"TRANSPORT"), Param::Value(b"tcp"));
+    assert_eq!(uri.param(b"lr"), Param::Flag);
+    assert_eq!(uri.param(b"maddr"), Param::Absent);
     assert_eq!(uri.headers, b"subject=project%20x&priority=urgent");
     let uri = parse("sip:user;par=u%40example.net@example.com");
     assert_eq!(

@@ -39,7 +39,7 @@ pub(super) fn put_registered(
 ) {
     const EXPIRES_S: u32 = 3600;
     let granted = |contact: sip::NameAddr<'_>| {
-        let asked = contact.param(b"expires").flatten();
+        let asked = contact.param(b"expires").value();
         let asked = asked.and_then(|text| std::str::from_utf8(text).ok()?.parse().ok());
         let expires_s = asked.or_else(|| register.expires()).unwrap_or(EXPIRES_S);
         let uri = String::from_utf8_lossy(contact.uri);

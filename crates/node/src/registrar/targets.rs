@@ -6,7 +6,7 @@ use std::{
 };
 
 use location::Binding;
-use sip::{NameAddr, Scheme, Uri};
+use sip::{NameAddr, Param, Scheme, Uri};
 
 use super::bindings;
 use crate::{
@@ -73,8 +73,9 @@ fn name_of(contact: &Uri<'_>) -> Option<Name> {
 /// not spoken here.
 fn address_of(contact: &Uri<'_>, received: SocketAddr) -> SocketAddr {
     let is_udp = match contact.param(b"transport") {
-        Some(transport) => transport.is_some_and(|name| name.eq_ignore_ascii_case(b"udp")),
-        None => true,
+        Param::Value(transport) => transport.eq_ignore_ascii_case(b"udp"),
+        Param::Flag => false,
+        Param::Absent => true,
     };
     let is_behind_nat =
         |address: &SocketAddr| is_private(address.ip()) && !is_private(received.ip());

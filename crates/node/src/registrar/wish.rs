@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use location::Aor;
-use sip::{HeaderName, Host, NameAddr, Uri};
+use sip::{HeaderName, Host, NameAddr, Param, Uri};
 
 use crate::{
     config,
@@ -149,8 +149,9 @@ fn contact<'a>(
     default: Duration,
 ) -> Result<Contact<'a>, Reply> {
     let wanted = match value.param(b"expires") {
-        Some(text) => text.and_then(number).map_or(EXPIRES_MALFORMED, seconds),
-        None => default,
+        Param::Value(text) => number(text).map_or(EXPIRES_MALFORMED, seconds),
+        Param::Flag => EXPIRES_MALFORMED,
+        Param::Absent => default,
     };
     if !wanted.is_zero() && wanted < config.expires_min {
         let least = config.expires_min.as_secs().to_string();
@@ -161,7 +162,7 @@ fn contact<'a>(
         uri: Uri::parse(value.uri).map_err(|_| sip::Fault::Contact)?,
         q: value
             .param(b"q")
-            .flatten()
+            .value()
             .map_or(Some(1000), thousandths)
             .ok_or(sip::Fault::Contact)?,
         expires: wanted.min(config.expires_max),

@@ -184,5 +184,5 @@ pub(crate) fn write_via(snapshot: &Snapshot, listener: u8, branch: Branch, out: 
 
 /// Whether a Route value is of a router that knows only RFC 2543.
 fn is_strict(uri: &[u8]) -> bool {
-    Uri::parse(uri).is_ok_and(|uri| uri.param(b"lr").is_none())
+    Uri::parse(uri).is_ok_and(|uri| !uri.param(b"lr").is_present())
 }

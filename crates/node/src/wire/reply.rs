@@ -62,7 +62,7 @@ pub(crate) fn send(
 /// Where the responses of a request with this topmost Via go. RFC 3261 §18.2.2, RFC 3581 §4
 pub(crate) fn return_flow(via: Option<&Via<'_>>, flow: Flow) -> Flow {
     let mut back = flow;
-    if let Some(via) = via.filter(|via| via.rport.is_none()) {
+    if let Some(via) = via.filter(|via| !via.rport.is_present()) {
         back.remote.set_port(via.port.unwrap_or(5060));
     }
     back

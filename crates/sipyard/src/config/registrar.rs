@@ -95,7 +95,7 @@ fn algorithm(value: &Value<'_>) -> Read<Algorithm> {
 fn route(value: &Value<'_>) -> Read<String> {
     let text = text(value)?;
     match sip::Uri::parse(text.as_bytes()) {
-        Ok(uri) if uri.param(b"lr").is_some() => Ok(text.to_owned()),
+        Ok(uri) if uri.param(b"lr").is_present() => Ok(text.to_owned()),
         Ok(_) => Err(format!("{text} has no lr: write \"{text};lr\"")),
         Err(error) => Err(format!(
             "{error}: write a URI such as \"sip:edge.example.com;lr\""
