@@ -169,6 +169,25 @@ pub enum Put {
     Changed(Option<Value>),
 }
 
+/// What is known here of a key, without asking the server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Known {
+    /// Nothing: only the server can tell.
+    Unknown,
+    /// The key has no value.
+    Absent,
+    /// The key has this value.
+    Value(Value),
+}
+
+impl Known {
+    fn of(entry: Option<Entry>) -> Self {
+        entry.map_or(Self::Unknown, |entry| {
+            entry.value().map_or(Self::Absent, Self::Value)
+        })
+    }
+}
+
 /// Takes an answer that comes later, on the store's thread, once. It must not wait.
 type Done<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
 
@@ -253,16 +272,18 @@ impl Store {
             Keeper::Redis(client) => client,
         };
         match client.cached(key) {
-            Some(found) => Poll::Ready(Ok(found)),
-            None => later(client.get(key, Box::new(done))),
+            Known::Value(value) => Poll::Ready(Ok(Some(value))),
+            Known::Absent => Poll::Ready(Ok(None)),
+            Known::Unknown => later(client.get(key, Box::new(done))),
         }
     }
 
-    /// What a key's value was when Redis told it last, at most [`Limits::age_max`] ago; it may have changed since.
-    /// For whoever is better served by that than by [`Error::Unavailable`]. None: nothing is known.
-    pub fn last_known(&self, key: &[u8]) -> Option<Option<Value>> {
+    /// Returns what Redis told last of a key, at most [`Limits::age_max`] ago. It may have changed since.
+    /// A caller uses it if that is better than [`Error::Unavailable`]. The other stores answer every read at once, so
+    /// for them it is [`Known::Unknown`].
+    pub fn last_known(&self, key: &[u8]) -> Known {
         match &self.keeper {
-            Keeper::Memory | Keeper::File(_) => None,
+            Keeper::Memory | Keeper::File(_) => Known::Unknown,
             Keeper::Redis(client) => client.last_known(key),
         }
     }

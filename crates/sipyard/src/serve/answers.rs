@@ -12,7 +12,7 @@ use fastrand::Rng;
 use names::{Question, order};
 use net::{Answerer, Reply};
 use node::{Answer, Ask, Name, Record};
-use store::{Error, Next, Put, Store, Value};
+use store::{Error, Known, Next, Put, Store, Value};
 
 use crate::resolver::Resolver;
 
@@ -94,8 +94,9 @@ fn read(store: &Store, key: &[u8], found: Result<Option<Value>, Error>) -> Answe
         Err(error) => {
             let failed = failed(&error);
             match store.last_known(key) {
-                Some(value) => value,
-                None => return failed,
+                Known::Value(value) => Some(value),
+                Known::Absent => None,
+                Known::Unknown => return failed,
             }
         }
     };

@@ -24,7 +24,7 @@ use tokio::{
 };
 
 use crate::{
-    Done, Error, Limits, Now, Put, RedisAddress,
+    Done, Error, Known, Limits, Now, Put, RedisAddress,
     entry::{Entry, Value},
     table::Table,
 };
@@ -126,14 +126,14 @@ impl Client {
         })
     }
 
-    /// What is known here: the value, or that there is none.
-    pub(crate) fn cached(&self, key: &[u8]) -> Option<Option<Value>> {
-        Some(self.shared.cache.get(key, Now::read())?.value())
+    /// Returns what is known here, if it can still be believed.
+    pub(crate) fn cached(&self, key: &[u8]) -> Known {
+        Known::of(self.shared.cache.get(key, Now::read()))
     }
 
-    /// What was known when the server was heard last: the value, or that there was none.
-    pub(crate) fn last_known(&self, key: &[u8]) -> Option<Option<Value>> {
-        Some(self.shared.cache.last_known(key, Now::read())?.value())
+    /// Returns what was known when the server was heard last.
+    pub(crate) fn last_known(&self, key: &[u8]) -> Known {
+        Known::of(self.shared.cache.last_known(key, Now::read()))
     }
 
     pub(crate) fn get(&self, key: &[u8], done: Done<Option<Value>>) -> Result<(), Error> {
