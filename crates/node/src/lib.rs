@@ -13,6 +13,7 @@ pub mod config;
 mod context;
 mod edges;
 mod explain;
+pub mod figures;
 mod io;
 mod member;
 mod node;

@@ -7,169 +7,98 @@ use std::{
 
 use sip::Method;
 
-/// Why a message was not forwarded and nobody was told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub enum Dropped {
-    /// Not SIP, or cut off before its headers ended.
-    Malformed,
-    /// More header fields than the limit.
-    TooManyHeaders,
-    /// A keep-alive: empty lines.
-    KeepAlive,
-    /// A response that can't be understood.
-    MalformedResponse,
-    /// A response whose topmost Via is not ours. RFC 3261 §18.1.2
-    ForeignResponse,
-    /// A response with no Via below ours that says where to.
-    NoReturnPath,
-    /// An ACK that would have been refused.
-    RefusedAck,
-    /// A response from a server that the request was taken away from.
-    Superseded,
-    /// The queue to the worker that owns the call was full.
-    HandoverFull,
-    /// A response to a request of a stateful route that no transaction waits for. RFC 6026 §7.3
-    Unmatched,
-    /// A 481 to a CANCEL that several servers got, as it was not known which of them had its INVITE.
-    OfACopy,
-    /// A response to a probe or re-check that nobody waits for.
-    StaleProbe,
-    /// A peer's report that can't be read: of another version, or cut off.
-    ReportMalformed,
-    /// A report without the cluster's MAC.
-    ReportForged,
-    /// A report older than what is known of its owner.
-    ReportStale,
-    /// A report to a node that has no peers, or its own.
-    ReportUnexpected,
-    /// A report of one peer too many.
-    ReportNoRoom,
+/// What is counted one by one: each has a label for programs and a sentence for people.
+macro_rules! counted {
+    ($(#[$doc:meta])* pub enum $name:ident {
+        $($variant:ident = $label:literal, $help:literal,)*
+    }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(usize)]
+        pub enum $name {
+            $(#[doc = $help] $variant,)*
+        }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// Its name for programs.
+            #[must_use]
+            pub const fn label(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $label,)*
+                }
+            }
+
+            /// What it means.
+            #[must_use]
+            pub const fn help(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $help,)*
+                }
+            }
+        }
+    };
 }
 
-impl Dropped {
-    /// All reasons, with their labels.
-    pub const ALL: [(Self, &'static str); 17] = [
-        (Self::Malformed, "malformed"),
-        (Self::TooManyHeaders, "too_many_headers"),
-        (Self::KeepAlive, "keep_alive"),
-        (Self::MalformedResponse, "malformed_response"),
-        (Self::ForeignResponse, "foreign_response"),
-        (Self::NoReturnPath, "no_return_path"),
-        (Self::RefusedAck, "refused_ack"),
-        (Self::Superseded, "superseded"),
-        (Self::HandoverFull, "handover_full"),
-        (Self::Unmatched, "unmatched"),
-        (Self::OfACopy, "of_a_copy"),
-        (Self::StaleProbe, "stale_probe"),
-        (Self::ReportMalformed, "report_malformed"),
-        (Self::ReportForged, "report_forged"),
-        (Self::ReportStale, "report_stale"),
-        (Self::ReportUnexpected, "report_unexpected"),
-        (Self::ReportNoRoom, "report_no_room"),
-    ];
+counted! {
+    /// Why a message was not forwarded and nobody was told.
+    pub enum Dropped {
+        Malformed = "malformed", "Not SIP, or cut off before its headers ended",
+        TooManyHeaders = "too_many_headers", "More header fields than the limit",
+        KeepAlive = "keep_alive", "A keep-alive: empty lines",
+        MalformedResponse = "malformed_response", "A response that can't be understood",
+        ForeignResponse = "foreign_response", "A response whose topmost Via is not ours. RFC 3261 §18.1.2",
+        NoReturnPath = "no_return_path", "A response with no Via below ours that says where to",
+        RefusedAck = "refused_ack", "An ACK that would have been refused",
+        Superseded = "superseded", "A response from a server that the request was taken away from",
+        HandoverFull = "handover_full", "The queue to the worker that owns the call was full",
+        Unmatched = "unmatched", "A response to a request of a stateful route for which no transaction waits. RFC 6026 §7.3",
+        OfACopy = "of_a_copy", "A 481 to a CANCEL that went to several servers, because the node did not know which had the INVITE",
+        StaleProbe = "stale_probe", "A response to a probe or re-check that nobody waits for",
+        ReportMalformed = "report_malformed", "A peer's report that can't be read: of another version, or cut off",
+        ReportForged = "report_forged", "A report without the cluster's MAC",
+        ReportStale = "report_stale", "A report older than what is known of its owner",
+        ReportUnexpected = "report_unexpected", "A report to a node that has no peers, or its own",
+        ReportNoRoom = "report_no_room", "A report of a peer that is one too many",
+    }
 }
 
-/// Things worth a number that are neither drops nor refusals.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(usize)]
-pub enum Event {
-    /// A datagram came in.
-    Received,
-    /// A datagram was queued for sending.
-    Sent,
-    /// A message was handed to the worker that owns its call.
-    HandedOver,
-    /// A request was a retransmission.
-    Retransmission,
-    /// A request went to another server.
-    FailedOver,
-    /// An affinity token was not ours or not of this call.
-    ForgedToken,
-    /// A session was built again from its token.
-    Rebuilt,
-    /// The session table was full, an expired session went early.
-    ExpiredEarly,
-    /// The session table was full of active sessions.
-    SessionsFull,
-    /// The transaction table was full.
-    TransactionsFull,
-    /// A request within a dialog passed without a transaction, as the table was full.
-    Uncounted,
-    /// Too many REGISTERs waited for the store.
-    RegistrationsFull,
-    /// The store failed a request, or was silent for too long.
-    StoreFailed,
-    /// Too many requests waited for the DNS.
-    UnlocatedFull,
-    /// The DNS had no address for a next hop, or was silent for too long.
-    NameNotFound,
-    /// A user was refused another binding.
-    ContactsFull,
-    /// A binding came, or was refreshed.
-    Bound,
-    /// A binding was taken away by its user.
-    Unbound,
-    /// A request asked where a user is.
-    LookedUp,
-    /// Credentials were nobody's, or another user's than the one who registers.
-    WrongCredentials,
-    /// A request could not be kept for another try.
-    RetainedFull,
-    /// A transaction had no final response in time.
-    TimedOut,
-    /// An INVITE rang until Timer C: its server was told to end it.
-    RangTooLong,
-    /// An INVITE rang on a server that went down: its caller was answered.
-    RangOnFallen,
-    /// A dialog without a sign of life was asked for.
-    Rechecked,
-    /// A dialog was found to be over without a BYE.
-    Leaked,
-    /// A response without an open transaction: of a fork, or a retransmission.
-    Stray,
-    /// A CANCEL of an INVITE that is not known went to each server that may have it.
-    OrphanedCancel,
-    /// A report of open work went to a peer.
-    ReportSent,
-    /// A peer's report was taken.
-    ReportReceived,
-}
-
-impl Event {
-    /// All events, with their labels.
-    pub const ALL: [(Self, &'static str); 30] = [
-        (Self::Received, "received"),
-        (Self::Sent, "sent"),
-        (Self::HandedOver, "handed_over"),
-        (Self::Retransmission, "retransmission"),
-        (Self::FailedOver, "failed_over"),
-        (Self::ForgedToken, "forged_token"),
-        (Self::Rebuilt, "rebuilt"),
-        (Self::ExpiredEarly, "expired_early"),
-        (Self::SessionsFull, "sessions_full"),
-        (Self::TransactionsFull, "transactions_full"),
-        (Self::Uncounted, "uncounted"),
-        (Self::RegistrationsFull, "registrations_full"),
-        (Self::StoreFailed, "store_failed"),
-        (Self::UnlocatedFull, "unlocated_full"),
-        (Self::NameNotFound, "name_not_found"),
-        (Self::ContactsFull, "contacts_full"),
-        (Self::Bound, "bound"),
-        (Self::Unbound, "unbound"),
-        (Self::LookedUp, "looked_up"),
-        (Self::WrongCredentials, "wrong_credentials"),
-        (Self::RetainedFull, "retained_full"),
-        (Self::TimedOut, "timed_out"),
-        (Self::RangTooLong, "rang_too_long"),
-        (Self::RangOnFallen, "rang_on_fallen"),
-        (Self::Rechecked, "rechecked"),
-        (Self::Leaked, "leaked"),
-        (Self::Stray, "stray"),
-        (Self::OrphanedCancel, "orphaned_cancels"),
-        (Self::ReportSent, "reports_sent"),
-        (Self::ReportReceived, "reports_received"),
-    ];
+counted! {
+    /// Things worth a number that are neither drops nor refusals.
+    pub enum Event {
+        Received = "messages_received", "A datagram came in",
+        Sent = "messages_sent", "A datagram was given to the sockets",
+        HandedOver = "handed_over", "A message was handed to the worker that owns its call",
+        Retransmission = "retransmission", "A request was a retransmission",
+        FailedOver = "failed_over", "A request went to another server",
+        ForgedToken = "forged_token", "An affinity token was not ours or not of this call",
+        Rebuilt = "rebuilt", "A session was built again from its token",
+        ExpiredEarly = "expired_early", "The session table was full, so an expired session was forgotten early",
+        SessionsFull = "sessions_full", "The session table was full of active sessions, so a call was refused",
+        TransactionsFull = "transactions_full", "The transaction table was full, so a request was refused or not counted",
+        Uncounted = "uncounted", "A request within a dialog passed without a transaction, as the table was full",
+        RegistrationsFull = "registrations_full", "Too many REGISTERs waited for the store, so one was refused",
+        StoreFailed = "store_failed", "The store failed a request, or was silent for too long",
+        UnlocatedFull = "unlocated_full", "Too many requests waited for the DNS, so one was refused",
+        NameNotFound = "name_not_found", "The DNS had no address for a next hop, or was silent for too long",
+        ContactsFull = "contacts_full", "A user was refused another binding",
+        Bound = "bound", "A binding came, or was refreshed",
+        Unbound = "unbound", "A binding was taken away by its user",
+        LookedUp = "looked_up", "A request asked where a user is",
+        WrongCredentials = "wrong_credentials", "The credentials of a REGISTER were wrong, or those of another user",
+        RetainedFull = "retained_full", "A request could not be kept for another try",
+        TimedOut = "timed_out", "A transaction had no final response in time",
+        RangTooLong = "rang_too_long", "An INVITE rang until Timer C: its server was told to end it",
+        RangOnFallen = "rang_on_fallen", "An INVITE rang on a server that went down: its caller was answered",
+        Rechecked = "rechecked", "A server was asked whether a silent dialog lives",
+        Leaked = "leaked", "A dialog was found to be over without a BYE",
+        Stray = "stray", "A response without an open transaction: of a fork, or a retransmission",
+        OrphanedCancel = "orphaned_cancels", "A CANCEL of an INVITE that is not known went to each server that may have it",
+        ReportSent = "reports_sent", "A report of open work went to a peer",
+        ReportReceived = "reports_received", "A peer's report was taken",
+    }
 }
 
 /// The statuses that a node itself answers with.

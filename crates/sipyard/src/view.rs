@@ -1,15 +1,17 @@
 //! What the admin API tells of a node, as JSON: made here from the node's counters, read by `ctl`.
 
-use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
-use balance::{Health, Ineligible};
+use balance::Ineligible;
 use net::{Stats, Workers};
 use node::{
     Member, PeerView, Shared, Snapshot,
-    config::{Config, Limits},
-    stats::{Dropped, Event, REPLIES, WorkerStats},
+    config::Config,
+    figures::{self, Figure, NodeAt, PeerAt, ServerAt, Value},
+    stats::{Dropped, REPLIES, WorkerStats},
 };
 use serde::{Deserialize, Serialize};
+use serde_json::Number;
 use store::Address;
 
 use crate::members::Members;
@@ -22,9 +24,10 @@ pub(crate) struct Status {
     /// The program's version.
     pub(crate) version: String,
     /// Whether it takes new calls.
-    pub(crate) state: State,
-    /// Seconds since its start.
-    pub(crate) uptime_s: f64,
+    pub(crate) state: NodeState,
+    /// [`figures::NODE`].
+    #[serde(flatten)]
+    pub(crate) figures: Figures,
     /// Where it listens.
     pub(crate) listeners: Vec<Listener>,
     /// Its pools, as configured.
@@ -38,13 +41,41 @@ pub(crate) struct Status {
     /// Its workers.
     pub(crate) workers: Vec<Worker>,
     /// Its bounds, by their names in the configuration.
-    pub(crate) limits: BTreeMap<String, u64>,
+    pub(crate) limits: Figures,
+}
+
+/// The figures of something, by their full names.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Figures(BTreeMap<String, Number>);
+
+impl Figures {
+    fn of<S>(table: &[Figure<S>], subject: &S) -> Self {
+        let known = table.iter().filter_map(|figure| {
+            let value = match figure.read(subject)? {
+                Value::Count(count) => Number::from(count),
+                Value::Number(number) => Number::from_f64(number)?,
+            };
+            Some((figure.full_name(), value))
+        });
+        Self(known.collect())
+    }
+
+    /// The figure of this name; none: it is not known yet.
+    pub(crate) fn get(&self, name: &str) -> Option<f64> {
+        self.0.get(name)?.as_f64()
+    }
+
+    /// The same of something that is counted.
+    pub(crate) fn count(&self, name: &str) -> u64 {
+        let count = self.0.get(name).and_then(Number::as_u64);
+        count.unwrap_or_default()
+    }
 }
 
 /// Whether a node takes new calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum State {
+pub(crate) enum NodeState {
     /// It does.
     Serving,
     /// It is about to stop.
@@ -99,23 +130,9 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     /// Whether it gets new calls, or why not.
     pub(crate) state: ServerState,
-    /// Its configured share, and what is effective of it during a slow start.
-    pub(crate) capacity: f64,
-    pub(crate) effective_capacity: f64,
-    /// Open calls.
-    pub(crate) calls: u64,
-    /// Open transactions, and the sum of their costs.
-    pub(crate) transactions: u64,
-    pub(crate) work: f64,
-    /// What other edges have open on it: calls, and transactions that stay open for a while.
-    pub(crate) calls_elsewhere: u64,
-    pub(crate) transactions_elsewhere: u64,
-    /// Placed and failed since the start.
-    pub(crate) placed: u64,
-    pub(crate) failed: u64,
-    /// Weighted means of the last response times, in milliseconds.
-    pub(crate) first_response_ms: Option<f64>,
-    pub(crate) final_response_ms: Option<f64>,
+    /// [`figures::SERVER`].
+    #[serde(flatten)]
+    pub(crate) figures: Figures,
 }
 
 /// Whether a server gets new calls, or why not.
@@ -150,25 +167,17 @@ impl ServerState {
 pub(crate) struct Peer {
     pub(crate) name: String,
     pub(crate) address: SocketAddr,
-    /// Whether what it reported counts; a silent peer's share does not.
-    pub(crate) is_heard: bool,
-    /// Seconds since its latest report.
-    pub(crate) age_s: f64,
-    /// Arrivals that it places, per second.
-    pub(crate) rate: u32,
-    /// Its open calls on servers that are ours too.
-    pub(crate) calls: u64,
-    /// Reports of it that were taken.
-    pub(crate) reports: u64,
+    /// [`figures::PEER`].
+    #[serde(flatten)]
+    pub(crate) figures: Figures,
 }
 
 /// One worker's tables and counters, the latter since the start.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Worker {
-    pub(crate) sessions_active: u64,
-    pub(crate) sessions_expired: u64,
-    pub(crate) transactions: u64,
-    pub(crate) events: BTreeMap<String, u64>,
+    /// [`figures::WORKER`] and [`figures::events`].
+    #[serde(flatten)]
+    pub(crate) figures: Figures,
     pub(crate) dropped: BTreeMap<String, u64>,
     /// Answers of the node's own, by status.
     pub(crate) replies: BTreeMap<String, u64>,
@@ -190,7 +199,7 @@ pub(crate) struct Done {
 
 /// The node at `now`, which is also its age.
 pub(crate) fn status(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     workers: &Workers,
     members_of: &Members,
     store: Option<&Address>,
@@ -202,11 +211,17 @@ pub(crate) fn status(
         name: config.name.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         state: if shared.is_draining() {
-            State::Draining
+            NodeState::Draining
         } else {
-            State::Serving
+            NodeState::Serving
         },
-        uptime_s: now.as_secs_f64(),
+        figures: Figures::of(
+            figures::NODE,
+            &NodeAt {
+                shared: Arc::clone(shared),
+                now,
+            },
+        ),
         listeners: listeners(config),
         pools: pools(&snapshot, members_of, now),
         removed: members(&snapshot)
@@ -214,14 +229,18 @@ pub(crate) fn status(
             .map(|member| server(member, Duration::ZERO, now))
             .collect(),
         registrar: registrar(config, store),
-        peers: shared.peers().iter().map(|view| peer(view, now)).collect(),
+        peers: shared
+            .peers()
+            .into_iter()
+            .map(|view| peer(view, now))
+            .collect(),
         workers: shared
             .workers()
             .iter()
             .enumerate()
             .map(|(number, stats)| worker(stats, &workers.stats(number)))
             .collect(),
-        limits: limits(&config.limits),
+        limits: Figures::of(figures::LIMITS, &config.limits),
     }
 }
 
@@ -233,9 +252,10 @@ fn registrar(config: &Config, store: Option<&Address>) -> Option<Registrar> {
 }
 
 /// The servers that are configured, and removed ones that have something open.
-pub(crate) fn members(snapshot: &Snapshot) -> impl Iterator<Item = &Member> {
-    let members = snapshot.members().iter().flatten().map(AsRef::as_ref);
-    members.filter(|Member { server, .. }| {
+pub(crate) fn members(snapshot: &Snapshot) -> impl Iterator<Item = &Arc<Member>> {
+    let members = snapshot.members().iter().flatten();
+    members.filter(|member| {
+        let server = &member.server;
         !server.is_removed() || server.calls() + server.transactions() > 0
     })
 }
@@ -253,11 +273,6 @@ pub(crate) fn state_of(member: &Member, slow_start: Duration, now: Duration) -> 
         Err(Ineligible::Down) => ServerState::Down,
         Err(Ineligible::BackingOff) => ServerState::BackingOff,
     }
-}
-
-/// Whether a server answers, for the gauge.
-pub(crate) fn is_up(member: &Member, now: Duration) -> bool {
-    member.server.health(now) == Health::Up
 }
 
 fn listeners(config: &Config) -> Vec<Listener> {
@@ -284,53 +299,46 @@ fn pools(snapshot: &Snapshot, members_of: &Members, now: Duration) -> Vec<Pool> 
     snapshot.config().pools.iter().map(pool).collect()
 }
 
-fn server(member: &Member, slow_start: Duration, now: Duration) -> Server {
-    let ms = |time: Option<Duration>| time.map(|time| time.as_secs_f64() * 1e3);
-    let server = &member.server;
+fn server(member: &Arc<Member>, slow_start: Duration, now: Duration) -> Server {
+    let at = ServerAt {
+        member: Arc::clone(member),
+        slow_start,
+        now,
+    };
     Server {
         pool: member.pool.clone(),
         address: member.address,
         state: state_of(member, slow_start, now),
-        capacity: server.capacity(),
-        effective_capacity: server.effective_capacity(now, slow_start),
-        calls: server.calls(),
-        transactions: server.transactions(),
-        work: server.work(),
-        calls_elsewhere: server.elsewhere().calls,
-        transactions_elsewhere: server.elsewhere().transactions,
-        placed: server.placed(),
-        failed: server.failed(),
-        first_response_ms: ms(server.first_response_time()),
-        final_response_ms: ms(server.final_response_time()),
+        figures: Figures::of(figures::SERVER, &at),
     }
 }
 
-/// A peer as people read it.
-fn peer(view: &PeerView, now: Duration) -> Peer {
+fn peer(peer: PeerView, now: Duration) -> Peer {
     Peer {
-        name: view.name.clone(),
-        address: view.address,
-        is_heard: view.is_heard,
-        age_s: now.saturating_sub(view.heard_at).as_secs_f64(),
-        rate: view.rate,
-        calls: view.calls,
-        reports: view.reports,
+        name: peer.name.clone(),
+        address: peer.address,
+        figures: Figures::of(figures::PEER, &PeerAt { peer, now }),
     }
 }
 
 fn worker(stats: &WorkerStats, sockets: &Stats) -> Worker {
+    let mut figures = Figures::of(figures::WORKER, stats);
+    let events = figures::events(stats);
+    let events = events.map(|(name, _, count)| (name.to_owned(), count.into()));
+    figures.0.extend(events);
     let named = |(name, number): (&str, u64)| (name.to_owned(), number);
-    let events = Event::ALL.map(|(event, name)| (name, stats.event(event)));
-    let dropped = Dropped::ALL.map(|(reason, name)| (name, stats.dropped(reason)));
     Worker {
-        sessions_active: stats.sessions_active(),
-        sessions_expired: stats.sessions_expired(),
-        transactions: stats.transactions(),
-        events: events.into_iter().map(named).collect(),
-        dropped: dropped.into_iter().map(named).collect(),
+        figures,
+        dropped: dropped(stats).map(named).collect(),
         replies: replies(stats).collect(),
         lost: lost(sockets).into_iter().map(named).collect(),
     }
+}
+
+/// Messages that the node dropped, by reason.
+pub(crate) fn dropped(stats: &WorkerStats) -> impl Iterator<Item = (&'static str, u64)> {
+    let reasons = Dropped::ALL.iter();
+    reasons.map(|&reason| (reason.label(), stats.dropped(reason)))
 }
 
 /// Datagrams that a worker's sockets did not receive or send, by reason.
@@ -353,19 +361,4 @@ pub(crate) fn replies(stats: &WorkerStats) -> impl Iterator<Item = (String, u64)
     };
     let places = REPLIES.into_iter().enumerate();
     places.map(move |(place, status)| (label(status), stats.replies(place)))
-}
-
-fn limits(limits: &Limits) -> BTreeMap<String, u64> {
-    [
-        ("sessions", limits.sessions),
-        ("transactions", limits.transactions),
-        ("registrations", limits.registrations),
-        ("retained_requests", limits.retained_requests),
-        ("message_bytes", limits.message_bytes),
-        ("headers", limits.headers),
-        ("handover_queue", limits.handover_queue),
-    ]
-    .into_iter()
-    .map(|(name, limit)| (name.to_owned(), limit as u64))
-    .collect()
 }

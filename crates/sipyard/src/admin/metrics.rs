@@ -1,12 +1,13 @@
 //! /metrics: the node's counters in the OpenMetrics text format, read when they are asked for.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{borrow::Borrow, fmt, sync::Arc, time::Duration};
 
 use ::names::Count;
 use node::{
-    Member, PeerView,
+    Member, PeerView, Snapshot,
     config::Pool,
-    stats::{BUCKETS_US, Dropped, Event, Histogram, MethodLabel, WorkerStats},
+    figures::{self, Figure, Kind, NodeAt, PeerAt, ServerAt, Value},
+    stats::{BUCKETS_US, Event, Histogram, MethodLabel, WorkerStats},
 };
 use prometheus_client::{
     collector::Collector,
@@ -19,7 +20,7 @@ use prometheus_client::{
 
 use crate::{
     serve::Control,
-    view::{Source, is_up, lost, members, replies},
+    view::{Source, dropped, lost, members, replies},
 };
 
 /// The media type of what [`Metrics::text`] yields.
@@ -54,74 +55,87 @@ impl fmt::Debug for NodeCollector {
 
 impl Collector for NodeCollector {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let shared = self.0.shared();
+        let Self(control) = self;
+        let (shared, now) = (Arc::clone(control.shared()), control.now());
         let snapshot = shared.snapshot();
-        let members: Vec<&Member> = members(&snapshot).collect();
-        encode_node(&mut encoder, &self.0)?;
-        encode_store(&mut encoder, &self.0)?;
-        encode_servers(&mut encoder, &members, self.0.now())?;
-        encode_costs(&mut encoder, &snapshot.config().pools)?;
-        encode_sources(&mut encoder, &self.0)?;
-        encode_peers(&mut encoder, &shared.peers(), self.0.now())?;
-        encode_responses(&mut encoder, &members)?;
-        encode_processor_times(&mut encoder, &self.0)?;
-        encode_sizes(&mut encoder, shared.workers())?;
-        encode_events(&mut encoder, shared.workers())?;
-        encode_labelled(&mut encoder, &self.0)
+        let encoder = &mut encoder;
+        let servers: Vec<_> = members(&snapshot)
+            .map(|member| (labels(member), at(&snapshot, member, now)))
+            .collect();
+        let peers = shared.peers().into_iter();
+        let peers: Vec<_> = peers
+            .map(|peer| (peer_labels(&peer), PeerAt { peer, now }))
+            .collect();
+        let limits = snapshot.config().limits.clone();
+        let node = NodeAt { shared, now };
+        encode_figures(encoder, "", "", figures::NODE, &[(NO_LABELS, node)])?;
+        encode_figures(
+            encoder,
+            "",
+            "_limit",
+            figures::LIMITS,
+            &[(NO_LABELS, limits)],
+        )?;
+        encode_store(encoder, control)?;
+        encode_figures(encoder, "server_", "", figures::SERVER, &servers)?;
+        encode_costs(encoder, &snapshot.config().pools)?;
+        encode_sources(encoder, control)?;
+        encode_figures(encoder, "peer_", "", figures::PEER, &peers)?;
+        encode_responses(encoder, &servers)?;
+        encode_processor_times(encoder, control)?;
+        let workers = numbered(control.shared().workers());
+        let workers: Vec<_> = workers.collect();
+        encode_figures(encoder, "", "", figures::WORKER, &workers)?;
+        encode_events(encoder, control.shared().workers())?;
+        encode_labelled(encoder, control)
     }
 }
 
-fn encode_node(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::Result {
-    let snapshot = control.shared().snapshot();
-    let limits = &snapshot.config().limits;
-    let draining = u8::from(control.shared().is_draining());
-    let gauges = [
-        (
-            "draining",
-            "1 while the node refuses new calls",
-            f64::from(draining),
-        ),
-        (
-            "uptime_seconds",
-            "Time since the node's start",
-            control.now().as_secs_f64(),
-        ),
-        (
-            "sessions_limit",
-            "Sessions held at most",
-            limits.sessions as f64,
-        ),
-        (
-            "transactions_limit",
-            "Transactions open at most",
-            limits.transactions as f64,
-        ),
-        (
-            "held_transactions_limit",
-            "Transactions of stateful routes at most",
-            limits.held_transactions as f64,
-        ),
-        (
-            "registrations_limit",
-            "REGISTERs waiting for the store at most",
-            limits.registrations as f64,
-        ),
-        (
-            "retained_requests_limit",
-            "INVITEs kept at most",
-            limits.retained_requests as f64,
-        ),
-        (
-            "handover_queue_limit",
-            "Messages waiting for a worker at most",
-            limits.handover_queue as f64,
-        ),
-    ];
-    for (name, help, value) in gauges {
-        let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        ConstGauge::new(value).encode(metric)?;
+const NO_LABELS: [(&str, String); 0] = [];
+
+/// Encodes each figure of a table for each of its subjects.
+fn encode_figures<S, T: Borrow<S>, const N: usize>(
+    encoder: &mut DescriptorEncoder<'_>,
+    before: &str,
+    behind: &str,
+    table: &[Figure<S>],
+    subjects: &[([(&'static str, String); N], T)],
+) -> fmt::Result
+where
+    [(&'static str, String); N]: EncodeLabelSet,
+{
+    for figure in table {
+        let name = format!("{before}{}{behind}", figure.full_name());
+        let kind = match figure.kind {
+            Kind::Counter => MetricType::Counter,
+            Kind::Gauge => MetricType::Gauge,
+        };
+        let mut metric = encoder.encode_descriptor(&name, figure.help, None, kind)?;
+        for (labels, subject) in subjects {
+            let Some(value) = figure.read(subject.borrow()) else {
+                continue;
+            };
+            let metric = metric.encode_family(labels)?;
+            match (figure.kind, value) {
+                (Kind::Counter, Value::Count(count)) => ConstCounter::new(count).encode(metric)?,
+                (Kind::Counter, value) => ConstCounter::new(value.as_f64()).encode(metric)?,
+                (Kind::Gauge, value) => ConstGauge::new(value.as_f64()).encode(metric)?,
+            }
+        }
     }
     Ok(())
+}
+
+fn at(snapshot: &Snapshot, member: &Arc<Member>, now: Duration) -> ServerAt {
+    let pools = snapshot.config().pools.iter();
+    let mut of_server = pools.filter(|pool| pool.name == member.pool);
+    ServerAt {
+        member: Arc::clone(member),
+        slow_start: of_server
+            .next()
+            .map_or(Duration::ZERO, |pool| pool.slow_start),
+        now,
+    }
 }
 
 fn encode_store(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::Result {
@@ -137,94 +151,6 @@ fn encode_store(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::
     ] {
         let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         ConstGauge::new(value as f64).encode(metric)?;
-    }
-    Ok(())
-}
-
-/// A number of each server: its name, what it means, how to read it.
-type ServerGauge = (&'static str, &'static str, fn(&Member, Duration) -> f64);
-
-const SERVER_GAUGES: [ServerGauge; 9] = [
-    ("server_calls", "Open calls", |m, _| m.server.calls() as f64),
-    ("server_transactions", "Open transactions", |m, _| {
-        m.server.transactions() as f64
-    }),
-    (
-        "server_work",
-        "Sum of the costs of the open transactions; a BYE costs 1",
-        |m, _| m.server.work(),
-    ),
-    (
-        "server_calls_elsewhere",
-        "Open calls that other edges have reported",
-        |m, _| m.server.elsewhere().calls as f64,
-    ),
-    (
-        "server_transactions_elsewhere",
-        "Transactions that other edges have reported to stay open",
-        |m, _| m.server.elsewhere().transactions as f64,
-    ),
-    (
-        "server_capacity",
-        "Share of the calls relative to other servers",
-        |m, _| m.server.capacity(),
-    ),
-    ("server_up", "1 while the server answers", |m, now| {
-        f64::from(u8::from(is_up(m, now)))
-    }),
-    (
-        "server_draining",
-        "1 while the operator drains the server",
-        |m, _| f64::from(u8::from(m.server.is_draining())),
-    ),
-    (
-        "server_removed",
-        "1 after the server has left the configuration",
-        |m, _| f64::from(u8::from(m.server.is_removed())),
-    ),
-];
-
-/// A count of each server.
-type ServerCounter = (&'static str, &'static str, fn(&Member) -> u64);
-
-const SERVER_COUNTERS: [ServerCounter; 3] = [
-    ("server_placed", "Arrivals placed on the server", |m| {
-        m.server.placed()
-    }),
-    (
-        "server_failed",
-        "Transactions that the server failed",
-        |m| m.server.failed(),
-    ),
-    (
-        "server_underflows",
-        "Closings that nothing was open for; anything but 0 is a fault of ours",
-        |m| m.server.underflows(),
-    ),
-];
-
-fn encode_servers(
-    encoder: &mut DescriptorEncoder<'_>,
-    members: &[&Member],
-    now: Duration,
-) -> fmt::Result {
-    for (name, help, read) in SERVER_GAUGES {
-        let values = members
-            .iter()
-            .map(|member| (labels(member), ConstGauge::new(read(member, now))));
-        family(
-            encoder.encode_descriptor(name, help, None, MetricType::Gauge)?,
-            values,
-        )?;
-    }
-    for (name, help, read) in SERVER_COUNTERS {
-        let values = members
-            .iter()
-            .map(|member| (labels(member), ConstCounter::new(read(member))));
-        family(
-            encoder.encode_descriptor(name, help, None, MetricType::Counter)?,
-            values,
-        )?;
     }
     Ok(())
 }
@@ -292,48 +218,11 @@ fn encode_sources(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt
     family(metric, counts.into_iter())
 }
 
-/// A number of each peer: its name, what it means, how to read it.
-type PeerGauge = (&'static str, &'static str, fn(&PeerView, Duration) -> f64);
-
-const PEER_GAUGES: [PeerGauge; 3] = [
-    (
-        "peer_heard",
-        "1 while the peer's share counts",
-        |peer, _| f64::from(u8::from(peer.is_heard)),
-    ),
-    (
-        "peer_age_seconds",
-        "Time since the peer's latest report",
-        |peer, now| now.saturating_sub(peer.heard_at).as_secs_f64(),
-    ),
-    (
-        "peer_calls",
-        "Open calls that the peer has reported",
-        |peer, _| peer.calls as f64,
-    ),
-];
-
-fn encode_peers(
-    encoder: &mut DescriptorEncoder<'_>,
-    peers: &[PeerView],
-    now: Duration,
-) -> fmt::Result {
-    for (name, help, read) in PEER_GAUGES {
-        let labels = |peer: &PeerView| {
-            [
-                ("peer", peer.name.clone()),
-                ("address", peer.address.to_string()),
-            ]
-        };
-        let values = peers
-            .iter()
-            .map(|peer| (labels(peer), ConstGauge::new(read(peer, now))));
-        family(
-            encoder.encode_descriptor(name, help, None, MetricType::Gauge)?,
-            values,
-        )?;
-    }
-    Ok(())
+fn peer_labels(peer: &PeerView) -> [(&'static str, String); 2] {
+    [
+        ("peer", peer.name.clone()),
+        ("address", peer.address.to_string()),
+    ]
 }
 
 fn labels(member: &Member) -> [(&'static str, String); 2] {
@@ -343,13 +232,16 @@ fn labels(member: &Member) -> [(&'static str, String); 2] {
     ]
 }
 
-fn encode_responses(encoder: &mut DescriptorEncoder<'_>, members: &[&Member]) -> fmt::Result {
+fn encode_responses(
+    encoder: &mut DescriptorEncoder<'_>,
+    servers: &[([(&'static str, String); 2], ServerAt)],
+) -> fmt::Result {
     let help = "Time from a request to its first response";
     let mut metric =
         encoder.encode_descriptor("response_seconds", help, None, MetricType::Histogram)?;
-    for member in members {
+    for (labels, ServerAt { member, .. }) in servers {
         for (method, name) in MethodLabel::ALL {
-            let [pool, server] = labels(member);
+            let [pool, server] = labels.clone();
             let labels = [pool, server, ("method", name.to_owned())];
             encode_histogram(metric.encode_family(&labels)?, member.responses(method))?;
         }
@@ -381,56 +273,14 @@ fn encode_processor_times(encoder: &mut DescriptorEncoder<'_>, control: &Control
     family(metric, times)
 }
 
-/// A size of each worker.
-type WorkerGauge = (&'static str, &'static str, fn(&WorkerStats) -> u64);
-
-const WORKER_GAUGES: [WorkerGauge; 4] = [
-    (
-        "sessions_active",
-        "Sessions that are alive",
-        WorkerStats::sessions_active,
-    ),
-    (
-        "sessions_expired",
-        "Sessions that are over and kept for strays",
-        WorkerStats::sessions_expired,
-    ),
-    (
-        "transactions",
-        "Open transactions",
-        WorkerStats::transactions,
-    ),
-    (
-        "held_transactions",
-        "Transactions of stateful routes, those that linger too",
-        WorkerStats::held_transactions,
-    ),
-];
-
-fn encode_sizes(encoder: &mut DescriptorEncoder<'_>, workers: &[WorkerStats]) -> fmt::Result {
-    for (name, help, read) in WORKER_GAUGES {
-        let values =
-            numbered(workers).map(|(worker, stats)| (worker, ConstGauge::new(read(stats))));
-        family(
-            encoder.encode_descriptor(name, help, None, MetricType::Gauge)?,
-            values,
-        )?;
-    }
-    Ok(())
-}
-
 fn encode_events(encoder: &mut DescriptorEncoder<'_>, workers: &[WorkerStats]) -> fmt::Result {
-    for (event, label) in Event::ALL {
-        let (name, help) = match event {
-            Event::Received => ("messages_received", "Datagrams that came in".to_owned()),
-            Event::Sent => ("messages_sent", "Datagrams given to the sockets".to_owned()),
-            _ => (label, format!("How often: {}", label.replace('_', " "))),
-        };
+    for &event in Event::ALL {
+        let metric = MetricType::Counter;
+        let metric = encoder.encode_descriptor(event.label(), event.help(), None, metric)?;
         let count = |stats: &WorkerStats| ConstCounter::new(stats.event(event));
-        let values = numbered(workers).map(|(worker, stats)| (worker, count(stats)));
         family(
-            encoder.encode_descriptor(name, &help, None, MetricType::Counter)?,
-            values,
+            metric,
+            numbered(workers).map(|(worker, stats)| (worker, count(stats))),
         )?;
     }
     Ok(())
@@ -441,10 +291,7 @@ type Counts = Vec<(String, u64)>;
 
 fn encode_labelled(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::Result {
     let owned = |(label, count): (&str, u64)| (label.to_owned(), count);
-    let dropped = |_, stats: &WorkerStats| {
-        let counts = Dropped::ALL.map(|(reason, label)| (label, stats.dropped(reason)));
-        counts.map(owned).to_vec()
-    };
+    let dropped = |_, stats: &WorkerStats| dropped(stats).map(owned).collect();
     let lost = |worker, _: &WorkerStats| lost(&control.workers().stats(worker)).map(owned).to_vec();
     let replied = |_, stats: &WorkerStats| replies(stats).collect();
     let mut counter = |name, help, label, read: &dyn Fn(usize, &WorkerStats) -> Counts| {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::view::{Peer, Pool, Registrar, Server, Source, State, Status, Worker};
+use crate::view::{Figures, NodeState, Pool, Registrar, Server, Source, Status, Worker};
 
 /// Left-aligned or right-aligned cells.
 type Row = Vec<String>;
@@ -10,14 +10,14 @@ type Row = Vec<String>;
 /// A node's status: one table for the servers of all pools, one for the workers.
 pub(super) fn status(status: &Status) -> String {
     let state = match status.state {
-        State::Serving => "serving",
-        State::Draining => "draining",
+        NodeState::Serving => "serving",
+        NodeState::Draining => "draining",
     };
     let mut text = format!(
         "{} {}: {state}, up {}\n",
         status.name,
         status.version,
-        age(status.uptime_s)
+        age(status.figures.get("uptime_seconds").unwrap_or_default())
     );
     for listener in &status.listeners {
         let (transport, address, name) =
@@ -63,23 +63,81 @@ fn found(pool: &str, source: &Source) -> String {
     format!("{pool} has {used} {servers} of {name}{reserve}{problem}\n")
 }
 
+/// A column that shows a figure: its heading, the figure, how it is written.
+type Column = (&'static str, &'static str, fn(f64) -> String);
+
+const SERVER: [Column; 9] = [
+    ("CAPACITY", "capacity", plain),
+    ("CALLS", "calls", plain),
+    ("TRANSACTIONS", "transactions", plain),
+    ("WORK", "work", hundredths),
+    ("ELSEWHERE", "calls_elsewhere", plain),
+    ("PLACED", "placed", plain),
+    ("FAILED", "failed", plain),
+    ("FIRST MS", "first_response_seconds", milliseconds),
+    ("FINAL MS", "final_response_seconds", milliseconds),
+];
+
+const PEER: [Column; 4] = [
+    ("AGE S", "age_seconds", tenths),
+    ("CALLS", "calls", plain),
+    ("PLACES/S", "rate", plain),
+    ("REPORTS", "reports", plain),
+];
+
+const WORKER: [Column; 7] = [
+    ("SESSIONS", "sessions_active", plain),
+    ("EXPIRED", "sessions_expired", plain),
+    ("TRANSACTIONS", "transactions", plain),
+    ("HELD", "held_transactions", plain),
+    ("RECEIVED", "messages_received", plain),
+    ("SENT", "messages_sent", plain),
+    ("HANDED OVER", "handed_over", plain),
+];
+
+/// What the registrar did since the start.
+const REGISTRAR: [Column; 5] = [
+    ("BOUND", "bound", plain),
+    ("UNBOUND", "unbound", plain),
+    ("LOOKED UP", "looked_up", plain),
+    ("WRONG CREDENTIALS", "wrong_credentials", plain),
+    ("STORE FAILED", "store_failed", plain),
+];
+
+fn plain(value: f64) -> String {
+    value.to_string()
+}
+
+fn tenths(value: f64) -> String {
+    format!("{value:.1}")
+}
+
+fn hundredths(value: f64) -> String {
+    format!("{value:.2}")
+}
+
+fn milliseconds(seconds: f64) -> String {
+    format!("{:.2}", seconds * 1e3)
+}
+
+/// The headings of a table, words before and behind the figures.
+fn header(before: &[&str], columns: &[Column], behind: &[&str]) -> Row {
+    let headings = columns.iter().map(|(heading, ..)| heading);
+    let words = before.iter().chain(headings).chain(behind);
+    words.map(|&word| word.to_owned()).collect()
+}
+
+/// The cells of a row that show figures; a figure that is not known is a dash.
+fn cells(columns: &[Column], figures: &Figures) -> impl Iterator<Item = String> {
+    columns.iter().map(|(_, name, write)| {
+        let value = figures.get(name);
+        value.map_or_else(|| "-".to_owned(), write)
+    })
+}
+
 fn servers(status: &Status) -> String {
-    let header = [
-        "POOL",
-        "POLICY",
-        "SERVER",
-        "STATE",
-        "CAPACITY",
-        "CALLS",
-        "TRANSACTIONS",
-        "WORK",
-        "ELSEWHERE",
-        "PLACED",
-        "FAILED",
-        "FIRST MS",
-        "FINAL MS",
-    ];
-    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    let words = ["POOL", "POLICY", "SERVER", "STATE"];
+    let mut rows = vec![header(&words, &SERVER, &[])];
     for Pool {
         policy, servers, ..
     } in &status.pools
@@ -87,76 +145,49 @@ fn servers(status: &Status) -> String {
         rows.extend(servers.iter().map(|server| server_row(policy, server)));
     }
     rows.extend(status.removed.iter().map(|server| server_row("-", server)));
-    align(&rows, 4)
+    align(&rows, words.len())
 }
 
 fn server_row(policy: &str, server: &Server) -> Row {
-    let ms = |ms: Option<f64>| ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.2}"));
-    vec![
+    let mut row = vec![
         server.pool.clone(),
         policy.to_owned(),
         server.address.to_string(),
         server.state.label().to_owned(),
-        server.capacity.to_string(),
-        server.calls.to_string(),
-        server.transactions.to_string(),
-        format!("{:.2}", server.work),
-        server.calls_elsewhere.to_string(),
-        server.placed.to_string(),
-        server.failed.to_string(),
-        ms(server.first_response_ms),
-        ms(server.final_response_ms),
-    ]
+    ];
+    row.extend(cells(&SERVER, &server.figures));
+    row
 }
 
 fn peers(status: &Status) -> String {
-    let header = [
-        "PEER", "ADDRESS", "STATE", "AGE S", "CALLS", "PLACES/S", "REPORTS",
-    ];
-    let mut rows = vec![header.map(str::to_owned).to_vec()];
-    let row = |peer: &Peer| {
-        let state = if peer.is_heard { "heard" } else { "silent" };
-        vec![
+    let words = ["PEER", "ADDRESS", "STATE"];
+    let mut rows = vec![header(&words, &PEER, &[])];
+    rows.extend(status.peers.iter().map(|peer| {
+        let is_heard = peer.figures.count("heard") == 1;
+        let state = if is_heard { "heard" } else { "silent" };
+        let mut row = vec![
             peer.name.clone(),
             peer.address.to_string(),
             state.to_owned(),
-            format!("{:.1}", peer.age_s),
-            peer.calls.to_string(),
-            peer.rate.to_string(),
-            peer.reports.to_string(),
-        ]
-    };
-    rows.extend(status.peers.iter().map(row));
-    align(&rows, 3)
+        ];
+        row.extend(cells(&PEER, &peer.figures));
+        row
+    }));
+    align(&rows, words.len())
 }
 
-/// What the registrar did since the start.
 fn registrations(registrar: &Registrar, workers: &[Worker]) -> String {
-    let header = [
-        "REGISTRAR",
-        "STORE",
-        "BOUND",
-        "UNBOUND",
-        "LOOKED UP",
-        "WRONG CREDENTIALS",
-        "STORE FAILED",
-        "ANSWERS",
-    ];
-    let event = |name| {
-        let counts = workers.iter().filter_map(|worker| worker.events.get(name));
+    let words = ["REGISTRAR", "STORE"];
+    let mut row = vec![registrar.domains.join(", "), registrar.store.clone()];
+    row.extend(REGISTRAR.iter().map(|(_, name, _)| {
+        let counts = workers.iter().map(|worker| worker.figures.count(name));
         counts.sum::<u64>().to_string()
-    };
-    let row = vec![
-        registrar.domains.join(", "),
-        registrar.store.clone(),
-        event("bound"),
-        event("unbound"),
-        event("looked_up"),
-        event("wrong_credentials"),
-        event("store_failed"),
-        answers(workers),
-    ];
-    align(&[header.map(str::to_owned).to_vec(), row], 2)
+    }));
+    row.push(answers(workers));
+    align(
+        &[header(&words, &REGISTRAR, &["ANSWERS"]), row],
+        words.len(),
+    )
 }
 
 /// The node's own answers, by status.
@@ -173,42 +204,24 @@ fn answers(workers: &[Worker]) -> String {
 }
 
 fn workers(status: &Status) -> String {
-    let header = [
-        "WORKER",
-        "SESSIONS",
-        "EXPIRED",
-        "TRANSACTIONS",
-        "RECEIVED",
-        "SENT",
-        "HANDED OVER",
-        "DROPPED",
-        "WHY",
-    ];
-    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    let mut rows = vec![header(&["WORKER"], &WORKER, &["DROPPED", "WHY"])];
     let workers = status.workers.iter().enumerate();
     rows.extend(workers.map(|(number, worker)| worker_row(number, worker)));
     align(&rows, 1)
 }
 
 fn worker_row(number: usize, worker: &Worker) -> Row {
-    let event = |name: &str| worker.events.get(name).copied().unwrap_or_default();
     let missed = worker.dropped.iter().chain(&worker.lost);
     let reasons: Vec<String> = missed
         .clone()
         .filter(|(_, count)| **count > 0)
         .map(|(reason, count)| format!("{reason} {count}"))
         .collect();
-    vec![
-        number.to_string(),
-        worker.sessions_active.to_string(),
-        worker.sessions_expired.to_string(),
-        worker.transactions.to_string(),
-        event("received").to_string(),
-        event("sent").to_string(),
-        event("handed_over").to_string(),
-        missed.map(|(_, count)| count).sum::<u64>().to_string(),
-        reasons.join(", "),
-    ]
+    let mut row = vec![number.to_string()];
+    row.extend(cells(&WORKER, &worker.figures));
+    row.push(missed.map(|(_, count)| count).sum::<u64>().to_string());
+    row.push(reasons.join(", "));
+    row
 }
 
 fn age(seconds: f64) -> String {
@@ -249,4 +262,34 @@ fn align(rows: &[Row], words: usize) -> String {
         text.push('\n');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use node::{
+        figures::{self, Figure},
+        stats::Event,
+    };
+
+    use super::*;
+
+    /// A column whose figure has another name would show dashes for ever.
+    #[test]
+    fn every_column_shows_a_figure_that_is_there() {
+        fn names<S>(table: &[Figure<S>]) -> Vec<String> {
+            table.iter().map(Figure::full_name).collect()
+        }
+        let check = |columns: &[Column], known: &[String]| {
+            for (_, name, _) in columns {
+                assert!(known.iter().any(|known| known == name), "{name}");
+            }
+        };
+        check(&SERVER, &names(figures::SERVER));
+        check(&PEER, &names(figures::PEER));
+        let events = Event::ALL.iter().map(|event| event.label().to_owned());
+        let mut worker = names(figures::WORKER);
+        worker.extend(events);
+        check(&WORKER, &worker);
+        check(&REGISTRAR, &worker);
+    }
 }

@@ -70,7 +70,7 @@ impl Control {
     }
 
     /// Configuration, servers and counters.
-    pub(crate) fn shared(&self) -> &Shared {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 

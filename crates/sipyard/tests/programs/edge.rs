@@ -90,7 +90,7 @@ impl Counts {
     /// An event of the workers since the start, such as "rebuilt".
     pub(crate) fn event(&self, name: &str) -> u64 {
         self.workers()
-            .map(|worker| worker["events"][name].as_u64().unwrap())
+            .map(|worker| worker[name].as_u64().unwrap())
             .sum()
     }
 

@@ -1,0 +1,320 @@
+//! The figures of a node: what each is called, what it counts in, what it means, how it is read.
+//!
+//! Metrics, `ctl status` and whatever else shows figures goes through these tables, so that they all
+//! tell the same. Counts with a reason are in [`stats`](crate::stats).
+
+use std::{sync::Arc, time::Duration};
+
+use balance::Health;
+
+use crate::{
+    config::Limits,
+    edges::PeerView,
+    member::Member,
+    shared::Shared,
+    stats::{Event, WorkerStats},
+};
+
+/// A number that a subject of type `S` has.
+#[derive(Clone, Copy, Debug)]
+pub struct Figure<S> {
+    /// Its name: lower case, words joined by `_`, without the unit.
+    pub name: &'static str,
+    /// What it counts in.
+    pub unit: Unit,
+    /// Whether it only grows.
+    pub kind: Kind,
+    /// What it means.
+    pub help: &'static str,
+    read: fn(&S) -> Option<Value>,
+}
+
+/// What a figure counts in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Things, or nothing.
+    None,
+    /// Seconds.
+    Seconds,
+}
+
+/// Whether a figure only grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It counts from the start of the node on.
+    Counter,
+    /// It comes and goes.
+    Gauge,
+}
+
+/// The value of a figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    /// A whole number.
+    Count(u64),
+    /// Any other.
+    Number(f64),
+}
+
+impl Value {
+    /// As a number.
+    #[must_use]
+    pub fn as_f64(self) -> f64 {
+        match self {
+            Self::Count(count) => count as f64,
+            Self::Number(number) => number,
+        }
+    }
+}
+
+impl<S> Figure<S> {
+    /// The value; none: it is not known yet.
+    #[must_use]
+    pub fn read(&self, subject: &S) -> Option<Value> {
+        (self.read)(subject)
+    }
+
+    /// The name with the unit behind it.
+    #[must_use]
+    pub fn full_name(&self) -> String {
+        match self.unit {
+            Unit::None => self.name.to_owned(),
+            Unit::Seconds => format!("{}_seconds", self.name),
+        }
+    }
+
+    const fn gauge(name: &'static str, help: &'static str, read: fn(&S) -> Option<Value>) -> Self {
+        Self {
+            name,
+            unit: Unit::None,
+            kind: Kind::Gauge,
+            help,
+            read,
+        }
+    }
+
+    const fn counter(
+        name: &'static str,
+        help: &'static str,
+        read: fn(&S) -> Option<Value>,
+    ) -> Self {
+        Self {
+            kind: Kind::Counter,
+            ..Self::gauge(name, help, read)
+        }
+    }
+
+    const fn seconds(
+        name: &'static str,
+        help: &'static str,
+        read: fn(&S) -> Option<Value>,
+    ) -> Self {
+        Self {
+            unit: Unit::Seconds,
+            ..Self::gauge(name, help, read)
+        }
+    }
+}
+
+/// A node at a moment.
+#[derive(Clone, Debug)]
+pub struct NodeAt {
+    /// The node.
+    pub shared: Arc<Shared>,
+    /// The moment.
+    pub now: Duration,
+}
+
+/// A server at a moment.
+#[derive(Clone, Debug)]
+pub struct ServerAt {
+    /// The server.
+    pub member: Arc<Member>,
+    /// The slow start of its pool.
+    pub slow_start: Duration,
+    /// The moment.
+    pub now: Duration,
+}
+
+/// A peer at a moment.
+#[derive(Clone, Debug)]
+pub struct PeerAt {
+    /// The peer.
+    pub peer: PeerView,
+    /// The moment.
+    pub now: Duration,
+}
+
+/// Figures of the whole node.
+pub const NODE: &[Figure<NodeAt>] = &[
+    Figure::gauge("draining", "1 while the node refuses new calls", |at| {
+        flag(at.shared.is_draining())
+    }),
+    Figure::seconds("uptime", "Time since the start of the node", |at| {
+        seconds(at.now)
+    }),
+];
+
+/// Bounds of the node; [`Limits`] says what happens at each.
+pub const LIMITS: &[Figure<Limits>] = &[
+    Figure::gauge("sessions", "Sessions held at most", |l| size(l.sessions)),
+    Figure::gauge("transactions", "Transactions open at most", |l| {
+        size(l.transactions)
+    }),
+    Figure::gauge(
+        "held_transactions",
+        "Transactions of stateful routes at most",
+        |l| size(l.held_transactions),
+    ),
+    Figure::gauge(
+        "registrations",
+        "REGISTERs that wait for the store at most",
+        |l| size(l.registrations),
+    ),
+    Figure::gauge("retained_requests", "INVITEs kept at most", |l| {
+        size(l.retained_requests)
+    }),
+    Figure::gauge("message_bytes", "Bytes of a message at most", |l| {
+        size(l.message_bytes)
+    }),
+    Figure::gauge("headers", "Header fields of a message at most", |l| {
+        size(l.headers)
+    }),
+    Figure::gauge(
+        "handover_queue",
+        "Messages that wait for a worker at most",
+        |l| size(l.handover_queue),
+    ),
+];
+
+/// Figures of a server.
+pub const SERVER: &[Figure<ServerAt>] = &[
+    Figure::gauge("calls", "Open calls", |at| count(at.member.server.calls())),
+    Figure::gauge("transactions", "Open transactions", |at| {
+        count(at.member.server.transactions())
+    }),
+    Figure::gauge(
+        "work",
+        "Sum of the costs of the open transactions; a BYE costs 1",
+        |at| number(at.member.server.work()),
+    ),
+    Figure::gauge(
+        "calls_elsewhere",
+        "Open calls that other edges have reported",
+        |at| count(at.member.server.elsewhere().calls),
+    ),
+    Figure::gauge(
+        "transactions_elsewhere",
+        "Transactions that other edges have reported to stay open",
+        |at| count(at.member.server.elsewhere().transactions),
+    ),
+    Figure::gauge(
+        "capacity",
+        "Share of the calls relative to other servers",
+        |at| number(at.member.server.capacity()),
+    ),
+    Figure::gauge(
+        "effective_capacity",
+        "The part of the capacity that is in use during a slow start",
+        |at| number(at.member.server.effective_capacity(at.now, at.slow_start)),
+    ),
+    Figure::gauge("up", "1 while the server answers", |at| {
+        flag(at.member.server.health(at.now) == Health::Up)
+    }),
+    Figure::gauge("draining", "1 while the operator drains the server", |at| {
+        flag(at.member.server.is_draining())
+    }),
+    Figure::gauge(
+        "removed",
+        "1 after the server has left the configuration",
+        |at| flag(at.member.server.is_removed()),
+    ),
+    Figure::counter("placed", "Arrivals placed on the server", |at| {
+        count(at.member.server.placed())
+    }),
+    Figure::counter("failed", "Requests that the server failed", |at| {
+        count(at.member.server.failed())
+    }),
+    Figure::counter(
+        "underflows",
+        "Requests or calls closed that were not open; more than 0 is a bug in Sipyard",
+        |at| count(at.member.server.underflows()),
+    ),
+    Figure::seconds(
+        "first_response",
+        "Weighted mean time to the first response of the last requests",
+        |at| seconds(at.member.server.first_response_time()?),
+    ),
+    Figure::seconds(
+        "final_response",
+        "Weighted mean time to the 2xx of the last requests",
+        |at| seconds(at.member.server.final_response_time()?),
+    ),
+];
+
+/// Figures of another edge before the same servers.
+pub const PEER: &[Figure<PeerAt>] = &[
+    Figure::gauge(
+        "heard",
+        "1 while what the peer reports counts; a silent peer's share does not",
+        |at| flag(at.peer.is_heard),
+    ),
+    Figure::seconds("age", "Time since the latest report of the peer", |at| {
+        seconds(at.now.saturating_sub(at.peer.heard_at))
+    }),
+    Figure::gauge("calls", "Open calls that the peer has reported", |at| {
+        count(at.peer.calls)
+    }),
+    Figure::gauge("rate", "Arrivals that the peer places per second", |at| {
+        count(at.peer.rate.into())
+    }),
+    Figure::counter("reports", "Reports of the peer that were taken", |at| {
+        count(at.peer.reports)
+    }),
+];
+
+/// Sizes of a worker's tables. [`events`] has what it counts.
+pub const WORKER: &[Figure<WorkerStats>] = &[
+    Figure::gauge("sessions_active", "Sessions that are alive", |w| {
+        count(w.sessions_active())
+    }),
+    Figure::gauge(
+        "sessions_expired",
+        "Ended sessions that are kept for late messages",
+        |w| count(w.sessions_expired()),
+    ),
+    Figure::gauge("transactions", "Open transactions", |w| {
+        count(w.transactions())
+    }),
+    Figure::gauge(
+        "held_transactions",
+        "Transactions of stateful routes, including ended ones that wait for retransmissions",
+        |w| count(w.held_transactions()),
+    ),
+];
+
+/// What a worker counts: name, meaning, value.
+pub fn events(stats: &WorkerStats) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
+    let events = Event::ALL.iter();
+    events.map(|&event| (event.label(), event.help(), stats.event(event)))
+}
+
+fn count(count: u64) -> Option<Value> {
+    Some(Value::Count(count))
+}
+
+fn size(size: usize) -> Option<Value> {
+    count(size as u64)
+}
+
+fn flag(is_so: bool) -> Option<Value> {
+    count(is_so.into())
+}
+
+fn number(number: f64) -> Option<Value> {
+    Some(Value::Number(number))
+}
+
+fn seconds(time: Duration) -> Option<Value> {
+    number(time.as_secs_f64())
+}
