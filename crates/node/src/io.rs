@@ -5,7 +5,10 @@ use std::ops::Range;
 use balance::ServerId;
 use transaction::{Flow, Sender};
 
-use crate::question::{Answer, Question, QuestionId};
+use crate::{
+    question::{Answer, Question, QuestionId},
+    tap::Tap,
+};
 
 /// One thing that happened to a worker's node.
 #[derive(Debug)]
@@ -89,6 +92,8 @@ pub struct Outbox {
     pub questions: Vec<Question>,
     /// The bytes of all transmits.
     pub bytes: Vec<u8>,
+    /// Records what passes, if the driver wants to know. [`Self::clear`] leaves it alone.
+    pub tap: Option<Tap>,
 }
 
 impl Outbox {

@@ -26,6 +26,7 @@ mod service_times;
 mod shared;
 mod snapshot;
 pub mod stats;
+pub mod tap;
 mod wire;
 mod work;
 

@@ -17,6 +17,7 @@ use crate::{
     shared::Shared,
     snapshot::Snapshot,
     stats::{Dropped, Event},
+    tap::{Counts, What},
     wire::{
         branch::Purpose,
         reply::{self, Reply},
@@ -89,6 +90,46 @@ impl Node {
 
     /// Takes one input; what is to be done goes to `out`.
     pub fn handle_input(&mut self, now: Duration, input: Input<'_>, out: &mut Outbox) {
+        if let Some(tap) = &mut out.tap {
+            if let Input::Datagram(Datagram { flow, bytes, .. }) = input {
+                tap.record(now, What::Received(flow), bytes);
+            }
+            return self.tapped(now, out, |node, out| node.take(now, input, out));
+        }
+        self.take(now, input, out);
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, now: Duration, out: &mut Outbox) {
+        if out.tap.is_some() {
+            return self.tapped(now, out, |node, out| node.do_due(now, out));
+        }
+        self.do_due(now, out);
+    }
+
+    /// Lets the tap see what the node sends, and why.
+    fn tapped(
+        &mut self,
+        now: Duration,
+        out: &mut Outbox,
+        work: impl FnOnce(&mut Self, &mut Outbox),
+    ) {
+        let sent = out.transmits.len();
+        let (_, cx) = self.parts(now);
+        let before = Counts::of(cx.stats);
+        work(self, out);
+        let (_, cx) = self.parts(now);
+        let after = Counts::of(cx.stats);
+        if let Some(mut tap) = out.tap.take() {
+            tap.explain(now, &before, &after);
+            for transmit in &out.transmits[sent..] {
+                tap.record(now, What::Sent(transmit.flow), out.payload(transmit));
+            }
+            out.tap = Some(tap);
+        }
+    }
+
+    fn take(&mut self, now: Duration, input: Input<'_>, out: &mut Outbox) {
         let sent = out.transmits.len();
         self.refresh(now, out);
         let (desks, cx) = self.parts(now);
@@ -108,8 +149,7 @@ impl Node {
         cx.stats.count(Event::Sent, out.transmits.len() - sent);
     }
 
-    /// Does what is due.
-    pub fn handle_timeout(&mut self, now: Duration, out: &mut Outbox) {
+    fn do_due(&mut self, now: Duration, out: &mut Outbox) {
         let sent = out.transmits.len();
         self.refresh(now, out);
         let (desks, cx) = self.parts(now);

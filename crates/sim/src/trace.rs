@@ -1,7 +1,8 @@
 //! Events as lines for people: fixed columns, one event a line.
 
-use std::fmt::Write;
+use std::{fmt::Write, time::Duration};
 
+use node::tap::Why;
 use sip::{Message, StartLine};
 
 use crate::{Event, HEADERS_MAX, PartyId, Watch, What};
@@ -14,6 +15,7 @@ pub const LEGEND: &str = "\
 #                                   lost, cut, full   sent, and the network, a cut or a full queue took it
 #                                   overflow  arrived at a node whose queue was full
 #                                   crashed, restarted   a party, with all its memory
+#                                   because   why a node sends what comes next, or nothing
 # message: method or status, CSeq, Call-ID
 #    time, s  event      from        to          message
 ";
@@ -55,12 +57,18 @@ impl Trace {
     }
 }
 
+impl Trace {
+    fn write(&mut self, line: &str) {
+        self.lines_left -= 1;
+        let _ = writeln!(self.text, "{}", line.trim_end());
+    }
+}
+
 impl Watch for Trace {
     fn see(&mut self, event: &Event<'_>) {
         if event.what == What::Sent || self.lines_left == 0 {
             return;
         }
-        self.lines_left -= 1;
         let line = format!(
             "{:12.6}  {:<9}  {:<10}  {:<10}  {}",
             event.at.as_secs_f64(),
@@ -69,7 +77,19 @@ impl Watch for Trace {
             event.receiver.map_or("nobody", |party| self.name(party)),
             Summary(event.bytes),
         );
-        let _ = writeln!(self.text, "{}", line.trim_end());
+        self.write(&line);
+    }
+
+    fn asks_why(&self) -> bool {
+        true
+    }
+
+    fn explain(&mut self, at: Duration, node: PartyId, why: Why) {
+        if self.lines_left > 0 {
+            let (at, node) = (at.as_secs_f64(), self.name(node));
+            let line = format!("{at:12.6}  because    {node:<10}  {}", why.label());
+            self.write(&line);
+        }
     }
 }
 

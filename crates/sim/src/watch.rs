@@ -2,12 +2,22 @@
 
 use std::{net::SocketAddr, time::Duration};
 
+use node::tap::Why;
+
 use crate::PartyId;
 
 /// Looks on while a [`World`](crate::World) runs.
 pub trait Watch {
     /// Something happened.
     fn see(&mut self, event: &Event<'_>);
+
+    /// Whether [`Self::explain`] is to be called.
+    fn asks_why(&self) -> bool {
+        false
+    }
+
+    /// A node says why it did what it sends next, or sends nothing.
+    fn explain(&mut self, _at: Duration, _node: PartyId, _why: Why) {}
 }
 
 /// One thing that happened.
@@ -65,11 +75,28 @@ impl<A: Watch, B: Watch> Watch for (A, B) {
         self.0.see(event);
         self.1.see(event);
     }
+
+    fn asks_why(&self) -> bool {
+        self.0.asks_why() || self.1.asks_why()
+    }
+
+    fn explain(&mut self, at: Duration, node: PartyId, why: Why) {
+        self.0.explain(at, node, why);
+        self.1.explain(at, node, why);
+    }
 }
 
 impl<W: Watch> Watch for &mut W {
     fn see(&mut self, event: &Event<'_>) {
         (**self).see(event);
+    }
+
+    fn asks_why(&self) -> bool {
+        (**self).asks_why()
+    }
+
+    fn explain(&mut self, at: Duration, node: PartyId, why: Why) {
+        (**self).explain(at, node, why);
     }
 }
 

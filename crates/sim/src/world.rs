@@ -5,7 +5,11 @@ use std::{collections::BTreeMap, mem, net::SocketAddr, time::Duration};
 use balance::Policy;
 use fastrand::Rng;
 use load::{Caller, CallerConfig, Phones, PhonesConfig, Server, ServerConfig};
-use node::{Config, Flow, ReloadError, config::Pool};
+use node::{
+    Config, Flow, ReloadError,
+    config::Pool,
+    tap::{self, Tap},
+};
 
 use crate::{
     Edge, Event, Link, Machine, Network, Watch, What,
@@ -13,6 +17,9 @@ use crate::{
     network::Passage,
     wakes::Wakes,
 };
+
+/// What a node may receive and send at one moment, for a watch that asks why.
+const TAPPED_BYTES: usize = 1 << 20;
 
 /// A party's number, in the order in which the parties were added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -301,6 +308,7 @@ impl World {
 
     /// Lets happen all that happens up to and at `end`; then it is `end`.
     pub fn run_until(&mut self, end: Duration, watch: &mut impl Watch) {
+        self.node_out.tap = watch.asks_why().then(|| Tap::new(TAPPED_BYTES));
         self.set_wakes();
         while self.next_at() <= end {
             self.step(watch);
@@ -466,6 +474,14 @@ impl World {
     /// Sends what a party wants sent.
     fn post(&mut self, index: usize, watch: &mut impl Watch) {
         let mut out = mem::take(&mut self.node_out);
+        if let Some(tap) = &mut out.tap {
+            for tapped in tap.entries() {
+                if let tap::What::Because(why) = tapped.what {
+                    watch.explain(tapped.at, PartyId(index as u32), why);
+                }
+            }
+            tap.clear();
+        }
         for transmit in &out.transmits {
             let socket = usize::from(transmit.flow.listener);
             self.send(

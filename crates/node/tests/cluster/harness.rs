@@ -180,7 +180,7 @@ pub(crate) struct Cluster {
     turn: usize,
     /// What the store was asked.
     pub(crate) questions: Vec<Question>,
-    out: Outbox,
+    pub(crate) out: Outbox,
 }
 
 impl Cluster {

@@ -28,4 +28,5 @@ mod reload;
 mod routes;
 mod script;
 mod stateful;
+mod tap;
 mod workers;

@@ -1,0 +1,64 @@
+//! What a driver sees of a node by a tap.
+
+use node::{
+    stats::{Dropped, Event},
+    tap::{Tap, What, Why},
+};
+
+use crate::{
+    harness::{ALICE, Cluster, ONE, TWO, config, ms},
+    message::request,
+};
+
+fn seen(cluster: &mut Cluster) -> Vec<String> {
+    let tap = cluster.out.tap.as_mut().unwrap();
+    let entries = tap.entries().iter().map(|entry| match entry.what {
+        What::Received(flow) => format!("{} sends {}", flow.remote, word(tap.message(entry))),
+        What::Sent(flow) => format!("{} gets {}", flow.remote, word(tap.message(entry))),
+        What::Because(why) => why.label(),
+    });
+    let seen = entries.collect();
+    tap.clear();
+    seen
+}
+
+fn word(message: &[u8]) -> String {
+    let text = String::from_utf8_lossy(message);
+    text.split(' ').next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_tap_tells_what_came_and_went_and_why() {
+    let mut cluster = Cluster::new(config(&[ONE, TWO]));
+    cluster.out.tap = Some(Tap::new(10_000));
+    let received = cluster.pass(&request("INVITE", ALICE, "call"));
+    let server = received.to;
+    let arrival = [
+        format!("{ALICE} sends INVITE"),
+        format!("{server} gets INVITE"),
+    ];
+    assert_eq!(seen(&mut cluster), arrival);
+    let moved = cluster.wait(ms(1_100));
+    let timed_out = [
+        "failed_over".to_owned(),
+        format!("{} gets INVITE", moved[0].to),
+    ];
+    assert_eq!(seen(&mut cluster), timed_out);
+    let via = "SIP/2.0/UDP 192.0.2.99;branch=z9hG4bKsomebodys";
+    cluster.send(&received.respond(200).set("Via", via));
+    let dropped = Why::Dropped(Dropped::ForeignResponse).label();
+    assert_eq!(seen(&mut cluster)[1..], [dropped]);
+    let to = "<sip:bob@example.com>;tag=1";
+    cluster.send(&request("BYE", ALICE, "other").set("To", to));
+    assert_eq!(seen(&mut cluster)[1], Why::Replied(481).label());
+}
+
+#[test]
+fn a_full_tap_counts_what_it_misses() {
+    let mut cluster = Cluster::new(config(&[ONE]));
+    cluster.out.tap = Some(Tap::new(100));
+    cluster.pass(&request("INVITE", ALICE, "call"));
+    assert_eq!(cluster.out.tap.as_ref().unwrap().missed(), 2);
+    assert_eq!(cluster.event(Event::Received), 1);
+    assert_eq!(seen(&mut cluster), Vec::<String>::new());
+}
