@@ -1,16 +1,77 @@
 #!/usr/bin/env bash
-# The crates without I/O stand on no crate that knows an operating system.
+# Who stands on whom: our crates on each other, and which of them may know an operating system.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+# A crate of ours; whether it is `pure`, which is without I/O, or knows a `system`; and all crates of ours
+# that it may depend on. Its tests may depend on more. ARCHITECTURE.md has the reasons.
+crates='
+slots        pure
+sip          pure
+balance      pure
+lqn          pure
+report       pure
+settings     pure
+location     pure    sip
+transaction  pure    slots sip
+load         pure    sip
+capture      pure    lqn sip
+node         pure    slots sip balance location transaction
+sim          pure    sip balance node load
+socket       system
+names        system
+tidy         system
+store        system  location
+net          system  socket node
+traffic      system  socket net load
+workbench    system  sip balance transaction node load lqn capture sim report settings socket traffic
+sipyard      system  all
+bench        system  load report socket net traffic
+'
+
+# The folders that may have unsafe code: the kernel's calls for batches of datagrams have no safe wrapper.
+unsafe_folders='crates/socket crates/net'
+
+# Crates of others that know an operating system.
 system='libc|linux-raw-sys|rustix|nix|mio|polling|socket2|tokio|async-std|smol|getrandom|rand_core'
+
 status=0
-for crate in sip transaction balance node load sim lqn capture location; do
-    below=$(cargo tree --package "$crate" --edges normal --prefix none --no-dedupe \
-        --target x86_64-unknown-linux-gnu --format '{lib}')
-    if found=$(grep -xE "$system" <<<"$below"); then
-        echo "$crate stands on $(sort -u <<<"$found" | paste -sd ' ')"
-        status=1
+
+complain() {
+    echo "$*"
+    status=1
+}
+
+# What cargo knows below our packages on Linux, with these options.
+tree() {
+    cargo tree ${CI:+--locked} --edges normal,build --prefix none --no-dedupe \
+        --target x86_64-unknown-linux-gnu "$@"
+}
+
+declare -A kinds allowed
+while read -r crate kind others; do
+    [ -n "$crate" ] || continue
+    kinds[$crate]=$kind
+    allowed[$crate]=$others
+done <<<"$crates"
+
+for crate in $(tree --workspace --depth 0 --format '{p}' | cut -d' ' -f1); do
+    if [ -z "${kinds[$crate]:-}" ]; then
+        complain "$crate is not in the table of scripts/boundary.sh: add it with what it may depend on"
+        continue
     fi
+    for other in $(tree --package "$crate" --depth 1 --format '{p}' | grep -F "($PWD/" | cut -d' ' -f1); do
+        [ "${allowed[$crate]}" = all ] || [[ " $crate ${allowed[$crate]} " == *" $other "* ]] ||
+            complain "$crate depends on $other: move what it needs, or allow it in scripts/boundary.sh and say why"
+    done
+    if [ "${kinds[$crate]}" = pure ] &&
+        found=$(tree --package "$crate" --format '{lib}' | grep -xE "$system" | sort -u | xargs); then
+        complain "$crate stands on $found: it must not know an operating system"
+    fi
+done
+
+for file in $(grep -rlw unsafe --include='*.rs' --exclude-dir=target crates bench fuzz || true); do
+    [[ " $unsafe_folders " == *" $(cut -d/ -f1-2 <<<"$file") "* ]] ||
+        complain "$file has unsafe code: move it to crates/socket"
 done
 exit $status
