@@ -7,6 +7,8 @@ cd "$(dirname "$0")/.."
 locked=()
 [ -z "${CI:-}" ] || locked=(--locked)
 
+target=${CARGO_TARGET_DIR:-$PWD/target}
+
 step() {
     local name=$1 began=$SECONDS
     shift
@@ -21,6 +23,8 @@ step() {
 step tidy scripts/tidy.sh
 step format cargo fmt --all --check
 step lints cargo clippy "${locked[@]}" --workspace --all-targets -- -D warnings
+step 'fuzz targets' cargo check "${locked[@]}" --manifest-path fuzz/Cargo.toml --no-default-features \
+    --target-dir "$target"
 step boundary scripts/boundary.sh
 step docs env RUSTDOCFLAGS='-D warnings' cargo doc "${locked[@]}" --workspace --no-deps
 step tests cargo test "${locked[@]}" --workspace
