@@ -1,4 +1,5 @@
 mod config;
+mod responses;
 mod wire;
 
 use std::{net::SocketAddr, time::Duration};
@@ -281,107 +282,6 @@ impl Caller {
         }
     }
 
-    fn on_response(
-        &mut self,
-        now: Duration,
-        socket: usize,
-        status: u16,
-        message: &Message<'_>,
-        out: &mut Outbox,
-    ) {
-        let (Some(name), Ok(cseq)) = (CallName::of(message), message.cseq()) else {
-            self.stats.strays += 1;
-            return;
-        };
-        match cseq.method {
-            Method::Invite if cseq.number == INVITE_CSEQ => {
-                if status >= 300 {
-                    self.acknowledge_refusal(socket, name, message, out);
-                }
-                self.on_invite_response(now, name, status, message, out);
-            }
-            Method::Invite => self.on_reinvite_response(now, name, cseq.number, status, out),
-            Method::Cancel => self.on_cancel_response(name, status),
-            Method::Bye if self.state_of(name) == State::Closing => {
-                self.on_bye_response(now, name.slot, status);
-            }
-            _ => self.stats.strays += u64::from(status >= 200),
-        }
-    }
-
-    fn on_invite_response(
-        &mut self,
-        now: Duration,
-        name: CallName,
-        status: u16,
-        message: &Message<'_>,
-        out: &mut Outbox,
-    ) {
-        let slot = name.slot;
-        match self.state_of(name) {
-            State::Calling | State::Proceeding => {
-                let call = &mut self.calls[slot as usize];
-                if status > 100 && !std::mem::replace(&mut call.is_heard, true) {
-                    let elapsed = now.saturating_sub(call.began);
-                    record(&mut self.stats.first_response_ns, elapsed);
-                }
-            }
-            State::Cancelling => {}
-            State::Holding | State::Renewing | State::Closing if (200..300).contains(&status) => {
-                self.stats.strays += 1;
-                return self.send_in_dialog(slot, INVITE_CSEQ, |requests| &requests.ack, out);
-            }
-            _ => {
-                self.stats.strays += u64::from(status >= 200);
-                return;
-            }
-        }
-        match status {
-            ..200 => self.proceed(now, slot, out),
-            200..300 => self.confirm(now, slot, message, out),
-            487 if self.calls[slot as usize].state == State::Cancelling => {
-                self.stats.cancelled += 1;
-                self.vacate(slot);
-            }
-            300.. => self.fail(slot, Failure::Rejected(status)),
-        }
-    }
-
-    fn proceed(&mut self, now: Duration, slot: u32, out: &mut Outbox) {
-        let call = &mut self.calls[slot as usize];
-        match (call.state, call.plan) {
-            (State::Cancelling, _) => {}
-            (_, Plan::Cancel) => self.request(slot, State::Cancelling, now, now, out),
-            _ => {
-                call.state = State::Proceeding;
-                call.give_up = self.config.retransmission.rings_until(now, call.give_up);
-                self.timers.set(slot, &mut call.alarm, call.give_up);
-            }
-        }
-    }
-
-    fn confirm(&mut self, now: Duration, slot: u32, answer: &Message<'_>, out: &mut Outbox) {
-        let call = &mut self.calls[slot as usize];
-        if call.state != State::Cancelling {
-            record(&mut self.stats.answer_ns, now.saturating_sub(call.began));
-        }
-        call.dialog.confirm(answer, self.config.proxy);
-        self.send_in_dialog(slot, INVITE_CSEQ, |requests| &requests.ack, out);
-        match self.calls[slot as usize].plan {
-            // The CANCEL came too late (RFC 3261 §9.1).
-            Plan::Cancel => self.hang_up(now, now, slot, out),
-            Plan::Renew => {
-                let holding = self.config.holding.sample(&mut self.rng);
-                self.calls[slot as usize].rest = holding / 2;
-                self.hold(now, slot, holding - holding / 2, out);
-            }
-            Plan::Talk | Plan::Vanish => {
-                let holding = self.config.holding.sample(&mut self.rng);
-                self.hold(now, slot, holding, out);
-            }
-        }
-    }
-
     fn hold(&mut self, now: Duration, slot: u32, holding: Duration, out: &mut Outbox) {
         let call = &mut self.calls[slot as usize];
         call.state = State::Holding;
@@ -411,73 +311,10 @@ impl Caller {
         self.request(slot, State::Closing, scheduled, now, out);
     }
 
-    /// RFC 3261 §14.1.
-    fn on_reinvite_response(
-        &mut self,
-        now: Duration,
-        name: CallName,
-        cseq: u32,
-        status: u16,
-        out: &mut Outbox,
-    ) {
-        let slot = name.slot;
-        let state = self.state_of(name);
-        match status {
-            ..200 if state == State::Renewing => {
-                let call = &mut self.calls[slot as usize];
-                call.give_up = self.config.retransmission.rings_until(now, call.give_up);
-                self.timers.set(slot, &mut call.alarm, call.give_up);
-            }
-            ..200 => {}
-            _ if state == State::Vacant => self.stats.strays += 1,
-            200..300 => {
-                self.send_in_dialog(slot, cseq, |requests| &requests.ack, out);
-                if state != State::Renewing {
-                    self.stats.strays += 1;
-                    return;
-                }
-                let call = &mut self.calls[slot as usize];
-                let elapsed = now.saturating_sub(call.began);
-                record(&mut self.stats.reinvite_ns, elapsed);
-                call.plan = Plan::Talk;
-                let rest = call.rest;
-                self.hold(now, slot, rest, out);
-            }
-            300.. => {
-                self.send_in_dialog(slot, cseq, |requests| &requests.ack_of_reinvite, out);
-                if state == State::Renewing {
-                    self.fail_reinvite(now, slot, Failure::ReinviteRejected(status), out);
-                }
-            }
-        }
-    }
-
     /// The dialog goes on without what the re-INVITE asked for; this caller ends it.
     fn fail_reinvite(&mut self, now: Duration, slot: u32, failure: Failure, out: &mut Outbox) {
         self.calls[slot as usize].failure = Some(failure);
         self.hang_up(now, now, slot, out);
-    }
-
-    /// After a final response to the CANCEL, that of the INVITE is waited for.
-    fn on_cancel_response(&mut self, name: CallName, status: u16) {
-        if self.state_of(name) == State::Cancelling && status >= 200 {
-            let call = &mut self.calls[name.slot as usize];
-            self.timers.set(name.slot, &mut call.alarm, call.give_up);
-        }
-    }
-
-    fn on_bye_response(&mut self, now: Duration, slot: u32, status: u16) {
-        let call = &self.calls[slot as usize];
-        match (status, call.failure) {
-            (..200, _) => {}
-            (200..300, None) => {
-                record(&mut self.stats.bye_ns, now.saturating_sub(call.began));
-                self.stats.carried += 1;
-                self.vacate(slot);
-            }
-            (_, Some(failure)) => self.fail(slot, failure),
-            (_, None) => self.fail(slot, Failure::ByeRejected(status)),
-        }
     }
 
     fn on_request(
@@ -559,23 +396,6 @@ impl Caller {
         let fill = call.dialog.fill(self.name(slot), cseq);
         out.send(call.socket, call.dialog.next_hop, |out| {
             kind(&self.requests[call.socket]).write(&fill, out);
-        });
-    }
-
-    /// Needs no call: a refusal that comes again after its call is gone gets its ACK as well.
-    fn acknowledge_refusal(
-        &self,
-        socket: usize,
-        name: CallName,
-        refusal: &Message<'_>,
-        out: &mut Outbox,
-    ) {
-        let mut to = Vec::new();
-        wire::put_to(&mut to, refusal);
-        let mut fill = name.fill(self.config.users);
-        fill.lines = &to;
-        out.send(socket, self.config.proxy, |out| {
-            self.requests[socket].ack_of_refusal.write(&fill, out);
         });
     }
 
