@@ -45,71 +45,73 @@ E 3
         assert_eq!(Model::from_text(&model.to_text()).unwrap(), model);
     }
 
+    /// What in the good file becomes what, and what is told then.
+    const MISTAKES: [(&str, &str, &str); 12] = [
+        (
+            " p Ps s 0.01 m 2",
+            " p Ps x",
+            "line 4: processor scheduling x: use f (first come, first served), s (sharing) or i (delay)",
+        ),
+        (
+            " p Ps s 0.01 m 2",
+            " p Ps s 0.01 m 0",
+            "line 4: processor Ps has multiplicity 0: at least 1",
+        ),
+        (
+            "-1 Pc z 5",
+            "-1 Px z 5",
+            "line 7: task cT runs on processor Px, which is not in the model",
+        ),
+        (
+            " s xe 1 -1",
+            " s ye 1 -1",
+            "line 13: no task has an entry ye",
+        ),
+        (
+            " y ce se 1",
+            " y ce ue 1",
+            "line 14: entry ce calls ue, which no task serves",
+        ),
+        (
+            " s xe 1 -1",
+            " s xe one -1",
+            "line 13: one: a number was expected",
+        ),
+        (
+            " s xe 1 -1",
+            " s xe -2 -1",
+            "line 8: entry xe, phase 1: service time -2: at least 0",
+        ),
+        (
+            " z se xe 0 2 -1",
+            " y se ce 0 2 -1",
+            "line 8: entry se, phase 2: a call to ce, of a reference task, which takes no requests",
+        ),
+        (
+            " z se xe 0 2 -1",
+            " y se xe 0 2 -1",
+            "line 8: synchronous calls go in a circle, so that threads may wait for each other for ever: sT -> sT",
+        ),
+        (
+            " a xe 0.5\n",
+            " F se xe 1.5 -1\n",
+            "line 8: entry se forwards to xe with probability 1.5: from 0 to 1",
+        ),
+        (
+            " a xe 0.5\n-1\n",
+            " a xe 0.5\n",
+            "line 18: the file ends in the middle of section E: it ends with -1",
+        ),
+        (
+            " s xe 1 -1",
+            " A xe act",
+            "line 13: A: activity graphs are not supported, only phases",
+        ),
+    ];
+
     #[test]
     fn each_mistake_has_its_line() {
-        let cases = [
-            (
-                " p Ps s 0.01 m 2",
-                " p Ps x",
-                "line 4: processor scheduling x: use f (first come, first served), s (sharing) or i (delay)",
-            ),
-            (
-                " p Ps s 0.01 m 2",
-                " p Ps s 0.01 m 0",
-                "line 4: processor Ps has multiplicity 0: at least 1",
-            ),
-            (
-                "-1 Pc z 5",
-                "-1 Px z 5",
-                "line 7: task cT runs on processor Px, which is not in the model",
-            ),
-            (
-                " s xe 1 -1",
-                " s ye 1 -1",
-                "line 13: no task has an entry ye",
-            ),
-            (
-                " y ce se 1",
-                " y ce ue 1",
-                "line 14: entry ce calls ue, which no task serves",
-            ),
-            (
-                " s xe 1 -1",
-                " s xe one -1",
-                "line 13: one: a number was expected",
-            ),
-            (
-                " s xe 1 -1",
-                " s xe -2 -1",
-                "line 8: entry xe, phase 1: service time -2: at least 0",
-            ),
-            (
-                " z se xe 0 2 -1",
-                " y se ce 0 2 -1",
-                "line 8: entry se, phase 2: a call to ce, of a reference task, which takes no requests",
-            ),
-            (
-                " z se xe 0 2 -1",
-                " y se xe 0 2 -1",
-                "line 8: synchronous calls go in a circle, so that threads may wait for each other for ever: sT -> sT",
-            ),
-            (
-                " a xe 0.5\n",
-                " F se xe 1.5 -1\n",
-                "line 8: entry se forwards to xe with probability 1.5: from 0 to 1",
-            ),
-            (
-                " a xe 0.5\n-1\n",
-                " a xe 0.5\n",
-                "line 18: the file ends in the middle of section E: it ends with -1",
-            ),
-            (
-                " s xe 1 -1",
-                " A xe act",
-                "line 13: A: activity graphs are not supported, only phases",
-            ),
-        ];
-        for (good, bad, expected) in cases {
+        for (good, bad, expected) in MISTAKES {
             let text = GOOD.replacen(good, bad, 1);
             assert_ne!(text, GOOD, "{good}");
             let found = problems(&text);

@@ -7,7 +7,9 @@
 
 mod moves;
 mod places;
+mod stages;
 mod stationary;
+mod steps;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

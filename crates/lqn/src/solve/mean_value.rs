@@ -10,8 +10,11 @@
 
 mod arrivals;
 mod flow;
+mod loads;
+mod meeting;
 mod overtaking;
 mod pass;
+mod rates;
 mod threads;
 
 use crate::{
@@ -19,7 +22,7 @@ use crate::{
     solve::{parts::Part, sums::Sums},
 };
 use flow::Network;
-use pass::Loads;
+use loads::Loads;
 use threads::Split;
 
 /// What the long run of a part is made of.

@@ -5,7 +5,7 @@
 
 use super::{
     flow::{Network, Visit},
-    pass::Loads,
+    loads::Loads,
 };
 use crate::model::{CallKind, EntryId};
 

@@ -61,6 +61,34 @@ impl Chain {
     }
 }
 
+impl Visit {
+    /// On the processor.
+    pub(super) fn time(&self) -> f64 {
+        self.phases.iter().map(|demand| demand.time).sum()
+    }
+
+    /// Whether it holds a thread of a task that has not infinitely many.
+    pub(super) fn is_limited(&self) -> bool {
+        self.holds.iter().any(|&share| share > 0.5)
+    }
+}
+
+/// Something with a number of requests that it serves at once.
+#[derive(Clone, Copy)]
+pub(super) enum Server {
+    Task(TaskId),
+    Processor(ProcessorId),
+}
+
+impl Server {
+    pub(super) fn is_of(self, visit: &Visit) -> bool {
+        match self {
+            Self::Task(task) => visit.task == task,
+            Self::Processor(processor) => visit.processor == processor,
+        }
+    }
+}
+
 impl<'a> Network<'a> {
     pub(super) fn new(model: &'a Model, part: &Part, arrivals: &[(EntryId, f64)]) -> Self {
         let references = part.references.iter().map(|&task| Chain {

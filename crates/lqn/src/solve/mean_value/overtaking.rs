@@ -7,7 +7,7 @@
 
 use super::{
     flow::{Network, waited_calls},
-    pass::Loads,
+    loads::Loads,
 };
 use crate::model::{CallKind, CallOrder, EntryId, TaskId};
 

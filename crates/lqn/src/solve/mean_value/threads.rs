@@ -9,7 +9,7 @@
 use super::{
     arrivals,
     flow::{Network, Visit},
-    pass::Loads,
+    loads::Loads,
 };
 use crate::model::{ProcessorId, TaskId};
 
