@@ -58,6 +58,32 @@ pub const fn reason_phrase(status: u16) -> &'static str {
         302 => "Moved Temporarily",
         305 => "Use Proxy",
         380 => "Alternative Service",
+        400..500 => request_failure(status),
+        500 => "Server Internal Error",
+        501 => "Not Implemented",
+        502 => "Bad Gateway",
+        503 => "Service Unavailable",
+        504 => "Server Time-out",
+        505 => "Version Not Supported",
+        513 => "Message Too Large",
+        580 => "Precondition Failure",
+        600 => "Busy Everywhere",
+        603 => "Decline",
+        604 => "Does Not Exist Anywhere",
+        606 => "Not Acceptable",
+        _ => match status / 100 {
+            1 => "Session Progress",
+            2 => "OK",
+            3 => "Redirection",
+            5 => "Server Failure",
+            6 => "Global Failure",
+            _ => "Request Failure",
+        },
+    }
+}
+
+const fn request_failure(status: u16) -> &'static str {
+    match status {
         400 => "Bad Request",
         401 => "Unauthorized",
         402 => "Payment Required",
@@ -95,26 +121,7 @@ pub const fn reason_phrase(status: u16) -> &'static str {
         491 => "Request Pending",
         493 => "Undecipherable",
         494 => "Security Agreement Required",
-        500 => "Server Internal Error",
-        501 => "Not Implemented",
-        502 => "Bad Gateway",
-        503 => "Service Unavailable",
-        504 => "Server Time-out",
-        505 => "Version Not Supported",
-        513 => "Message Too Large",
-        580 => "Precondition Failure",
-        600 => "Busy Everywhere",
-        603 => "Decline",
-        604 => "Does Not Exist Anywhere",
-        606 => "Not Acceptable",
-        _ => match status / 100 {
-            1 => "Session Progress",
-            2 => "OK",
-            3 => "Redirection",
-            5 => "Server Failure",
-            6 => "Global Failure",
-            _ => "Request Failure",
-        },
+        _ => "Request Failure",
     }
 }
 
