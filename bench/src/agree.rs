@@ -12,12 +12,11 @@ use report::{Page, Table};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CORE,
     figures::Stamped,
     load_program::{Callees, call},
-    process::Process,
+    process::{Process, micros},
     range::median,
-    subject::{self, Subject},
+    subject::{self, CORE_OF_LOAD, Subject},
 };
 
 /// Calls per second; SIPp's own limit is about 1000.
@@ -91,7 +90,7 @@ fn measure_run(round: u32, rate: u32, program: Program) -> io::Result<Run> {
         round,
         rate,
         program,
-        kamailio_us_per_call: crate::micros(cpu) / run.carried.max(1) as f64,
+        kamailio_us_per_call: micros(cpu) / run.carried.max(1) as f64,
         ..run
     })
 }
@@ -133,7 +132,11 @@ fn scenario(folder: &Path, name: &str) -> io::Result<String> {
 fn sipp(folder: &Path, arguments: &[&str]) -> io::Result<Process> {
     let folder = folder.display().to_string();
     let own = ["-C", &folder, "sipp", "-nostdin", "-i", "127.0.0.1"];
-    Process::start(CORE, Path::new("/usr/bin/env"), &[&own, arguments].concat())
+    Process::start(
+        CORE_OF_LOAD,
+        Path::new("/usr/bin/env"),
+        &[&own, arguments].concat(),
+    )
 }
 
 fn sipp_callee(folder: &Path) -> io::Result<(Process, SocketAddr)> {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     generator::Generator,
-    micros,
+    process::micros,
     subject::{Running, Subject},
 };
 

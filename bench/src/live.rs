@@ -20,12 +20,11 @@ use report::{Page, Table};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CORE,
     figures::Stamped,
     load_program::{Callees, call},
     process::Process,
     range::{Range, median, verdict},
-    subject::{self, Running, Subject},
+    subject::{self, CORE_OF_LOAD, Running, Subject},
 };
 
 const SUBJECTS: [Subject; 2] = [Subject::KamailioCallLoad, Subject::Sipyard];
@@ -178,7 +177,10 @@ impl Limit {
 fn keep_awake() -> io::Result<Vec<Process>> {
     let idle_class = ["--idle", "0", "sh", "-c", ENDLESS];
     let start = |core| Process::start(core, Path::new("chrt"), &idle_class);
-    [subject::CORE, CORE].into_iter().map(start).collect()
+    [subject::CORE, CORE_OF_LOAD]
+        .into_iter()
+        .map(start)
+        .collect()
 }
 
 pub(crate) fn measure(effort: Effort) -> io::Result<Vec<Check>> {
@@ -303,7 +305,7 @@ fn capture(
         &written,
         &filter,
     ];
-    let mut tcpdump = Process::start(CORE, Path::new("tcpdump"), &arguments)?;
+    let mut tcpdump = Process::start(CORE_OF_LOAD, Path::new("tcpdump"), &arguments)?;
     wait_for("tcpdump to listen", || {
         tcpdump.log().contains("listening on")
     })?;
@@ -421,7 +423,7 @@ fn peak(to: SocketAddr, predicted: f64, effort: Effort) -> io::Result<(f64, Opti
         "--json",
         &file,
     ];
-    let mut process = Process::start(CORE, &subject::sipyard(), &arguments)?;
+    let mut process = Process::start(CORE_OF_LOAD, &subject::sipyard(), &arguments)?;
     let began = Instant::now();
     while !process.has_ended() {
         if began.elapsed() > 40 * PATIENCE {

@@ -12,11 +12,10 @@ use report::{Page, Table};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    CORE,
     figures::Stamped,
-    process::Process,
+    process::{Process, micros},
     range::{median, verdict},
-    subject::{self, Running, Subject},
+    subject::{self, CORE_OF_LOAD, Running, Subject},
 };
 
 /// Servers, and ports to call from: the floor relays between pairs of them.
@@ -98,7 +97,11 @@ impl Callees {
         let first = subject::free_addresses(servers)?;
         let (address, number) = (first.to_string(), servers.to_string());
         let own = ["load", "serve", "--address", &address, "--servers", &number];
-        let process = Process::start(CORE, &subject::sipyard(), &[&own, arguments].concat())?;
+        let process = Process::start(
+            CORE_OF_LOAD,
+            &subject::sipyard(),
+            &[&own, arguments].concat(),
+        )?;
         let place = |place| SocketAddr::new(first.ip(), first.port() + place);
         let addresses: Vec<_> = (0..servers).map(place).collect();
         subject::wait_for_sockets(&addresses)?;
@@ -131,7 +134,11 @@ fn run(
     let file = folder.path().join("load.json").display().to_string();
     let to = to.to_string();
     let own = ["load", what, "--to", &to, "--json", &file, "--success", "0"];
-    let mut process = Process::start(CORE, &subject::sipyard(), &[&own, arguments].concat())?;
+    let mut process = Process::start(
+        CORE_OF_LOAD,
+        &subject::sipyard(),
+        &[&own, arguments].concat(),
+    )?;
     let (began, mut cpu) = (Instant::now(), Duration::ZERO);
     while !process.has_ended() {
         if began.elapsed() > RUN_MAX {
@@ -169,7 +176,7 @@ fn measure_round(round: u32) -> io::Result<Round> {
     let before = callees.process.cpu();
     let (outcome, caller_cpu) = call(*address, &arguments, || {})?;
     let callee_cpu = callees.process.cpu() - before;
-    let per_call = |cpu: Duration| crate::micros(cpu) / outcome.carried.max(1) as f64;
+    let per_call = |cpu: Duration| micros(cpu) / outcome.carried.max(1) as f64;
     let round_figures = Round {
         calls_per_s: outcome.offered as f64 / outcome.offering_s,
         calls: outcome.carried,

@@ -22,7 +22,6 @@ use std::{
     env, io,
     path::{Path, PathBuf},
     process::ExitCode,
-    time::Duration,
 };
 
 use clap::{Parser, Subcommand};
@@ -32,9 +31,6 @@ use report::Page;
 use serde::Serialize;
 
 use self::figures::{Report, Stamped};
-
-/// The core of the load.
-const CORE: usize = 1;
 
 /// Measures Sipyard beside its peers and writes the figures to docs/results.
 #[derive(Debug, Parser)]
@@ -91,7 +87,7 @@ fn run(arguments: Arguments) -> io::Result<()> {
     env::set_current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))?;
     subject::build()?;
     let mut core = CpuSet::new();
-    core.set(CORE);
+    core.set(subject::CORE_OF_LOAD);
     sched_setaffinity(None, &core)?;
     let what = arguments.what.unwrap_or(What::All);
     match what {
@@ -139,15 +135,20 @@ fn run(arguments: Arguments) -> io::Result<()> {
             };
             return write(folder, "failover", &ways, &failover::page(&ways));
         }
-        _ => {}
+        What::All | What::Quick | What::Balance | What::Spread | What::Memory => {}
     }
+    balancing(what, arguments.results)
+}
+
+/// Measures what is in the report about balancing, or a part of it.
+fn balancing(what: What, results: PathBuf) -> io::Result<()> {
     let (results, effort, calls) = match what {
         What::Quick => (
             PathBuf::from("target/bench"),
             balance::Effort::QUICK,
             20_000,
         ),
-        _ => (arguments.results, balance::Effort::FULL, 100_000),
+        _ => (results, balance::Effort::FULL, 100_000),
     };
     let mut report = Report::open(&results)?;
     if matches!(what, What::All | What::Quick | What::Balance) {
@@ -177,9 +178,4 @@ fn write<T: Serialize>(
     figures::write(folder, name, results, page)?;
     println!("\n{}\nwritten to {}", page.plain(), folder.display());
     Ok(())
-}
-
-/// Microseconds, with their fraction.
-fn micros(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e6
 }

@@ -14,7 +14,7 @@ use socket::udp::{BATCH, RecvBatch, SendBatch, Socket, Wait};
 use crate::{
     balance::start,
     generator::Generator,
-    micros,
+    process::micros,
     subject::{Running, Subject},
 };
 

@@ -144,3 +144,8 @@ fn tasks(process: u32) -> Vec<(u32, u32)> {
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     ids.map(|task| (process, task)).collect()
 }
+
+/// Microseconds, with their fraction.
+pub(crate) fn micros(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e6
+}

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     load_program::{Callees, Outcome, call, register},
+    process::micros,
     subject::{self, KAMAILIO, Running},
 };
 
@@ -183,7 +184,7 @@ fn measure_program(round: u32, program: Program, runs: &mut Vec<Run>) -> io::Res
             round,
             program,
             work,
-            cpu_us: crate::micros(cpu) / done.count.max(1) as f64,
+            cpu_us: micros(cpu) / done.count.max(1) as f64,
             done,
         };
         println!("{run:?}");

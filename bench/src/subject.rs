@@ -16,6 +16,9 @@ use crate::process::Process;
 /// The core of the program that is measured.
 pub(crate) const CORE: usize = 0;
 
+/// The core of the load.
+pub(crate) const CORE_OF_LOAD: usize = 1;
+
 pub(crate) const KAMAILIO: &str = "/usr/sbin/kamailio";
 
 /// A program, in one of its ways of working.

@@ -1,10 +1,10 @@
 //! Whoever sends the calls knows two proxies (paper 001 §3.1).
 
-use std::{fs, io, path::Path};
+use std::{io, path::Path};
 
 use super::{
-    PER_S, Run, calls_through, missing_of,
-    nodes::{Death, Node, servers, until},
+    nodes::{Death, Node, missing_of, servers, until, written},
+    run::{PER_S, Run, calls_through},
     traffic::Calls,
 };
 use crate::{
@@ -78,11 +78,4 @@ fn edge(round: u64, death: Death) -> io::Result<Run> {
         death.strike(&proxies[0].process);
         Ok(())
     })
-}
-
-/// Writes a file of a program; its path.
-pub(super) fn written(folder: &Path, name: &str, text: &str) -> io::Result<String> {
-    let path = folder.join(name);
-    fs::write(&path, text)?;
-    Ok(path.display().to_string())
 }

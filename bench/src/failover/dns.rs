@@ -5,10 +5,9 @@ use std::{fs, io, net::SocketAddr, path::Path};
 use tempfile::TempDir;
 
 use super::{
-    PER_S, Run, calls_through,
     client::proxies,
-    missing_of,
-    nodes::{Death, Node, until},
+    nodes::{Death, Node, missing_of, until},
+    run::{PER_S, Run, calls_through},
     traffic::Calls,
 };
 use crate::{

@@ -10,10 +10,10 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    PATIENCE, PER_S,
     dns::{Dns, SERVICE},
     nodes::{Death, Node, servers},
     redis::{Redis, address_of},
+    run::{PATIENCE, PER_S},
     traffic::{Calls, Traffic, Users},
 };
 use crate::load_program::Callees;

@@ -4,35 +4,23 @@ mod client;
 mod dns;
 mod fate;
 mod hang;
+mod hosts;
 mod nodes;
 mod page;
 mod pool;
 mod redis;
+mod run;
 mod takeover;
 mod traffic;
 
-use std::{io, path::Path, time::Duration};
+use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use self::{
-    fate::Fate,
-    hang::Hang,
-    traffic::{Calls, Traffic},
-};
+use self::{hang::Hang, run::Run};
 pub(crate) use page::page;
 
 const ROUNDS: u64 = 3;
-
-/// Calls, and REGISTERs where there are some, in a second.
-const PER_S: f64 = 100.0;
-
-/// How long calls begin before something fails, and afterwards.
-const BEFORE: Duration = Duration::from_secs(5);
-const AFTER: Duration = Duration::from_secs(15);
-
-/// How long the last request may take to be given up, and a refused phone to try again.
-const PATIENCE: Duration = Duration::from_secs(90);
 
 /// All that was measured.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -49,23 +37,6 @@ pub(crate) struct Way {
     /// The programs, and what failed.
     what: String,
     runs: Vec<Run>,
-}
-
-/// Once.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Run {
-    calls: Fate,
-    users: Option<UsersFate>,
-    note: String,
-}
-
-/// What became of users who registered meanwhile.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct UsersFate {
-    registers: Fate,
-    /// Registrations that were acknowledged, and those of them that the store had no more at the end.
-    acknowledged: u64,
-    gone: u64,
 }
 
 struct Plan {
@@ -195,35 +166,6 @@ impl Plan {
     }
 }
 
-/// Calls go on while something fails.
-fn calls_through(
-    round: u64,
-    calls: &Calls,
-    fail: impl FnOnce() -> io::Result<()>,
-) -> io::Result<Run> {
-    let mut traffic = Traffic::new(round);
-    let record = traffic.call(calls)?;
-    traffic.run(BEFORE)?;
-    let failed = traffic.now();
-    fail()?;
-    traffic.run(AFTER)?;
-    traffic.finish(PATIENCE)?;
-    Ok(Run {
-        calls: traffic.record(record).fate(failed),
-        users: None,
-        note: String::new(),
-    })
-}
-
 fn nothing() -> Option<String> {
     None
-}
-
-/// Why ways that need these programs are left out.
-fn missing_of(programs: &[&str]) -> Option<String> {
-    let folders = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/sbin", "/bin"];
-    let is_there = |name: &str| folders.iter().any(|it| Path::new(it).join(name).exists());
-    let missing: Vec<_> = programs.iter().filter(|name| !is_there(name)).collect();
-    let first = missing.first()?;
-    Some(format!("{first} is not there: run scripts/setup.sh test"))
 }

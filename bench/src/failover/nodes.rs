@@ -133,3 +133,19 @@ pub(super) fn until(what: &str, mut is_so: impl FnMut() -> io::Result<bool>) -> 
     }
     Ok(())
 }
+
+/// Writes a file of a program; its path.
+pub(super) fn written(folder: &Path, name: &str, text: &str) -> io::Result<String> {
+    let path = folder.join(name);
+    fs::write(&path, text)?;
+    Ok(path.display().to_string())
+}
+
+/// Why ways that need these programs are left out.
+pub(super) fn missing_of(programs: &[&str]) -> Option<String> {
+    let folders = ["/usr/bin", "/usr/sbin", "/usr/local/bin", "/sbin", "/bin"];
+    let is_there = |name: &str| folders.iter().any(|it| Path::new(it).join(name).exists());
+    let missing: Vec<_> = programs.iter().filter(|name| !is_there(name)).collect();
+    let first = missing.first()?;
+    Some(format!("{first} is not there: run scripts/setup.sh test"))
+}

@@ -4,7 +4,12 @@ use std::collections::BTreeMap;
 
 use report::{Page, Table};
 
-use super::{AFTER, BEFORE, PER_S, ROUNDS, Results, Run, Way, fate::Fate, hang::Hang};
+use super::{
+    ROUNDS, Results, Way,
+    fate::Fate,
+    hang::Hang,
+    run::{AFTER, BEFORE, PER_S, Run},
+};
 use crate::{figures::Stamped, range::Range};
 
 pub(crate) fn page(results: &Stamped<Results>) -> Page {

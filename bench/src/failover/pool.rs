@@ -8,9 +8,9 @@ use std::{
 };
 
 use super::{
-    PATIENCE, Run,
     nodes::{Death, Node, status, until},
     redis::{Redis, address_of, users_through},
+    run::{PATIENCE, Run},
 };
 
 /// How long calls run with the node that came.

@@ -10,10 +10,8 @@ use std::{
 use tempfile::TempDir;
 
 use super::{
-    AFTER, BEFORE, PATIENCE, PER_S, Run, UsersFate,
-    client::written,
-    missing_of,
-    nodes::{Death, Node, output, sipyard, until},
+    nodes::{Death, Node, missing_of, output, sipyard, until, written},
+    run::{AFTER, BEFORE, PATIENCE, PER_S, Run, UsersFate},
     traffic::{Calls, Traffic, Users},
 };
 use crate::{load_program::Callees, process::Process, subject::CORE};

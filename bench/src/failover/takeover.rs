@@ -1,26 +1,21 @@
 //! Another host takes over the address (paper 001 §3.4): keepalived, and a network of namespaces for hosts.
 
 use std::{
-    fs, io,
+    io,
     net::{Ipv4Addr, SocketAddr},
-    os::fd::AsFd as _,
     path::Path,
 };
 
-use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tempfile::TempDir;
 
 use super::{
-    PER_S, Run, calls_through,
-    client::written,
-    missing_of,
-    nodes::{Death, output, until, until_log},
+    nodes::{Death, missing_of, output, until, until_log, written},
+    run::{PER_S, Run, calls_through},
     traffic::Calls,
 };
 use crate::{
-    CORE as CORE_OF_LOAD,
     process::Process,
-    subject::{CORE, sipyard},
+    subject::{CORE, CORE_OF_LOAD, sipyard},
 };
 
 const IP: &str = "/usr/sbin/ip";
@@ -217,15 +212,4 @@ impl Drop for Net {
 fn ip(arguments: &str) -> io::Result<String> {
     let arguments: Vec<_> = arguments.split(' ').collect();
     output(Path::new(IP), &arguments)
-}
-
-/// Does something on a host: sockets that are made there stay there.
-pub(super) fn on_host<T>(host: &str, act: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
-    let enter =
-        |file: &fs::File| move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network));
-    let home = fs::File::open("/proc/thread-self/ns/net")?;
-    enter(&fs::File::open(format!("/run/netns/{host}"))?)?;
-    let done = act();
-    enter(&home)?;
-    done
 }

@@ -10,7 +10,7 @@ use load::{
 use socket::Clock;
 use traffic::{Agent, Endpoint, Group, LOOPBACK};
 
-use super::{fate::Record, takeover::on_host};
+use super::{fate::Record, hosts::on_host};
 
 /// The longest sleep between two looks.
 const SLEEP_MAX: Duration = Duration::from_millis(20);
