@@ -17,9 +17,10 @@ use std::{
 };
 
 use crate::{
-    Done, Error, Now, OpenError, Put,
+    Error, OpenError, Put,
     entry::{Entry, Value},
     log::{Log, beside, install},
+    request::{Done, Now},
     table::{SHARDS, Table},
 };
 

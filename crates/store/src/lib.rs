@@ -31,143 +31,25 @@
 
 mod address;
 mod entry;
+mod error;
 mod file;
 mod log;
 mod redis;
+mod request;
 mod table;
 
-use std::{
-    fmt, io,
-    path::PathBuf,
-    sync::{Arc, LazyLock},
-    task::Poll,
-    time::{Duration, Instant, SystemTime},
-};
+use std::{sync::Arc, task::Poll, time::Duration};
 
 pub use address::{Address, RedisAddress};
 pub use entry::{Next, Value};
+pub use error::{Error, OpenError};
+pub use request::{Limits, Put};
 
 use entry::Entry;
 use file::{Change, Writer};
 use redis::Client;
+use request::Now;
 use table::Table;
-
-/// What bounds a store.
-#[derive(Clone, Debug)]
-pub struct Limits {
-    /// Memory for entries: all of them in `memory` and `file:`, the cached ones of `redis://`. In bytes.
-    pub memory_bytes: usize,
-    /// Requests that wait for their answer.
-    pub queue: usize,
-    /// How long a request may wait for Redis.
-    pub wait_max: Duration,
-    /// How long a cached entry is believed without asking Redis again. Others' changes are known a
-    /// message later, but messages can be lost.
-    pub age_max: Duration,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            memory_bytes: 1 << 30,
-            queue: 65_536,
-            wait_max: Duration::from_secs(1),
-            age_max: Duration::from_secs(30),
-        }
-    }
-}
-
-/// Why a request was not done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Error {
-    /// Too many requests wait. Try again later.
-    Busy,
-    /// There is no room for another entry.
-    Full,
-    /// The key or the value is too long.
-    TooLong,
-    /// The disk or the server fails; why. A change may have been made all the same.
-    Unavailable(Arc<str>),
-}
-
-impl Error {
-    fn unavailable(why: impl AsRef<str>) -> Self {
-        Self::Unavailable(why.as_ref().into())
-    }
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Busy => f.write_str("too many requests wait for the store"),
-            Self::Full => f.write_str("the store is full"),
-            Self::TooLong => f.write_str("the key or the value is too long for the store"),
-            Self::Unavailable(why) => write!(f, "the store is unavailable: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for Error {}
-
-/// Why a store can't be opened.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// The file can't be read or written.
-    Io(PathBuf, io::Error),
-    /// The store's thread can't be started.
-    Thread(io::Error),
-    /// Another process has the file open.
-    InUse(PathBuf),
-    /// The file is no store.
-    Foreign(PathBuf),
-    /// The file is damaged in its middle.
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// The first bad byte's offset.
-        from: u64,
-        /// The offset from which all may be good again.
-        to: u64,
-    },
-}
-
-impl fmt::Display for OpenError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
-            Self::Thread(error) => write!(f, "the store's thread can't be started: {error}"),
-            Self::InUse(path) => write!(
-                f,
-                "{}: another process has it open, such as a running node",
-                path.display()
-            ),
-            Self::Foreign(path) => write!(
-                f,
-                "{}: not a store's file: name another path, or move it away to begin anew",
-                path.display()
-            ),
-            Self::Damaged { path, from, to } => write!(
-                f,
-                "{}: damaged between bytes {from} and {to}, so entries are lost: put a backup in its \
-                 place, or move it away to begin anew",
-                path.display()
-            ),
-        }
-    }
-}
-
-impl std::error::Error for OpenError {}
-
-/// What became of a change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Put {
-    /// It is made.
-    Stored,
-    /// It is not made: the value is not what was seen, but this one.
-    Changed(Option<Value>),
-}
 
 /// What is known here of a key, without asking the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -179,38 +61,6 @@ pub enum Known {
     /// The key has this value.
     Value(Value),
 }
-
-impl Known {
-    fn of(entry: Option<Entry>) -> Self {
-        entry.map_or(Self::Unknown, |entry| {
-            entry.value().map_or(Self::Absent, Self::Value)
-        })
-    }
-}
-
-/// Takes an answer that comes later, on the store's thread, once. It must not wait.
-type Done<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
-
-/// Both clocks, read once for a request.
-#[derive(Clone, Copy, Debug)]
-struct Now {
-    /// Since the UNIX epoch.
-    wall: Duration,
-    /// Since the process began; never goes back.
-    age: Duration,
-}
-
-impl Now {
-    fn read() -> Self {
-        static BEGAN: LazyLock<Instant> = LazyLock::new(Instant::now);
-        let wall = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-        Self {
-            wall,
-            age: BEGAN.elapsed(),
-        }
-    }
-}
-
 /// A store that any thread may ask.
 pub struct Store {
     table: Arc<Table>,

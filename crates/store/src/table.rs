@@ -8,7 +8,7 @@ use std::{
 
 use hashbrown::HashTable;
 
-use crate::{Error, Now, Put, Value, entry::Entry};
+use crate::{Error, Put, Value, entry::Entry, request::Now};
 
 /// So many locks that workers seldom meet at one.
 pub(crate) const SHARDS: usize = 64;

@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use crate::{Now, entry::Entry, table::Table};
+use crate::{entry::Entry, request::Now, table::Table};
 
 /// Keys that share a count of changes. Too few only cost some entries their place.
 const COUNTS: usize = 1024;

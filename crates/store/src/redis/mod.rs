@@ -24,8 +24,9 @@ use tokio::{
 };
 
 use crate::{
-    Done, Error, Known, Limits, Now, Put, RedisAddress,
+    Error, Known, Limits, Put, RedisAddress,
     entry::{Entry, Value},
+    request::{Done, Now},
     table::Table,
 };
 use cache::Cache;

@@ -12,7 +12,7 @@ use redis::{PushInfo, PushKind, Value, cmd};
 use tokio::time::{interval, sleep, timeout};
 
 use super::{cache::Cache, topology::Failure};
-use crate::{Now, RedisAddress};
+use crate::{RedisAddress, request::Now};
 
 /// Where every change is published, by the script that makes it: who made it, and the key.
 pub(super) const CHANNEL: &str = "sipyard:changed";
