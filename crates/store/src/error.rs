@@ -83,4 +83,11 @@ impl fmt::Display for OpenError {
     }
 }
 
-impl std::error::Error for OpenError {}
+impl std::error::Error for OpenError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Io(_, error) | Self::Thread(error) => Some(error),
+            Self::InUse(_) | Self::Foreign(_) | Self::Damaged { .. } => None,
+        }
+    }
+}
