@@ -20,13 +20,15 @@ node         pure    slots sip balance location transaction
 sim          pure    sip balance node load
 socket       system
 names        system
+admin-client system
 tidy         system
+testbed      system
 store        system  location
 net          system  socket node
 traffic      system  socket net load
-workbench    system  sip balance transaction node load lqn capture sim report settings socket traffic
+workbench    system  admin-client sip balance node load lqn capture sim report settings socket traffic
 sipyard      system  all
-bench        system  load report socket net traffic
+bench        system  load report socket net traffic testbed
 '
 
 # The folders that may have unsafe code: the kernel's calls for batches of datagrams have no safe wrapper.

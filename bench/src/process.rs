@@ -9,7 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::{
+    process::{Pid, Signal, kill_process},
+    thread::{CpuSet, sched_setaffinity},
+};
 
 /// How long a program may take to end when it is asked to.
 const GRACE: Duration = Duration::from_secs(3);
@@ -41,13 +44,13 @@ impl Process {
         Ok(Self { child, log })
     }
 
-    pub(crate) fn has_ended(&mut self) -> bool {
-        !matches!(self.child.try_wait(), Ok(None))
+    /// Its number.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
-    /// Sends a signal to the program, not to what it started.
-    pub(crate) fn signal(&self, name: Signal) {
-        signal(self.child.id(), name);
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
     }
 
     /// The end of what it wrote.
@@ -127,11 +130,23 @@ impl Drop for Process {
     }
 }
 
-fn signal(process: u32, signal: Signal) {
+/// Sends a signal to a process.
+pub(crate) fn signal(process: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) {
         // A process that is gone needs no signal.
         let _ = kill_process(pid, signal);
     }
+}
+
+/// Lets a running process have one core only.
+pub(crate) fn pin(process: u32, core: usize) -> io::Result<()> {
+    let mut cores = CpuSet::new();
+    cores.set(core);
+    for (_, task) in tasks(process) {
+        let task = i32::try_from(task).ok().and_then(Pid::from_raw);
+        sched_setaffinity(task, &cores)?;
+    }
+    Ok(())
 }
 
 /// The threads of a process.

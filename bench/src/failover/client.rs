@@ -49,7 +49,7 @@ pub(super) fn kamailio(round: u64) -> io::Result<Run> {
     let _kamailio = Process::start(CORE, Path::new(KAMAILIO), &arguments)?;
     subject::wait_for_sockets(&[listen])?;
     calls_through(round, &Calls::through(listen, PER_S), || {
-        Death::Killed.strike(&proxies[0].process);
+        Death::Killed.strike(proxies[0].process.id());
         Ok(())
     })
 }
@@ -75,7 +75,7 @@ fn edge(round: u64, death: Death) -> io::Result<Run> {
         Ok(both.iter().all(|it| status.contains(&it.to_string())))
     })?;
     calls_through(round, &Calls::through(edge.sip, PER_S), || {
-        death.strike(&proxies[0].process);
+        death.strike(proxies[0].process.id());
         Ok(())
     })
 }

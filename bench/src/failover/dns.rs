@@ -43,7 +43,7 @@ fn run(round: u64, death: Death) -> io::Result<Run> {
         Ok(edge.status()?.contains("1 in reserve"))
     })?;
     calls_through(round, &Calls::through(edge.sip, PER_S), || {
-        death.strike(&proxies[0].process);
+        death.strike(proxies[0].process.id());
         Ok(())
     })
 }

@@ -9,10 +9,12 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
+use testbed::Redis;
+
 use super::{
     dns::{Dns, SERVICE},
     nodes::{Death, Node, servers},
-    redis::{Redis, address_of},
+    redis,
     run::{PATIENCE, PER_S},
     traffic::{Calls, Traffic, Users},
 };
@@ -71,12 +73,12 @@ fn dns() -> io::Result<Hang> {
 /// Users register at both nodes, calls go to servers.
 fn store() -> io::Result<Hang> {
     let callees = Callees::start(2, &[])?;
-    let stores = [Redis::alone()?, Redis::alone()?];
-    let node = |store| {
+    let stores = [redis::start(&[])?, redis::start(&[])?];
+    let node = |store: &Redis| {
         Node::start(&format!(
             "[registrar]\nauth = false\ndomains = [\"example.net\"]\nstore = \"{}\"\n[pool.app]\n{}\n\
              [[route]]\nhosts = [\"example.net\"]\nto = \"registrar\"\n[[route]]\nto = \"app\"\n",
-            address_of(store),
+            store.url(),
             servers(&callees.addresses)
         ))
     };
@@ -95,7 +97,7 @@ fn store() -> io::Result<Hang> {
     let began = traffic.now();
     traffic.run(PHASE)?;
     let failed = traffic.now();
-    Death::Silent.strike(&stores[1].process);
+    Death::Silent.strike(stores[1].id());
     traffic.run(PHASE)?;
     let phases = [
         ("before", began, failed),

@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::{
-    process::Process,
+    process::{Process, signal},
     subject::{self, CORE},
 };
 
@@ -36,11 +36,12 @@ pub(super) enum Death {
 }
 
 impl Death {
-    pub(super) fn strike(self, process: &Process) {
-        process.signal(match self {
+    pub(super) fn strike(self, process: u32) {
+        let name = match self {
             Self::Killed => Signal::KILL,
             Self::Silent => Signal::STOP,
-        });
+        };
+        signal(process, name);
     }
 }
 

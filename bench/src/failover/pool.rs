@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     nodes::{Death, Node, status, until},
-    redis::{Redis, address_of, users_through},
+    redis::{self, users_through},
     run::{PATIENCE, Run},
 };
 
@@ -25,8 +25,8 @@ pub(super) fn silent(round: u64) -> io::Result<Run> {
 }
 
 fn run(round: u64, death: Death) -> io::Result<Run> {
-    let redis = Redis::alone()?;
-    let store = address_of(&redis);
+    let redis = redis::start(&[])?;
+    let store = redis.url();
     let registrar = format!(
         "[registrar]\nauth = false\ndomains = [\"example.com\", \"example.net\"]\nstore = \"{store}\"\n\
          [cluster]\nstore = \"{store}\"\nannounce = \"core\"\n[[route]]\nto = \"registrar\"\n"
@@ -47,7 +47,7 @@ fn run(round: u64, death: Death) -> io::Result<Run> {
         &edge,
         &store,
         || {
-            death.strike(&first.process);
+            death.strike(first.process.id());
             Ok(watch(admin, "core has 1 server of pool:core"))
         },
         |traffic, leaving| {

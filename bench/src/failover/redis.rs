@@ -1,22 +1,15 @@
 //! The store's replica takes over (paper 001 §3.3): Redis behind sentinels, or a Redis cluster.
 
-use std::{
-    io::{self, Read as _, Write as _},
-    net::{Ipv4Addr, TcpListener, TcpStream},
-    path::Path,
-    time::Duration,
-};
+use std::{io, path::Path};
 
-use tempfile::TempDir;
+use testbed::Redis;
 
 use super::{
-    nodes::{Death, Node, missing_of, output, sipyard, until, written},
+    nodes::{Death, Node, missing_of, output, sipyard},
     run::{AFTER, BEFORE, PATIENCE, PER_S, Run, UsersFate},
     traffic::{Calls, Traffic, Users},
 };
-use crate::{load_program::Callees, process::Process, subject::CORE};
-
-const REDIS: &str = "/usr/bin/redis-server";
+use crate::{load_program::Callees, process::pin, subject::CORE};
 
 /// Users who are called; others register meanwhile.
 const CALLED: u32 = 300;
@@ -25,103 +18,45 @@ pub(super) fn missing() -> Option<String> {
     missing_of(&["redis-server", "redis-cli"])
 }
 
-/// A process of redis-server that keeps nothing on disk.
-pub(super) struct Redis {
-    pub(super) process: Process,
-    port: u16,
-    _folder: TempDir,
+/// A server with these options, on the core of the programs.
+pub(super) fn start(options: &[&str]) -> io::Result<Redis> {
+    pinned(Redis::start(options)?)
 }
 
-impl Redis {
-    pub(super) fn start(arguments: &[&str]) -> io::Result<Self> {
-        Self::start_in(tempfile::tempdir()?, arguments)
-    }
-
-    fn start_in(folder: TempDir, arguments: &[&str]) -> io::Result<Self> {
-        let port = free_port()?;
-        let (at, text) = (folder.path().display().to_string(), port.to_string());
-        let own = ["--bind", "127.0.0.1", "--port", &text, "--dir", &at];
-        let process = Process::start(CORE, Path::new(REDIS), &[arguments, &own].concat())?;
-        let redis = Self {
-            process,
-            port,
-            _folder: folder,
-        };
-        until("Redis answers", || {
-            Ok(redis.ask("PING").starts_with("+PONG"))
-        })?;
-        Ok(redis)
-    }
-
-    /// One that does for itself.
-    pub(super) fn alone() -> io::Result<Self> {
-        Self::start(&["--save", ""])
-    }
-
-    pub(super) fn address(&self) -> String {
-        format!("127.0.0.1:{}", self.port)
-    }
-
-    /// The beginning of the answer to an inline command; empty without one.
-    fn ask(&self, command: &str) -> String {
-        let ask = || -> io::Result<String> {
-            let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
-            stream.set_read_timeout(Some(Duration::from_secs(1)))?;
-            write!(stream, "{command}\r\n")?;
-            let mut answer = [0; 8192];
-            let length = stream.read(&mut answer)?;
-            Ok(String::from_utf8_lossy(&answer[..length]).into_owned())
-        };
-        ask().unwrap_or_default()
-    }
-}
-
-/// A port whose like 10,000 higher is free too, as a cluster's server takes both.
-fn free_port() -> io::Result<u16> {
-    loop {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
-        let port = listener.local_addr()?.port();
-        if port < 55_000 && TcpListener::bind((Ipv4Addr::LOCALHOST, port + 10_000)).is_ok() {
-            return Ok(port);
-        }
-    }
+fn pinned(redis: Redis) -> io::Result<Redis> {
+    pin(redis.id(), CORE)?;
+    Ok(redis)
 }
 
 /// `redis://` with these hosts.
 fn store(servers: &[Redis]) -> String {
-    let hosts: Vec<_> = servers.iter().map(Redis::address).collect();
+    let hosts: Vec<_> = servers.iter().map(|it| it.address.to_string()).collect();
     format!("redis://{}", hosts.join(","))
 }
 
 /// A primary with a replica, and three sentinels who watch them.
 fn watched() -> io::Result<([Redis; 2], Vec<Redis>)> {
-    let primary = Redis::alone()?;
-    let port = primary.port.to_string();
-    let replica = Redis::start(&["--save", "", "--replicaof", "127.0.0.1", &port])?;
-    until("the replica is in step", || {
-        Ok(replica
-            .ask("INFO replication")
-            .contains("master_link_status:up"))
+    let primary = start(&[])?;
+    let port = primary.address.port().to_string();
+    let replica = start(&["--replicaof", "127.0.0.1", &port])?;
+    replica.until("the replica is in step", |it| {
+        it.ask("INFO replication").contains("master_link_status:up")
     })?;
     let sentinels = (0..3)
         .map(|_| sentinel(&port))
         .collect::<io::Result<Vec<_>>>()?;
     for sentinel in &sentinels {
-        until("the sentinels know each other and the replica", || {
-            let known = sentinel.ask("INFO sentinel");
-            Ok(known.contains("slaves=1,sentinels=3"))
+        sentinel.until("the sentinels know each other and the replica", |it| {
+            it.ask("INFO sentinel").contains("slaves=1,sentinels=3")
         })?;
     }
     Ok(([primary, replica], sentinels))
 }
 
 fn sentinel(port: &str) -> io::Result<Redis> {
-    let folder = tempfile::tempdir()?;
-    let text = format!(
+    pinned(Redis::sentinel(&format!(
         "sentinel monitor location 127.0.0.1 {port} 2\nsentinel down-after-milliseconds location 1000\n"
-    );
-    let file = written(folder.path(), "sentinel.conf", &text)?;
-    Redis::start_in(folder, &[&file, "--sentinel"])
+    ))?)
 }
 
 pub(super) fn sentinel_killed(round: u64) -> io::Result<Run> {
@@ -134,26 +69,18 @@ pub(super) fn sentinel_silent(round: u64) -> io::Result<Run> {
 
 fn sentinel_run(round: u64, death: Death) -> io::Result<Run> {
     let (servers, sentinels) = watched()?;
-    let mut run = registrar(round, &store(&sentinels), || {
-        death.strike(&servers[0].process)
-    })?;
+    let mut run = registrar(round, &store(&sentinels), || death.strike(servers[0].id()))?;
     let is_promoted = servers[1].ask("ROLE").contains("master");
     run.note = format!("the replica was promoted: {is_promoted}");
     Ok(run)
 }
 
 pub(super) fn cluster_killed(round: u64) -> io::Result<Run> {
-    let options = [
-        "--save",
-        "",
-        "--cluster-enabled",
-        "yes",
-        "--cluster-node-timeout",
-        "2000",
-    ];
-    let start = |_| Redis::start(&options);
-    let servers = (0..6).map(start).collect::<io::Result<Vec<_>>>()?;
-    let hosts: Vec<_> = servers.iter().map(Redis::address).collect();
+    let options = ["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"];
+    let servers = (0..6)
+        .map(|_| start(&options))
+        .collect::<io::Result<Vec<_>>>()?;
+    let hosts: Vec<_> = servers.iter().map(|it| it.address.to_string()).collect();
     let hosts: Vec<&str> = hosts.iter().map(String::as_str).collect();
     let create = [
         "--cluster-yes",
@@ -166,17 +93,17 @@ pub(super) fn cluster_killed(round: u64) -> io::Result<Run> {
     let arguments = [&create[1..3], &hosts, &create[3..], &create[..1]].concat();
     output(Path::new("/usr/bin/redis-cli"), &arguments)?;
     for server in &servers {
-        until("the cluster stands", || {
-            let info = server.ask("CLUSTER INFO");
-            Ok(info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:6"))
+        server.until("the cluster stands", |it| {
+            let info = it.ask("CLUSTER INFO");
+            info.contains("cluster_state:ok") && info.contains("cluster_known_nodes:6")
         })?;
-        until("the replicas are in step", || {
-            let info = server.ask("INFO replication");
-            Ok(!info.contains("master_link_status:down"))
+        server.until("the replicas are in step", |it| {
+            !it.ask("INFO replication")
+                .contains("master_link_status:down")
         })?;
     }
     registrar(round, &store(&servers), || {
-        Death::Killed.strike(&servers[0].process)
+        Death::Killed.strike(servers[0].id())
     })
 }
 
@@ -244,9 +171,4 @@ fn kept(store: &str) -> io::Result<u64> {
         .split_once('(')
         .and_then(|(_, rest)| rest.split(' ').next()?.parse().ok());
     number.ok_or_else(|| io::Error::other(format!("not as expected: {said}")))
-}
-
-/// Where a store is that needs no name.
-pub(super) fn address_of(redis: &Redis) -> String {
-    format!("redis://{}", redis.address())
 }

@@ -43,7 +43,7 @@ pub(super) fn cut_off(round: u64) -> io::Result<Run> {
 pub(super) fn killed(round: u64) -> io::Result<Run> {
     let farm = Farm::start()?;
     farm.calls(round, || {
-        Death::Killed.strike(&farm.hosts[0].edge);
+        Death::Killed.strike(farm.hosts[0].edge.id());
         Ok(())
     })
 }

@@ -10,7 +10,6 @@ mod fake;
 use std::{
     sync::{Arc, mpsc},
     task::Poll,
-    thread::sleep,
     time::{Duration, Instant},
 };
 
@@ -57,12 +56,9 @@ fn told(names: &Names, question: &Question) -> String {
     targets.join("; ")
 }
 
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < end, "never came: {what}");
-        sleep(Duration::from_millis(20));
-    }
+#[track_caller]
+fn eventually(what: &str, holds: impl FnMut() -> bool) {
+    testbed::within(PATIENCE, what, holds);
 }
 
 const NONE: &str = "the DNS has no server of that name";

@@ -16,9 +16,9 @@ use std::{
 use common::{
     Edge, Settings, eventually,
     load::{Serving, call, load},
-    redis::Redis,
 };
 use serde_json::Value;
+use testbed::Redis;
 
 const LEASE: Duration = Duration::from_secs(2);
 
@@ -111,7 +111,7 @@ fn carried(edge: &Edge, arguments: &[&str]) -> u64 {
 
 #[test]
 fn nodes_that_come_are_used_and_dead_ones_leave_within_their_lease() {
-    let mut redis = Redis::start();
+    let mut redis = Redis::start(&[]).unwrap();
     let server = Serving::start(&[]);
     let edge = edge(&redis, "", "");
     assert!(servers(&edge).is_empty());
@@ -138,11 +138,11 @@ fn nodes_that_come_are_used_and_dead_ones_leave_within_their_lease() {
     edge.wait_for_log("pool:core: the store is unavailable");
     assert_eq!(servers(&edge).len(), 2);
     assert_eq!(carried(&edge, &[]), 20);
-    let redis = Redis::start_at(redis.address);
+    let redis = Redis::start_at(redis.address, &[]).unwrap();
     for node in [&second, &third] {
         let address = node.sip().to_string();
         eventually("they announce themselves again", || {
-            redis.get("sipyard:pool:core").contains(&address)
+            redis.ask("GET sipyard:pool:core").contains(&address)
         });
     }
     await_servers(&edge, &[&second, &third]);
@@ -168,7 +168,7 @@ fn register(edge: &Edge, phones: &Serving) {
 
 #[test]
 fn what_concerns_a_user_meets_at_one_registrar() {
-    let redis = Redis::start();
+    let redis = Redis::start(&[]).unwrap();
     let phones = Serving::start(&[]);
     // It is not its own server.
     let edge = edge_of(
@@ -186,7 +186,7 @@ fn what_concerns_a_user_meets_at_one_registrar() {
 
 #[test]
 fn users_are_found_when_the_registrar_they_used_is_killed() {
-    let redis = Redis::start();
+    let redis = Redis::start(&[]).unwrap();
     let phones = Serving::start(&[]);
     let edge = edge(&redis, "policy = \"user-hash\"", "");
     let store = format!("redis://{}", redis.address);
@@ -208,7 +208,7 @@ fn users_are_found_when_the_registrar_they_used_is_killed() {
 
 #[test]
 fn users_are_found_while_the_store_is_down() {
-    let mut redis = Redis::start();
+    let mut redis = Redis::start(&[]).unwrap();
     let phones = Serving::start(&[]);
     let edge = edge(&redis, "", "");
     let node = registrar(&redis, &format!("redis://{}", redis.address));

@@ -61,6 +61,14 @@ pub enum Known {
     /// The key has this value.
     Value(Value),
 }
+
+impl Known {
+    fn of(entry: Option<Entry>) -> Self {
+        entry.map_or(Self::Unknown, |entry| {
+            entry.value().map_or(Self::Absent, Self::Value)
+        })
+    }
+}
 /// A store that any thread may ask.
 pub struct Store {
     table: Arc<Table>,

@@ -10,12 +10,12 @@ mod servers;
 use std::{
     sync::mpsc,
     task::Poll,
-    thread::sleep,
     time::{Duration, Instant, SystemTime},
 };
 
-use servers::{Server, cluster, sentinel};
+use servers::{cluster, sentinel, start};
 use store::{Error, Known, Limits, Next, Put, Store, Value};
+use testbed::Redis;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 const WAIT_MAX: Duration = Duration::from_secs(1);
@@ -67,12 +67,9 @@ fn text(value: Result<Option<Value>, Error>) -> Option<String> {
 }
 
 /// Asks again until the answer is as it must become.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !is_so() {
-        assert!(Instant::now() < end, "{what} within {PATIENCE:?}");
-        sleep(Duration::from_millis(10));
-    }
+#[track_caller]
+fn until(what: &str, is_so: impl FnMut() -> bool) {
+    testbed::within(PATIENCE, what, is_so);
 }
 
 /// Whether a key is answered from memory.
@@ -119,11 +116,8 @@ fn two_nodes(address: &str, keys: &[&str]) {
 
 #[test]
 fn two_nodes_share_a_server() {
-    let server = Server::start(&[]);
-    two_nodes(
-        &format!("redis://127.0.0.1:{}", server.port),
-        &["k1", "k*[?]\\"],
-    );
+    let server = start(&[]);
+    two_nodes(&server.url(), &["k1", "k*[?]\\"]);
 }
 
 #[test]
@@ -131,7 +125,7 @@ fn two_nodes_share_a_cluster() {
     let servers = cluster();
     let hosts: Vec<String> = servers
         .iter()
-        .map(|server| format!("127.0.0.1:{}", server.port))
+        .map(|server| server.address.to_string())
         .collect();
     // Keys of all three servers.
     two_nodes(
@@ -142,8 +136,8 @@ fn two_nodes_share_a_cluster() {
 
 #[test]
 fn updates_at_once_are_all_kept() {
-    let server = Server::start(&[]);
-    let address = format!("redis://127.0.0.1:{}", server.port);
+    let server = start(&[]);
+    let address = server.url();
     std::thread::scope(|scope| {
         for node in 0..4 {
             let store = open(&address);
@@ -170,8 +164,8 @@ fn updates_at_once_are_all_kept() {
 
 #[test]
 fn values_end_on_the_server() {
-    let server = Server::start(&[]);
-    let store = open(&format!("redis://127.0.0.1:{}", server.port));
+    let server = start(&[]);
+    let store = open(&server.url());
     let wall = SystemTime::UNIX_EPOCH.elapsed().unwrap();
     let soon = Some(wall + Duration::from_millis(300));
     assert_eq!(
@@ -187,9 +181,9 @@ fn values_end_on_the_server() {
 
 #[test]
 fn a_server_that_is_down_is_told_at_once_and_found_again() {
-    let server = Server::start(&[]);
-    let port = server.port;
-    let store = open(&format!("redis://127.0.0.1:{port}"));
+    let server = start(&[]);
+    let address = server.address;
+    let store = open(&server.url());
     assert_eq!(put(&store, "a", None, Some("1")), Ok(Put::Stored));
     drop(server);
     until("it is noticed", || {
@@ -203,7 +197,7 @@ fn a_server_that_is_down_is_told_at_once_and_found_again() {
         assert!(matches!(get(&store, "a"), Err(Error::Unavailable(_))));
     }
     assert!(began.elapsed() < 10 * WAIT_MAX, "{:?}", began.elapsed());
-    let _server = Server::start_at(port, &[]);
+    let _server = Redis::start_at(address, &[]).unwrap();
     until("it is found again", || {
         put(&store, "b", None, Some("1")) == Ok(Put::Stored)
     });
@@ -211,10 +205,10 @@ fn a_server_that_is_down_is_told_at_once_and_found_again() {
 
 #[test]
 fn a_server_that_hangs_costs_a_bounded_wait() {
-    let server = Server::start(&[]);
-    let store = open(&format!("redis://127.0.0.1:{}", server.port));
+    let server = start(&[]);
+    let store = open(&server.url());
     assert_eq!(put(&store, "a", None, Some("1")), Ok(Put::Stored));
-    server.signal("STOP");
+    server.signal("STOP").unwrap();
     let began = Instant::now();
     assert!(matches!(get(&store, "b"), Err(Error::Unavailable(_))));
     assert!(matches!(
@@ -223,21 +217,21 @@ fn a_server_that_hangs_costs_a_bounded_wait() {
     ));
     assert!(began.elapsed() < 8 * WAIT_MAX, "{:?}", began.elapsed());
     until("nothing is believed", || get(&store, "a").is_err());
-    server.signal("CONT");
+    server.signal("CONT").unwrap();
     until("it is heard again", || get(&store, "a").is_ok());
 }
 
 #[test]
 fn a_full_queue_is_told() {
-    let server = Server::start(&[]);
+    let server = start(&[]);
     let limits = Limits {
         queue: 10,
         ..Limits::default()
     };
-    let address = format!("redis://127.0.0.1:{}", server.port).parse();
+    let address = server.url().parse();
     let store = Store::open(&address.unwrap(), &limits).unwrap();
     get(&store, "connected").unwrap();
-    server.signal("STOP");
+    server.signal("STOP").unwrap();
     let (sender, receiver) = mpsc::channel();
     let asked = (0..100).map(|key: u32| {
         let sender = sender.clone();
@@ -249,13 +243,13 @@ fn a_full_queue_is_told() {
         let got = receiver.recv_timeout(PATIENCE).unwrap();
         assert!(matches!(got, Err(Error::Unavailable(_))));
     }
-    server.signal("CONT");
+    server.signal("CONT").unwrap();
 }
 
 #[test]
 fn a_replica_takes_over() {
     let (mut servers, sentinel) = sentinel();
-    let store = open(&format!("redis://127.0.0.1:{}", sentinel.port));
+    let store = open(&sentinel.url());
     assert_eq!(put(&store, "a", None, Some("1")), Ok(Put::Stored));
     until("the replica has it", || {
         servers[1].ask("EXISTS sipyard:a") == ":1"
@@ -269,8 +263,8 @@ fn a_replica_takes_over() {
 
 #[test]
 fn a_password_is_needed() {
-    let server = Server::start(&["--requirepass", "p@ss"]);
-    let port = server.port;
+    let server = start(&["--requirepass", "p@ss"]);
+    let port = server.address.port();
     let store = open(&format!("redis://:p@ss@127.0.0.1:{port}"));
     assert_eq!(put(&store, "a", None, Some("1")), Ok(Put::Stored));
     let store = open(&format!("redis://:wrong@127.0.0.1:{port}"));
@@ -285,8 +279,8 @@ fn a_password_is_needed() {
 
 #[test]
 fn foreign_values_are_told() {
-    let server = Server::start(&[]);
+    let server = start(&[]);
     assert_eq!(server.ask("SET sipyard:a foreign"), "+OK");
-    let store = open(&format!("redis://127.0.0.1:{}", server.port));
+    let store = open(&server.url());
     assert!(matches!(get(&store, "a"), Err(Error::Unavailable(_))));
 }

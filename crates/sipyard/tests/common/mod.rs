@@ -13,17 +13,16 @@
 
 pub mod dns;
 pub mod load;
-pub mod redis;
 
 use std::{
     fs,
     io::{BufRead, BufReader, Read},
-    net::{SocketAddr, TcpListener, UdpSocket},
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::{Arc, Condvar, Mutex},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use serde_json::Value;
@@ -39,23 +38,18 @@ pub fn sipyard() -> Command {
 
 /// A UDP address of this machine that nobody uses.
 pub fn free_udp() -> SocketAddr {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.local_addr().unwrap()
+    testbed::free_udp().unwrap()
 }
 
 /// A TCP address of this machine that nobody uses.
 pub fn free_tcp() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
+    testbed::free_tcp().unwrap()
 }
 
 /// Waits until `holds`, and says `what` did not come if it never does.
-pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
-    while !holds() {
-        assert!(Instant::now() < deadline, "never came: {what}");
-        thread::sleep(Duration::from_millis(10));
-    }
+#[track_caller]
+pub fn eventually(what: &str, holds: impl FnMut() -> bool) {
+    testbed::within(PATIENCE, what, holds);
 }
 
 /// A node's settings; [`Settings::start`] runs it.

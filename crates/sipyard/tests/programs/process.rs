@@ -6,31 +6,24 @@ use std::{
     process::{Child, Command, ExitStatus},
     sync::{Mutex, MutexGuard, PoisonError},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use tempfile::TempDir;
+use testbed::comes_within;
+pub(crate) use testbed::within;
 
 /// Enough of a log to see what went wrong.
 const LOG_BYTES_SHOWN: usize = 4_000;
 
-/// How often a condition is looked at.
-const TICK: Duration = Duration::from_millis(20);
+/// How long a program may take to end when it is asked to.
+const GRACE: Duration = Duration::from_secs(5);
 
 static MACHINE: Mutex<()> = Mutex::new(());
 
 /// The machine for one test's load alone. Two at a time would make each other lose messages.
 pub(crate) fn whole_machine() -> MutexGuard<'static, ()> {
     MACHINE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Waits until `holds`, and says `what` did not come in time if it doesn't.
-pub(crate) fn within(limit: Duration, what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + limit;
-    while !holds() {
-        assert!(Instant::now() < deadline, "not within {limit:?}: {what}");
-        thread::sleep(TICK);
-    }
 }
 
 /// A program that runs in a folder of its own; killed when it is dropped, and its log printed if
@@ -84,10 +77,7 @@ impl Process {
         if self.ended().is_none() {
             let pid = self.child.id().to_string();
             let _ = Command::new("kill").args(["-s", "TERM", &pid]).status();
-            let deadline = Instant::now() + Duration::from_secs(5);
-            while self.ended().is_none() && Instant::now() < deadline {
-                thread::sleep(TICK);
-            }
+            comes_within(GRACE, || self.ended().is_some());
         }
     }
 

@@ -3,18 +3,18 @@
 use std::{
     fs,
     io::Write,
-    net::{SocketAddr, TcpStream, UdpSocket},
+    net::{SocketAddr, UdpSocket},
     process::Stdio,
     time::{Duration, Instant},
 };
 
-use tempfile::tempdir;
+use testbed::Redis;
 
 use crate::{
-    common::{Edge, PATIENCE, Settings, free_tcp, sipyard},
+    common::{Edge, PATIENCE, Settings, sipyard},
     edge::{Counts, wait_until_idle, within_counts},
     phones::{Baresip, free_udp_of_four_digits},
-    process::{Process, command, within},
+    process::{command, within},
     restart::crash_and_start,
     sipp::{Caller, Outcome, Server, scenario},
 };
@@ -254,25 +254,11 @@ fn records_are_for_those_who_know_the_secret() {
     assert!(output.stdout.is_empty());
 }
 
-/// A redis-server that keeps nothing on disk.
-fn redis() -> (Process, String) {
-    let address = free_tcp();
-    let port = address.port().to_string();
-    let arguments = ["--bind", "127.0.0.1", "--port", &port, "--save", ""];
-    let process = Process::start(
-        "redis-server",
-        "redis-server",
-        tempdir().unwrap(),
-        &arguments,
-    );
-    within(PATIENCE, "Redis", || TcpStream::connect(address).is_ok());
-    (process, format!("store = \"redis://{address}\""))
-}
-
 /// One of them announces itself there too, which is nobody's registration.
 #[test]
 fn nodes_with_one_redis_find_each_others_users() {
-    let (_redis, store) = redis();
+    let redis = Redis::start(&[]).unwrap();
+    let store = format!("store = \"{}\"", redis.url());
     let announced = format!("{store}\n[cluster]\n{store}\nannounce = \"core\"");
     let (one, two) = (start(&announced), start(&store));
     add_users(&one.settings, ["alice", "bob"].map(str::to_owned));
@@ -312,7 +298,8 @@ fn ask(node: SocketAddr, method: &str, domain: &str) -> (String, Duration) {
 /// Whoever needs the store is told to come again; whoever doesn't feels nothing.
 #[test]
 fn a_store_that_is_down_costs_only_those_who_need_it() {
-    let (mut redis, store) = redis();
+    let mut redis = Redis::start(&[]).unwrap();
+    let store = format!("store = \"{}\"", redis.url());
     let server = Server::start(&scenario("server"));
     let settings = Settings::new();
     let pools = format!(

@@ -1,0 +1,164 @@
+//! A Redis server of Debian's package redis-server.
+
+use std::{
+    fs,
+    io::{self, Read as _, Write as _},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use tempfile::TempDir;
+
+use crate::{comes_within, free_tcp};
+
+/// How long a server may take to answer, and a cluster to form.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A cluster's servers take the port that is so much higher, too.
+const CLUSTER_PORTS: u16 = 10_000;
+
+/// A process of redis-server on a loopback port, in a folder of its own. It keeps nothing on disk. It is
+/// killed when it is dropped.
+#[derive(Debug)]
+pub struct Redis {
+    /// Where it answers.
+    pub address: SocketAddr,
+    child: Child,
+    folder: TempDir,
+}
+
+impl Redis {
+    /// Starts a server on a free port with these options, and waits until it answers.
+    ///
+    /// # Errors
+    /// It can't be started, or does not answer.
+    pub fn start(options: &[&str]) -> io::Result<Self> {
+        Self::start_at(free_address()?, options)
+    }
+
+    /// Starts a server where another has ended, and waits until it answers.
+    ///
+    /// # Errors
+    /// It can't be started, or does not answer.
+    pub fn start_at(address: SocketAddr, options: &[&str]) -> io::Result<Self> {
+        let options = [&["--save", ""], options].concat();
+        Self::run(tempfile::tempdir()?, address, &options)
+    }
+
+    /// Starts a sentinel with this configuration, and waits until it answers.
+    ///
+    /// # Errors
+    /// It can't be started, or does not answer.
+    pub fn sentinel(configuration: &str) -> io::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let file = folder.path().join("sentinel.conf");
+        fs::write(&file, configuration)?;
+        let file = file.display().to_string();
+        Self::run(folder, free_address()?, &[&file, "--sentinel"])
+    }
+
+    fn run(folder: TempDir, address: SocketAddr, options: &[&str]) -> io::Result<Self> {
+        let child = Command::new("redis-server")
+            .args(options)
+            .args(["--bind", "127.0.0.1", "--port"])
+            .arg(address.port().to_string())
+            .args(["--logfile", "log", "--dir"])
+            .arg(folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .map_err(|error| {
+                io::Error::other(format!(
+                    "redis-server: {error}: apt-get install redis-server"
+                ))
+            })?;
+        let redis = Self {
+            address,
+            child,
+            folder,
+        };
+        redis.until("Redis answers", |redis| {
+            let answer = redis.ask("PING");
+            // It asks for a password where one is set.
+            answer.starts_with("+PONG") || answer.starts_with("-NOAUTH")
+        })?;
+        Ok(redis)
+    }
+
+    /// It as a store: `redis://` and its address.
+    pub fn url(&self) -> String {
+        format!("redis://{}", self.address)
+    }
+
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The beginning of its answer to an inline command; empty without one.
+    pub fn ask(&self, command: &str) -> String {
+        let ask = || -> io::Result<String> {
+            let mut stream = TcpStream::connect(self.address)?;
+            stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+            write!(stream, "{command}\r\n")?;
+            let mut answer = [0; 8192];
+            let length = stream.read(&mut answer)?;
+            Ok(String::from_utf8_lossy(&answer[..length])
+                .trim_end()
+                .to_owned())
+        };
+        ask().unwrap_or_default()
+    }
+
+    /// Waits until something is so.
+    ///
+    /// # Errors
+    /// It is not so in time. The error says `what` did not come, and has the server's log.
+    pub fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) -> io::Result<()> {
+        if comes_within(PATIENCE, || is_so(self)) {
+            return Ok(());
+        }
+        let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
+        Err(io::Error::other(format!(
+            "not within {PATIENCE:?}: {what}\n{log}"
+        )))
+    }
+
+    /// Sends its process a signal, such as "STOP".
+    ///
+    /// # Errors
+    /// The signal can't be sent.
+    pub fn signal(&self, name: &str) -> io::Result<()> {
+        let id = self.id().to_string();
+        let status = Command::new("kill").args(["-s", name, &id]).status()?;
+        if status.success() {
+            return Ok(());
+        }
+        Err(io::Error::other(format!("kill -s {name} {id}: {status}")))
+    }
+
+    /// Ends it as a failing machine does.
+    pub fn kill(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Redis {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn free_address() -> io::Result<SocketAddr> {
+    loop {
+        let address = free_tcp()?;
+        if let Some(port) = address.port().checked_add(CLUSTER_PORTS)
+            && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+        {
+            return Ok(address);
+        }
+    }
+}
