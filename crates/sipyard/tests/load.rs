@@ -252,7 +252,8 @@ fn sipstone_calls_users_through_a_proxy() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    thread::sleep(Duration::from_secs(3));
+    // All users register before each rate.
+    eventually("the third rate", || bound(&registrar) >= 30);
     common::load::signal(tests.id(), "INT");
     let output = tests.wait_with_output().unwrap();
     let found = json(&output);
@@ -261,6 +262,15 @@ fn sipstone_calls_users_through_a_proxy() {
     assert_eq!(probes[0]["is_carried"], true, "{found}");
     assert_eq!(probes[0]["success"], 1.0, "{found}");
     assert!(output.status.success(), "{output:?}");
+}
+
+/// Registrations that a registrar has granted.
+fn bound(registrar: &Edge) -> u64 {
+    let status = registrar.status();
+    let workers = status["workers"].as_array().unwrap().iter();
+    workers
+        .map(|worker| worker["events"]["bound"].as_u64().unwrap())
+        .sum()
 }
 
 #[test]
@@ -287,7 +297,7 @@ fn a_stall_comes_on_command() {
     let servers = Serving::start(&["--pause", "300ms"]);
     let began = Instant::now();
     servers.signal("USR1");
-    // The signal is looked for between two sleeps.
+    // The signal is looked for between two sleeps, and nothing tells that it was found.
     thread::sleep(Duration::from_millis(100));
     let output = call(servers.address, &["--window", "1", "--calls", "1"]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -299,6 +309,7 @@ fn a_stall_comes_on_command() {
 fn idle_servers_sleep() {
     let servers = Serving::start(&["--servers", "8", "--service", "INVITE=50ms"]);
     let before = servers.cpu_ticks();
+    // What an idle second costs.
     thread::sleep(Duration::from_secs(1));
     // A tick is 10 ms of CPU time.
     let ticks = servers.cpu_ticks() - before;
@@ -431,13 +442,17 @@ fn wrong_arguments_are_told() {
 #[test]
 fn the_first_signal_lets_calls_end() {
     let servers = Serving::start(&[]);
+    let edge = Edge::before(&[servers.address]);
     let mut caller = sipyard()
-        .args(["load", "call", "--to", &servers.address.to_string()])
+        .args(["load", "call", "--to", &edge.sip().to_string()])
         .args(["--rate", "200", "--holding", "200ms", "--json", "-"])
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    thread::sleep(Duration::from_millis(500));
+    eventually("calls in progress", || {
+        let status = edge.status();
+        status["pools"][0]["servers"][0]["calls"].as_u64() > Some(10)
+    });
     common::load::signal(caller.id(), "INT");
     eventually("the caller's end", || caller.try_wait().unwrap().is_some());
     let calls = json(&caller.wait_with_output().unwrap());

@@ -150,77 +150,79 @@ least = 35
     assert!(output.status.success(), "{}", text(&output.stdout));
 }
 
+/// What in the small experiment becomes what; the place and the words that are told then.
+const MISTAKES: [(&str, &str, &str, &str); 14] = [
+    (
+        "load = [0.2, 0.4]",
+        "load = [0.2, 9]",
+        "4:8",
+        "9 is out of range",
+    ),
+    ("load = [0.2, 0.4]", "", "1:1", "how many calls?"),
+    (
+        "calls = 500",
+        "calls = 500\nduration = \"1s\"",
+        "1:1",
+        "how long is measured?",
+    ),
+    (
+        "holding = \"100ms\"",
+        "holding = \"100\"",
+        "5:11",
+        "expected a time",
+    ),
+    ("\"tlwl\", {", "\"tlvl\", {", "3:11", "did you mean `tlwl`?"),
+    (
+        "slow = \"server-1\"",
+        "slow = \"server-3\"",
+        "17:8",
+        "there is no server-3: the last is server-2",
+    ),
+    ("slow = \"server-1\"", "", "15:1", "what happens?"),
+    (
+        "x = \"load\"",
+        "x = \"rate\"",
+        "22:5",
+        "unknown axis \"rate\"",
+    ),
+    (
+        "y = \"invite_mean_ms\"",
+        "y = \"invite_mean\"",
+        "23:5",
+        "did you mean `invite_mean_ms`?",
+    ),
+    (
+        "of = { policy = \"tlwl\", load = 0.4 }",
+        "of = { policy = \"tlwl\" }",
+        "40:6",
+        "which load?",
+    ),
+    ("count = 2", "cuont = 2", "12:1", "did you mean `count`?"),
+    (
+        "seeds = 3",
+        "seeds = 3\nedges = [1, { name = \"S0P2\", count = 0, nodes = 2 }]",
+        "9:13",
+        "count = 0 needs nodes = 1",
+    ),
+    (
+        "seeds = 3",
+        "seeds = 3\nprocessor = { per_s = 900 }",
+        "9:13",
+        "`messages` is missing",
+    ),
+    (
+        "[[servers]]",
+        "[nodes]\nduty = \"lookup\"\n\n[[servers]]",
+        "12:8",
+        "did you mean `look-up`?",
+    ),
+];
+
 #[test]
 fn every_mistake_is_told_with_its_place() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("wrong.toml");
-    let cases = [
-        (
-            "load = [0.2, 0.4]",
-            "load = [0.2, 9]",
-            "4:8",
-            "9 is out of range",
-        ),
-        ("load = [0.2, 0.4]", "", "1:1", "how many calls?"),
-        (
-            "calls = 500",
-            "calls = 500\nduration = \"1s\"",
-            "1:1",
-            "how long is measured?",
-        ),
-        (
-            "holding = \"100ms\"",
-            "holding = \"100\"",
-            "5:11",
-            "expected a time",
-        ),
-        ("\"tlwl\", {", "\"tlvl\", {", "3:11", "did you mean `tlwl`?"),
-        (
-            "slow = \"server-1\"",
-            "slow = \"server-3\"",
-            "17:8",
-            "there is no server-3: the last is server-2",
-        ),
-        ("slow = \"server-1\"", "", "15:1", "what happens?"),
-        (
-            "x = \"load\"",
-            "x = \"rate\"",
-            "22:5",
-            "unknown axis \"rate\"",
-        ),
-        (
-            "y = \"invite_mean_ms\"",
-            "y = \"invite_mean\"",
-            "23:5",
-            "did you mean `invite_mean_ms`?",
-        ),
-        (
-            "of = { policy = \"tlwl\", load = 0.4 }",
-            "of = { policy = \"tlwl\" }",
-            "40:6",
-            "which load?",
-        ),
-        ("count = 2", "cuont = 2", "12:1", "did you mean `count`?"),
-        (
-            "seeds = 3",
-            "seeds = 3\nedges = [1, { name = \"S0P2\", count = 0, nodes = 2 }]",
-            "9:13",
-            "count = 0 needs nodes = 1",
-        ),
-        (
-            "seeds = 3",
-            "seeds = 3\nprocessor = { per_s = 900 }",
-            "9:13",
-            "`messages` is missing",
-        ),
-        (
-            "[[servers]]",
-            "[nodes]\nduty = \"lookup\"\n\n[[servers]]",
-            "12:8",
-            "did you mean `look-up`?",
-        ),
-    ];
-    for (old, new, place, message) in cases {
+    for (old, new, place, message) in MISTAKES {
         let wrong = SMALL.trim_start().replacen(old, new, 1);
         assert_ne!(wrong, SMALL.trim_start(), "{old}");
         fs::write(&file, wrong).unwrap();

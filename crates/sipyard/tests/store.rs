@@ -48,7 +48,7 @@ fn folder() -> TempDir {
 }
 
 #[test]
-fn users_come_and_go() {
+fn users_come_one_by_one() {
     let folder = folder();
     let run = |input, arguments| sipyard(folder.path(), input, arguments);
     let add = run(
@@ -87,6 +87,16 @@ fn users_come_and_go() {
     );
     let empty = run("\n", "user add --config sipyard.toml bob@example.com");
     assert_eq!(empty.code, 2);
+}
+
+#[test]
+fn users_come_by_a_list_and_go() {
+    let folder = folder();
+    let run = |input, arguments| sipyard(folder.path(), input, arguments);
+    run(
+        "secret\n",
+        "user add --config sipyard.toml alice@example.com",
+    );
     let table = "username,domain,password\nbob,example.com,x\nalice,example.com,y\n";
     let import = run(table, "user import --config sipyard.toml -");
     assert_eq!(
