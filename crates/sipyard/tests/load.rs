@@ -22,6 +22,7 @@ use common::{
     sipyard,
 };
 use serde_json::Value;
+use testbed::Running;
 
 fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
@@ -244,18 +245,19 @@ fn sipstone_calls_users_through_a_proxy() {
     let settings = registrar(r#"store = "file:location.db""#);
     users(&settings, 10);
     let registrar = settings.start();
-    let tests = sipyard()
+    let tests: Running = sipyard()
         .args(["load", "sipstone", "proxy-200", "--users", "10"])
         .args(["--to", &registrar.sip().to_string()])
         .args(["--password", "secret-{user}", "--json", "-"])
         .args(["--rate", "100", "--duration", "500ms"])
         .stdout(std::process::Stdio::piped())
         .spawn()
-        .unwrap();
+        .unwrap()
+        .into();
     // All users register before each rate.
     eventually("the third rate", || bound(&registrar) >= 30);
     common::load::signal(tests.id(), "INT");
-    let output = tests.wait_with_output().unwrap();
+    let output = tests.output().unwrap();
     let found = json(&output);
     let probes = found["probes"].as_array().unwrap();
     assert!(probes.len() >= 2, "{found}");
@@ -443,19 +445,20 @@ fn wrong_arguments_are_told() {
 fn the_first_signal_lets_calls_end() {
     let servers = Serving::start(&[]);
     let edge = Edge::before(&[servers.address]);
-    let mut caller = sipyard()
+    let mut caller: Running = sipyard()
         .args(["load", "call", "--to", &edge.sip().to_string()])
         .args(["--rate", "200", "--holding", "200ms", "--json", "-"])
         .stdout(std::process::Stdio::piped())
         .spawn()
-        .unwrap();
+        .unwrap()
+        .into();
     eventually("calls in progress", || {
         let status = edge.status();
         status["pools"][0]["servers"][0]["calls"].as_u64() > Some(10)
     });
     common::load::signal(caller.id(), "INT");
-    eventually("the caller's end", || caller.try_wait().unwrap().is_some());
-    let calls = json(&caller.wait_with_output().unwrap());
+    eventually("the caller's end", || caller.has_ended());
+    let calls = json(&caller.output().unwrap());
     assert_eq!(calls["cut_off"], 0);
     assert_eq!(calls["offered"], calls["carried"]);
 }

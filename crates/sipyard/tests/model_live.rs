@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use common::{
     Edge, free_tcp,
@@ -12,10 +12,11 @@ use common::{
     sipyard,
 };
 use serde_json::Value;
+use testbed::Running;
 
 /// Runs `sipyard model from-live` against a node: its exit code, standard output, standard error.
 fn from_live(admin: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
-    let output = looking(admin, arguments).wait_with_output().unwrap();
+    let output = looking(admin, arguments).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (
         output.status.code(),
@@ -24,14 +25,14 @@ fn from_live(admin: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
     )
 }
 
-fn looking(admin: &str, arguments: &[&str]) -> Child {
-    sipyard()
+fn looking(admin: &str, arguments: &[&str]) -> Running {
+    let child = sipyard()
         .args(["model", "from-live", "--admin", admin])
         .args(arguments)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
+        .spawn();
+    child.unwrap().into()
 }
 
 fn admin_of(edge: &Edge) -> String {
@@ -51,7 +52,7 @@ fn a_running_node_becomes_a_model() {
     let looking = looking(&admin_of(&edge), &arguments);
     let calls = call(edge.sip(), &["--rate", "40", "--duration", "6s"]);
     assert!(calls.status.success(), "{calls:?}");
-    let looked = looking.wait_with_output().unwrap();
+    let looked = looking.output().unwrap();
     let told: Value = serde_json::from_slice(&looked.stdout).unwrap();
 
     let node = &told["demands"][0];

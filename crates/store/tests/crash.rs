@@ -12,7 +12,7 @@ use std::{
     env, fs,
     io::{self, Read, Write},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     sync::mpsc,
     task::Poll,
     thread,
@@ -21,6 +21,7 @@ use std::{
 
 use fastrand::Rng;
 use store::{Address, Error, Limits, Next, Put, Store, Value};
+use testbed::Running;
 
 const ROUNDS: u32 = 4;
 const KEYS: u32 = 2_000;
@@ -77,7 +78,7 @@ fn full_disk() {
             said => acknowledged.take(said),
         }
     }
-    let pid = writer.child.id().to_string();
+    let pid = writer.process.id().to_string();
     let limit = ["--fsize=unlimited:", "--pid", &pid];
     let raised = Command::new("prlimit").args(limit).status();
     assert!(raised.expect("util-linux has prlimit").success());
@@ -124,7 +125,7 @@ impl Acknowledged {
 
 /// The process that writes, and what it says it has acknowledged: keys and numbers.
 struct Writer {
-    child: Child,
+    process: Running,
     said: mpsc::Receiver<(u32, u32)>,
 }
 
@@ -153,7 +154,10 @@ impl Writer {
                 }
             }
         });
-        Self { child, said }
+        Self {
+            process: child.into(),
+            said,
+        }
     }
 
     fn hear(&self) -> (u32, u32) {
@@ -163,9 +167,8 @@ impl Writer {
     }
 
     /// Kills it (SIGKILL) and returns what it had said before.
-    fn kill(mut self) -> Vec<(u32, u32)> {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
+    fn kill(self) -> Vec<(u32, u32)> {
+        drop(self.process);
         self.said.iter().collect()
     }
 }

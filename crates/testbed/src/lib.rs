@@ -1,4 +1,4 @@
-//! What tests and benches of processes share: waits with a bound, free ports, a Redis server.
+//! What tests and benches of processes share: waits with a bound, free ports, processes, Redis.
 //!
 //! A test waits for a condition by [`within`], never for a time. A process that it starts is killed by
 //! its own id when its owner is dropped, also when the test panics.
@@ -8,6 +8,7 @@
 )]
 
 mod redis;
+mod running;
 
 use std::{
     io,
@@ -17,6 +18,7 @@ use std::{
 };
 
 pub use redis::Redis;
+pub use running::Running;
 
 /// How often a condition is looked at.
 const TICK: Duration = Duration::from_millis(10);

@@ -56,14 +56,16 @@ zone:
             .spawn()
             .expect("nsd can be run: apt-get install nsd");
         let port = format!(":{:04X} ", address.port());
-        eventually("nsd's socket", || {
-            fs::read_to_string("/proc/net/udp").unwrap().contains(&port)
-        });
-        Self {
+        // Made before the wait, which may panic: it ends the server.
+        let dns = Self {
             address,
             folder,
             child,
-        }
+        };
+        eventually("nsd's socket", || {
+            fs::read_to_string("/proc/net/udp").unwrap().contains(&port)
+        });
+        dns
     }
 
     /// Lets the zone hold these records.
