@@ -7,6 +7,7 @@ mod ends;
 mod html;
 mod outcome;
 mod peak;
+mod refusal;
 mod register;
 mod serve;
 mod signals;
@@ -21,6 +22,8 @@ use std::{
 
 use clap::{Args, Subcommand};
 use settings::refuse;
+
+use self::refusal::Refusal;
 
 /// Make calls, register phones, or emulate servers, and measure
 #[derive(Args)]
@@ -40,20 +43,6 @@ enum What {
     Register(Box<register::Register>),
     Serve(Box<serve::Serve>),
     Sipstone(sipstone::Sipstone),
-}
-
-/// Why nothing was measured.
-enum Refusal {
-    /// The arguments can't be followed here.
-    Arguments(String),
-    /// The system failed on the way.
-    System(io::Error),
-}
-
-impl From<io::Error> for Refusal {
-    fn from(error: io::Error) -> Self {
-        Self::System(error)
-    }
 }
 
 impl Load {
