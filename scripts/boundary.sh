@@ -31,8 +31,8 @@ sipyard      system  all
 bench        system  load report socket net traffic testbed
 '
 
-# The folders that may have unsafe code: the kernel's calls for batches of datagrams have no safe wrapper.
-unsafe_folders='crates/socket crates/net'
+# The folder that may have unsafe code: the kernel's calls for batches of datagrams have no safe wrapper.
+unsafe_folders='crates/socket'
 
 # Crates of others that know an operating system.
 system='libc|linux-raw-sys|rustix|nix|mio|polling|socket2|tokio|async-std|smol|getrandom|rand_core'
