@@ -4,20 +4,20 @@ use std::fmt;
 
 use sip::{Host, Scheme, Uri};
 
-/// An address-of-record in its canonical form (RFC 3261 §10.3): the user without escapes, the host in
-/// lower case, no parameters and no port. `sip` and `sips` of one name are one.
+/// An address-of-record in its canonical form (RFC 3261 §10.3): the user without escapes, the host
+/// in lower case, no parameters and no port. `sip` and `sips` give the same address-of-record.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Aor {
     key: Box<str>,
 }
 
 impl Aor {
-    /// What the keys of all records of bindings begin with.
+    /// The prefix of the keys of all records of bindings.
     pub const PREFIX: &[u8] = b"aor:";
     const MARK: &str = "aor:";
 
-    /// The address-of-record that a URI names; none when it has no user, is neither `sip` nor `sips`, or
-    /// its user is no text.
+    /// The address-of-record of a URI. None if the URI has no user, is neither `sip` nor `sips`, or
+    /// has a user that is not text.
     pub fn of(uri: &Uri<'_>) -> Option<Self> {
         if !matches!(uri.scheme, Scheme::Sip | Scheme::Sips) {
             return None;
@@ -30,8 +30,8 @@ impl Aor {
         }
     }
 
-    /// The address-of-record of a user, without escapes, in a domain; none when one of them is empty or
-    /// has control characters.
+    /// The address-of-record of a user, without escapes, in a domain. None if one of them is empty
+    /// or has control characters.
     pub fn new(user: &str, domain: &str) -> Option<Self> {
         let domain = domain.strip_suffix('.').unwrap_or(domain);
         let is_text = |text: &str| !text.is_empty() && !text.contains(char::is_control);
@@ -44,7 +44,7 @@ impl Aor {
         })
     }
 
-    /// The address-of-record that [`Aor::key`] made this key of.
+    /// The address-of-record that [`Aor::key`] wrote as this key.
     pub fn from_key(key: &[u8]) -> Option<Self> {
         let name = std::str::from_utf8(key).ok()?.strip_prefix(Self::MARK)?;
         let (user, domain) = name.rsplit_once('@')?;
@@ -90,7 +90,7 @@ impl fmt::Debug for Aor {
     }
 }
 
-/// RFC 3261 §10.3: escaped characters are converted; a percent sign that begins no escape stays.
+/// RFC 3261 §10.3: escaped characters are converted. A percent sign that starts no escape stays.
 fn unescaped(text: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(text.len());
     let mut rest = text;

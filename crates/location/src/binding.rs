@@ -1,4 +1,4 @@
-//! Bindings: where an address-of-record is reached.
+//! Bindings: the contacts of an address-of-record.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -6,26 +6,27 @@ use crate::codec::{Corrupt, Reader, write_address, write_text, write_time};
 
 const VERSION: u8 = 1;
 
-/// Where an address-of-record is reached, by whose word and until when (RFC 3261 §10.3).
+/// A contact of an address-of-record, with its origin and its expiry (RFC 3261 §10.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding<'a> {
     /// The contact's URI, without brackets.
     pub contact: &'a str,
-    /// How much it is preferred: thousandths, 0 to 1000.
+    /// The preference in thousandths, 0 to 1000.
     pub q: u16,
-    /// When it ends: wall time since the UNIX epoch, in whole milliseconds.
+    /// When it expires: wall time since the UNIX epoch, in whole milliseconds.
     pub expires: Duration,
-    /// The Call-ID of the REGISTER that made it or refreshed it last.
+    /// The Call-ID of the REGISTER that made it or last refreshed it.
     pub call_id: &'a str,
     /// The number in that request's CSeq.
     pub cseq: u32,
-    /// The values of its Path, topmost first, with commas between them; empty without one (RFC 3327).
+    /// The values of that request's Path, topmost first, with commas between them; empty without a
+    /// Path (RFC 3327).
     pub path: &'a str,
-    /// Where the request came from.
+    /// The source address of the request.
     pub received: SocketAddr,
 }
 
-/// The record of an address-of-record's bindings, in the given order.
+/// Writes the record of an address-of-record's bindings, in the given order.
 pub fn write_bindings(bindings: &[Binding<'_>]) -> Vec<u8> {
     let mut out = vec![VERSION];
     for binding in bindings {
@@ -40,10 +41,10 @@ pub fn write_bindings(bindings: &[Binding<'_>]) -> Vec<u8> {
     out
 }
 
-/// The bindings of a record, ended ones among them.
+/// Reads the bindings of a record, including expired ones.
 ///
 /// # Errors
-/// The bytes are no such record.
+/// If the bytes are not such a record.
 pub fn read_bindings(record: &[u8]) -> Result<Vec<Binding<'_>>, Corrupt> {
     let mut reader = Reader::new(record, VERSION)?;
     let mut bindings = Vec::new();

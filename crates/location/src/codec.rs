@@ -1,4 +1,4 @@
-//! The bytes of records: numbers big-endian, texts with their length before them.
+//! The bytes of records: numbers are big-endian, and texts follow their length.
 
 use std::{
     fmt,
@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-/// The bytes are none of our records, or of a later version.
+/// The bytes are not one of our records, or come from a later version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Corrupt;
 
@@ -18,7 +18,8 @@ impl fmt::Display for Corrupt {
 
 impl std::error::Error for Corrupt {}
 
-/// Longer texts are cut off by nobody: whoever writes a record has limits far below.
+/// The longest text. The crate does not shorten longer ones: the limits of the writers are far
+/// lower.
 const TEXT_BYTES_MAX: usize = u16::MAX as usize;
 
 pub(crate) fn write_text(out: &mut Vec<u8>, text: &str) {
@@ -45,13 +46,13 @@ pub(crate) fn write_address(out: &mut Vec<u8>, address: SocketAddr) {
     out.extend_from_slice(&address.port().to_be_bytes());
 }
 
-/// Takes fields off the front of a record.
+/// Takes fields from the front of a record.
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Reader<'a> {
-    /// Reads what follows the version, which must be this one.
+    /// Checks the version, and reads what follows it.
     pub(crate) fn new(bytes: &'a [u8], version: u8) -> Result<Self, Corrupt> {
         match bytes.split_first() {
             Some((&first, rest)) if first == version => Ok(Self { rest }),

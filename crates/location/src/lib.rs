@@ -1,9 +1,9 @@
-//! What a location service keeps: who may register, and who is reached where.
+//! The records of a location service: the users who may register, and the contacts that reach them.
 //!
-//! An [`Aor`] is the name under which both are kept. Its [`Binding`]s make one record, a
-//! [`Subscriber`] another; each is read from and written to bytes that a store keeps without looking
-//! into them. Times are wall time, as they outlive a process: a [`std::time::Duration`] since the
-//! UNIX epoch.
+//! Both kinds are kept under an [`Aor`]. All [`Binding`]s of an address-of-record make one record,
+//! a [`Subscriber`] makes another. The crate converts records to bytes and back; a store keeps the
+//! bytes and does not interpret them. Times are wall time, because they outlive a process: a
+//! [`std::time::Duration`] since the UNIX epoch.
 //!
 //! The crate never reads a clock and does no I/O. Read [`Aor`] and [`Binding`] first.
 //!

@@ -1,4 +1,4 @@
-//! Subscribers: who may register and call, and how they prove it.
+//! Subscribers: the users who may register and call, with the hashes of their passwords.
 
 use std::fmt;
 
@@ -12,11 +12,12 @@ const MARK: &str = "user:";
 const HAS_MD5: u8 = 1;
 const HAS_SHA256: u8 = 2;
 
-/// A user of a domain and the hashes of their secret, `H(user:domain:password)` (RFC 7616 §3.4.2). The
-/// password itself is kept nowhere; a subscriber without any hash can't prove who they are.
+/// A user of a domain and the hashes of their password, `H(user:domain:password)`
+/// (RFC 7616 §3.4.2). Nothing keeps the password itself. A subscriber without a hash can't
+/// authenticate.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Subscriber {
-    /// Who it is; the domain is the realm.
+    /// The user; the domain is the realm.
     pub aor: Aor,
     /// The hash by MD5.
     pub ha1_md5: Option<[u8; 16]>,
@@ -25,7 +26,7 @@ pub struct Subscriber {
 }
 
 impl Subscriber {
-    /// What the keys of all subscribers begin with.
+    /// The prefix of the keys of all subscribers.
     pub const PREFIX: &[u8] = MARK.as_bytes();
 
     /// The key of a subscriber's record.
@@ -33,7 +34,7 @@ impl Subscriber {
         [MARK, aor.as_str()].concat().into_bytes()
     }
 
-    /// The record of a subscriber.
+    /// Writes the record of a subscriber.
     pub fn write(&self) -> Vec<u8> {
         let has = |present: bool, bit: u8| if present { bit } else { 0 };
         let hashes =
@@ -44,10 +45,10 @@ impl Subscriber {
         out
     }
 
-    /// The subscriber of a key and a record.
+    /// Reads a subscriber from a key and a record.
     ///
     /// # Errors
-    /// They are no subscriber's.
+    /// If they do not belong to a subscriber.
     pub fn read(key: &[u8], record: &[u8]) -> Result<Self, Corrupt> {
         let name = key.strip_prefix(Self::PREFIX).ok_or(Corrupt)?;
         let (user, domain) = std::str::from_utf8(name)
@@ -75,7 +76,7 @@ impl Subscriber {
 }
 
 impl fmt::Debug for Subscriber {
-    /// Without the hashes: whoever has them can log in.
+    /// Leaves out the hashes, because they are enough to log in.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Subscriber({})", self.aor)
     }
