@@ -1,4 +1,4 @@
-//! Rewriting a message: what is taken out and what is put in, applied as copies of slices.
+//! Rewrites a message: collects removals and insertions, and applies them as copies of slices.
 
 use std::{net::SocketAddr, ops::Range};
 
@@ -10,10 +10,10 @@ use crate::{
     via::ip,
 };
 
-/// Changes to one message. Reused from message to message, it doesn't allocate in the long run.
+/// Changes to one message. If it is reused for many messages, it does not allocate in the long run.
 ///
-/// All positions are those in the message as it came. Edits at the same position are put out in the order they were
-/// made, but for `push_*`: what is pushed later stands higher.
+/// All positions are those in the original message. Edits at the same position appear in the order
+/// in which they were made, except those of `push_*`: a later push appears higher.
 #[derive(Debug, Default)]
 pub struct Edits {
     /// In ascending position.
@@ -36,7 +36,7 @@ struct Edit {
 }
 
 impl Edits {
-    /// Forgets all edits.
+    /// Discards all edits.
     pub fn clear(&mut self) {
         self.edits.clear();
         self.text.clear();
@@ -45,23 +45,23 @@ impl Edits {
         self.last_route_removed = false;
     }
 
-    /// Puts in what `write` appends.
+    /// Inserts the text that `write` appends.
     pub fn insert(&mut self, at: usize, write: impl FnOnce(&mut Vec<u8>)) {
         self.replace(Span { start: at, end: at }, write);
     }
 
-    /// Puts what `write` appends in the place of the span.
+    /// Replaces the span by the text that `write` appends.
     pub fn replace(&mut self, span: Span, write: impl FnOnce(&mut Vec<u8>)) {
         let index = self.edits.partition_point(|edit| edit.at <= span.start);
         self.add(index, span, write);
     }
 
-    /// Takes the span out. Spans may overlap.
+    /// Removes the span. Spans may overlap.
     pub fn remove(&mut self, span: Span) {
         self.replace(span, |_| ());
     }
 
-    /// Appends the message with all edits done to `out`, and forgets the edits.
+    /// Appends the message with all edits to `out`, and discards the edits.
     pub fn apply(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         out.reserve(bytes.len() + self.text.len());
         let mut done = 0;
@@ -76,12 +76,12 @@ impl Edits {
         self.clear();
     }
 
-    /// Puts a Via with the value that `write` appends above all others.
+    /// Inserts a Via with the value that `write` appends above all others.
     pub fn push_via(&mut self, message: &Message<'_>, write: impl FnOnce(&mut Vec<u8>)) {
         self.push_line(above(message, HeaderName::Via), "Via", write);
     }
 
-    /// Takes the topmost Via value out, which is `top`, and its whole field when it has no other.
+    /// Removes the topmost Via value, which is `top`, and its field if that has no other value.
     pub fn pop_via(&mut self, message: &Message<'_>, top: &Via<'_>) {
         let Some(field) = message.field(HeaderName::Via) else {
             return;
@@ -93,16 +93,16 @@ impl Edits {
         }
     }
 
-    /// Notes on the topmost Via, which is `top`, where the request came from: received when sent-by differs from it
-    /// (RFC 3261 §18.2.1), received and rport when rport is asked for (RFC 3581 §4). Values that the sender gave itself
-    /// are overwritten.
+    /// Records the source of the request in the topmost Via, which is `top`: received if sent-by
+    /// differs from it (RFC 3261 §18.2.1), received and rport if the sender asked for rport
+    /// (RFC 3581 §4). It overwrites values that the sender itself set.
     pub fn set_received(&mut self, message: &Message<'_>, top: &Via<'_>, from: SocketAddr) {
         for edit in received(top, message.bytes(), from).into_iter().flatten() {
             self.replace(edit.span, |out| edit.write(out));
         }
     }
 
-    /// Puts a Record-Route with the value that `write` appends above all others.
+    /// Inserts a Record-Route with the value that `write` appends above all others.
     pub fn push_record_route(&mut self, message: &Message<'_>, write: impl FnOnce(&mut Vec<u8>)) {
         let at = match message.field(HeaderName::RecordRoute) {
             Some(field) => usize::from(field.line),
@@ -111,7 +111,7 @@ impl Edits {
         self.push_line(at, "Record-Route", write);
     }
 
-    /// Puts a Route with the values that `write` appends above all others.
+    /// Inserts a Route with the values that `write` appends above all others.
     pub fn push_route(&mut self, message: &Message<'_>, write: impl FnOnce(&mut Vec<u8>)) {
         let at = match message.field(HeaderName::Route) {
             Some(field) => usize::from(field.line),
@@ -120,13 +120,14 @@ impl Edits {
         self.push_line(at, "Route", write);
     }
 
-    /// Takes the topmost `count` Route values that are left out, and each field whose last value goes.
+    /// Removes the topmost `count` Route values that are left, and each field that loses its last
+    /// value.
     pub fn pop_routes(&mut self, message: &Message<'_>, count: usize) {
         self.routes_popped += count;
         self.remove_routes(message);
     }
 
-    /// Takes the last Route value out, and its field when it was the only value left in it.
+    /// Removes the last Route value, and its field if that has no other value left.
     pub fn remove_last_route(&mut self, message: &Message<'_>) {
         self.last_route_removed = true;
         self.remove_routes(message);
@@ -137,7 +138,7 @@ impl Edits {
         self.push_last_route_with(message, |out| out.extend_from_slice(uri));
     }
 
-    /// Sets the Request-URI; the last one set counts.
+    /// Sets the Request-URI. The last call counts.
     pub fn set_request_uri(&mut self, message: &Message<'_>, uri: &[u8]) {
         let Some(old) = message.request_uri() else {
             return;
@@ -167,7 +168,8 @@ impl Edits {
         }
     }
 
-    /// Undoes what a strict router did that sent the request here (RFC 3261 §16.4): the last Route value becomes the Request-URI.
+    /// Undoes the change of a strict router that sent the request here (RFC 3261 §16.4): the last
+    /// Route value becomes the Request-URI.
     pub fn undo_strict_route(&mut self, message: &Message<'_>) {
         if let Some(Ok(last)) = message.routes().last() {
             self.set_request_uri(message, last.uri);
@@ -175,8 +177,9 @@ impl Edits {
         }
     }
 
-    /// Prepares the request for a next hop that is a strict router (RFC 3261 §16.6, step 6): the Request-URI as set so far
-    /// becomes the last Route value, and the first that is left, `next_hop`, becomes the Request-URI.
+    /// Prepares the request for a strict router as the next hop (RFC 3261 §16.6, step 6). The
+    /// Request-URI becomes the last Route value. The first Route value that is left, `next_hop`,
+    /// becomes the Request-URI.
     pub fn redo_strict_route(&mut self, message: &Message<'_>, next_hop: &NameAddr<'_>) {
         let Some(target) = message.request_uri() else {
             return;

@@ -1,8 +1,8 @@
-//! What can be wrong with a message: with an answer, or with none.
+//! The faults of messages: those that get an answer, and those that don't.
 
 use std::fmt;
 
-/// Why bytes are not a message that could be answered. They are dropped in silence.
+/// Why bytes are not a message that can be answered. The node drops them silently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ParseError {
@@ -59,14 +59,14 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-/// What is wrong with a message whose sender can be told. A request with a fault is answered with
-/// [`status`](Self::status) and [`reason`](Self::reason), a response with one is dropped.
+/// A fault of a message whose sender can be told. A request with a fault is answered with
+/// [`status`](Self::status) and [`reason`](Self::reason); a response with a fault is dropped.
 ///
-/// A fault of a header means that it is malformed, missing, or there more often than it may be.
+/// A fault of a header means that the header is malformed, missing, or present too often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The request line has white space too many, or a method that is no token.
+    /// The request line has too much white space, or a method that is not a token.
     StartLine,
     /// The protocol's version is not 2.0.
     Version,
@@ -74,7 +74,7 @@ pub enum Fault {
     HeaderField,
     /// The Request-URI is malformed.
     RequestUri,
-    /// The Request-URI's scheme is none of sip, sips and tel.
+    /// The Request-URI's scheme is not sip, sips or tel.
     UriScheme,
     /// Via.
     Via,

@@ -1,4 +1,4 @@
-//! The headers the crate knows, and finding one by its name.
+//! The headers that the crate knows, and how to find one by its name.
 
 use crate::{
     scan::{self, Block, seek},
@@ -7,7 +7,7 @@ use crate::{
 
 macro_rules! header_names {
     ($($variant:ident $text:literal $($compact:literal)?,)*) => {
-        /// A header that the crate knows by name. Any other is passed on as it is.
+        /// A header that the crate knows by name. All others are forwarded unchanged.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum HeaderName {
@@ -18,7 +18,7 @@ macro_rules! header_names {
             /// Every variant, in the order of declaration.
             pub(crate) const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// The name in full, as the RFCs spell it.
+            /// The full name, as the RFCs spell it.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)*
@@ -71,7 +71,7 @@ const _: () = assert!(
 );
 
 impl HeaderName {
-    /// The header of this name, whatever its case, or of this compact form.
+    /// The header with this name in any case, or with this compact form.
     pub fn from_bytes(name: &[u8]) -> Option<Self> {
         if name.len() < KEY_BYTES {
             return Self::from_key(key(scan::padded(name), name.len()));

@@ -1,10 +1,12 @@
 //! SIP messages as borrowed views: find, read, rewrite.
 //!
-//! One pass over a datagram finds its start line and the first field of every header the crate knows;
-//! everything else is read when it is asked for, and refers to the datagram's own bytes. What a proxy
-//! changes is gathered in [`Edits`] and applied as copies of slices, so a message is never printed anew.
+//! One pass over a datagram finds its start line and the first field of every header that the crate
+//! knows. Everything else is read on demand, and refers to the datagram's bytes. [`Edits`] collect
+//! the changes of a proxy and apply them as copies of slices, so the crate never prints a whole
+//! message again.
 //!
-//! The crate never reads a clock, opens a socket, or allocates while it parses. Read [`Message`] and [`Edits`] first.
+//! The crate never reads a clock, opens a socket, or allocates while it parses. Read [`Message`]
+//! and [`Edits`] first.
 //!
 //! ```
 //! let text = b"OPTIONS sip:bob@example.com SIP/2.0\r\n\

@@ -10,13 +10,14 @@ use crate::{
     values::{Fields, Values},
 };
 
-/// A message has at most this many bytes: what a datagram can carry.
+/// The most bytes of a message: a datagram carries no more.
 pub const MESSAGE_BYTES_MAX: usize = u16::MAX as usize;
 
-/// A request or a response that refers to the bytes it was found in.
+/// A request or a response that refers to the bytes in which it was found.
 ///
-/// [`parse`](Self::parse) keeps where the headers are and reads none of their values. Lines may end with a bare
-/// line feed: such messages are understood, and forwarded with their line ends as they came.
+/// [`parse`](Self::parse) records where the headers are and reads none of their values. Lines may
+/// end with a bare line feed. Such messages are accepted and forwarded with their original line
+/// ends.
 #[derive(Clone, Debug)]
 pub struct Message<'a> {
     bytes: &'a [u8],
@@ -38,12 +39,14 @@ pub struct CSeq<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Finds the start line, the headers and the body of a datagram's message, which may have `headers_max` header fields.
+    /// Finds the start line, the headers and the body of a datagram's message. The message may have
+    /// at most `headers_max` header fields.
     ///
-    /// Line ends before the start line (RFC 3261 §7.5) and bytes beyond Content-Length (RFC 3261 §18.3) are no part of the message.
+    /// Line ends before the start line (RFC 3261 §7.5) and bytes beyond Content-Length
+    /// (RFC 3261 §18.3) do not belong to the message.
     ///
     /// # Errors
-    /// Why the bytes are no message that could be answered.
+    /// Why the bytes are not a message that can be answered.
     pub fn parse(bytes: &'a [u8], headers_max: usize) -> Result<Self, ParseError> {
         let leading = bytes
             .iter()
@@ -124,17 +127,17 @@ impl<'a> Message<'a> {
         &self.bytes[usize::from(self.headers.end)..]
     }
 
-    /// The value of the header's first field, without white space around it. Line folds within are left in.
+    /// The value of the header's first field, without white space around it. Line folds stay in it.
     pub fn header(&self, name: HeaderName) -> Option<&'a [u8]> {
         self.field(name).map(|field| self.value(field))
     }
 
-    /// The values of the header's fields, one each, topmost first.
+    /// The values of the header's fields, topmost first.
     pub fn header_values(&self, name: HeaderName) -> impl Iterator<Item = &'a [u8]> {
         Fields::new(self, name).map(|field| self.value(field))
     }
 
-    /// All header fields, known or not, as they come: name and value.
+    /// All header fields, known or not, in their order: name and value.
     pub fn headers(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
         let end = self.headers_end();
         Lines::new(self.bytes, self.headers_start.into())
@@ -149,7 +152,7 @@ impl<'a> Message<'a> {
     /// The Call-ID.
     ///
     /// # Errors
-    /// There is not exactly one, or it is empty or has white space in it.
+    /// If there is not exactly one, or if it is empty or contains white space.
     pub fn call_id(&self) -> Result<&'a [u8], Fault> {
         let mut reader = self.reader(self.only(HeaderName::CallId, Fault::CallId)?);
         let call_id = reader.word(Block::is_blank);
@@ -162,7 +165,7 @@ impl<'a> Message<'a> {
     /// The CSeq.
     ///
     /// # Errors
-    /// There is not exactly one, or it is no 32-bit number and a method.
+    /// If there is not exactly one, or if it is not a 32-bit number and a method.
     pub fn cseq(&self) -> Result<CSeq<'a>, Fault> {
         let mut reader = self.reader(self.only(HeaderName::CSeq, Fault::CSeq)?);
         let number = reader.number().ok_or(Fault::CSeq)?;
@@ -237,7 +240,7 @@ impl<'a> Message<'a> {
     /// Max-Forwards, if there is one.
     ///
     /// # Errors
-    /// It is no number up to 255 (RFC 3261 §20.22), or there are several.
+    /// If it is not a number up to 255 (RFC 3261 §20.22), or if there are several.
     pub fn max_forwards(&self) -> Result<Option<u32>, Fault> {
         match self.field(HeaderName::MaxForwards) {
             None => Ok(None),
@@ -292,7 +295,8 @@ impl<'a> Message<'a> {
         self.seconds(HeaderName::RetryAfter)
     }
 
-    /// The Call-ID of the dialog that Replaces (RFC 3891), Join (RFC 3911) or Target-Dialog (RFC 4538) names.
+    /// The Call-ID of the dialog in Replaces (RFC 3891), Join (RFC 3911) or Target-Dialog
+    /// (RFC 4538).
     pub fn dialog_named(&self) -> Option<&'a [u8]> {
         let names = [
             HeaderName::Replaces,
@@ -304,7 +308,7 @@ impl<'a> Message<'a> {
         Some(trim(call_id)).filter(|call_id| !call_id.is_empty())
     }
 
-    /// Where a slice of [`bytes`](Self::bytes) is in them.
+    /// The position of a slice of [`bytes`](Self::bytes).
     pub fn span_of(&self, part: &[u8]) -> Span {
         let start = offset(self.bytes, part);
         Span {

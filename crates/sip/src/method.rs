@@ -23,7 +23,7 @@ pub enum Method<'a> {
 }
 
 impl<'a> Method<'a> {
-    /// The method that the bytes spell.
+    /// The method with this name.
     pub fn from_bytes(bytes: &'a [u8]) -> Self {
         match bytes {
             b"INVITE" => Self::Invite,
@@ -44,7 +44,7 @@ impl<'a> Method<'a> {
         }
     }
 
-    /// The method as it stands in a message.
+    /// The name of the method, as in a message.
     pub const fn as_bytes(&self) -> &'a [u8] {
         match self {
             Self::Invite => b"INVITE",

@@ -13,7 +13,7 @@ use crate::{
 pub struct NameAddr<'a> {
     /// The whole value in the message, without commas around it.
     pub span: Span,
-    /// The URI, without angle brackets. `*` in a Contact that removes all bindings.
+    /// The URI, without angle brackets. `*` in a Contact removes all bindings.
     pub uri: &'a [u8],
     /// The header parameters, from their first semicolon on; may be empty.
     pub params: &'a [u8],
@@ -22,7 +22,8 @@ pub struct NameAddr<'a> {
 }
 
 impl<'a> NameAddr<'a> {
-    /// The first value of a header's text; none if it is malformed. Its place is that in the text.
+    /// The first value in a header's text; none if it is malformed. Its span is relative to this
+    /// text.
     pub fn first(text: &'a [u8]) -> Option<Self> {
         Self::read(&mut Reader::new(text, 0, text.len())).ok()
     }

@@ -118,7 +118,7 @@ impl<'a> Reader<'a> {
         Ok(self.take(length))
     }
 
-    /// Reads a number; none when there is none or it does not fit.
+    /// Reads a number; none if it is missing or does not fit.
     pub(crate) fn number(&mut self) -> Option<u32> {
         let (number, rest) = digits(self.rest);
         self.rest = rest;
@@ -151,7 +151,7 @@ impl<'a> Reader<'a> {
         text
     }
 
-    /// Skips so many bytes, which must be of the value.
+    /// Skips this many bytes, which must belong to the value.
     #[inline(always)]
     fn skip(&mut self, length: usize) -> Result<(), Malformed> {
         if self.rest.len() < self.behind + length {

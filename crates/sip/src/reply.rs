@@ -1,4 +1,4 @@
-//! Answers that need nothing but the request.
+//! Answers that are made from the request alone.
 
 use std::net::SocketAddr;
 
@@ -9,9 +9,10 @@ use crate::{
     values::Fields,
 };
 
-/// Appends the response to a request (RFC 3261 §8.2.6) that came from `from`: its Vias with received and rport noted,
-/// From, To with `to_tag` when it has no tag, Call-ID, CSeq, Timestamp in a 100, the extra headers, and no body.
-/// Of a request that is malformed it copies the lines that are there, as they are.
+/// Appends the response to a request (RFC 3261 §8.2.6) that came from `from`. It contains the
+/// request's Vias with received and rport, From, To with `to_tag` if it has no tag, Call-ID, CSeq,
+/// Timestamp in a 100, the extra headers, and no body. For a malformed request it copies the lines
+/// that are there, unchanged.
 pub fn write_reply(
     request: &Message<'_>,
     status: u16,
@@ -41,7 +42,7 @@ pub fn write_reply(
     out.extend_from_slice(b"Content-Length: 0\r\n\r\n");
 }
 
-/// The reason phrase that the RFCs give a status code.
+/// The reason phrase of a status code in the RFCs.
 pub const fn reason_phrase(status: u16) -> &'static str {
     match status {
         100 => "Trying",

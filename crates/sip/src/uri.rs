@@ -12,7 +12,7 @@ use crate::{
     via::{host_length, ip},
 };
 
-/// What a URI begins with.
+/// The scheme at the beginning of a URI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// `sip`
@@ -49,7 +49,7 @@ pub enum Host<'a> {
 }
 
 impl<'a> Host<'a> {
-    /// Reads a host as it stands in a URI: an IPv6 address needs its brackets.
+    /// Reads a host as in a URI: an IPv6 address needs brackets.
     pub fn parse(text: &'a [u8]) -> Option<Self> {
         (host_length(text) == Some(text.len())).then(|| Self::of_well_formed(text))
     }
@@ -70,7 +70,7 @@ impl<'a> Host<'a> {
     }
 }
 
-/// Why bytes are no URI.
+/// Why bytes are not a URI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UriError {
@@ -82,7 +82,7 @@ pub enum UriError {
     User,
     /// No host, or a malformed one.
     Host,
-    /// A port that is no number up to 65,535.
+    /// A port that is not a number up to 65,535.
     Port,
 }
 
@@ -100,7 +100,7 @@ impl fmt::Display for UriError {
 
 impl std::error::Error for UriError {}
 
-/// A URI, taken apart. Nothing is unescaped.
+/// The parts of a URI. Nothing is unescaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Uri<'a> {
@@ -110,7 +110,7 @@ pub struct Uri<'a> {
     pub user: Option<&'a [u8]>,
     /// The password.
     pub password: Option<&'a [u8]>,
-    /// The host. All after the colon when the scheme is neither sip nor sips.
+    /// The host. If the scheme is neither sip nor sips, everything after the colon.
     pub host: Host<'a>,
     /// The port.
     pub port: Option<u16>,
@@ -122,10 +122,10 @@ pub struct Uri<'a> {
 }
 
 impl<'a> Uri<'a> {
-    /// Takes a URI apart.
+    /// Splits a URI into its parts.
     ///
     /// # Errors
-    /// What makes it none.
+    /// Why it is not a URI.
     pub fn parse(text: &'a [u8]) -> Result<Self, UriError> {
         let colon = find(text, b':').filter(|&colon| colon > 0);
         let colon = colon.ok_or(UriError::Scheme)?;
@@ -179,7 +179,8 @@ impl<'a> Uri<'a> {
             .map_or(Param::Absent, |(_, value)| Param::present(value))
     }
 
-    /// The address that the URI names by itself: maddr or host when it is a literal, with the port or the scheme's default.
+    /// The address in the URI itself: maddr or host if it is a literal, with the port or the
+    /// scheme's default port.
     pub fn address(&self) -> Option<SocketAddr> {
         let Host::Ip(ip) = self.destination()? else {
             return None;
@@ -192,7 +193,7 @@ impl<'a> Uri<'a> {
         Some(SocketAddr::new(ip, self.port.unwrap_or(default)))
     }
 
-    /// The host that a request to the URI goes to: maddr, else host. None: maddr is none.
+    /// The host that gets a request to the URI: maddr, else host. None if maddr is not a host.
     pub fn destination(&self) -> Option<Host<'a>> {
         match self.param(b"maddr").value() {
             Some(maddr) => Host::parse(maddr),
@@ -200,8 +201,9 @@ impl<'a> Uri<'a> {
         }
     }
 
-    /// Whether both mean the same resource (RFC 3261 §19.1.4). Not transitive: a parameter that only one has may not count.
-    /// Of schemes other than sip and sips all characters must be the same.
+    /// Whether both name the same resource (RFC 3261 §19.1.4). This is not transitive: a parameter
+    /// that only one has may not count. URIs with schemes other than sip and sips must be equal in
+    /// all characters.
     pub fn equivalent(&self, other: &Uri<'_>) -> bool {
         if !matches!(self.scheme, Scheme::Sip | Scheme::Sips) {
             return self.text == other.text;

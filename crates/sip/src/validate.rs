@@ -1,11 +1,12 @@
-//! Reasonable syntax (RFC 3261 §16.3, step 1): what routing reads must be well formed; the rest isn't looked at.
+//! Checks for reasonable syntax (RFC 3261 §16.3, step 1). What routing reads must be well formed;
+//! the rest is not checked.
 
 use crate::{
     CSeq, Fault, HeaderName, Message, Method, Scheme, StartLine, Uri, Via,
     text::{is_token_text, number},
 };
 
-/// What every message must have and say well (RFC 3261 §8.1.1), read once.
+/// The headers that every message must have in a correct form (RFC 3261 §8.1.1), read once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Essentials<'a> {
@@ -17,15 +18,15 @@ pub struct Essentials<'a> {
     pub to_tag: Option<&'a [u8]>,
     /// The Call-ID.
     pub call_id: &'a [u8],
-    /// The CSeq, whose method is the request's.
+    /// The CSeq. Its method is that of the request.
     pub cseq: CSeq<'a>,
 }
 
 impl<'a> Message<'a> {
-    /// Reads what every message must have, and checks the body's length.
+    /// Reads the headers that every message must have, and checks the length of the body.
     ///
     /// # Errors
-    /// The first fault. A request is then answered, a response dropped.
+    /// The first fault. A request with a fault is answered, a response is dropped.
     #[inline]
     pub fn essentials(&self) -> Result<Essentials<'a>, Fault> {
         if let Some(fault) = self.fault {
@@ -50,7 +51,7 @@ impl<'a> Message<'a> {
     /// Reads a request's target, the Request-URI.
     ///
     /// # Errors
-    /// It is malformed, or of a scheme that isn't understood; or the message is no request.
+    /// If it is malformed, has an unknown scheme, or the message is not a request.
     pub fn target(&self) -> Result<Uri<'a>, Fault> {
         let StartLine::Request { method, uri } = self.start_line() else {
             return Err(Fault::StartLine);
@@ -68,10 +69,11 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Checks all that routing may read: of a request before it is routed, of a response before it is passed on.
+    /// Checks everything that routing may read: in a request before it is routed, in a response
+    /// before it is forwarded.
     ///
     /// # Errors
-    /// The first fault. A request is then answered, a response dropped.
+    /// The first fault. A request with a fault is answered, a response is dropped.
     pub fn validate(&self) -> Result<(), Fault> {
         self.vias().try_for_each(|via| via.map(drop))?;
         self.essentials()?;

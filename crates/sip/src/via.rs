@@ -1,4 +1,4 @@
-//! The Via header: where a request came from and its response goes.
+//! The Via header: the source of a request and the destination of its response.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -62,8 +62,8 @@ pub struct Via<'a> {
 }
 
 impl<'a> Via<'a> {
-    /// Where the response goes (RFC 3261 §18.2.2, RFC 3581 §4): to maddr, else to received and rport, else to sent-by.
-    /// None when that is a name to be resolved.
+    /// The destination of the response (RFC 3261 §18.2.2, RFC 3581 §4): maddr, else received and
+    /// rport, else sent-by. None if that is a name.
     pub fn response_address(&self) -> Option<SocketAddr> {
         let port = self.port.unwrap_or(PORT_DEFAULT);
         if let Some(maddr) = self.maddr {

@@ -1,21 +1,21 @@
-//! What a server asks a client for: WWW-Authenticate and Proxy-Authenticate.
+//! The challenges of a server: WWW-Authenticate and Proxy-Authenticate.
 
 use super::Algorithm;
 
-/// A demand for credentials.
+/// A challenge to a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Challenge<'a> {
-    /// Where: the domain, without quotes and backslashes.
+    /// The realm: the domain, without quotes and backslashes.
     pub realm: &'a str,
-    /// What [`Nonces::issue`](super::Nonces::issue) made.
+    /// The nonce from [`Nonces::issue`](super::Nonces::issue).
     pub nonce: &'a str,
-    /// Whether the client need only try again with this nonce, and not ask its user.
+    /// Whether the client can try again with this nonce, without asking its user.
     pub stale: bool,
 }
 
 impl Challenge<'_> {
-    /// The field's value for an algorithm. A server that takes several writes a field for each, the
-    /// preferred first (RFC 8760 §2.3).
+    /// The value of the field for an algorithm. A server that accepts several algorithms writes a
+    /// field for each, the preferred one first (RFC 8760 §2.3).
     pub fn value(&self, algorithm: Algorithm) -> String {
         let Self { realm, nonce, .. } = self;
         let algorithm = algorithm.as_str();

@@ -1,10 +1,10 @@
-//! What a client answers to a challenge: Authorization and Proxy-Authorization.
+//! The answers of a client to a challenge: Authorization and Proxy-Authorization.
 
 use std::fmt;
 
 use super::{Algorithm, Ha1, hash::Hex, parameters};
 
-/// Why a field's value is no credentials that can be judged.
+/// Why the value of a field can't be used as credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DigestError {
@@ -23,7 +23,7 @@ pub enum DigestError {
 impl fmt::Display for DigestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Scheme => f.write_str("another scheme than Digest"),
+            Self::Scheme => f.write_str("a scheme other than Digest"),
             Self::Malformed => f.write_str("malformed parameters"),
             Self::Missing(name) => write!(f, "no {name}"),
             Self::Algorithm => f.write_str("an algorithm that was not offered"),
@@ -34,15 +34,15 @@ impl fmt::Display for DigestError {
 
 impl std::error::Error for DigestError {}
 
-/// A client's proof that it knows a user's secret. Texts are as they stand between their quotes.
+/// The proof of a client that it knows a user's secret. Texts are as they are between their quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Credentials<'a> {
-    /// Who it claims to be.
+    /// The user whom it claims to be.
     pub username: &'a [u8],
-    /// Where: what the challenge said.
+    /// The realm of the challenge.
     pub realm: &'a [u8],
-    /// What the challenge said.
+    /// The nonce of the challenge.
     pub nonce: &'a [u8],
     /// The request's URI, as the client sent it.
     pub uri: &'a [u8],
@@ -59,7 +59,7 @@ impl<'a> Credentials<'a> {
     /// Reads the value of one Authorization or Proxy-Authorization.
     ///
     /// # Errors
-    /// They are no digest with `qop=auth`.
+    /// If they are not a digest with `qop=auth`.
     pub fn parse(value: &'a [u8]) -> Result<Self, DigestError> {
         let [
             username,
@@ -94,7 +94,7 @@ impl<'a> Credentials<'a> {
         })
     }
 
-    /// Whether whoever made them for a request of this method knows the secret.
+    /// Whether the maker of these credentials, for a request of this method, knows the secret.
     pub fn matches(&self, method: &[u8], ha1: &Ha1) -> bool {
         let counted = Some((self.nc_text, self.cnonce));
         self.algorithm == ha1.algorithm()
@@ -114,7 +114,7 @@ const NAMES: [&str; 9] = [
     "qop",
 ];
 
-/// The proof that whoever makes a request knows the secret (RFC 7616 §3.4.1). `counted` are the count
+/// The proof that the sender of a request knows the secret (RFC 7616 §3.4.1). `counted` are the count
 /// and the client's nonce; without `qop` there are none (RFC 3261 §22.4 (8)).
 pub(super) fn response(
     ha1: &Ha1,

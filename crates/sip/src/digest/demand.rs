@@ -2,21 +2,22 @@
 
 use super::{Algorithm, DigestError, parameters};
 
-/// What a server asks for. Texts are as they stand between their quotes.
+/// A server's challenge. Texts are as they are between their quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Demand<'a> {
-    /// Where: what the user's password is for.
+    /// The realm for which the password is valid.
     pub realm: &'a str,
-    /// What the credentials are to be made with.
+    /// The nonce for the credentials.
     pub nonce: &'a str,
-    /// What the credentials are to repeat.
+    /// The text that the credentials must repeat.
     pub opaque: Option<&'a str>,
     /// The algorithm.
     pub algorithm: Algorithm,
-    /// Whether requests are to be counted: `qop=auth`. Servers older than RFC 7616 may ask for none.
+    /// Whether the client must count requests: `qop=auth`. Servers older than RFC 7616 may not ask
+    /// for it.
     pub is_counted: bool,
-    /// Whether the credentials were good but for their nonce.
+    /// Whether only the nonce of the last credentials was wrong.
     pub is_stale: bool,
 }
 
@@ -24,8 +25,8 @@ impl<'a> Demand<'a> {
     /// Reads the value of one WWW-Authenticate or Proxy-Authenticate.
     ///
     /// # Errors
-    /// It is no challenge that a [`Prover`](super::Prover) can meet: of several, a client takes the first
-    /// that it can (RFC 8760 §2.4).
+    /// If a [`Prover`](super::Prover) can't answer this challenge. If there are several, a client
+    /// takes the first that it can answer (RFC 8760 §2.4).
     pub fn parse(value: &'a [u8]) -> Result<Self, DigestError> {
         const NAMES: [&str; 6] = ["realm", "nonce", "opaque", "algorithm", "qop", "stale"];
         let [realm, nonce, opaque, algorithm, qop, stale] = parameters::parse(value, &NAMES)?;

@@ -84,7 +84,7 @@ impl Hex {
     }
 }
 
-/// A user's secret: the hash of `user:realm:password`. Whoever has it can log in.
+/// A user's secret: the hash of `user:realm:password`. It is enough to log in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Ha1 {
     /// By SHA-256.
@@ -110,7 +110,7 @@ impl Ha1 {
         }
     }
 
-    /// The algorithm that made it.
+    /// The algorithm of the hash.
     pub const fn algorithm(&self) -> Algorithm {
         match self {
             Self::Sha256(_) => Algorithm::Sha256,

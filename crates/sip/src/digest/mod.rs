@@ -1,11 +1,11 @@
 //! Digest authentication (RFC 3261 §22, RFC 7616, RFC 8760): MD5 and SHA-256, `qop=auth`.
 //!
-//! A server writes challenges with [`Challenge`], reads the answer as [`Credentials`], looks up the
-//! user's [`Ha1`] and asks its [`Verifier`] what to make of it. Nonces carry their time and a MAC
-//! over it, so that every node that has the key knows them without having issued them. A client reads
-//! the challenge as a [`Demand`] and meets it with a [`Prover`].
+//! A server writes challenges with [`Challenge`] and reads the answers as [`Credentials`]. It looks
+//! up the user's [`Ha1`], and its [`Verifier`] judges the credentials. Nonces contain their time
+//! and a MAC over it, so every node with the key recognizes them, even if another node issued them.
+//! A client reads the challenge as a [`Demand`] and answers it with a [`Prover`].
 //!
-//! Times are wall time, as nodes share it: a [`Duration`] since the UNIX epoch.
+//! Times are wall time, because nodes share it: a [`Duration`] since the UNIX epoch.
 
 mod challenge;
 mod credentials;
@@ -28,7 +28,7 @@ pub use prover::Prover;
 use nonce::Freshness;
 use replays::{Count, Replays};
 
-/// What to make of credentials.
+/// The verdict on credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// They are the user's, for this request.
@@ -38,11 +38,11 @@ pub enum Verdict {
     Stale,
     /// They are the user's, but were used before: challenge again with `stale`.
     Replayed,
-    /// They are nobody's.
+    /// They prove no secret.
     Wrong,
 }
 
-/// Judges credentials, and remembers which it has seen.
+/// Judges credentials, and remembers which of them it has seen.
 #[derive(Debug)]
 pub struct Verifier {
     nonces: Nonces,
@@ -50,9 +50,9 @@ pub struct Verifier {
 }
 
 impl Verifier {
-    /// A verifier of these nonces that follows the counts of so many of them at a time, at least one.
-    /// When there are more, the oldest are answered as stale. Counts seen by another verifier are
-    /// unknown to this one.
+    /// A verifier of these nonces. It follows the counts of this many nonces at a time, at least
+    /// one. If there are more, it answers the oldest as stale. It does not know the counts that
+    /// another verifier has seen.
     pub fn new(nonces: Nonces, nonces_max: usize) -> Self {
         Self {
             nonces,
@@ -60,13 +60,13 @@ impl Verifier {
         }
     }
 
-    /// The nonces that it takes.
+    /// The nonces that it accepts.
     pub fn nonces(&self) -> &Nonces {
         &self.nonces
     }
 
-    /// What to make of the credentials of a request of this method and Call-ID by the user whose secret
-    /// this is.
+    /// Judges the credentials of a request with this method and Call-ID. The secret is that of the
+    /// user.
     pub fn verify(
         &mut self,
         now: Duration,

@@ -1,4 +1,5 @@
-//! Nonces that every node with the key can check: when they were issued, a random part, and a MAC.
+//! Nonces that every node with the key can check. They contain their time, a random part, and a
+//! MAC.
 
 use std::{fmt, hash::Hasher, time::Duration};
 
@@ -39,7 +40,8 @@ pub(super) enum Freshness {
 }
 
 impl Nonces {
-    /// Nonces under a key that the cluster shares and nobody else has, each good for a lifetime.
+    /// Nonces under a key that only the nodes of a cluster have. Each nonce is valid for a
+    /// lifetime.
     pub fn new(key: &[u8; 16], lifetime: Duration) -> Self {
         Self {
             mac: SipHasher24::new_with_key(key),
@@ -47,8 +49,9 @@ impl Nonces {
         }
     }
 
-    /// A nonce that is good for requests with this Call-ID, so that whoever follows the counts of a
-    /// Call-ID's nonces misses none. No two may have the same random part within a lifetime.
+    /// Issues a nonce that is valid for requests with this Call-ID. So a node that follows the
+    /// counts of a Call-ID's nonces misses none. No two nonces may have the same random part within
+    /// a lifetime.
     pub fn issue(&self, now: Duration, random: u64, call_id: &[u8]) -> String {
         let nonce = Nonce {
             issued_s: now.as_secs() as u32,

@@ -2,7 +2,7 @@
 
 use super::{Demand, Ha1, credentials::response};
 
-/// Meets a challenge, and goes on with its nonce as long as the server takes it.
+/// Answers a challenge, and uses its nonce again while the server accepts it.
 #[derive(Debug)]
 pub struct Prover {
     ha1: Ha1,
@@ -13,7 +13,8 @@ pub struct Prover {
 }
 
 impl Prover {
-    /// Who answers this demand for this user, whose name needs no escapes between quotes.
+    /// Makes a prover for this challenge and this user, whose name must need no escapes between
+    /// quotes.
     pub fn new(demand: &Demand<'_>, user: &str, password: &str) -> Self {
         let Demand {
             realm,
@@ -40,8 +41,8 @@ impl Prover {
         }
     }
 
-    /// The value of an Authorization or Proxy-Authorization for a request of this method and URI. It is
-    /// the `nc`-th with the nonce, from 1; nobody must be able to foretell `cnonce`.
+    /// The value of an Authorization or Proxy-Authorization for a request of this method and URI.
+    /// The request is the `nc`-th with the nonce, from 1. `cnonce` must be unpredictable.
     pub fn credentials(&self, method: &str, uri: &str, nc: u32, cnonce: u64) -> String {
         let (nc, cnonce) = (format!("{nc:08x}"), format!("{cnonce:016x}"));
         let counted = (nc.as_bytes(), cnonce.as_bytes());

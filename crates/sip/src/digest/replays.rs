@@ -1,4 +1,4 @@
-//! Which counts of which nonces were used.
+//! Records which counts of which nonces were used.
 
 use std::collections::BTreeMap;
 
