@@ -1,4 +1,4 @@
-//! The time, the processor time of a thread, and seeds.
+//! The clock, the processor time of a thread, and seeds.
 
 use std::{
     os::unix::thread::JoinHandleExt,
@@ -13,7 +13,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Starts a clock whose zero is this moment.
+    /// Starts a clock at zero.
     #[must_use]
     pub fn start() -> Self {
         Self {
@@ -21,7 +21,7 @@ impl Clock {
         }
     }
 
-    /// Returns the time since its zero.
+    /// Returns the time since the clock's zero.
     #[must_use]
     pub fn now(&self) -> Duration {
         self.zero.elapsed()
@@ -35,7 +35,8 @@ pub fn wall() -> Duration {
     since.unwrap_or_default()
 }
 
-/// Returns the processor time that a thread has used, in user and in kernel mode; none if it has ended.
+/// Returns the processor time that a thread has used, in user and in kernel mode; none if the
+/// thread has ended.
 #[must_use]
 pub fn processor_time<T>(thread: &JoinHandle<T>) -> Option<Duration> {
     let thread = thread.as_pthread_t();
@@ -56,7 +57,7 @@ pub fn processor_time<T>(thread: &JoinHandle<T>) -> Option<Duration> {
 /// Draws a seed that nobody can guess.
 ///
 /// # Panics
-/// The OS has no entropy, which no supported one lets a process see.
+/// If the OS has no entropy. Supported systems always have some.
 #[must_use]
 pub fn seed() -> u64 {
     getrandom::u64().expect("the OS has entropy")

@@ -1,7 +1,8 @@
-//! What the kernel gives to a process: UDP sockets, waiting for several of them, the clock and entropy.
+//! The kernel services of a process: UDP sockets, waiting for several of them, the clock, and
+//! entropy.
 //!
-//! It is the only crate with `unsafe`, and knows nothing of what its callers send. Read
-//! [`udp::Socket`] and [`Waker`] first.
+//! This is the only crate with `unsafe`. It does not interpret the bytes that its callers send.
+//! Read [`udp::Socket`] and [`Waker`] first.
 
 #![allow(
     clippy::disallowed_methods,

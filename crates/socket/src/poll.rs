@@ -1,4 +1,4 @@
-//! Waiting for several descriptors at once.
+//! Waits for several descriptors at once.
 
 use std::{
     fmt,
@@ -7,15 +7,16 @@ use std::{
     time::Duration,
 };
 
-/// Waits until one of several sockets or wakers is ready. It uses its memory again for each wait.
+/// Waits until one of several sockets or wakers is ready. It reuses its memory.
 #[derive(Default)]
 pub struct Poll {
     entries: Vec<libc::pollfd>,
 }
 
 impl Poll {
-    /// Waits until one of the descriptors has something to read, be it an error, `timeout` is over
-    /// or a signal comes in; then [`Self::is_ready`] tells which has. No timeout: for ever.
+    /// Waits until a descriptor has something to read or an error, `timeout` ends, or a signal
+    /// arrives. [`Self::is_ready`] then tells which descriptor it was. Without a timeout it waits
+    /// forever.
     pub fn wait<'a>(
         &mut self,
         descriptors: impl IntoIterator<Item = BorrowedFd<'a>>,
@@ -45,14 +46,14 @@ impl Poll {
         }
     }
 
-    /// Whether the descriptor at this place has something to read.
+    /// Whether the descriptor at this index has something to read.
     #[must_use]
     pub fn is_ready(&self, place: usize) -> bool {
         self.entries[place].revents != 0
     }
 
-    /// Whether the socket at this place has an error for [`crate::udp::Socket::unreachable`] to
-    /// explain, without which the socket stays ready.
+    /// Whether the socket at this index has an error. [`crate::udp::Socket::unreachable`] reads it;
+    /// until then the socket stays ready.
     #[must_use]
     pub fn has_error(&self, place: usize) -> bool {
         self.entries[place].revents & libc::POLLERR != 0

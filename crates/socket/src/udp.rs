@@ -1,4 +1,4 @@
-//! UDP in batches, where every datagram of a batch may have another peer.
+//! UDP in batches. Every datagram of a batch may have another peer.
 
 mod address;
 mod batch;
@@ -23,65 +23,67 @@ pub use batch::{Datagram, RecvBatch, SendBatch};
 /// Datagrams that one system call moves.
 pub const BATCH: usize = 64;
 
-/// How long a sender waits for room in a full send buffer, in milliseconds.
+/// How long a sender waits for space in a full send buffer, in milliseconds.
 const ROOM_WAIT_MS: libc::c_int = 5;
 
-/// How often a datagram is tried: an error may be the echo of an earlier one, and more than one
-/// echo may come in.
+/// How often a datagram is tried. An error may belong to an earlier datagram, and there may be more
+/// than one such error.
 const ATTEMPTS: u32 = 3;
 
 /// How a socket is set up.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Others may bind the same address with this option; the kernel spreads the peers over them.
+    /// Lets other sockets with this option bind the same address. The kernel distributes the peers
+    /// over them.
     pub reuse_port: bool,
-    /// Bytes the kernel keeps for us to receive, as far as it grants them; none: its default.
+    /// The size of the kernel's receive buffer, if the kernel grants it; none: its default.
     pub recv_buffer: Option<usize>,
-    /// Bytes the kernel keeps for us to send, as far as it grants them; none: its default.
+    /// The size of the kernel's send buffer, if the kernel grants it; none: its default.
     pub send_buffer: Option<usize>,
 }
 
 /// Whether to wait for a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Until one comes in or the receive timeout is over.
+    /// Waits until a datagram arrives or the receive timeout ends.
     Block,
-    /// Not at all.
+    /// Does not wait.
     Poll,
 }
 
-/// What became of the datagrams given to [`Socket::send`].
+/// The results of [`Socket::send`], as numbers of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// Taken by the kernel.
+    /// The kernel accepted them.
     pub sent: u64,
-    /// Lost: longer than the path or the protocol carries.
+    /// Lost: longer than the path or the protocol allows.
     pub too_long: u64,
     /// Lost: no route.
     pub unreachable: u64,
-    /// Lost: the kernel had no room, and made none while we waited.
+    /// Lost: the kernel had no buffer space, even after a wait.
     pub no_room: u64,
     /// Lost: refused for another reason, such as a filter or an address of the other family.
     pub refused: u64,
-    /// An error may have come up, so [`Socket::unreachable`] may have something to tell.
+    /// Whether an error may have occurred, so that [`Socket::unreachable`] may return addresses.
     pub error: bool,
 }
 
-/// A bound UDP socket. An IPv6 socket carries IPv6 alone. One that is bound to all addresses of its family
-/// sends to each peer from the address that the peer has sent to last.
+/// A bound UDP socket. An IPv6 socket carries only IPv6. A socket that is bound to all addresses of
+/// its family sends to each peer from the address to which the peer last sent.
 #[derive(Debug)]
 pub struct Socket {
     inner: socket2::Socket,
     local: SocketAddr,
-    /// Of a socket that is bound to all addresses.
+    /// For a socket that is bound to all addresses.
     heard: Option<Arc<Heard>>,
 }
 
 impl Socket {
-    /// Binds `address`; port 0 takes a free one.
+    /// Binds `address`; port 0 takes a free port.
     ///
     /// # Errors
-    /// The system's: the address is in use or not ours, or there are no descriptors left.
+    /// The system's error: the address is in use or not on this machine, or there are no
+    /// descriptors left.
     pub fn bind(address: SocketAddr, options: Options) -> io::Result<Self> {
         let inner = open(address, options)?;
         if options.reuse_port {
@@ -90,8 +92,8 @@ impl Socket {
         Self::bound(inner, address)
     }
 
-    /// Binds `count` sockets to one address for as many threads. Unlike [`Options::reuse_port`]
-    /// alone, this fails when another process has the address, whatever its options are.
+    /// Binds `count` sockets to one address, for as many threads. Unlike [`Options::reuse_port`]
+    /// alone, this fails if another process has the address, whatever options that process used.
     ///
     /// # Errors
     /// As [`Self::bind`].
@@ -139,25 +141,26 @@ impl Socket {
         })
     }
 
-    /// The address it is bound to.
+    /// The address to which it is bound.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.local
     }
 
-    /// Bounds how long [`Wait::Block`] waits; none: for ever. The kernel rounds up to its tick.
+    /// Sets how long [`Wait::Block`] waits; none: forever. The kernel rounds up to its tick.
     ///
     /// # Errors
-    /// The system's; none is known for a valid descriptor.
+    /// The system's error; none is known for a valid descriptor.
     pub fn set_recv_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.inner.set_read_timeout(timeout)
     }
 
-    /// Receives what is there, at most a batch, and returns how many. Zero: the wait is over.
+    /// Receives the datagrams that are there, at most a batch, and returns their number. Zero means
+    /// that the wait ended.
     ///
     /// # Errors
-    /// ICMP's answer to an earlier datagram, which [`Self::unreachable`] explains; nothing is lost
-    /// by calling again.
+    /// An ICMP answer to an earlier datagram, which [`Self::unreachable`] explains. The caller can
+    /// call again; nothing is lost.
     pub fn recv(&self, batch: &mut RecvBatch, wait: Wait) -> io::Result<usize> {
         let flags = match wait {
             Wait::Block => libc::MSG_WAITFORONE,
@@ -191,7 +194,8 @@ impl Socket {
         }
     }
 
-    /// Sends all `items` in order. One that fails is counted and skipped; it takes no other with it.
+    /// Sends all `items` in order. An item that fails is counted and skipped; the others are still
+    /// sent.
     pub fn send<'a>(
         &self,
         batch: &mut SendBatch,
@@ -208,16 +212,17 @@ impl Socket {
         }
     }
 
-    /// The addresses that ICMP reported unreachable since the last call are appended to `addresses`.
-    /// Worth a call after an error of [`Self::recv`] or [`Sent::error`], not otherwise.
+    /// Appends to `addresses` the addresses that ICMP reported unreachable since the last call.
+    /// Call it only after an error of [`Self::recv`] or after [`Sent::error`].
     pub fn unreachable(&self, addresses: &mut Vec<SocketAddr>) {
         queue::drain(self.inner.as_raw_fd(), addresses);
     }
 
-    /// Datagrams that the kernel dropped since the bind as its receive buffer was full. Wraps.
+    /// Returns how many datagrams the kernel dropped since the bind because its receive buffer was
+    /// full. The number wraps.
     ///
     /// # Errors
-    /// The system's; Linux before 4.12 doesn't know.
+    /// The system's error; Linux before 4.12 does not have this number.
     pub fn kernel_drops(&self) -> io::Result<u32> {
         let mut info = [0u32; libc::SK_MEMINFO_DROPS as usize + 1];
         let mut length = size_of_val(&info) as libc::socklen_t;

@@ -1,4 +1,4 @@
-//! Waking a thread that sleeps in `poll`.
+//! Wakes a thread that sleeps in `poll`.
 
 use std::{
     fs::File,
@@ -7,7 +7,8 @@ use std::{
     sync::atomic::{AtomicBool, Ordering, fence},
 };
 
-/// An eventfd that is written only while its owner sleeps, so that waking the awake costs nothing.
+/// An eventfd. A waker writes to it only while its owner sleeps, so it costs nothing while the
+/// owner is awake.
 #[derive(Debug)]
 pub struct Waker {
     event: File,
@@ -18,7 +19,7 @@ impl Waker {
     /// Creates a waker whose owner is awake.
     ///
     /// # Errors
-    /// The system has no descriptor left.
+    /// If the system has no descriptor left.
     pub fn new() -> io::Result<Self> {
         // SAFETY: no pointers are passed.
         let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
@@ -33,16 +34,16 @@ impl Waker {
         })
     }
 
-    /// Announces that the owner will sleep; the owner looks for work once more after this call. The
-    /// fences here and in [`Self::wake`] ensure that the owner finds the work or the other thread
-    /// sees that the waker is armed.
+    /// Announces that the owner will sleep. The owner must look for work once more after this call.
+    /// The fences here and in [`Self::wake`] ensure that the owner finds the work, or that the
+    /// other thread sees that the owner sleeps.
     pub fn arm(&self) {
         self.armed.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// Announces that the owner is awake again; `signalled` tells whether `poll` saw the event. An
-    /// event that is written after that cuts the next sleep short, which does no harm.
+    /// Announces that the owner is awake again. `signalled` says if `poll` reported the event. A
+    /// later event shortens the next sleep, which does no harm.
     pub fn disarm(&self, signalled: bool) {
         self.armed.store(false, Ordering::Relaxed);
         if signalled {
@@ -50,7 +51,7 @@ impl Waker {
         }
     }
 
-    /// Wakes the owner if it sleeps; the caller has left work for it before this call.
+    /// Wakes the owner if it sleeps. The caller must leave the work before this call.
     pub fn wake(&self) {
         fence(Ordering::SeqCst);
         if self.armed.load(Ordering::Relaxed) && self.armed.swap(false, Ordering::Relaxed) {
@@ -76,7 +77,7 @@ mod tests {
     const ROUNDS: u64 = 50_000;
     const PATIENCE: Duration = Duration::from_secs(5);
 
-    /// Two threads take turns, each asleep until the other has counted on.
+    /// Two threads take turns. Each sleeps until the other has incremented the count.
     #[test]
     fn no_wake_up_is_lost() {
         let wakers = [Waker::new().unwrap(), Waker::new().unwrap()];

@@ -1,8 +1,8 @@
-//! Socket addresses as the kernel writes them.
+//! Socket addresses in the kernel's form.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
-/// Room for an internet address of either family.
+/// Space for an internet address of either family.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) union Name {
@@ -11,7 +11,7 @@ pub(super) union Name {
 }
 
 impl Name {
-    /// The length of the room, which is what the kernel is told before it writes.
+    /// The length of the space, which the kernel must know before it writes.
     pub(super) const LENGTH: libc::socklen_t = size_of::<Self>() as libc::socklen_t;
 
     /// No address.
@@ -49,8 +49,8 @@ impl Name {
         }
     }
 
-    /// The address, if it is one of the internet's. The flow label is left out: it says nothing
-    /// about who the peer is.
+    /// The address, if it is an internet address. The flow label is left out, because it does not
+    /// identify the peer.
     pub(super) fn get(&self) -> Option<SocketAddr> {
         // SAFETY: the room was zeroed first, so that all bytes of either member are initialised,
         // any of them valid; the family is at the same place in both.

@@ -1,4 +1,4 @@
-//! The memory of a batch: buffers, addresses and headers, set up once and used again and again.
+//! The memory of a batch: buffers, addresses and headers. It is allocated once and reused.
 
 use std::{
     fmt,
@@ -22,7 +22,7 @@ pub struct RecvBatch {
     names: Vec<Name>,
     _slices: Vec<libc::iovec>,
     bytes: Vec<u8>,
-    /// Which address was hit; empty until a socket is bound to all addresses.
+    /// The destination addresses of datagrams; empty unless a socket is bound to all addresses.
     controls: Vec<Control>,
     stride: usize,
     received: usize,
@@ -38,12 +38,13 @@ pub struct Datagram<'a> {
     pub from: SocketAddr,
     /// Its bytes.
     pub bytes: &'a [u8],
-    /// It was longer than its slot; `bytes` holds its beginning.
+    /// Whether it was longer than its slot; `bytes` then contains its beginning.
     pub truncated: bool,
 }
 
 impl RecvBatch {
-    /// A batch of `slots` datagrams (at most 1024, the kernel's bound) of up to `bytes` bytes each.
+    /// Makes a batch of `slots` datagrams (at most 1024, the kernel's limit) of up to `bytes` bytes
+    /// each.
     #[must_use]
     pub fn new(slots: usize, bytes: usize) -> Self {
         assert!((1..=1024).contains(&slots), "a batch has 1 to 1024 slots");
@@ -88,8 +89,8 @@ impl RecvBatch {
             })
     }
 
-    /// The senders of the last [`super::Socket::recv`] by a socket that is bound to all addresses, each
-    /// with the address that it hit.
+    /// The senders of the last [`super::Socket::recv`] by a socket that is bound to all addresses,
+    /// each with the address to which it sent.
     pub(super) fn hits(&self) -> impl Iterator<Item = (SocketAddr, IpAddr)> {
         let slots = self.headers.iter().zip(&self.names).take(self.received);
         slots.filter_map(|(header, name)| {
@@ -99,7 +100,8 @@ impl RecvBatch {
         })
     }
 
-    /// Forgets what was received; every pointer in the headers is valid while `self` is borrowed.
+    /// Discards the received datagrams. Every pointer in the headers is valid while `self` is
+    /// borrowed.
     pub(super) fn prepare(&mut self, asks_for_hits: bool) -> &mut [libc::mmsghdr] {
         for header in &mut self.headers[..self.received] {
             header.msg_hdr.msg_namelen = Name::LENGTH;
@@ -130,7 +132,7 @@ impl fmt::Debug for RecvBatch {
     }
 }
 
-/// Room for the headers of datagrams to send; their bytes stay where they are.
+/// Space for the headers of datagrams to send. The bytes of the datagrams stay where they are.
 pub struct SendBatch {
     headers: Vec<libc::mmsghdr>,
     names: Vec<Name>,
@@ -143,7 +145,7 @@ pub struct SendBatch {
 unsafe impl Send for SendBatch {}
 
 impl SendBatch {
-    /// Room for [`BATCH`] datagrams.
+    /// Makes space for [`BATCH`] datagrams.
     #[must_use]
     pub fn new() -> Self {
         let mut names = vec![Name::empty(); BATCH];
@@ -163,8 +165,8 @@ impl SendBatch {
         }
     }
 
-    /// Takes up to a batch from `items`, each to be sent from where its peer was heard; the headers are
-    /// valid as long as the items are.
+    /// Takes up to a batch from `items`. Each is sent from the address to which its peer sent. The
+    /// headers are valid as long as the items are.
     pub(super) fn fill<'a>(
         &mut self,
         items: &mut impl Iterator<Item = (SocketAddr, &'a [u8])>,
@@ -202,8 +204,8 @@ impl fmt::Debug for SendBatch {
     }
 }
 
-/// A header for each name and slice. The pointers come from the vectors' own, which no later use of
-/// an element invalidates.
+/// Makes a header for each name and slice. The pointers come from the vectors' own pointers, so
+/// later use of an element does not invalidate them.
 fn headers(names: &mut Vec<Name>, slices: &mut Vec<libc::iovec>) -> Vec<libc::mmsghdr> {
     let (name, slice) = (names.as_mut_ptr(), slices.as_mut_ptr());
     (0..names.len())

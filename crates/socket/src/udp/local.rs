@@ -1,5 +1,6 @@
-//! Which of a machine's addresses a peer was heard on: a socket that is bound to all of them must answer
-//! from the one that was hit, or the answer is no answer to the peer and its firewall.
+//! Remembers to which of the machine's addresses a peer sent. A socket that is bound to all
+//! addresses must answer from that address; otherwise the peer and its firewall do not accept the
+//! answer.
 
 use std::{
     collections::HashMap,
@@ -8,10 +9,10 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// Peers that are remembered at least; twice as many at most.
+/// The number of remembered peers: at least this, at most twice as many.
 const PEERS: usize = 1 << 16;
 
-/// Room for the kernel's message of either family, and its header.
+/// Space for the kernel's message of either family, with its header.
 const CONTROL_BYTES: usize = 40;
 
 const _: () = assert!(
@@ -29,13 +30,13 @@ impl Control {
         Self([0; CONTROL_BYTES])
     }
 
-    /// Asks a header's kernel to say which address was hit.
+    /// Asks the kernel to report the destination address of each datagram.
     pub(super) fn ask(&mut self, header: &mut libc::msghdr) {
         header.msg_control = self.0.as_mut_ptr().cast();
         header.msg_controllen = CONTROL_BYTES as _;
     }
 
-    /// Sends a datagram from this address; none: from the one that the kernel chooses.
+    /// Sends a datagram from this address; without one, the kernel chooses the address.
     pub(super) fn set(&mut self, header: &mut libc::msghdr, local: Option<IpAddr>) {
         match local {
             None => {
@@ -84,7 +85,7 @@ impl Control {
         }
     }
 
-    /// The address that was hit.
+    /// The destination address of a datagram.
     ///
     /// # Safety
     /// The header's control data must be as the kernel writes it.
@@ -111,8 +112,8 @@ impl Control {
     }
 }
 
-/// The addresses that peers were heard on, for all sockets that are bound to one wildcard address: the
-/// worker that answers need not be the one that was asked.
+/// The addresses to which peers sent, shared by all sockets of one wildcard address: another worker
+/// may answer than the one that received.
 #[derive(Debug, Default)]
 pub(super) struct Heard(Mutex<Peers>);
 
@@ -122,7 +123,7 @@ impl Heard {
     }
 }
 
-/// The latest peers, in two generations: the older goes when the younger is full.
+/// The latest peers in two generations. When the younger is full, the older is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Peers {
     young: HashMap<SocketAddr, IpAddr>,
@@ -130,8 +131,8 @@ pub(super) struct Peers {
 }
 
 impl Peers {
-    /// A peer was heard on an address. What goes to another port of it, as RFC 3261 §18.2.2 has it
-    /// without rport, goes from there too.
+    /// Records that a peer sent to an address. A datagram to another port of the peer, as
+    /// RFC 3261 §18.2.2 requires without rport, also leaves from this address.
     pub(super) fn heard(&mut self, peer: SocketAddr, local: IpAddr) {
         for peer in [peer, SocketAddr::new(peer.ip(), 0)] {
             if self.young.get(&peer) == Some(&local) {
@@ -144,7 +145,7 @@ impl Peers {
         }
     }
 
-    /// The address to send from to a peer.
+    /// The address from which to send to a peer.
     pub(super) fn local(&self, peer: SocketAddr) -> Option<IpAddr> {
         let find = |peer| self.young.get(&peer).or_else(|| self.old.get(&peer));
         find(peer)
@@ -173,7 +174,7 @@ mod tests {
         assert_eq!(peers.local(peer("192.0.2.1:5060")), Some(two));
     }
 
-    /// A virtual address moves to another machine, and its peers are still there.
+    /// A virtual address moves to another machine, and its peers still send.
     #[test]
     fn an_address_that_has_gone_is_not_insisted_on() {
         let any = Socket::bind(([0, 0, 0, 0], 0).into(), Options::default()).unwrap();

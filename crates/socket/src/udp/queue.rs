@@ -1,16 +1,16 @@
-//! The socket's error queue: what ICMP said about datagrams we sent.
+//! Reads the socket's error queue: ICMP errors about datagrams that this socket sent.
 
 use std::{mem, net::SocketAddr, os::fd::RawFd, ptr};
 
 use super::address::Name;
 
-/// Room for the kernel's report and the address of the router that complained.
+/// Space for the kernel's report and the address of the router that sent the error.
 const CONTROL_BYTES: usize = 256;
 
 #[repr(C, align(8))]
 struct Control([u8; CONTROL_BYTES]);
 
-/// Empties the queue; the addresses that were called unreachable go to `addresses`.
+/// Empties the queue, and appends unreachable addresses to `addresses`.
 pub(super) fn drain(fd: RawFd, addresses: &mut Vec<SocketAddr>) {
     let mut name = Name::empty();
     let mut control = Control([0; CONTROL_BYTES]);
