@@ -4,7 +4,7 @@ use fastrand::Rng;
 
 use crate::law::exponential;
 
-/// When calls begin.
+/// When calls start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Arrivals {
     /// Open loop: at this rate, whatever becomes of them. Latencies count from the scheduled time,
@@ -14,7 +14,7 @@ pub enum Arrivals {
     Window(usize),
 }
 
-/// How many begin in a second, as time goes by.
+/// How many calls start per second, over time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
     /// Always as many per second.
@@ -30,13 +30,13 @@ pub struct Ramp {
     pub from: f64,
     /// The last.
     pub to: f64,
-    /// How far a step goes; positive, whatever the direction.
+    /// The size of a step; positive, in either direction.
     pub step: f64,
     /// How long each rate is held.
     pub every: Duration,
 }
 
-/// How regular the arrivals are.
+/// How arrivals are spaced.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Stream {
     /// At a constant pace.
@@ -48,7 +48,7 @@ pub enum Stream {
     Bursty(Bursts),
 }
 
-/// Calm times and bursts of exponential length.
+/// Calm times and bursts, both of exponentially distributed length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bursts {
     /// The rate in a burst over the rate in calm times; at least 1.
@@ -60,7 +60,7 @@ pub struct Bursts {
 }
 
 impl Arrivals {
-    /// A constant pace, `per_s` in a second.
+    /// Constant spacing, with `per_s` arrivals per second.
     #[must_use]
     pub fn paced(per_s: f64) -> Self {
         Self::Open(Rate::Constant(per_s), Stream::Even)
@@ -74,7 +74,7 @@ impl Arrivals {
 }
 
 impl Rate {
-    /// The rate when so much time has passed, and for how much longer it stays.
+    /// The rate after this time, and for how much longer it stays.
     #[must_use]
     pub fn at(&self, elapsed: Duration) -> (f64, Duration) {
         match *self {
@@ -85,7 +85,7 @@ impl Rate {
 }
 
 impl Ramp {
-    /// How long it takes to the end of the last step.
+    /// The time to the end of the last step.
     #[must_use]
     pub fn lasting(&self) -> Duration {
         self.every.mul_f64(self.steps() + 1.0)

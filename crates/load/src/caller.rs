@@ -46,7 +46,7 @@ enum Source {
 #[derive(Debug)]
 struct Call {
     nonce: u64,
-    state: State,
+    state: Phase,
     plan: Plan,
     socket: usize,
     /// When the request in progress was scheduled: what latencies count from.
@@ -57,7 +57,7 @@ struct Call {
     cseq: u32,
     /// A response but 100 came.
     is_heard: bool,
-    /// Why the call counts as failed although it goes on.
+    /// Why the call counts as failed although it continues.
     failure: Option<Failure>,
     /// The retransmission interval.
     interval: Duration,
@@ -67,7 +67,7 @@ struct Call {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum Phase {
     /// No call uses the slot.
     Vacant,
     /// INVITE sent, nothing heard (RFC 3261 §17.1.1).
@@ -85,7 +85,7 @@ enum State {
 }
 
 impl Caller {
-    /// A caller that begins at `now`; `rng` draws the arrivals, holding times and identifiers.
+    /// A caller that starts at `now`; `rng` draws the arrivals, holding times and identifiers.
     #[must_use]
     pub fn new(config: CallerConfig, mut rng: Rng, now: Duration) -> Self {
         let requests = |&socket: &SocketAddr| Requests::new(socket, &config.domain);
@@ -102,12 +102,12 @@ impl Caller {
         }
     }
 
-    /// Lets calls begin in another way from `now` on.
+    /// Changes the arrivals from `now` on.
     pub fn set_arrivals(&mut self, now: Duration, arrivals: Arrivals) {
         self.source = Source::new(arrivals, now, &mut self.rng);
     }
 
-    /// Takes a datagram that came to a socket.
+    /// Takes a datagram that arrived at a socket.
     pub fn handle_input(
         &mut self,
         now: Duration,
@@ -133,7 +133,7 @@ impl Caller {
         }
     }
 
-    /// Begins, repeats and ends what is due.
+    /// Starts, retransmits and ends what is due.
     pub fn handle_timeout(&mut self, now: Duration, out: &mut Outbox) {
         while let Some((due, slot)) = self
             .timers
@@ -147,7 +147,7 @@ impl Caller {
         }
     }
 
-    /// When [`Self::handle_timeout`] wants to be called next.
+    /// The next time to call [`Self::handle_timeout`].
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
         let arrival = match self.source {
@@ -162,12 +162,12 @@ impl Caller {
             .min()
     }
 
-    /// Begins no more calls; those in progress go on to their end.
+    /// Starts no more calls; those in progress continue to their end.
     pub fn stop(&mut self) {
         self.calls_left = 0;
     }
 
-    /// Calls that are yet to begin.
+    /// Calls that are still to start.
     #[must_use]
     pub fn calls_left(&self) -> u64 {
         self.calls_left
@@ -179,19 +179,19 @@ impl Caller {
         self.calls.len() - self.free.len()
     }
 
-    /// No call is in progress and none will begin.
+    /// Whether no call is in progress and none will start.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.calls_left == 0 && self.open_calls() == 0
     }
 
-    /// What became of the calls.
+    /// The counters and latencies of the calls.
     #[must_use]
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// To take the counts of an interval.
+    /// The counters, so that the owner can take those of an interval.
     pub fn stats_mut(&mut self) -> &mut Stats {
         &mut self.stats
     }
@@ -229,14 +229,14 @@ impl Caller {
         self.calls_left -= 1;
         self.stats.offered += 1;
         record(&mut self.stats.late_ns, now.saturating_sub(scheduled));
-        self.request(slot, State::Calling, scheduled, now, out);
+        self.request(slot, Phase::Calling, scheduled, now, out);
     }
 
     fn add_slot(&mut self) -> u32 {
         let slot = u32::try_from(self.calls.len()).expect("fewer than 2^32 calls are in progress");
         self.calls.push(Call {
             nonce: 0,
-            state: State::Vacant,
+            state: Phase::Vacant,
             plan: Plan::Talk,
             socket: 0,
             began: Duration::ZERO,
@@ -256,7 +256,7 @@ impl Caller {
     fn request(
         &mut self,
         slot: u32,
-        state: State,
+        state: Phase,
         scheduled: Duration,
         now: Duration,
         out: &mut Outbox,
@@ -274,17 +274,17 @@ impl Caller {
     fn send_request(&self, slot: u32, out: &mut Outbox) {
         let cseq = self.calls[slot as usize].cseq;
         match self.calls[slot as usize].state {
-            State::Calling => self.send_invite(slot, |requests| &requests.invite, out),
-            State::Cancelling => self.send_invite(slot, |requests| &requests.cancel, out),
-            State::Renewing => self.send_in_dialog(slot, cseq, |requests| &requests.reinvite, out),
-            State::Closing => self.send_in_dialog(slot, cseq, |requests| &requests.bye, out),
-            State::Vacant | State::Proceeding | State::Holding => {}
+            Phase::Calling => self.send_invite(slot, |requests| &requests.invite, out),
+            Phase::Cancelling => self.send_invite(slot, |requests| &requests.cancel, out),
+            Phase::Renewing => self.send_in_dialog(slot, cseq, |requests| &requests.reinvite, out),
+            Phase::Closing => self.send_in_dialog(slot, cseq, |requests| &requests.bye, out),
+            Phase::Vacant | Phase::Proceeding | Phase::Holding => {}
         }
     }
 
     fn hold(&mut self, now: Duration, slot: u32, holding: Duration, out: &mut Outbox) {
         let call = &mut self.calls[slot as usize];
-        call.state = State::Holding;
+        call.state = Phase::Holding;
         if holding.is_zero() {
             return self.end_holding(now, now, slot, out);
         }
@@ -296,7 +296,7 @@ impl Caller {
         match self.calls[slot as usize].plan {
             Plan::Renew => {
                 self.calls[slot as usize].cseq += 1;
-                self.request(slot, State::Renewing, scheduled, now, out);
+                self.request(slot, Phase::Renewing, scheduled, now, out);
             }
             Plan::Vanish => {
                 self.stats.abandoned += 1;
@@ -308,7 +308,7 @@ impl Caller {
 
     fn hang_up(&mut self, scheduled: Duration, now: Duration, slot: u32, out: &mut Outbox) {
         self.calls[slot as usize].cseq += 1;
-        self.request(slot, State::Closing, scheduled, now, out);
+        self.request(slot, Phase::Closing, scheduled, now, out);
     }
 
     /// The dialog goes on without what the re-INVITE asked for; this caller ends it.
@@ -328,7 +328,7 @@ impl Caller {
         if method == Method::Ack {
             return;
         }
-        let name = CallName::of(message).filter(|name| self.state_of(*name) != State::Vacant);
+        let name = CallName::of(message).filter(|name| self.state_of(*name) != Phase::Vacant);
         out.send(socket, from, |out| {
             put_reply(
                 message,
@@ -349,21 +349,21 @@ impl Caller {
         let call = &self.calls[slot as usize];
         let is_over = now >= call.give_up;
         match call.state {
-            State::Vacant => {}
-            State::Holding => self.end_holding(due, now, slot, out),
-            State::Proceeding => self.fail(slot, Failure::NoAnswer),
-            State::Calling if is_over => self.fail(slot, Failure::Silence),
-            State::Cancelling if is_over => self.fail(slot, Failure::CancelSilence),
-            State::Renewing if is_over => {
+            Phase::Vacant => {}
+            Phase::Holding => self.end_holding(due, now, slot, out),
+            Phase::Proceeding => self.fail(slot, Failure::NoAnswer),
+            Phase::Calling if is_over => self.fail(slot, Failure::Silence),
+            Phase::Cancelling if is_over => self.fail(slot, Failure::CancelSilence),
+            Phase::Renewing if is_over => {
                 self.fail_reinvite(now, slot, Failure::ReinviteSilence, out);
             }
-            State::Closing if is_over => {
+            Phase::Closing if is_over => {
                 let failure = call.failure.unwrap_or(Failure::ByeSilence);
                 self.fail(slot, failure);
             }
             // RFC 3261 §17.1.1.2 and §17.1.2.2.
-            State::Calling | State::Renewing => self.repeat(now, slot, Duration::MAX, out),
-            State::Cancelling | State::Closing => self.repeat(now, slot, T2, out),
+            Phase::Calling | Phase::Renewing => self.repeat(now, slot, Duration::MAX, out),
+            Phase::Cancelling | Phase::Closing => self.repeat(now, slot, T2, out),
         }
     }
 
@@ -404,10 +404,10 @@ impl Caller {
         CallName { slot, nonce }
     }
 
-    fn state_of(&self, name: CallName) -> State {
+    fn state_of(&self, name: CallName) -> Phase {
         match self.calls.get(name.slot as usize) {
             Some(call) if call.nonce == name.nonce => call.state,
-            _ => State::Vacant,
+            _ => Phase::Vacant,
         }
     }
 
@@ -418,7 +418,7 @@ impl Caller {
 
     fn vacate(&mut self, slot: u32) {
         let call = &mut self.calls[slot as usize];
-        call.state = State::Vacant;
+        call.state = Phase::Vacant;
         call.alarm.stop();
         self.free.push(slot);
     }

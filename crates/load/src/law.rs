@@ -2,7 +2,7 @@ use std::{f64::consts::TAU, time::Duration};
 
 use fastrand::Rng;
 
-/// The law that a random time follows.
+/// The distribution of a random time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Law {
     /// Always the same.
@@ -32,7 +32,7 @@ impl Law {
     /// Never: a time that no clock reaches.
     pub const NEVER: Self = Self::Constant(Duration::MAX);
 
-    /// What times of this law last on average, but for the cut of a normal law.
+    /// The mean of this distribution; the cut of a normal distribution is ignored.
     #[must_use]
     pub fn mean(&self) -> Duration {
         match *self {

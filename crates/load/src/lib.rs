@@ -1,11 +1,11 @@
-//! Load: callers that make calls, emulated servers that take them and phones that register, without
-//! I/O.
+//! Generates SIP load without I/O: callers that make calls, emulated servers that answer them, and
+//! phones that register.
 //!
-//! A [`Caller`] offers calls open loop or closed loop and measures what becomes of them; a
-//! [`Server`] answers them as a user agent server with a service time, ringing and stalls would;
-//! [`Phones`] register and refresh. All take datagrams and time and put datagrams into an [`Outbox`]; none touches a socket,
-//! a clock or an entropy source. Time is a [`Duration`](std::time::Duration) since a zero that
-//! the driver chose.
+//! A [`Caller`] makes calls in an open or closed loop and measures their results. A [`Server`]
+//! answers them as a user agent server with a service time, ringing and stalls does. [`Phones`]
+//! register and refresh. All of them take datagrams and the time, and put datagrams into an
+//! [`Outbox`]. None uses a socket, a clock or an entropy source. Time is a
+//! [`Duration`](std::time::Duration) since a zero that the driver chooses.
 //!
 //! ```
 //! use load::{Arrivals, Caller, CallerConfig, Outbox, Server, ServerConfig};

@@ -1,6 +1,6 @@
 use std::net::SocketAddr;
 
-/// The datagrams that a caller or a server wants sent, in order.
+/// The datagrams that a caller or a server sends, in order.
 #[derive(Debug, Default)]
 pub struct Outbox {
     bytes: Vec<u8>,
@@ -15,7 +15,7 @@ struct Transmit {
 }
 
 impl Outbox {
-    /// What is to be sent: the index of the socket to send from, the destination, the bytes.
+    /// The datagrams to send: the index of the socket to send from, the destination, the bytes.
     pub fn datagrams(&self) -> impl Iterator<Item = (usize, SocketAddr, &[u8])> {
         let mut start = 0;
         self.transmits.iter().map(move |transmit| {
@@ -31,13 +31,13 @@ impl Outbox {
         self.transmits.is_empty()
     }
 
-    /// Forgets all, keeps the memory.
+    /// Discards all datagrams and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.transmits.clear();
     }
 
-    /// Takes over what another wants sent, from this socket.
+    /// Takes the datagrams of another outbox, to send them from this socket.
     pub fn append(&mut self, other: &mut Self, socket: usize) {
         for (_, to, bytes) in other.datagrams() {
             self.send(socket, to, |out| out.extend_from_slice(bytes));

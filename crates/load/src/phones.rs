@@ -22,12 +22,13 @@ use crate::{
 /// (RFC 5626 §4.5).
 const RETRY: Duration = Duration::from_secs(30);
 
-/// So many challenges of one registration are answered, if each says that the nonce alone was wrong.
+/// The most challenges of one registration that a phone answers, if each says that only the nonce
+/// was wrong.
 const CHALLENGES_MAX: u32 = 3;
 
 /// Phones that register, keep their registrations, and remove them when they leave.
 ///
-/// They are in nobody's dialogs: an OPTIONS is answered with 200, anything else with 480.
+/// They have no dialogs: they answer an OPTIONS with 200 and any other request with 480.
 #[derive(Debug)]
 pub struct Phones {
     config: PhonesConfig,
@@ -65,7 +66,7 @@ enum Stage {
 struct Phone {
     user: u32,
     nonce: u64,
-    state: State,
+    state: Phase,
     is_registered: bool,
     /// It removes its registration when the REGISTER in progress has its response.
     is_leaving: bool,
@@ -82,7 +83,7 @@ struct Phone {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum Phase {
     /// Waits for its turn, or does no more.
     Idle,
     /// REGISTER sent.
@@ -94,10 +95,10 @@ enum State {
 }
 
 impl Phones {
-    /// Phones that come up from `now` on; `rng` draws when, and identifiers.
+    /// Phones that come up from `now` on. `rng` draws the times and identifiers.
     ///
     /// # Panics
-    /// Without a socket or a contact.
+    /// If there is no socket or no contact.
     #[must_use]
     pub fn new(config: PhonesConfig, mut rng: Rng, now: Duration) -> Self {
         let mut schedule = Schedule::new(config.rate, config.stream, now, &mut rng);
@@ -126,7 +127,7 @@ impl Phones {
         }
     }
 
-    /// Takes a datagram that came to a socket.
+    /// Takes a datagram that arrived at a socket.
     pub fn handle_input(
         &mut self,
         now: Duration,
@@ -154,7 +155,7 @@ impl Phones {
         }
     }
 
-    /// Sends what is due.
+    /// Sends the requests that are due.
     pub fn handle_timeout(&mut self, now: Duration, out: &mut Outbox) {
         while let Some((due, number)) = self
             .timers
@@ -172,13 +173,13 @@ impl Phones {
                 }
                 Turns::Drawn => {
                     let number = self.draw();
-                    self.register(State::Registering, due, now, number, out);
+                    self.register(Phase::Registering, due, now, number, out);
                 }
             }
         }
     }
 
-    /// When [`Self::handle_timeout`] wants to be called next.
+    /// The next time to call [`Self::handle_timeout`].
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
         [self.deadline_of_turns(), self.timers.deadline()]
@@ -187,13 +188,13 @@ impl Phones {
             .min()
     }
 
-    /// No phone begins anything more; their registrations stay until they expire.
+    /// Stops all phones. Their registrations stay until they expire.
     pub fn stop(&mut self) {
         self.stage = Stage::Stopped;
     }
 
-    /// The phones leave from `now` on, as regularly as they came, and remove their registrations. That
-    /// is for phones that take turns [once](Turns::Once).
+    /// Makes the phones leave from `now` on, spaced as they came, and remove their registrations.
+    /// It works for phones that take turns [once](Turns::Once).
     pub fn leave(&mut self, now: Duration) {
         self.stage = Stage::Leaving;
         self.turn = 0;
@@ -219,19 +220,19 @@ impl Phones {
         self.in_progress
     }
 
-    /// The phones were stopped or have left, and nothing is in progress.
+    /// Whether the phones were stopped or have left, and nothing is in progress.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.in_progress == 0 && self.stage != Stage::Open && self.deadline_of_turns().is_none()
     }
 
-    /// What became of the REGISTERs.
+    /// The counters and latencies of the REGISTERs.
     #[must_use]
     pub fn stats(&self) -> &Stats {
         &self.stats
     }
 
-    /// To take the counts of an interval.
+    /// The counters, so that the owner can take those of an interval.
     pub fn stats_mut(&mut self) -> &mut Stats {
         &mut self.stats
     }
@@ -244,10 +245,10 @@ impl Phones {
     fn take_turn(&mut self, due: Duration, now: Duration, number: u32, out: &mut Outbox) {
         let phone = &mut self.phones[number as usize];
         match (self.stage, phone.state) {
-            (Stage::Open, _) => self.register(State::Registering, due, now, number, out),
-            (_, State::Registering) => phone.is_leaving = true,
-            _ if phone.is_registered => self.register(State::Leaving, due, now, number, out),
-            _ => phone.state = State::Idle,
+            (Stage::Open, _) => self.register(Phase::Registering, due, now, number, out),
+            (_, Phase::Registering) => phone.is_leaving = true,
+            _ if phone.is_registered => self.register(Phase::Leaving, due, now, number, out),
+            _ => phone.state = Phase::Idle,
         }
     }
 
@@ -270,7 +271,7 @@ impl Phones {
     /// Begins a registration.
     fn register(
         &mut self,
-        state: State,
+        state: Phase,
         scheduled: Duration,
         now: Duration,
         number: u32,
@@ -304,7 +305,7 @@ impl Phones {
     fn send(&self, number: u32, out: &mut Outbox) {
         let phone = &self.phones[number as usize];
         let expires = match phone.state {
-            State::Leaving => 0,
+            Phase::Leaving => 0,
             _ => phone.expires_s,
         };
         let login = phone.login.as_ref().map(|login| {
@@ -330,15 +331,15 @@ impl Phones {
     fn on_alarm(&mut self, due: Duration, now: Duration, number: u32, out: &mut Outbox) {
         let phone = &mut self.phones[number as usize];
         match phone.state {
-            State::Idle => {}
-            State::Waiting if self.stage == Stage::Open => {
-                self.register(State::Registering, due, now, number, out);
+            Phase::Idle => {}
+            Phase::Waiting if self.stage == Stage::Open => {
+                self.register(Phase::Registering, due, now, number, out);
             }
-            State::Waiting => phone.state = State::Idle,
+            Phase::Waiting => phone.state = Phase::Idle,
             _ if now >= phone.give_up => {
                 self.fail(now, number, Failure::RegisterSilence, RETRY);
             }
-            State::Registering | State::Leaving => {
+            Phase::Registering | Phase::Leaving => {
                 phone.interval = (phone.interval * 2).min(T2);
                 let due = phone.give_up.min(now + phone.interval);
                 self.timers.set(number, &mut phone.alarm, due);
@@ -371,20 +372,20 @@ impl Phones {
     fn phone_of(&self, response: &Message<'_>) -> Option<u32> {
         let name = CallName::of(response)?;
         let phone = self.phones.get(name.slot as usize)?;
-        let is_awaited = matches!(phone.state, State::Registering | State::Leaving);
+        let is_awaited = matches!(phone.state, Phase::Registering | Phase::Leaving);
         let is_last = response.cseq().ok()?.number == phone.cseq;
         (is_awaited && is_last && phone.nonce == name.nonce).then_some(name.slot)
     }
 
     fn on_granted(&mut self, now: Duration, number: u32, message: &Message<'_>, out: &mut Outbox) {
         let phone = &self.phones[number as usize];
-        let (leaves, leaves_next) = (phone.state == State::Leaving, phone.is_leaving);
+        let (leaves, leaves_next) = (phone.state == Phase::Leaving, phone.is_leaving);
         let elapsed = now.saturating_sub(phone.began);
         record(&mut self.stats.register_ns, elapsed);
         self.stats.carried += 1;
         self.end(number, !leaves);
         if leaves_next && !leaves {
-            return self.register(State::Leaving, now, now, number, out);
+            return self.register(Phase::Leaving, now, now, number, out);
         }
         if !leaves && self.config.turns == Turns::Once {
             let granted = Duration::from_secs(u64::from(self.granted_s(number, message)));
@@ -435,7 +436,7 @@ impl Phones {
             .headers()
             .find(|(name, _)| name.eq_ignore_ascii_case(b"Min-Expires"));
         let least = least.and_then(|(_, text)| std::str::from_utf8(text).ok()?.parse().ok());
-        let is_more = phone.state == State::Registering && least > Some(phone.expires_s);
+        let is_more = phone.state == Phase::Registering && least > Some(phone.expires_s);
         phone.expires_s = least.filter(|_| is_more).unwrap_or(phone.expires_s);
         is_more
     }
@@ -452,7 +453,7 @@ impl Phones {
     /// The registration in progress is over.
     fn end(&mut self, number: u32, is_registered: bool) {
         let phone = &mut self.phones[number as usize];
-        phone.state = State::Idle;
+        phone.state = Phase::Idle;
         phone.alarm.stop();
         self.in_progress -= 1;
         if self.config.turns == Turns::Drawn {
@@ -465,7 +466,7 @@ impl Phones {
 
     fn wait(&mut self, number: u32, until: Duration) {
         let phone = &mut self.phones[number as usize];
-        phone.state = State::Waiting;
+        phone.state = Phase::Waiting;
         self.timers.set(number, &mut phone.alarm, until);
     }
 }
@@ -475,7 +476,7 @@ impl Phone {
         Self {
             user,
             nonce: rng.u64(..),
-            state: State::Idle,
+            state: Phase::Idle,
             is_registered: false,
             is_leaving: false,
             cseq: 0,

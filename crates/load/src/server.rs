@@ -25,11 +25,11 @@ use crate::{
     timers::{Retransmission, T1, T2, Timers},
 };
 
-/// A user agent server that takes calls: 180, 200 and the response to BYE, each after the queue
-/// in front of it.
+/// A user agent server that takes calls. It sends 180, 200 and the response to BYE, each after its
+/// queue.
 ///
-/// Responses go to where the request came from (RFC 3581), so the last hop must send from the
-/// address that its Via names.
+/// Responses go to the source of the request (RFC 3581), so the last hop must send from the address
+/// in its Via.
 #[derive(Debug)]
 pub struct Server {
     config: ServerConfig,
@@ -124,7 +124,7 @@ impl Server {
         }
     }
 
-    /// Does what is due.
+    /// Does the work that is due.
     pub fn handle_timeout(&mut self, now: Duration, out: &mut Outbox) {
         self.run_processor(now, out);
         if self.processor.resumes_at() > now {
@@ -138,7 +138,7 @@ impl Server {
         }
     }
 
-    /// When [`Self::handle_timeout`] wants to be called next.
+    /// The next time to call [`Self::handle_timeout`].
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
         let alarm = self.timers.deadline();
@@ -149,36 +149,37 @@ impl Server {
             .min()
     }
 
-    /// The server does nothing for so long, beyond any stall that it is in.
+    /// Stalls the server for this long, after any stall in progress.
     pub fn stall(&mut self, now: Duration, lasting: Duration) {
         self.stats.stalls += 1;
         self.processor.stall(now, lasting);
     }
 
-    /// The processor works `speed` times as fast as at first, on what it has begun as well;
-    /// [`Self::handle_timeout`] has been called for what was due by `now`.
+    /// Sets the processor's speed to `speed` times its first speed, also for work in progress. The
+    /// caller must have called [`Self::handle_timeout`] for everything due by `now`.
     ///
     /// # Panics
+    /// If `speed` is not a positive number.
     /// If `speed` is not a positive number.
     pub fn set_speed(&mut self, now: Duration, speed: f64) {
         assert!(speed > 0.0 && speed.is_finite(), "a speed is positive");
         self.processor.set_speed(now, speed);
     }
 
-    /// How long a request that came now would wait with first come, first served: the work that is
-    /// left, at the present speed, and the rest of a stall.
+    /// How long a request that arrives now waits with first come, first served: the rest of the
+    /// work at the present speed, and the rest of a stall.
     #[must_use]
     pub fn backlog(&self, now: Duration) -> Duration {
         self.processor.backlog(now)
     }
 
-    /// Requests that wait or are worked on.
+    /// Requests that wait or are in service.
     #[must_use]
     pub fn occupancy(&self) -> usize {
         self.processor.jobs()
     }
 
-    /// The time that the processor has spent on requests, up to the last of its events.
+    /// The time that the processor was busy with requests, up to its last event.
     #[must_use]
     pub fn busy(&self) -> Duration {
         self.processor.busy()

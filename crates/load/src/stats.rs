@@ -2,30 +2,31 @@ use std::{collections::BTreeMap, fmt, mem, time::Duration};
 
 use hdrhistogram::Histogram;
 
-/// What became of the calls of a [`Caller`](crate::Caller), or of the registrations of
+/// The results of the calls of a [`Caller`](crate::Caller), or of the registrations of
 /// [`Phones`](crate::Phones).
 #[derive(Clone)]
 pub struct Stats {
-    /// Calls or registrations begun.
+    /// Calls or registrations that started.
     pub offered: u64,
-    /// Calls answered and ended as they should; registrations granted.
+    /// Calls that were answered and ended as planned; registrations that were granted.
     pub carried: u64,
-    /// Calls that their caller cancelled before the answer, with success.
+    /// Calls that their caller cancelled before the answer.
     pub cancelled: u64,
-    /// Answered calls whose callers vanished, as they were to.
+    /// Answered calls whose caller vanished, as planned.
     pub abandoned: u64,
-    /// What failed, by reason.
+    /// Failures by reason.
     pub failed: BTreeMap<Failure, u64>,
-    /// Demands for credentials that were answered with some.
+    /// Challenges that were answered with credentials.
     pub challenges: u64,
-    /// Requests sent again because no answer had come.
+    /// Requests that were retransmitted.
     pub retransmissions: u64,
-    /// Responses that came again, or that nobody was waiting for.
+    /// Responses that were retransmitted, or that nothing waited for.
     pub strays: u64,
-    /// Nanoseconds from the scheduled time of a call or a registration to when it began. More than
-    /// the latencies that are measured: this machine is too slow for the load.
+    /// Nanoseconds from the scheduled time of a call or a registration to its start. If this
+    /// exceeds the latencies, this machine is too slow for the load.
     pub late_ns: Histogram<u64>,
-    /// Nanoseconds from an INVITE's scheduled time to its first response but 100, which comes from the next hop.
+    /// Nanoseconds from an INVITE's scheduled time to its first response other than 100, because
+    /// the next hop sends the 100.
     pub first_response_ns: Histogram<u64>,
     /// Nanoseconds from an INVITE's scheduled time to its 2xx.
     pub answer_ns: Histogram<u64>,
@@ -65,25 +66,25 @@ pub enum Failure {
 }
 
 impl Stats {
-    /// All that went as it was to.
+    /// All calls or registrations that went as planned.
     #[must_use]
     pub fn successes(&self) -> u64 {
         self.carried + self.cancelled + self.abandoned
     }
 
-    /// All that failed.
+    /// All failures.
     #[must_use]
     pub fn failures(&self) -> u64 {
         self.failed.values().sum()
     }
 
-    /// Hands over what was counted and begins anew.
+    /// Returns the counters and resets them.
     #[must_use]
     pub fn take(&mut self) -> Self {
         mem::take(self)
     }
 
-    /// Adds what was counted elsewhere or at another time.
+    /// Adds the counters of another.
     pub fn add(&mut self, other: &Self) {
         self.offered += other.offered;
         self.carried += other.carried;

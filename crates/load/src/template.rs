@@ -32,17 +32,17 @@ pub(crate) enum User<'a> {
 pub(crate) struct Fill<'a> {
     /// The slot of the call.
     pub slot: u32,
-    /// What sets the call apart from all others.
+    /// The identifier of the call.
     pub nonce: u64,
-    /// Who is called, or registers.
+    /// The user who is called, or who registers.
     pub user: User<'a>,
     /// The number in CSeq.
     pub cseq: u32,
-    /// The time to register for, in seconds.
+    /// The requested expiry, in seconds.
     pub expires: u32,
     /// The request URI.
     pub target: &'a [u8],
-    /// Header lines: what a dialog prescribes, or credentials.
+    /// Additional header lines: those of a dialog, or credentials.
     pub lines: &'a [u8],
 }
 

@@ -12,7 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(32);
 /// SIPstone: a test whose answer takes longer has failed.
 const SIPSTONE_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Whether a message that gets no answer is sent again, and how long it is waited for.
+/// Whether messages without an answer are retransmitted, and how long to wait for the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retransmission {
     /// As RFC 3261 §17.1 and §13.3.1.4 have it for UDP; given up after 64*T1.

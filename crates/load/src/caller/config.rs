@@ -2,17 +2,17 @@ use std::net::SocketAddr;
 
 use crate::{Arrivals, Law, Retransmission};
 
-/// Which calls a [`Caller`](crate::Caller) makes.
+/// The calls that a [`Caller`](crate::Caller) makes.
 #[derive(Clone, Debug)]
 pub struct CallerConfig {
-    /// The addresses to call from, in turn; they stand in Via and Contact.
+    /// The addresses to call from, in turn. They are in Via and Contact.
     pub sockets: Vec<SocketAddr>,
-    /// The outbound proxy: where INVITEs go, and all that follows unless a route set says
-    /// otherwise.
+    /// The outbound proxy. It gets the INVITEs, and all further requests unless a route set changes
+    /// that.
     pub proxy: SocketAddr,
-    /// The domain of those who call and are called.
+    /// The domain of the callers and of the called users.
     pub domain: String,
-    /// How many users there are to be called, `user-0` and so on; at least 1.
+    /// How many users there are to call, `user-0` and so on; at least 1.
     pub users: u32,
     /// When calls begin.
     pub arrivals: Arrivals,
@@ -20,20 +20,20 @@ pub struct CallerConfig {
     pub holding: Law,
     /// How many calls to make before stopping.
     pub calls_max: u64,
-    /// What sets some of the calls apart.
+    /// The shares of special calls.
     pub habits: Habits,
-    /// Whether requests are sent again.
+    /// Whether requests are retransmitted.
     pub retransmission: Retransmission,
 }
 
-/// Shares of the calls that go another way than INVITE, ACK, BYE; their sum is at most 1.
+/// The shares of calls that differ from INVITE, ACK, BYE. Their sum is at most 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Habits {
     /// These send a re-INVITE in the middle of the holding time.
     pub reinvite: f64,
     /// These are cancelled when the first provisional response comes.
     pub cancel: f64,
-    /// Their callers vanish at the end of the holding time: no BYE is ever sent.
+    /// The caller vanishes at the end of the holding time, and never sends a BYE.
     pub abandon: f64,
 }
 
@@ -47,7 +47,7 @@ pub(super) enum Plan {
 }
 
 impl CallerConfig {
-    /// Calls without holding time that never stop to begin and all end as they should, with
+    /// Calls without holding time that start without end, have no special cases, and use
     /// retransmissions.
     #[must_use]
     pub fn plain(sockets: Vec<SocketAddr>, proxy: SocketAddr, arrivals: Arrivals) -> Self {

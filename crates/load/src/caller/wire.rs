@@ -1,4 +1,4 @@
-//! What a caller writes on the wire, and how it knows its own calls again.
+//! The messages that a caller sends, and the marks by which it recognizes its calls.
 
 use std::net::SocketAddr;
 

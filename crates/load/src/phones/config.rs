@@ -2,30 +2,30 @@ use std::{borrow::Cow, net::SocketAddr, time::Duration};
 
 use crate::{Rate, Retransmission, Stream, template::User};
 
-/// Which phones register.
+/// The phones that register.
 #[derive(Clone, Debug)]
 pub struct PhonesConfig {
-    /// The addresses to register from, in turn; they stand in Via.
+    /// The addresses to register from, in turn. They are in Via.
     pub sockets: Vec<SocketAddr>,
-    /// Where calls to the phones are to go, in turn: what their Contacts name.
+    /// The contacts that the phones register, in turn.
     pub contacts: Vec<SocketAddr>,
-    /// Where REGISTERs go.
+    /// The address that gets the REGISTERs.
     pub registrar: SocketAddr,
     /// The domain of the users.
     pub domain: String,
-    /// Whose phones they are.
+    /// The users of the phones.
     pub accounts: Accounts,
-    /// Which phone's turn it is.
+    /// Which phone registers next.
     pub turns: Turns,
-    /// How many turns there are in a second.
+    /// How many phones register per second.
     pub rate: Rate,
-    /// How regularly they come.
+    /// How their turns are spaced.
     pub stream: Stream,
-    /// How long a registration is to last, to the second.
+    /// The expiry that REGISTERs ask for, in whole seconds.
     pub expires: Duration,
     /// The share of the granted time after which a phone registers again.
     pub refresh: f64,
-    /// Whether requests are sent again.
+    /// Whether requests are retransmitted.
     pub retransmission: Retransmission,
 }
 
@@ -46,9 +46,10 @@ pub enum Accounts {
 /// A user with a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// The user part of the URI and the name to log in with. It must need no escapes in either.
+    /// The user part of the URI and the user name for authentication. It must need no escapes in
+    /// either.
     pub user: String,
-    /// What is proven by digest (RFC 7616).
+    /// The password, for digest authentication (RFC 7616).
     pub password: String,
 }
 
@@ -63,7 +64,7 @@ pub enum Turns {
 }
 
 impl Accounts {
-    /// So many users without passwords.
+    /// This many users without passwords.
     #[must_use]
     pub fn open(users: u32) -> Self {
         Self::Numbered {

@@ -5,29 +5,29 @@ use hdrhistogram::Histogram;
 use super::processor::Discipline;
 use crate::{Law, Retransmission};
 
-/// What a [`Server`](crate::Server) emulates.
+/// The behaviour of an emulated [`Server`](crate::Server).
 #[derive(Clone, Copy, Debug)]
 pub struct ServerConfig {
-    /// Its address, which stands in Contact.
+    /// Its address, which is in Contact.
     pub address: SocketAddr,
-    /// How much work a request is for its one processor.
+    /// The service time of a request.
     pub service: Service,
-    /// How much work a request is that has come before: it is matched, and at most answered again.
+    /// The service time of a retransmitted request, which is matched, and at most answered again.
     pub repeated: Law,
-    /// The order of that work.
+    /// The order of service.
     pub discipline: Discipline,
-    /// Whether an INVITE that has to wait or to be worked on is answered with 100 at once, unless
-    /// the processor stalls.
+    /// Whether the server sends 100 at once for an INVITE that can't be answered immediately,
+    /// unless the processor stalls.
     pub trying: bool,
     /// The time from the 180 to the 200.
     pub ringing: Law,
-    /// Whether a 200 is sent again that nobody acknowledges, and the call then ended with a BYE.
+    /// Whether the server retransmits a 200 without an ACK, and then ends the call with a BYE.
     pub retransmission: Retransmission,
     /// Pauses of the processor, such as a garbage collector makes.
     pub stall: Option<Stall>,
 }
 
-/// How long a request keeps a processor of speed 1 busy, by method. ACK and CANCEL take no time.
+/// The service times of requests on a processor of speed 1, by method. ACK and CANCEL take no time.
 #[derive(Clone, Copy, Debug)]
 pub struct Service {
     /// INVITE, in a dialog or not.
@@ -38,15 +38,15 @@ pub struct Service {
     pub other: Law,
 }
 
-/// Pauses in which the server does nothing at all. The first is given apart: servers that get equal
-/// shares would all stall at once if each began its count at the same place.
+/// Pauses in which the server does nothing. The first is given separately: otherwise servers with
+/// equal shares of the load would all stall at once.
 #[derive(Clone, Copy, Debug)]
 pub enum Stall {
-    /// Whenever so many INVITEs have been served.
+    /// After this many INVITEs.
     Calls {
         /// The first comes after this INVITE.
         first: u64,
-        /// The others come after every so many INVITEs from there.
+        /// The number of INVITEs between two later stalls.
         every: u64,
         /// How long each lasts.
         lasting: Duration,
@@ -62,10 +62,10 @@ pub enum Stall {
     },
 }
 
-/// What a server has counted.
+/// The counters of a server.
 #[derive(Clone, PartialEq)]
 pub struct ServerStats {
-    /// INVITEs that began a call.
+    /// INVITEs that started a call.
     pub invites: u64,
     /// Calls answered with 200.
     pub answered: u64,
@@ -77,23 +77,23 @@ pub struct ServerStats {
     pub cancelled: u64,
     /// Calls that the server ended because no ACK came.
     pub unconfirmed: u64,
-    /// Requests of every other kind that were served, such as OPTIONS.
+    /// Requests of other kinds that were answered, such as OPTIONS.
     pub others: u64,
-    /// Requests that name a dialog or transaction of which the server knows nothing: they were
-    /// meant for another.
+    /// Requests for a dialog or transaction that the server does not know, so they were meant for
+    /// another server.
     pub strangers: u64,
-    /// Requests that came again.
+    /// Retransmitted requests.
     pub repeated: u64,
-    /// Responses, and the BYEs of unconfirmed calls, sent again.
+    /// Responses, and the BYEs of unconfirmed calls, that were retransmitted.
     pub retransmissions: u64,
-    /// Stalls that have begun.
+    /// Stalls that started.
     pub stalls: u64,
-    /// Requests that each INVITE of a new call found waiting or being worked on.
+    /// Requests that each INVITE of a new call found waiting or in service.
     pub occupancy: Histogram<u64>,
 }
 
 impl Service {
-    /// No work at all.
+    /// No service time.
     pub const NONE: Self = Self {
         invite: Law::ZERO,
         bye: Law::ZERO,

@@ -1,8 +1,8 @@
-//! One processor in virtual time: nothing is computed while it is busy.
+//! A processor in virtual time: it computes nothing while it is busy.
 
 use std::{cmp::Ordering, collections::BinaryHeap, time::Duration};
 
-/// The order in which requests are worked on.
+/// The order in which requests are served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Discipline {
     /// First come, first served.
@@ -11,11 +11,11 @@ pub enum Discipline {
     ProcessorSharing,
 }
 
-/// A processor and the jobs that it works on.
+/// A processor with its jobs.
 ///
-/// Progress is a single number, the work that a job has got which is there since the processor was
-/// idle for the last time: all of its work if it serves one after another, an equal part if it
-/// shares. A job is done when the progress reaches what it was told on arrival.
+/// Progress is a single number: the work since the processor was last idle that a job has received.
+/// It is all of the work if the processor serves one job after another, and an equal part if it
+/// shares. A job is done when the progress reaches the value that the job got on arrival.
 #[derive(Debug)]
 pub struct Processor<T> {
     discipline: Discipline,
@@ -59,7 +59,8 @@ impl<T> Processor<T> {
         }
     }
 
-    /// Begins a job of so much work at speed 1. Everything due by `now` has been popped.
+    /// Starts a job with this much work at speed 1. The caller must have popped everything that was
+    /// due by `now`.
     pub fn begin(&mut self, now: Duration, work: Duration, what: T) {
         self.advance(now);
         let work_ns = work.as_nanos() as f64;
@@ -76,7 +77,7 @@ impl<T> Processor<T> {
         });
     }
 
-    /// Takes the next job that is done by `now`, with the time at which it was done.
+    /// Takes the next job that is done by `now`, with the time when it was done.
     pub fn pop(&mut self, now: Duration) -> Option<(Duration, T)> {
         let due = self.deadline().filter(|due| *due <= now)?;
         self.advance(due);
@@ -99,13 +100,13 @@ impl<T> Processor<T> {
         Some(resumes.saturating_add(Duration::from_nanos(takes_ns as u64)))
     }
 
-    /// Nothing is worked on for so much longer.
+    /// Stalls the processor for this much longer.
     pub fn stall(&mut self, now: Duration, lasting: Duration) {
         self.advance(now);
         self.stalled_until = self.stalled_until.max(now).saturating_add(lasting);
     }
 
-    /// Works `speed` times as fast from `now` on.
+    /// Sets the speed to `speed` from `now` on.
     pub fn set_speed(&mut self, now: Duration, speed: f64) {
         self.advance(now);
         self.speed = speed;
@@ -117,13 +118,13 @@ impl<T> Processor<T> {
         self.stalled_until
     }
 
-    /// Jobs that wait or are worked on.
+    /// Jobs that wait or are in service.
     #[must_use]
     pub fn jobs(&self) -> usize {
         self.jobs.len()
     }
 
-    /// How long it takes until all is done that is there at `now`.
+    /// The time until all jobs that are there at `now` are done.
     #[must_use]
     pub fn backlog(&self, now: Duration) -> Duration {
         let left_ns = (self.left_ns - self.work_ns(now)).max(0.0) / self.speed;
