@@ -2,7 +2,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use load::{Caller, Outbox, Phones, Server};
 
-/// What stands behind sockets: takes datagrams and time, wants datagrams sent.
+/// An agent behind sockets: it takes datagrams and the time, and returns datagrams to send.
 pub trait Agent {
     /// Takes a datagram that came to a socket, by the socket's place.
     fn handle_input(

@@ -4,7 +4,7 @@ use socket::{Clock, Poll};
 
 use crate::{Agent, Buffers, Endpoint};
 
-/// Endpoints that one thread drives, asleep while there is nothing to do.
+/// Endpoints that one thread drives. The thread sleeps while there is nothing to do.
 #[derive(Debug)]
 pub struct Group<A> {
     /// The endpoints.
@@ -24,8 +24,8 @@ impl<A: Agent> Group<A> {
         }
     }
 
-    /// Waits until an endpoint has something to do, `until` has come or the process gets a signal,
-    /// and does what there is to do then.
+    /// Waits until an endpoint has something to do, `until` is reached or the process gets a
+    /// signal, and then does the work that is due.
     pub fn turn(&mut self, clock: Clock, until: Duration) {
         let deadlines = self.endpoints.iter().filter_map(|e| e.agent.deadline());
         let until = deadlines.fold(until, Duration::min);

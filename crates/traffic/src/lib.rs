@@ -1,9 +1,9 @@
-//! Traffic: the callers, phones and emulated servers of `load`, on UDP sockets.
+//! Runs the callers, phones and emulated servers of `load` on UDP sockets.
 //!
-//! An [`Endpoint`] is an agent with its sockets. It has no thread: whoever drives it calls
-//! [`Endpoint::turn`] again and again, as often as it wants its latencies exact, or lets a [`Group`]
-//! wait until one of its endpoints has something to do. One thread may drive any number of either
-//! with the same [`Buffers`].
+//! An [`Endpoint`] is an agent with its sockets. It has no thread. Its driver calls
+//! [`Endpoint::turn`] repeatedly, as often as its latencies must be exact. Or the driver lets a
+//! [`Group`] wait until one of its endpoints has something to do. One thread may drive any number
+//! of either with the same [`Buffers`].
 
 mod agent;
 mod group;
@@ -29,7 +29,7 @@ const BUFFER_BYTES: usize = 4 << 20;
 /// Longer than any message of a call through a few proxies.
 const DATAGRAM_BYTES_MAX: usize = 4096;
 
-/// A free port of the loopback address.
+/// Returns a free port of the loopback address.
 pub const LOOPBACK: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0));
 
 /// The memory of one thread's turns.
@@ -49,10 +49,11 @@ pub struct Endpoint<A> {
     lost: u64,
 }
 
-/// A socket at this address; port 0 takes a free one.
+/// Opens a socket at this address; port 0 takes a free port.
 ///
 /// # Errors
-/// The system's: the address is taken or not of this machine, or no port or descriptor is left.
+/// The system's error: the address is in use or not on this machine, or no port or descriptor is
+/// left.
 pub fn bind(address: SocketAddr) -> io::Result<Socket> {
     let options = Options {
         reuse_port: false,
@@ -63,7 +64,7 @@ pub fn bind(address: SocketAddr) -> io::Result<Socket> {
 }
 
 impl<A: Agent> Endpoint<A> {
-    /// Puts an agent on its sockets: those whose addresses its configuration lists.
+    /// Connects an agent to its sockets: those whose addresses its configuration lists.
     #[must_use]
     pub fn new(agent: A, sockets: Vec<Socket>) -> Self {
         Self {
@@ -84,26 +85,26 @@ impl<A: Agent> Endpoint<A> {
         &mut self.agent
     }
 
-    /// Another agent takes over the sockets; what is open is forgotten.
+    /// Replaces the agent on the sockets. The old agent's calls are forgotten.
     pub fn replace(&mut self, agent: A) {
         self.agent = agent;
     }
 
-    /// Where it is.
+    /// The address of a socket.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.sockets.iter().map(Socket::local_addr).collect()
     }
 
-    /// Datagrams that this machine lost: it could not send them, or had no room to receive them.
+    /// Datagrams that this machine lost: it could not send them, or had no space to receive them.
     #[must_use]
     pub fn lost(&self) -> u64 {
         let drops = |socket: &Socket| socket.kernel_drops().map_or(0, u64::from);
         self.lost + self.sockets.iter().map(drops).sum::<u64>()
     }
 
-    /// Does what is due, takes a batch from each socket, and sends what comes of it, without
-    /// waiting for anything.
+    /// Does the work that is due, takes a batch from each socket, and sends the resulting
+    /// datagrams. It does not block.
     pub fn turn(&mut self, clock: Clock, buffers: &mut Buffers) {
         self.turn_ready(clock, buffers, |_| true);
     }
