@@ -1,6 +1,6 @@
 use crate::Point;
 
-/// What an axis shows.
+/// The label and the scale of an axis.
 #[derive(Clone, Debug)]
 pub struct Axis {
     pub(crate) label: String,
@@ -8,7 +8,7 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// An axis of equal steps; the label names the unit.
+    /// An axis with equal steps; the label names the unit.
     #[must_use]
     pub fn linear(label: impl Into<String>) -> Self {
         Self {
@@ -17,7 +17,7 @@ impl Axis {
         }
     }
 
-    /// An axis of equal ratios.
+    /// An axis with equal ratios.
     #[must_use]
     pub fn log(label: impl Into<String>) -> Self {
         Self {
@@ -35,7 +35,8 @@ impl Axis {
         ends.is_some_and(|(low, high)| self.shows(low) && self.shows(high))
     }
 
-    /// From the least to the greatest value; from zero where that hides nothing.
+    /// The range from the least to the greatest value. It starts at zero if the values stay
+    /// readable.
     pub(crate) fn range(&self, values: impl Iterator<Item = f64>) -> std::ops::Range<f64> {
         let extremes = values.fold(None, |extremes: Option<(f64, f64)>, value| {
             let (low, high) = extremes.unwrap_or((value, value));
@@ -57,7 +58,7 @@ impl Axis {
     }
 }
 
-/// A number at an axis, with no more digits than it needs.
+/// Writes a number at an axis, with no more digits than it needs.
 pub(crate) fn tick(value: f64) -> String {
     let size = value.abs();
     if size != 0.0 && !(1e-3..1e6).contains(&size) {

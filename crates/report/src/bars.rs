@@ -7,7 +7,7 @@ const ROW: i32 = 34;
 const LABELS: i32 = 270;
 const VALUES: i32 = 110;
 
-/// Horizontal bars, each with its value and the range that the value was taken from.
+/// Horizontal bars, each with its value and the range of possible values.
 #[derive(Clone, Debug)]
 pub struct Bars {
     title: String,
@@ -22,7 +22,7 @@ struct Bar {
 }
 
 impl Bars {
-    /// Bars that are yet to come; the title names the unit.
+    /// Makes a chart without bars; the title names the unit.
     #[must_use]
     pub fn new(title: impl Into<String>) -> Self {
         Self {
@@ -31,7 +31,7 @@ impl Bars {
         }
     }
 
-    /// The bars with one more below: a finite value of zero or more, between the ends of its range.
+    /// Adds a bar below: a finite value of zero or more, between the ends of its range.
     #[must_use]
     pub fn with(mut self, label: impl Into<String>, value: f64, range: (f64, f64)) -> Self {
         self.bars.push(Bar {
@@ -42,7 +42,7 @@ impl Bars {
         self
     }
 
-    /// The bars as an SVG element.
+    /// Draws the bars as an SVG element.
     #[must_use]
     pub fn svg(&self) -> String {
         let mut svg = String::new();

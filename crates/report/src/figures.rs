@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Writes milliseconds to three digits.
+/// Writes milliseconds with three digits.
 #[must_use]
 pub fn ms(time: Duration) -> String {
     let ms = time.as_secs_f64() * 1e3;
@@ -19,7 +19,7 @@ pub fn ms_or_dash(time: Option<Duration>) -> String {
     time.map_or_else(|| "-".to_owned(), ms)
 }
 
-/// Writes a count with its thousands apart.
+/// Writes a count with separated thousands.
 #[must_use]
 pub fn count(count: u64) -> String {
     let digits = count.to_string();

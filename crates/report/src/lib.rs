@@ -1,8 +1,9 @@
-//! Results for people: tables, plots and one HTML page that needs nothing else.
+//! Shows results to people: tables, plots, and an HTML page that contains everything it needs.
 //!
-//! A [`Table`] prints itself for a terminal, for Markdown, for spreadsheets and for the page; a
-//! [`Plot`] draws itself as SVG; a [`Page`] holds both, with text between them; [`figures`] writes
-//! single numbers. Nothing here knows what the numbers mean, and nothing reads or writes a file.
+//! A [`Table`] prints itself for a terminal, for Markdown, for spreadsheets and for the page. A
+//! [`Plot`] draws itself as SVG. A [`Page`] contains tables and plots with text between them.
+//! [`figures`] writes single numbers. The crate does not interpret the numbers, and it reads and
+//! writes no file.
 //!
 //! ```
 //! use report::{Axis, Page, Plot, Series, Table};
@@ -30,7 +31,7 @@ pub use page::Page;
 pub use plot::{Plot, Point, Series};
 pub use table::Table;
 
-/// Text as it stands in HTML and SVG.
+/// Escapes a text for HTML and SVG.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for char in text.chars() {

@@ -12,8 +12,8 @@ svg { max-width: 100%; height: auto }
 pre { background: #f5f5f5; padding: .8rem; overflow-x: auto }
 ";
 
-/// Results in the order they are read: one HTML page with its style and its plots inside, or plain
-/// text for a terminal.
+/// Results in reading order: one HTML page that contains its style and its plots, or plain text for
+/// a terminal.
 #[derive(Clone, Debug)]
 pub struct Page {
     title: String,
@@ -30,7 +30,7 @@ enum Part {
 }
 
 impl Page {
-    /// A page without content.
+    /// Makes a page without content.
     #[must_use]
     pub fn new(title: impl Into<String>) -> Self {
         Self {
@@ -39,43 +39,43 @@ impl Page {
         }
     }
 
-    /// A heading below the title.
+    /// Adds a heading below the title.
     #[must_use]
     pub fn heading(self, text: &str) -> Self {
         self.with(Part::Heading(text.to_owned()))
     }
 
-    /// A paragraph of plain text.
+    /// Adds a paragraph of plain text.
     #[must_use]
     pub fn text(self, text: &str) -> Self {
         self.with(Part::Text(text.to_owned()))
     }
 
-    /// Plain text as it is: a command, a ladder of messages.
+    /// Adds preformatted text: a command, or a ladder of messages.
     #[must_use]
     pub fn verbatim(self, text: &str) -> Self {
         self.with(Part::Verbatim(text.to_owned()))
     }
 
-    /// A table.
+    /// Adds a table.
     #[must_use]
     pub fn table(self, table: Table) -> Self {
         self.with(Part::Table(table))
     }
 
-    /// A plot.
+    /// Adds a plot.
     #[must_use]
     pub fn plot(self, plot: Plot) -> Self {
         self.svg(&plot.svg())
     }
 
-    /// A drawing that is SVG already.
+    /// Adds a drawing that is already SVG.
     #[must_use]
     pub fn svg(self, svg: &str) -> Self {
         self.with(Part::Svg(svg.to_owned()))
     }
 
-    /// The whole page.
+    /// Writes the whole page as HTML.
     #[must_use]
     pub fn html(&self) -> String {
         let title = escape(&self.title);
@@ -87,7 +87,7 @@ impl Page {
         )
     }
 
-    /// The page for a terminal: its title and drawings left out.
+    /// Writes the page for a terminal, without its title and drawings.
     #[must_use]
     pub fn plain(&self) -> String {
         let parts: Vec<String> = self.parts.iter().filter_map(Part::plain).collect();

@@ -16,7 +16,7 @@ pub(crate) const FONT: &str = "sans-serif";
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 pub(crate) type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
-/// Colours that stay apart on white, also for most who see fewer of them.
+/// Colors that differ clearly on white, also for most people with color blindness.
 pub(crate) const COLOURS: [RGBColor; 12] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -41,7 +41,7 @@ pub struct Plot {
     series: Vec<Series>,
 }
 
-/// Points that belong together.
+/// Points of one curve, or of one set of marks.
 #[derive(Clone, Debug)]
 pub struct Series {
     name: String,
@@ -49,12 +49,12 @@ pub struct Series {
     points: Vec<Point>,
 }
 
-/// A point, perhaps with the interval that its true height lies in.
+/// A point, and the interval of its true height if that is known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Point {
-    /// Where it stands.
+    /// The position on the x axis.
     pub x: f64,
-    /// Its height.
+    /// The position on the y axis.
     pub y: f64,
     /// The lower and the upper end of its interval.
     pub interval: Option<(f64, f64)>,
@@ -72,15 +72,15 @@ impl Plot {
         }
     }
 
-    /// The plot with one series more; each has a colour of its own.
+    /// Adds a series. Each has a color of its own.
     #[must_use]
     pub fn with(mut self, series: Series) -> Self {
         self.series.push(series);
         self
     }
 
-    /// The plot as an SVG element. Points that an axis can't show (not finite, or not above zero
-    /// on a logarithmic one) are left out.
+    /// Draws the plot as an SVG element. It leaves out points that an axis can't show: those that
+    /// are not finite, or not above zero on a logarithmic axis.
     #[must_use]
     pub fn svg(&self) -> String {
         let mut svg = String::new();
@@ -217,7 +217,7 @@ impl Series {
         }
     }
 
-    /// Points that stand alone: a reference, or single measurements.
+    /// Points without a line: a reference, or single measurements.
     #[must_use]
     pub fn marks<P: Into<Point>>(
         name: impl Into<String>,

@@ -1,6 +1,6 @@
 use crate::escape;
 
-/// Rows of cells under named columns. Columns of numbers stand right-aligned.
+/// Rows of cells under named columns. Columns of numbers are right-aligned.
 #[derive(Clone, Debug)]
 pub struct Table {
     caption: String,
@@ -9,7 +9,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table without rows. Units belong into the columns' names: `"mean, ms"`.
+    /// Makes a table without rows. Put units into the columns' names: `"mean, ms"`.
     #[must_use]
     pub fn new<C: Into<String>>(
         caption: impl Into<String>,
@@ -22,7 +22,7 @@ impl Table {
         }
     }
 
-    /// The table with one row more.
+    /// Adds a row and returns the table.
     #[must_use]
     pub fn row<C: Into<String>>(mut self, cells: impl IntoIterator<Item = C>) -> Self {
         self.push(cells);
@@ -42,7 +42,7 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// For a terminal: the caption, if any, then aligned columns.
+    /// Writes the table for a terminal: the caption, if there is one, then aligned columns.
     #[must_use]
     pub fn text(&self) -> String {
         let widths = self.widths();
@@ -60,7 +60,7 @@ impl Table {
         text
     }
 
-    /// For a Markdown document, without the caption.
+    /// Writes the table for a Markdown document, without the caption.
     #[must_use]
     pub fn markdown(&self) -> String {
         let numeric = self.numeric();
@@ -76,7 +76,7 @@ impl Table {
         text
     }
 
-    /// For spreadsheets (RFC 4180), with the columns' names first.
+    /// Writes the table for spreadsheets (RFC 4180), with the columns' names first.
     #[must_use]
     pub fn csv(&self) -> String {
         let rows = std::iter::once(&self.columns).chain(&self.rows);
@@ -118,8 +118,8 @@ impl Table {
         columns.map(|column| width(column).unwrap_or(0)).collect()
     }
 
-    /// Which columns hold numbers, perhaps with a unit or an interval, in every cell that isn't
-    /// empty.
+    /// The columns of numbers: every cell that isn't empty is a number, perhaps with a unit or an
+    /// interval.
     fn numeric(&self) -> Vec<bool> {
         let column = |column: usize| {
             let mut cells = self.rows.iter().map(|row| &row[column]);
