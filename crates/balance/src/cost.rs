@@ -1,19 +1,19 @@
-//! What a transaction costs its server.
+//! The cost of a transaction at its server.
 
 /// The cost of a transaction, in thousandths of the cost of a BYE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Cost(u32);
 
 impl Cost {
-    /// A BYE, and whatever has no cost of its own.
+    /// The cost of a BYE, and of every method without a cost of its own.
     pub const ONE: Self = Self(1_000);
-    /// An INVITE: the ratio that served best in the published measurements.
+    /// The cost of an INVITE: the ratio with the best results in the published measurements.
     pub const INVITE: Self = Self(1_750);
 
-    /// The highest there is.
+    /// The highest cost.
     pub const MAX: Self = Self(1_000_000);
 
-    /// A cost relative to a BYE, rounded to thousandths; `None` unless it is within 0..=1000.
+    /// The cost relative to a BYE, rounded to thousandths; `None` unless it is within 0..=1000.
     pub fn new(relative: f64) -> Option<Self> {
         (0.0..=1_000.0)
             .contains(&relative)

@@ -1,17 +1,17 @@
-//! What other balancers have open on a server.
+//! The open calls and transactions of other balancers on a server.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The weight of a server that another balancer is to prefer, where all others are equal.
 const LEFT_TO_OTHERS: f64 = 1e-6;
 
-/// What other balancers have said that they have open on a server: calls, and the transactions and
-/// their cost that have been open for a while.
+/// The open calls that other balancers have reported for a server, and the transactions that have
+/// been open for a while, with their cost.
 ///
-/// Calls last, so they are compared like our own. Transactions come and go faster than balancers
-/// talk: compared in full, old news would send all of them to the same server at once, so they
-/// count a quarter, and only such as are worth telling: those that outlast several looks, as they
-/// do on a server that has stopped.
+/// Calls last long, so they count like our own. Transactions come and go faster than balancers
+/// report. If old reports counted fully, all balancers would choose the same server at once. So
+/// transactions count a quarter, and balancers report only those that outlast several looks, as on
+/// a server that has stopped.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Elsewhere {
     /// Open calls.

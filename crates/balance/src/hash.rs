@@ -1,5 +1,5 @@
-//! The hashes of the hashing policies. They are part of their behaviour: edges that are to agree
-//! on a server must compute the same values, so these never change.
+//! The hashes of the hashing policies. Edges that must agree on a server compute the same values,
+//! so these hashes never change.
 
 /// OpenSER's core hash of a string: four bytes at a time, big-endian, then the rest as one number.
 pub(crate) fn openser(key: &[u8]) -> u32 {

@@ -1,11 +1,11 @@
-//! What is open on a server.
+//! The open calls and transactions of a server.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::cost::Cost;
 
-/// The transactions that can be open on one server at once. A process has to bound them far below
-/// anyway: each takes memory.
+/// The most transactions that can be open on one server. The limits of a process are far lower,
+/// because each transaction takes memory.
 pub const TRANSACTIONS_MAX: u64 = (1 << TRANSACTION_BITS) - 1;
 
 const TRANSACTION_BITS: u32 = 22;

@@ -1,13 +1,15 @@
-//! Placing work on servers: which server gets the next arrival, and what each one has open.
+//! Places work on servers: it decides which server gets the next arrival, and keeps what each
+//! server has open.
 //!
-//! Three things are kept per server: a *ledger* of what is open on it (calls, transactions, and
-//! their cost, the work), the *response times* it has shown lately, and its *standing* (capacity,
-//! health, draining). A [`Pool`] applies a [`Policy`] to them and counts what it places in the
-//! same step. All methods take `&self`: servers and pools are shared by threads through atomics.
+//! Each server has three parts. Its *ledger* contains the open calls and transactions, and the cost
+//! of the transactions, which is the work. Its *response times* are recent means. Its *standing*
+//! contains its capacity, its health, and whether it drains. A [`Pool`] applies a [`Policy`] to
+//! them and counts each placement in the same step. All methods take `&self`: threads share servers
+//! and pools through atomics.
 //!
-//! Nothing here knows of SIP, reads a clock, owns a generator or starts a thread. Time is a
-//! [`Duration`] since a zero that the caller chose, randomness is the
-//! caller's [`fastrand::Rng`].
+//! The crate does not interpret SIP, reads no clock, has no generator and starts no thread. Time is
+//! a [`Duration`] since a zero that the caller chooses, and randomness comes from the caller's
+//! [`fastrand::Rng`].
 //!
 //! Read [`Server`] and [`Pool`] first.
 //!
@@ -55,11 +57,11 @@ pub use standing::{Health, Ineligible, RETRY_AFTER};
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// A server's number within one process: stable while the server has entries anywhere.
+/// A server's number within one process. It is stable while anything refers to the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServerId(pub u16);
 
-/// The capacities a server may have. They are relative: twice the capacity, twice the work.
+/// The allowed capacities. They are relative: twice the capacity gets twice the work.
 pub const CAPACITY: RangeInclusive<f64> = 0.001..=1_000_000.0;
 
 /// Keeps what it holds off its neighbours' cache lines: 128 bytes, as processors fetch in pairs.

@@ -3,12 +3,12 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// How a server is chosen for an arrival.
+/// The policy that chooses a server for an arrival.
 ///
-/// Capacity divides what `tlwl`, `tjsq`, `cjsq`, `p2c` and `prequal` compare and sets the shares of
-/// `round-robin`, `maglev`, `bounded-hash`, `user-hash` and of what `jiq` draws; `hash` and
-/// `fnv-hash` ignore it, and those that compare response times but for a slow start. A server
-/// without response times counts as the fastest.
+/// `tlwl`, `tjsq`, `cjsq`, `p2c` and `prequal` divide the values that they compare by the capacity.
+/// `round-robin`, `maglev`, `bounded-hash` and `user-hash`, and the draws of `jiq`, use the
+/// capacity as a share. `hash` and `fnv-hash` ignore it; policies that compare response times use
+/// it only during a slow start. A server without response times counts as the fastest.
 ///
 /// `tlwl`, `tjsq`, `cjsq`, `rwma`, `hash`, `fnv-hash` and `round-robin` are as in Jiang et al., "Load
 /// balancing algorithms for the Session Initiation Protocol", IBM Research, 2009.
@@ -123,13 +123,13 @@ impl FromStr for Policy {
     }
 }
 
-/// No policy has that name; the message lists those there are.
+/// No policy has this name. The message lists the policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnknownPolicy;
 
 impl fmt::Display for UnknownPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("unknown policy, expected one of")?;
+        f.write_str("unknown policy; choose one of")?;
         for (i, policy) in Policy::ALL.iter().enumerate() {
             write!(f, "{} {policy}", if i == 0 { "" } else { "," })?;
         }
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!("TLWL".parse::<Policy>(), Err(UnknownPolicy));
         assert_eq!(
             UnknownPolicy.to_string(),
-            "unknown policy, expected one of tlwl, tjsq, cjsq, rwma, rwma-200, hash, fnv-hash, \
+            "unknown policy; choose one of tlwl, tjsq, cjsq, rwma, rwma-200, hash, fnv-hash, \
              round-robin, p2c, user-hash, bounded-hash, maglev, peak-ewma, peak-ewma-200, prequal, \
              jiq, oracle"
         );

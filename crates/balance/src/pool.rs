@@ -1,4 +1,4 @@
-//! Servers that stand in for each other, and the policy that chooses among them.
+//! Servers that can replace each other, and the policy that chooses among them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,10 +33,10 @@ const HOT: f64 = 1e6;
 /// What a server without response times is taken for by policies that multiply: seconds.
 const UNMEASURED: f64 = 1e-9;
 
-/// A pool: servers, of which any may take an arrival, and the policy.
+/// A pool: servers that can all take an arrival, and the policy.
 ///
-/// When no server is eligible nothing is placed, also when all are down: a quick refusal lets the
-/// caller try elsewhere, where a guess would make it wait for a server that doesn't answer.
+/// If no server is eligible, the pool places nothing, even if all servers are down. A quick refusal
+/// lets the caller try elsewhere; a guess would make it wait for a server that does not answer.
 #[derive(Debug)]
 pub struct Pool {
     policy: Policy,
@@ -49,22 +49,22 @@ pub struct Pool {
     clusters: Vec<u64>,
 }
 
-/// Something to place.
+/// An arrival to place.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'a> {
-    /// What the hashing policies hash: the Call-ID, or the user for `user-hash`.
+    /// The key of the hashing policies: the Call-ID, or the user for `user-hash`.
     pub key: &'a [u8],
-    /// The cost of the transaction it opens.
+    /// The cost of the transaction that it opens.
     pub cost: Cost,
-    /// Whether it opens a call as well.
+    /// Whether it also opens a call.
     pub call: bool,
-    /// Servers it has been tried on already; they are not tried again.
+    /// Servers that have already been tried; the pool avoids them.
     pub avoid: &'a [ServerId],
 }
 
 impl Pool {
-    /// A pool of servers, whose order matters to `hash`, `fnv-hash` and `round-robin`. Servers that
-    /// come up, are undrained or added take `slow_start` to reach their whole capacity.
+    /// A pool of servers. Their order matters to `hash`, `fnv-hash` and `round-robin`. A server
+    /// that comes up, is undrained or is added takes `slow_start` to reach its whole capacity.
     pub fn new(policy: Policy, servers: Vec<Arc<Server>>, slow_start: Duration) -> Self {
         let turns = Turns::new(servers.iter().map(|server| server.capacity()));
         let rows = servers.iter().map(|s| (s.name_hash(), s.capacity()));
@@ -82,12 +82,13 @@ impl Pool {
         }
     }
 
-    /// Divides the servers into clusters, by a name for each server. `user-hash` and `bounded-hash` give each
-    /// cluster an equal part of the keys, and never let a key go to another while a server of its cluster
-    /// is there, as its state is nowhere else.
+    /// Divides the servers into clusters, by a cluster name for each server. `user-hash` and
+    /// `bounded-hash` give each cluster an equal part of the keys. A key does not go to another
+    /// cluster while a server of its own is there, because the key's state is only in its own
+    /// cluster.
     ///
     /// # Panics
-    /// Unless there are as many names as servers.
+    /// If the number of names differs from the number of servers.
     #[must_use]
     pub fn with_clusters<'a>(mut self, names: impl Iterator<Item = &'a str>) -> Self {
         self.clusters = names.map(|name| hash::fnv1a(name.as_bytes())).collect();
@@ -110,13 +111,13 @@ impl Pool {
         Duration::from_nanos(self.slow_start)
     }
 
-    /// Chooses a server and counts the arrival on it in one step: its transaction is open, and its
-    /// call if it opens one. `None` when no server is eligible that is not to be avoided.
+    /// Chooses a server and counts the arrival on it in one step: its transaction is then open, and
+    /// its call if it opens one. `None` if no server is eligible, other than those to avoid.
     ///
-    /// Servers that the policy thinks equal are drawn from in proportion to their capacity, times
-    /// their [preference](Server::set_preference). Where
-    /// the policy compares counts, a count that another thread changed after it was compared makes
-    /// the choice start over, so that threads don't follow each other onto the same server.
+    /// If the policy finds servers equal, the pool draws one in proportion to capacity times
+    /// [preference](Server::set_preference). If the policy compares counts and another thread
+    /// changes a count after the comparison, the choice starts again, so that threads do not all
+    /// choose the same server.
     pub fn place(
         &self,
         now: Duration,
@@ -136,8 +137,8 @@ impl Pool {
         Some(server)
     }
 
-    /// What `place` would compare for this key: each server's score, of which the lowest wins, or
-    /// why the server is passed over.
+    /// Returns what `place` would compare for this key: each server's score, of which the lowest
+    /// wins, or the reason why the server is skipped.
     ///
     /// The scores are work, transactions or calls divided by capacity (`tlwl` and `p2c`, `tjsq`,
     /// `cjsq`), seconds (`rwma`, `oracle`, and `prequal`, which adds a million to hot servers'), seconds

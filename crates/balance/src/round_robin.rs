@@ -1,4 +1,4 @@
-//! Whose turn it is.
+//! Decides which server is next in turn.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -6,8 +6,8 @@ use crate::Padded;
 
 /// Turns in proportion to capacity, as even as can be: the method of Webster and Sainte-Laguë.
 ///
-/// A server with capacity `c` is due at 1/2c, 3/2c, 5/2c and so on; whoever is due first has the
-/// turn. Equal servers so come in a cycle, and unequal ones interleave without bursts.
+/// A server with capacity `c` is due at 1/2c, 3/2c, 5/2c and so on. The server that is due first
+/// is next. So equal servers form a cycle, and unequal ones interleave without bursts.
 #[derive(Debug)]
 pub(crate) struct Turns {
     /// When each server is due next, as the bits of an `f64` that is never negative: such bits

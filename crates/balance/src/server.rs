@@ -12,7 +12,7 @@ use crate::response_times::ResponseTimes;
 use crate::standing::{Health, Ineligible, Standing};
 use crate::{Padded, ServerId, nanos};
 
-/// One server, shared behind an `Arc` by the pools it is in and by everything open on it.
+/// A server. Its pools, and everything that is open on it, share it behind an `Arc`.
 ///
 /// Times (`now`, `until`) count from the driver's zero. A new server is up and has nothing open.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server with nothing open. Its name, usually its address, is what `user-hash` ranks it by.
+    /// A server with nothing open. `user-hash` ranks it by its name, which is usually its address.
     ///
     /// # Panics
     /// If the capacity is not within [`CAPACITY`](crate::CAPACITY).
@@ -74,12 +74,12 @@ impl Server {
 
 /// The ledger: what is open on the server. Each opening is closed exactly once.
 impl Server {
-    /// Counts a call that was not placed here by a pool, such as one met again after a restart.
+    /// Counts a call that no pool placed here, such as one found again after a restart.
     pub fn open_call(&self) {
         self.ledger().open_call();
     }
 
-    /// A call ended.
+    /// Counts the end of a call.
     pub fn close_call(&self) {
         self.ledger().close_call();
     }
@@ -89,7 +89,7 @@ impl Server {
         self.ledger().open_transaction(cost);
     }
 
-    /// A transaction ended; `cost` is what it was opened with.
+    /// Counts the end of a transaction; `cost` is the cost with which it was opened.
     pub fn close_transaction(&self, cost: Cost) {
         self.ledger().close_transaction(cost);
     }
@@ -109,7 +109,7 @@ impl Server {
         self.ledger().open().work()
     }
 
-    /// Arrivals that pools have placed here since the start.
+    /// Arrivals that pools placed here since the start.
     pub fn placed(&self) -> u64 {
         self.ledger().placed()
     }
@@ -124,7 +124,7 @@ impl Server {
         self.ledger().count_failed();
     }
 
-    /// Closings without an opening; anything but zero is a bug of the caller.
+    /// Closings without an opening. Anything but zero is a bug of the caller.
     pub fn underflows(&self) -> u64 {
         self.ledger().underflows()
     }
@@ -132,19 +132,19 @@ impl Server {
 
 /// Several balancers before the same servers.
 impl Server {
-    /// Takes what other balancers have open here, as they said last; the policies that compare
-    /// counts add it to our own.
+    /// Stores the latest report of what other balancers have open here. Policies that compare
+    /// counts add it to our own counts.
     pub fn set_elsewhere(&self, elsewhere: Elsewhere) {
         self.standing().elsewhere().set(elsewhere);
     }
 
-    /// What other balancers have open here, as they said last.
+    /// The latest report of what other balancers have open here.
     pub fn elsewhere(&self) -> Elsewhere {
         self.standing().elsewhere().get()
     }
 
-    /// Makes this server ours to prefer to this degree, 0 to 1, among servers that the policy
-    /// thinks equal: balancers that prefer different servers collide less. New servers have 1.
+    /// Sets our preference for this server, 0 to 1, among servers that the policy finds equal.
+    /// Balancers that prefer different servers collide less. New servers have 1.
     pub fn set_preference(&self, preference: f64) {
         self.standing().elsewhere().set_preference(preference);
     }
@@ -188,13 +188,13 @@ impl Server {
         &self.final_response_peak.0
     }
 
-    /// Tells what the server has really left to do: how long it would be busy if nothing more came.
-    /// Only a simulator knows it, for `oracle` to compare.
+    /// Sets the server's real backlog: how long it would be busy if no more requests came. Only a
+    /// simulator knows it, for `oracle`.
     pub fn set_backlog(&self, backlog: Duration) {
         self.backlog.store(nanos(backlog), Relaxed);
     }
 
-    /// What [`set_backlog`](Self::set_backlog) told.
+    /// The value of [`set_backlog`](Self::set_backlog).
     pub fn backlog(&self) -> Duration {
         Duration::from_nanos(self.backlog.load(Relaxed))
     }
@@ -207,7 +207,7 @@ impl Server {
         self.standing().capacity()
     }
 
-    /// Changes the capacity; what is open stays open.
+    /// Changes the capacity. Open calls and transactions stay open.
     ///
     /// # Panics
     /// If the capacity is not within [`CAPACITY`](crate::CAPACITY).
@@ -215,13 +215,13 @@ impl Server {
         self.standing().set_capacity(capacity);
     }
 
-    /// The capacity that counts at `now`: it rises evenly from a tenth to the whole during
-    /// `slow_start` after the server came up, was undrained or was added.
+    /// The effective capacity at `now`. During `slow_start` after the server came up, was undrained
+    /// or was added, it rises evenly from a tenth to the whole.
     pub fn effective_capacity(&self, now: Duration, slow_start: Duration) -> f64 {
         self.capacity() * self.standing().share(nanos(now), nanos(slow_start))
     }
 
-    /// No new calls from here on; open ones go on.
+    /// Stops new calls to the server; open calls continue.
     pub fn drain(&self) {
         self.standing().drain();
     }
@@ -231,17 +231,18 @@ impl Server {
         self.standing().undrain(nanos(now));
     }
 
-    /// Whether it is being drained.
+    /// Whether it drains.
     pub fn is_draining(&self) -> bool {
         self.standing().is_draining()
     }
 
-    /// The server left the configuration: no new calls, while its entries live on.
+    /// Records that the server left the configuration: it gets no new calls, but its open calls
+    /// continue.
     pub fn remove(&self) {
         self.standing().remove();
     }
 
-    /// The server joined the configuration at run time, or joined again: a slow start begins.
+    /// Records that the server joined the configuration at run time: a slow start begins.
     pub fn add(&self, now: Duration) {
         self.standing().add(nanos(now));
     }
@@ -255,7 +256,7 @@ impl Server {
 /// Health. Failures in a row take a server down, probes passed in a row bring it up; methods that
 /// can do so return whether they did, so that exactly one caller reports the change.
 impl Server {
-    /// Whether the server is believed to answer.
+    /// Whether the server seems to answer.
     pub fn health(&self, now: Duration) -> Health {
         if self.standing().is_up(nanos(now)) {
             Health::Up
@@ -264,50 +265,52 @@ impl Server {
         }
     }
 
-    /// A probe was answered: the `rise`th in a row brings the server up, with a slow start.
+    /// Counts a successful probe: the `rise`th in a row brings the server up, with a slow start.
     pub fn probe_passed(&self, now: Duration, rise: u32) -> bool {
         self.standing().probe_passed(nanos(now), rise)
     }
 
-    /// A probe was not answered, or badly: the `fall`th failure in a row takes the server down,
-    /// until probes pass.
+    /// Counts a failed probe: the `fall`th in a row takes the server down, until probes succeed.
     pub fn probe_failed(&self, now: Duration, fall: u32) -> bool {
         self.standing().probe_failed(nanos(now), fall)
     }
 
-    /// The transport says that nobody is there: down at once, for
-    /// [`RETRY_AFTER`](crate::RETRY_AFTER) or until probes pass, whichever is sooner, unless
+    /// Records that the transport reported the server unreachable. The server is down at once, for
+    /// [`RETRY_AFTER`](crate::RETRY_AFTER) or until probes succeed, whichever is sooner, unless
     /// probes fail as well.
     pub fn unreachable(&self, now: Duration) -> bool {
         self.standing().unreachable(nanos(now))
     }
 
-    /// A request went unanswered: counts like a failed probe, but takes the server down only for
-    /// [`RETRY_AFTER`](crate::RETRY_AFTER), as there may be no probes to bring it up. The first
-    /// failure after that takes it down again.
+    /// Counts an unanswered request, like a failed probe. But it takes the server down only for
+    /// [`RETRY_AFTER`](crate::RETRY_AFTER), because there may be no probes to bring it up. The
+    /// first failure after that takes the server down again.
     pub fn timed_out(&self, now: Duration, fall: u32) -> bool {
         self.standing().timed_out(nanos(now), fall)
     }
 
-    /// The server answered a request, whatever but 503: failures count from zero again.
+    /// Records that the server answered a request with anything but 503: failures count from zero
+    /// again.
     pub fn answered(&self) {
         self.standing().answered();
     }
 
-    /// The server asked for no new calls until then; it counts as up. The latest wish holds.
+    /// Records that the server asked for no new calls until this time; it counts as up. The latest
+    /// such request holds.
     pub fn back_off(&self, until: Duration) {
         self.standing().back_off(nanos(until));
     }
 
-    /// Whether it may get new calls: in the configuration, not draining, up, not backing off.
+    /// Whether it may get new calls: it is in the configuration and up, and neither drains nor
+    /// backs off.
     pub fn is_eligible(&self, now: Duration) -> bool {
         self.eligibility(now).is_ok()
     }
 
-    /// The same with the reason.
+    /// Like [`Self::is_eligible`], with the reason.
     ///
     /// # Errors
-    /// The first of the reasons that hold, in the order of [`Ineligible`].
+    /// The first reason that holds, in the order of [`Ineligible`].
     pub fn eligibility(&self, now: Duration) -> Result<(), Ineligible> {
         self.standing().eligibility(nanos(now))
     }

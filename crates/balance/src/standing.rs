@@ -1,4 +1,5 @@
-//! Whether a server may get new calls, and how many: capacity, health, draining, backing off.
+//! Whether a server may get new calls, and how many: its capacity, health, draining and backing
+//! off.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -6,8 +7,8 @@ use std::time::Duration;
 use crate::elsewhere::Share;
 use crate::{CAPACITY, nanos};
 
-/// How long a server stays down on the word of live traffic alone. A probe overrules it: failed
-/// ones keep the server down until enough have passed.
+/// How long a server stays down if only live traffic took it down. Probes overrule this: while they
+/// fail, the server stays down until enough have succeeded.
 pub const RETRY_AFTER: Duration = Duration::from_secs(10);
 
 /// The share of its capacity with which a server starts slowly.
@@ -25,7 +26,7 @@ pub enum Health {
     Down,
 }
 
-/// Why a server gets no new calls.
+/// The reason why a server gets no new calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ineligible {
     /// It was taken out of the configuration.
