@@ -10,17 +10,17 @@ use crate::{Capacity, Store, processor::Queue};
 /// How often a worker looks at its timers while it has work, as one on sockets does.
 const TICK: Duration = Duration::from_millis(10);
 
-/// What a node runs on.
+/// The machine of a node.
 #[derive(Clone, Debug, Default)]
 pub struct Machine {
-    /// Its processor; none: it takes no time for anything.
+    /// Its processor; none: processing takes no time.
     pub capacity: Option<Capacity>,
     /// Where its registrar keeps users' bindings. It outlives the node.
     pub store: Store,
 }
 
-/// A node with one or more workers. A datagram goes to the worker that its sender's address hashes
-/// to, as with sockets that share a port; a handover arrives at once.
+/// A node with one or more workers. The hash of a datagram's sender selects the worker, as with
+/// sockets that share a port. A handover arrives at once.
 #[derive(Debug)]
 pub struct Edge {
     shared: Arc<Shared>,
@@ -64,19 +64,19 @@ impl Edge {
         &self.nodes
     }
 
-    /// The time that its processor has worked.
+    /// The time that its processor was busy.
     #[must_use]
     pub fn busy(&self) -> Duration {
         self.queue.as_ref().map_or(Duration::ZERO, Queue::busy)
     }
 
-    /// Datagrams that its processor had no room for.
+    /// Datagrams that found its processor's queue full.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.queue.as_ref().map_or(0, Queue::lost)
     }
 
-    /// The same process started anew, with the configuration of its end and nothing else.
+    /// The process after a restart, with only the configuration that it last had.
     pub(crate) fn restarted(&self, rng: Rng, now: Duration) -> Result<Self, ReloadError> {
         let config = self.shared.snapshot().config().clone();
         Self::new(config, self.nodes.len(), self.machine.clone(), rng, now)
@@ -122,7 +122,7 @@ impl Edge {
         self.timers_due.min(done)
     }
 
-    /// Somebody may have changed what its timers wait for.
+    /// Another party may have changed what its timers wait for.
     pub(crate) fn look_again(&mut self, now: Duration) {
         self.timers_due = now;
     }

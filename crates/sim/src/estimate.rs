@@ -5,8 +5,8 @@
 pub struct Estimate {
     /// The mean.
     pub mean: f64,
-    /// The mean lies this far from the truth at most, with 95 % confidence; none: one run tells
-    /// nothing about it.
+    /// The mean is at most this far from the true value, with 95 % confidence; none for a single
+    /// run, which gives no interval.
     pub half: Option<f64>,
 }
 
@@ -21,7 +21,7 @@ const STUDENT: [f64; 30] = [
 const NORMAL: f64 = 1.96;
 
 impl Estimate {
-    /// Of samples that are independent and near normal; of no samples: not a number.
+    /// Of samples that are independent and nearly normal; without samples, not a number.
     #[must_use]
     pub fn of(samples: &[f64]) -> Self {
         let count = samples.len() as f64;
@@ -35,8 +35,8 @@ impl Estimate {
         Self { mean, half }
     }
 
-    /// The mean of so many samples, and the half-width of the interval in which one more sample
-    /// lies with 95 % confidence.
+    /// The mean of the samples, and the half-width of the interval that contains one more sample
+    /// with 95 % confidence.
     #[must_use]
     pub fn of_one_more(self, samples: usize) -> Self {
         let wider = (samples as f64 + 1.0).sqrt();

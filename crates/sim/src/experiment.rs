@@ -1,4 +1,5 @@
-//! One run of an experiment: a cluster warms up, is measured, and things happen to it meanwhile.
+//! One run of an experiment: a cluster warms up and is measured, and events happen during the
+//! measurement.
 
 use std::time::Duration;
 
@@ -10,42 +11,42 @@ use crate::{
     Cluster, Death, Occupancy, PartyId, Setup, Watch, occupancy::Observer, setup::server_address,
 };
 
-/// What to run.
+/// The parameters of an experiment.
 #[derive(Clone, Debug)]
 pub struct Experiment {
-    /// Who takes part.
+    /// The parties.
     pub setup: Setup,
-    /// What passes before anything counts.
+    /// The length of the warm-up.
     pub warm_up: Duration,
-    /// How long it counts from there.
+    /// The length of the measurement.
     pub measured: Span,
-    /// What happens then.
+    /// The events during the measurement.
     pub actions: Vec<Action>,
     /// Servers whose speed changes all the time.
     pub noise: Option<Noise>,
-    /// Whether the requests that others find at the first server are watched.
+    /// Whether the run counts the requests that other requests find at the first server.
     pub watches_occupancy: bool,
 }
 
-/// A stretch of an experiment.
+/// The length of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Span {
     /// So long.
     Time(Duration),
-    /// As long as it takes for so many calls to begin, at the rate of the experiment.
+    /// The time in which this many calls start, at the rate of the experiment.
     Calls(u64),
 }
 
-/// Something that happens, so long after the warm-up.
+/// An event, at a time after the warm-up.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Action {
     /// When.
     pub at: Duration,
-    /// What.
+    /// What happens.
     pub deed: Deed,
 }
 
-/// What can happen. Servers, edges and callers are numbered from 0.
+/// The possible events. Servers, edges and callers are numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Deed {
     /// A party dies.
@@ -58,7 +59,7 @@ pub enum Deed {
     Undrain(usize),
     /// The edges learn of a spare server and of its capacity.
     Add(usize, f64),
-    /// A server works so many times as fast as at speed 1.
+    /// Sets a server's speed, relative to speed 1.
     Speed(usize, f64),
     /// A server does nothing for so long.
     Stall(usize, Duration),
@@ -79,46 +80,47 @@ pub enum Who {
     Caller(usize),
 }
 
-/// Each server's speed is its own times 1 + `by` or 1 - `by`, drawn anew `every` so often.
+/// The speed of each server is its own times 1 + `by` or 1 - `by`, drawn again after each interval
+/// `every`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Noise {
-    /// The share of the speed that comes or goes, below 1.
+    /// The share by which the speed changes, below 1.
     pub by: f64,
     /// How often.
     pub every: Duration,
 }
 
-/// What came of it, in the measured time alone.
+/// The results of the measurement, without the warm-up.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// How long was measured.
+    /// How long the measurement lasted.
     pub time: Duration,
-    /// What the callers counted.
+    /// The counters of the callers.
     pub calls: Stats,
-    /// The calls that began at each server.
+    /// The calls that started at each server.
     pub placed: Vec<u64>,
     /// In-dialog requests at servers that do not know the dialog.
     pub strangers: u64,
-    /// INVITEs that edges took to another server.
+    /// INVITEs that edges sent again to another server.
     pub failed_over: u64,
-    /// Datagrams that came to a party.
+    /// Datagrams that arrived at a party.
     pub datagrams: u64,
-    /// What requests found at the first server, if that was watched.
+    /// The requests that others found at the first server, if the run counted them.
     pub occupancy: Occupancy,
-    /// What should be carried: [`Setup::predicted_per_s`].
+    /// The predicted rate of carried calls: [`Setup::predicted_per_s`].
     pub predicted_per_s: f64,
-    /// How long the processor of an edge worked, on average.
+    /// The mean time that the processor of an edge was busy.
     pub edges_busy: Duration,
-    /// How long the processor of a node of the second stage worked, on average.
+    /// The mean time that the processor of a node of the second stage was busy.
     pub nodes_busy: Duration,
     /// Datagrams that found a node's queue full.
     pub overflowed: u64,
 }
 
-/// Runs an experiment; the seed fixes all of it.
+/// Runs an experiment. The seed determines everything that happens.
 ///
 /// # Errors
-/// When an edge refuses its configuration.
+/// If an edge refuses its configuration.
 pub fn run(experiment: &Experiment, seed: u64) -> Result<Outcome, ReloadError> {
     let mut run = Run::new(experiment, seed)?;
     let end = run.end();
@@ -126,7 +128,7 @@ pub fn run(experiment: &Experiment, seed: u64) -> Result<Outcome, ReloadError> {
     Ok(run.outcome())
 }
 
-/// An experiment that goes on, past its warm-up.
+/// An experiment in progress, after its warm-up.
 pub(crate) struct Run {
     cluster: Cluster,
     observer: Option<Observer>,
@@ -186,7 +188,7 @@ impl Run {
         self.begin + self.measured
     }
 
-    /// Goes on until `end`.
+    /// Continues until `end`.
     pub(crate) fn advance(&mut self, end: Duration) -> Result<(), ReloadError> {
         while let Some(action) = self.actions.pop_if(|action| self.begin + action.at <= end) {
             self.run_until(self.begin + action.at);
@@ -271,10 +273,10 @@ impl Run {
 }
 
 impl Cluster {
-    /// Lets something happen.
+    /// Carries out an event.
     ///
     /// # Errors
-    /// When an edge refuses its configuration.
+    /// If an edge refuses its configuration.
     pub fn act(&mut self, deed: Deed, watch: &mut impl Watch) -> Result<(), ReloadError> {
         let now = self.world.now();
         match deed {

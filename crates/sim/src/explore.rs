@@ -1,10 +1,9 @@
-//! Random exploration: a seed draws a world, its load and its faults; checkers look on; then the
-//! faults stop, and all must heal.
+//! Random exploration. A seed draws a world, its load and its faults. Checkers watch the run.
 //!
-//! A run has four phases. While the faults last, calls may fail, but no request within a dialog
-//! may reach a server that the dialog is not with, and every ledger must equal what is open. Then
-//! every call must have ended, one way or the other. Then, with nothing to do, every count and
-//! table must be empty. Then calls come again, and each must be carried.
+//! A run has four phases. During the faults, calls may fail, but no request within a dialog may
+//! reach a server outside of the dialog, and every ledger must equal the open calls and
+//! transactions. After the faults, every call must end. Then, without load, every count and table
+//! must become empty. Finally, new calls start, and the system must carry all of them.
 
 mod affinity;
 mod draw;
@@ -16,35 +15,35 @@ use std::{fmt, time::Duration};
 
 pub use self::{draw::Plan, fault::Fault};
 
-/// What a seed led to.
+/// The outcome of a seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Calls begun.
+    /// Calls started.
     pub calls: u64,
     /// Calls that failed while there were faults.
     pub failed: u64,
-    /// Datagrams that came to a party.
+    /// Datagrams that arrived at a party.
     pub datagrams: u64,
     /// The virtual time that passed.
     pub lasted: Duration,
-    /// A hash of all that happened.
+    /// A hash of all events.
     pub digest: u64,
-    /// The first thing that must not be, if anything was.
+    /// The first violation; none if all checks passed.
     pub violation: Option<Violation>,
 }
 
-/// Something that must not be.
+/// A violation of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// When it was seen.
+    /// When the checker saw it.
     pub at: Duration,
-    /// Of what kind it is.
+    /// Its kind.
     pub kind: Kind,
-    /// What was seen.
+    /// The checker's description.
     pub what: String,
 }
 
-/// What a violation is of.
+/// The kind of a violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Something wrong happened.
@@ -53,7 +52,7 @@ pub enum Kind {
     Liveness,
 }
 
-/// Runs what a seed draws; `watch` sees all that happens.
+/// Runs the world of a seed. `watch` sees all events.
 pub fn explore(seed: u64, watch: &mut impl crate::Watch) -> Outcome {
     run::run(&Plan::draw(seed), watch)
 }

@@ -1,14 +1,14 @@
-//! Datagrams on their way, in buffers that are used again.
+//! Datagrams on their way, in buffers that are reused.
 
 use std::{cmp::Reverse, collections::BinaryHeap, net::SocketAddr, time::Duration};
 
 use crate::PartyId;
 
-/// A datagram on its way, or the news that one found nobody.
+/// A datagram on its way, or a report that no party received one.
 #[derive(Debug)]
 pub(crate) struct Flight {
     pub(crate) route: Route,
-    /// Nobody listens at `route.from`; `bytes` is empty.
+    /// No party listens at `route.from`; `bytes` is empty.
     pub(crate) is_unreachable: bool,
     pub(crate) bytes: Vec<u8>,
 }
@@ -39,7 +39,7 @@ impl Flights {
         self.add(at, route, false).extend_from_slice(bytes);
     }
 
-    /// The receiver will hear at `at` that nobody listens at the sender's address.
+    /// At `at`, the receiver learns that no party listens at the sender's address.
     pub(crate) fn refuse(&mut self, at: Duration, route: Route) {
         self.add(at, route, true);
     }

@@ -1,10 +1,10 @@
-//! Nodes, callers and servers on a virtual clock and network, without I/O.
+//! Simulates nodes, callers and servers on a virtual clock and network, without I/O.
 //!
-//! A [`World`] holds the parties: real [`node::Node`]s, real [`load`] callers and servers. It moves
-//! time from event to event, so an hour of calls takes as long as its messages cost. One seed fixes
-//! a run bit for bit; whoever looks on ([`Watch`]) can print it ([`Trace`]) or hash it ([`Digest`]).
-//! Nothing here touches a socket, a clock, a thread or an entropy source. Read [`World`] and
-//! [`Network`] first.
+//! A [`World`] contains the parties: real [`node::Node`]s, and real [`load`] callers and servers.
+//! It moves time from event to event, so an hour of calls takes as long as its messages cost. Runs
+//! with the same seed are identical bit for bit. An observer ([`Watch`]) can print the events
+//! ([`Trace`]) or hash them ([`Digest`]). This crate uses no socket, clock, thread or entropy
+//! source. Read [`World`] and [`Network`] first.
 
 mod edge;
 mod estimate;

@@ -7,10 +7,10 @@ use load::Law;
 
 use crate::PartyId;
 
-/// How datagrams fare on the way from one party to another.
+/// The properties of the way from one party to another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Link {
-    /// How long each takes. Where the law leaves room for it, they overtake each other.
+    /// How long each datagram takes. If the time is random, datagrams may overtake each other.
     pub latency: Law,
     /// The share that is lost, 0 to 1.
     pub loss: f64,
@@ -20,9 +20,9 @@ pub struct Link {
     pub reordering: f64,
     /// How long those are held back.
     pub held_back: Duration,
-    /// What limits the rate.
+    /// The limit of the rate.
     pub bottleneck: Option<Bottleneck>,
-    /// Nothing passes.
+    /// Whether the link is cut, so that nothing passes.
     pub is_cut: bool,
 }
 
@@ -56,7 +56,7 @@ pub(crate) enum Passage {
 }
 
 impl Link {
-    /// A link that always takes this long and does no harm.
+    /// A link with this constant latency and no faults.
     #[must_use]
     pub fn clean(latency: Duration) -> Self {
         Self {
@@ -72,7 +72,7 @@ impl Link {
 }
 
 impl Network {
-    /// A network whose links are all the same so far.
+    /// A network in which all links are the same.
     #[must_use]
     pub fn new(usual: Link, rng: Rng) -> Self {
         Self {
@@ -92,18 +92,18 @@ impl Network {
         self.links.get(&(from, to)).unwrap_or(&self.usual)
     }
 
-    /// Changes the link from one party to another, in this direction alone.
+    /// Changes the link from one party to another, in this direction only.
     pub fn link_mut(&mut self, from: PartyId, to: PartyId) -> &mut Link {
         self.links.entry((from, to)).or_insert(self.usual)
     }
 
-    /// Makes all links the same again: what was cut is whole, what was lossy is as `usual` says.
+    /// Resets all links to `usual`: cut links work again, and lossy links get the usual loss.
     pub fn set_usual(&mut self, usual: Link) {
         self.usual = usual;
         self.links.clear();
     }
 
-    /// Cuts or mends both directions between two parties.
+    /// Cuts or repairs both directions between two parties.
     pub fn set_cut(&mut self, one: PartyId, other: PartyId, is_cut: bool) {
         self.link_mut(one, other).is_cut = is_cut;
         self.link_mut(other, one).is_cut = is_cut;

@@ -1,4 +1,4 @@
-//! What requests find at a server when they come: the requests that are there already.
+//! The numbers of requests that other requests find at a server when they arrive.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -12,9 +12,9 @@ const HEADERS_MAX: usize = 128;
 /// INVITEs and BYEs by the number of such requests that each found at the server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Occupancy {
-    /// The first entry is of those that found none.
+    /// The first entry counts those that found none.
     pub requests: Vec<u64>,
-    /// The sum of their response times, as their callers saw them.
+    /// The sum of their response times, as their callers measured them.
     pub response_times: Vec<Duration>,
 }
 

@@ -9,25 +9,25 @@ use crate::{Experiment, Outcome, experiment::Run};
 /// How often a run is asked whether it has failed already.
 const SLICE: Duration = Duration::from_secs(1);
 
-/// What counts as carried.
+/// When a rate counts as carried.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Criterion {
     /// A request succeeds if its 2xx comes within this time.
     pub within: Duration,
-    /// So many of all requests must, 0 to 1.
+    /// This share of all requests must succeed, 0 to 1.
     pub share: f64,
 }
 
-/// Where to look for the peak.
+/// The parameters of a search for the peak.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Search {
-    /// Calls per second that are surely carried, and the least answer.
+    /// A rate in calls per second that the cluster surely carries. It is also the least result.
     pub low: f64,
-    /// Calls per second that are surely not carried.
+    /// A rate in calls per second that the cluster surely does not carry.
     pub high: f64,
-    /// How exact the answer is to be, in calls per second.
+    /// The precision of the result, in calls per second.
     pub step: f64,
-    /// What counts as carried.
+    /// When a rate counts as carried.
     pub criterion: Criterion,
 }
 
@@ -49,10 +49,11 @@ impl Criterion {
 }
 
 impl Search {
-    /// The highest rate at which the experiment still succeeds, by bisection; the rate that the
-    /// experiment's setup names does not matter.
+    /// Finds the highest rate at which the experiment succeeds, by bisection. The rate in the
+    /// experiment's setup is ignored.
     ///
     /// # Errors
+    /// If an edge refuses its configuration.
     /// When an edge refuses its configuration.
     pub fn run(&self, experiment: &Experiment, seed: u64) -> Result<f64, ReloadError> {
         let steps = ((self.high - self.low) / self.step).round();

@@ -1,4 +1,4 @@
-//! What a node's messages cost it: one processor, and a queue before it that can be full.
+//! The cost of messages at a node: one processor with a limited queue.
 
 use std::time::Duration;
 
@@ -8,16 +8,17 @@ use sip::{Message, Method};
 
 use crate::HEADERS_MAX;
 
-/// How much a node can do.
+/// The capacity of a node's processor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Capacity {
-    /// Calls or registrations per second that it carries at most.
+    /// The most calls or registrations per second that it carries.
     pub per_s: f64,
-    /// Messages that come to it for each of them; all are the same work.
+    /// Messages of each of them; all cost the same.
     pub messages: f64,
-    /// Messages that may wait. What comes to a full queue is lost, as in a socket's buffer.
+    /// The most messages that may wait. A message that finds the queue full is lost, as in a
+    /// socket's buffer.
     pub waiting_max: usize,
-    /// A request that begins something is lost already when so many wait.
+    /// A request that starts something new is lost when this many messages wait.
     pub waiting_max_of_new: usize,
 }
 
@@ -38,7 +39,7 @@ pub(crate) struct Waiting {
 }
 
 impl Capacity {
-    /// How long the processor takes for a message.
+    /// The processing time of a message.
     #[must_use]
     pub fn message_time(&self) -> Duration {
         Duration::from_secs_f64(1.0 / (self.per_s * self.messages))

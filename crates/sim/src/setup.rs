@@ -20,24 +20,24 @@ pub(crate) const SOCKETS: u16 = 8;
 /// The domain of all users.
 pub(crate) const DOMAIN: &str = "example.com";
 
-/// What the world consists of.
+/// The parts of the world.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// How many edges stand before the servers. Each has a caller of its own with an equal part of
-    /// the calls. None: the callers call the nodes of the second stage.
+    /// The number of edges before the servers. Each has a caller of its own with an equal part of
+    /// the calls. If 0, the callers call the nodes of the second stage.
     pub edges: usize,
-    /// What each edge can do; none: it takes no time for anything.
+    /// The capacity of each edge; none: processing takes no time.
     pub edge_capacity: Option<Capacity>,
     /// Nodes between the edges and the servers.
     pub second: Option<Second>,
     /// The workers of each edge.
     pub workers: usize,
-    /// How each edge places the calls, on the second stage if there is one. The servers listed here
-    /// don't matter.
+    /// How each edge places the calls, on the second stage if there is one. The servers in this
+    /// pool are ignored.
     pub pool: Pool,
     /// The servers.
     pub servers: Vec<ServerSetup>,
-    /// How often the edges tell each other what they have open, if they do.
+    /// How often the edges report their open calls to each other, if they do.
     pub exchange: Option<Duration>,
     /// All calls together.
     pub calls: Calls,
@@ -45,33 +45,33 @@ pub struct Setup {
     pub link: Link,
 }
 
-/// A server and what the edges are told about it.
+/// A server, and the edges' view of it.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerSetup {
-    /// What it emulates; its address is set by its place.
+    /// What it emulates. Its index determines its address.
     pub config: ServerConfig,
-    /// How fast its processor is.
+    /// The speed of its processor.
     pub speed: f64,
-    /// What the edges take for its share relative to the others.
+    /// Its share relative to the others, in the edges' view.
     pub capacity: f64,
-    /// The edges do not know it until they are told.
+    /// Whether the edges don't know it until an event adds it.
     pub is_spare: bool,
 }
 
-/// Which calls are made.
+/// The calls to make.
 #[derive(Clone, Copy, Debug)]
 pub struct Calls {
-    /// How many a second begin.
+    /// How many start per second.
     pub rate: f64,
-    /// How regularly.
+    /// How they are spaced.
     pub stream: Stream,
     /// The time from the answer to the BYE.
     pub holding: Law,
-    /// Whether messages are sent again.
+    /// Whether messages are retransmitted.
     pub retransmission: Retransmission,
 }
 
-/// A world, and who is who in it.
+/// A world, with the indices of its parties.
 #[derive(Debug)]
 pub struct Cluster {
     /// The world.
@@ -82,7 +82,7 @@ pub struct Cluster {
     pub nodes: Vec<PartyId>,
     /// The servers.
     pub servers: Vec<PartyId>,
-    /// The callers: one for each edge, or for each node where there are no edges.
+    /// The callers: one for each edge, or for each node if there are no edges.
     pub callers: Vec<PartyId>,
     /// Phones that register.
     pub phones: Vec<PartyId>,
@@ -106,10 +106,11 @@ pub(crate) fn address(kind: u8, number: usize) -> SocketAddr {
 }
 
 impl Cluster {
-    /// The world of a setup at time zero, or when all users have registered that calls are to find.
+    /// Makes the world of a setup, at time zero, or at the time when all users that calls need have
+    /// registered.
     ///
     /// # Errors
-    /// When a node refuses its configuration.
+    /// If a node refuses its configuration.
     pub fn new(setup: &Setup, seed: u64) -> Result<Self, ReloadError> {
         let mut world = World::new(seed, setup.link);
         let calls_first = setup.second.is_none();
@@ -180,14 +181,14 @@ fn begun(stall: Stall, phases: &mut Rng) -> Stall {
 }
 
 impl Setup {
-    /// The calls per second that the processors carry at most, all together.
+    /// The most calls per second that all processors together carry.
     #[must_use]
     pub fn capacity(&self) -> f64 {
         let known = self.servers.iter().filter(|server| !server.is_spare);
         known.map(ServerSetup::calls_per_s).sum()
     }
 
-    /// What the caller of the edge with this number does.
+    /// The configuration of this edge's caller.
     #[must_use]
     pub fn caller(&self, edge: usize) -> CallerConfig {
         let entrances = self.entrances();
@@ -244,7 +245,7 @@ impl Setup {
             .collect()
     }
 
-    /// A node at an address that has nobody to send anything to.
+    /// A node at an address, without pools and routes.
     pub(crate) fn bare_node(&self, name: String, address: SocketAddr) -> Config {
         Config {
             name,
@@ -308,7 +309,7 @@ impl Setup {
 }
 
 impl ServerSetup {
-    /// The calls per second that its processor carries at most; infinite if a call is no work.
+    /// The calls per second that its processor carries at most; infinite if a call takes no time.
     #[must_use]
     pub fn calls_per_s(&self) -> f64 {
         let service = self.config.service;

@@ -21,19 +21,20 @@ const FIRST_REGISTERS_PER_S: f64 = 500.0;
 /// The nodes behind the edges.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Second {
-    /// How many there are.
+    /// The number of nodes.
     pub nodes: usize,
-    /// What they do.
+    /// Their function.
     pub duty: Duty,
-    /// How many users there are, each as likely to be called or to register as any other.
+    /// The number of users. Each is equally likely to be called or to register.
     pub users: u32,
-    /// Whether they all use one store. Else each has its own, and is a cluster by itself to the edges.
+    /// Whether all nodes use one store. If not, each has its own, and the edges see each as a
+    /// cluster.
     pub is_shared: bool,
-    /// What each can do; none: it takes no time for anything.
+    /// The capacity of each node; none: processing takes no time.
     pub capacity: Option<Capacity>,
 }
 
-/// What is offered, and what nodes of the second stage do with it.
+/// The load, and what nodes of the second stage do with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Duty {
     /// Calls, which they pass on to any server without state.
@@ -156,9 +157,9 @@ impl Setup {
         }
     }
 
-    /// The calls or registrations per second that are carried if each stage drops what is beyond
-    /// its capacity and all drops are lost calls: §5.2 of the paper above. Without a second stage the
-    /// servers take its place, all alike.
+    /// The predicted rate of carried calls or registrations per second, if each stage drops the
+    /// load beyond its capacity and each drop loses a call (§5.2 of the paper above). Without a
+    /// second stage, the servers take its place.
     #[must_use]
     pub fn predicted_per_s(&self) -> f64 {
         let capacity = self.edge_capacity.map_or(f64::INFINITY, |edge| edge.per_s);

@@ -1,10 +1,10 @@
-//! The store of a location service, in a map, that answers at once.
+//! A location service's store: a map that answers at once.
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
 
 use node::{Answer, Ask, Record};
 
-/// Records by key. Copies are the same store, so nodes share one.
+/// Records by key. Copies share the same map, so nodes can share a store.
 #[derive(Clone, Debug, Default)]
 pub struct Store(Rc<RefCell<BTreeMap<Box<[u8]>, Record>>>);
 

@@ -1,4 +1,4 @@
-//! Events as lines for people: fixed columns, one event a line.
+//! Writes events as lines in fixed columns.
 
 use std::{fmt::Write, time::Duration};
 
@@ -7,7 +7,7 @@ use sip::{Message, StartLine};
 
 use crate::{Event, HEADERS_MAX, PartyId, Watch, What};
 
-/// What the columns and marks of a [`Trace`] mean.
+/// The meaning of the columns and marks of a [`Trace`].
 pub const LEGEND: &str = "\
 # time, s: since the start   event: came      arrived at whoever listens there
 #                                   refused   arrived where nobody listens; the sender is told
@@ -20,7 +20,7 @@ pub const LEGEND: &str = "\
 #    time, s  event      from        to          message
 ";
 
-/// Writes each event but [`What::Sent`], which its arrival tells again, as a line.
+/// Writes each event as a line, except [`What::Sent`], because the arrival shows it again.
 #[derive(Debug)]
 pub struct Trace {
     names: Vec<String>,
@@ -46,7 +46,7 @@ impl Trace {
         &self.text
     }
 
-    /// Whether it takes no more lines.
+    /// Whether it accepts no more lines.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.lines_left == 0
@@ -116,7 +116,7 @@ impl std::fmt::Display for Summary<'_> {
         let Ok(message) = Message::parse(self.0, HEADERS_MAX) else {
             return match self.0.len() {
                 0 => Ok(()),
-                bytes => write!(f, "{bytes} bytes that are no SIP"),
+                bytes => write!(f, "{bytes} bytes that are not SIP"),
             };
         };
         let what = match message.start_line() {

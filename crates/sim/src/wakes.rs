@@ -1,4 +1,5 @@
-//! When each party wants to be woken: a tournament, so that many parties cost little.
+//! The times at which parties want to be woken: a tournament tree, so that many parties cost
+//! little.
 
 use std::time::Duration;
 

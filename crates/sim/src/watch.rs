@@ -1,4 +1,4 @@
-//! What happens on the network, for those who look on.
+//! Events of the network, for observers.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -6,7 +6,7 @@ use node::tap::Why;
 
 use crate::PartyId;
 
-/// Looks on while a [`World`](crate::World) runs.
+/// An observer of a running [`World`](crate::World).
 pub trait Watch {
     /// Something happened.
     fn see(&mut self, event: &Event<'_>);
@@ -20,26 +20,26 @@ pub trait Watch {
     fn explain(&mut self, _at: Duration, _node: PartyId, _why: Why) {}
 }
 
-/// One thing that happened.
+/// An event.
 #[derive(Clone, Copy, Debug)]
 pub struct Event<'a> {
     /// When.
     pub at: Duration,
     /// What.
     pub what: What,
-    /// The sender's address; of a crash or a restart, the party's own.
+    /// The sender's address; for a crash or a restart, the party's own.
     pub from: SocketAddr,
-    /// The address it was sent to; of a crash or a restart, the party's own.
+    /// The destination; for a crash or a restart, the party's own address.
     pub to: SocketAddr,
-    /// Who has the first address.
+    /// The party with the first address.
     pub sender: PartyId,
-    /// Who has the second address, if anybody.
+    /// The party with the second address, if there is one.
     pub receiver: Option<PartyId>,
     /// The datagram.
     pub bytes: &'a [u8],
 }
 
-/// What can happen.
+/// The kinds of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum What {
     /// A datagram left its sender.
@@ -52,9 +52,9 @@ pub enum What {
     Cut,
     /// It left, and a queue on the way was full.
     Full,
-    /// A datagram came to whoever listens.
+    /// A datagram arrived at a party.
     Arrived,
-    /// It came to where nobody listens, or was sent to where nobody ever did.
+    /// It arrived where no party listens, or never listened.
     Refused,
     /// A party died.
     Crashed,
@@ -64,7 +64,7 @@ pub enum What {
     Overflowed,
 }
 
-/// Nobody looks on.
+/// No observer.
 impl Watch for () {
     fn see(&mut self, _: &Event<'_>) {}
 }
@@ -100,8 +100,8 @@ impl<W: Watch> Watch for &mut W {
     }
 }
 
-/// A hash of all that happened: two runs are the same if and, but for chance, only if their
-/// digests are.
+/// A hash of all events. Two identical runs have equal digests; two different runs have different
+/// ones, except by a very unlikely chance.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Digest(u64);
 

@@ -28,13 +28,13 @@ pub struct PartyId(pub(crate) u32);
 /// How a party dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Death {
-    /// Its process ends; the system tells senders that nobody listens (ICMP).
+    /// Its process ends. The system tells senders with ICMP that no socket listens.
     Process,
-    /// Its machine is gone; nobody tells.
+    /// Its machine fails, so senders get no ICMP.
     Machine,
 }
 
-/// Everything there is, at one moment.
+/// The state of all parties at one moment.
 #[derive(Debug)]
 pub struct World {
     now: Duration,
@@ -68,7 +68,7 @@ enum Role {
 }
 
 impl PartyId {
-    /// Its place in [`World::names`].
+    /// Its index in [`World::names`].
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -77,7 +77,7 @@ impl PartyId {
 
 /// Who is there.
 impl World {
-    /// An empty world at time zero. `seed` fixes everything that will happen in it.
+    /// An empty world at time zero. `seed` determines everything that will happen in it.
     #[must_use]
     pub fn new(seed: u64, usual: Link) -> Self {
         let mut rng = Rng::with_seed(seed);
@@ -96,18 +96,18 @@ impl World {
         }
     }
 
-    /// An edge starts, with so many workers.
+    /// Starts an edge with this many workers.
     ///
     /// # Errors
-    /// When the node refuses the configuration.
+    /// If the node refuses the configuration.
     pub fn add_edge(&mut self, config: Config, workers: usize) -> Result<PartyId, ReloadError> {
         self.add_node("edge", config, workers, Machine::default())
     }
 
-    /// A node starts on a machine of its own; those of one kind are numbered.
+    /// Starts a node on a machine of its own. Nodes of one kind are numbered.
     ///
     /// # Errors
-    /// When the node refuses the configuration.
+    /// If the node refuses the configuration.
     pub fn add_node(
         &mut self,
         kind: &str,
@@ -123,21 +123,21 @@ impl World {
         Ok(self.add(kind, sockets, Role::Edge(edge)))
     }
 
-    /// A server starts.
+    /// Starts a server.
     pub fn add_server(&mut self, config: ServerConfig) -> PartyId {
         let server = Server::new(config, self.rng.fork(), self.now);
         let role = Role::Server(Box::new(server), config);
         self.add("server", vec![config.address], role)
     }
 
-    /// A caller starts.
+    /// Starts a caller.
     pub fn add_caller(&mut self, config: CallerConfig) -> PartyId {
         let caller = Caller::new(config.clone(), self.rng.fork(), self.now);
         let sockets = config.sockets.clone();
         self.add("caller", sockets, Role::Caller(Box::new(caller), config))
     }
 
-    /// Phones come up.
+    /// Starts phones.
     pub fn add_phones(&mut self, config: PhonesConfig) -> PartyId {
         let phones = Phones::new(config.clone(), self.rng.fork(), self.now);
         let sockets = config.sockets.clone();
@@ -172,7 +172,7 @@ impl World {
     /// An edge, or another node.
     ///
     /// # Panics
-    /// If the party is none.
+    /// If the party is of another kind.
     #[must_use]
     pub fn edge(&self, id: PartyId) -> &Edge {
         match &self.parties[id.index()].role {
@@ -184,7 +184,7 @@ impl World {
     /// A server.
     ///
     /// # Panics
-    /// If the party is none.
+    /// If the party is of another kind.
     #[must_use]
     pub fn server(&self, id: PartyId) -> &Server {
         match &self.parties[id.index()].role {
@@ -196,7 +196,7 @@ impl World {
     /// A server, to change it.
     ///
     /// # Panics
-    /// If the party is none.
+    /// If the party is of another kind.
     pub fn server_mut(&mut self, id: PartyId) -> &mut Server {
         match &mut self.parties[id.index()].role {
             Role::Server(server, _) => server,
@@ -207,7 +207,7 @@ impl World {
     /// A caller.
     ///
     /// # Panics
-    /// If the party is none.
+    /// If the party is of another kind.
     #[must_use]
     pub fn caller(&self, id: PartyId) -> &Caller {
         match &self.parties[id.index()].role {
@@ -219,7 +219,7 @@ impl World {
     /// A caller, to change it.
     ///
     /// # Panics
-    /// If the party is none.
+    /// If the party is of another kind.
     pub fn caller_mut(&mut self, id: PartyId) -> &mut Caller {
         match &mut self.parties[id.index()].role {
             Role::Caller(caller, _) => caller,
@@ -230,7 +230,7 @@ impl World {
     /// Phones.
     ///
     /// # Panics
-    /// If the party is none.
+    /// If the party is of another kind.
     #[must_use]
     pub fn phones(&self, id: PartyId) -> &Phones {
         match &self.parties[id.index()].role {
@@ -242,7 +242,7 @@ impl World {
     /// Phones, to change them.
     ///
     /// # Panics
-    /// If the party is none.
+    /// If the party is of another kind.
     pub fn phones_mut(&mut self, id: PartyId) -> &mut Phones {
         match &mut self.parties[id.index()].role {
             Role::Phones(phones, _) => phones,
@@ -270,22 +270,22 @@ impl World {
         self.flights.len()
     }
 
-    /// Datagrams that have come to a party since the start.
+    /// Datagrams that arrived at a party since the start.
     #[must_use]
     pub fn arrivals(&self) -> u64 {
         self.arrivals
     }
 
-    /// Kills a party. What it had in memory is lost.
+    /// Kills a party. It loses everything in its memory.
     pub fn crash(&mut self, id: PartyId, death: Death, watch: &mut impl Watch) {
         self.parties[id.index()].death = Some(death);
         self.show_party(id, What::Crashed, watch);
     }
 
-    /// Starts a party anew, with its configuration and nothing else.
+    /// Starts a party again, with only its configuration.
     ///
     /// # Errors
-    /// When a node refuses its configuration.
+    /// If a node refuses its configuration.
     pub fn restart(&mut self, id: PartyId, watch: &mut impl Watch) -> Result<(), ReloadError> {
         let (rng, now) = (self.rng.fork(), self.now);
         let party = &mut self.parties[id.index()];
@@ -300,13 +300,13 @@ impl World {
         Ok(())
     }
 
-    /// Whether a party lives.
+    /// Whether a party is alive.
     #[must_use]
     pub fn is_up(&self, id: PartyId) -> bool {
         self.parties[id.index()].death.is_none()
     }
 
-    /// Lets happen all that happens up to and at `end`; then it is `end`.
+    /// Runs all events up to and at `end`. The time is then `end`.
     pub fn run_until(&mut self, end: Duration, watch: &mut impl Watch) {
         self.node_out.tap = watch.asks_why().then(|| Tap::new(TAPPED_BYTES));
         self.set_wakes();
@@ -322,7 +322,7 @@ impl World {
         arrival.min(self.wakes.next_at())
     }
 
-    /// Whoever holds a party may have changed what it waits for.
+    /// The holder of a party may have changed what it waits for.
     fn set_wakes(&mut self) {
         self.wakes = Wakes::new(self.parties.len());
         for (index, party) in self.parties.iter_mut().enumerate() {
@@ -433,7 +433,7 @@ impl World {
         }
     }
 
-    /// A datagram came to where nobody listens: the machine says so, if there is one.
+    /// A datagram arrived where no party listens. The machine reports this, if there is one.
     fn refuse(&mut self, flight: &Flight, watch: &mut impl Watch) {
         if flight.is_unreachable {
             return;

@@ -8,14 +8,14 @@ use node::config::{Limits, Mode, Pool, Probe, Timers};
 use super::fault::{Fault, Faults};
 use crate::{Bottleneck, Calls, Death, Link, ServerSetup, Setup, server_address};
 
-/// What one seed draws: a world, and what goes wrong in it.
+/// The plan of one seed: a world, and its faults.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The seed, of the world too.
+    /// The seed of the plan and of the world.
     pub seed: u64,
     /// The world.
     pub setup: Setup,
-    /// What sets some calls apart.
+    /// The shares of special calls.
     pub habits: Habits,
     /// The edges' limits.
     pub limits: Limits,
@@ -23,7 +23,7 @@ pub struct Plan {
     pub state: Mode,
     /// The edges' timers.
     pub timers: Timers,
-    /// What goes wrong, and when it begins; sorted by time.
+    /// The faults and their times, sorted by time.
     pub faults: Vec<(Duration, Fault)>,
     /// When faults and calls end.
     pub faulty_until: Duration,
@@ -32,11 +32,11 @@ pub struct Plan {
 /// Room that no run fills.
 const LIMIT: usize = 10_000;
 
-/// A run in so many is without any fault: then every call must be carried.
+/// One run in this many has no fault. The system must then carry every call.
 const FAULTLESS: u32 = 8;
 
 impl Plan {
-    /// The plan of a seed.
+    /// Draws the plan of a seed.
     #[must_use]
     pub fn draw(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed);
@@ -100,7 +100,7 @@ impl Plan {
         }
     }
 
-    /// Whether nothing goes wrong, not even by chance.
+    /// Whether the plan has no faults, not even random losses.
     #[must_use]
     pub fn is_faultless(&self) -> bool {
         let clean = Link::clean(Duration::ZERO);
@@ -117,7 +117,7 @@ impl Plan {
         self.limits.sessions < LIMIT
     }
 
-    /// Whether no server stops of its own accord.
+    /// Whether no server stops by itself.
     #[must_use]
     pub fn is_prompt(&self) -> bool {
         let mut servers = self.setup.servers.iter();

@@ -2,7 +2,7 @@ use std::{fmt, time::Duration};
 
 use crate::{Death, Link};
 
-/// Something that goes wrong, or right again. Edges, servers and callers by number.
+/// A fault. Edges, servers and callers are numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fault {
     /// An edge dies and starts again.

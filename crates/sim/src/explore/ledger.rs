@@ -31,8 +31,8 @@ pub(super) fn check(edge: &Edge) -> Result<(), String> {
     }
 }
 
-/// What edges still hold although nothing goes on. Calls may stay whose caller vanished, as long as
-/// the server has them open: it says so when it is asked.
+/// Finds what edges still hold although nothing is in progress. A call whose caller vanished may
+/// stay while the server has it open, because the server confirms it when the edge asks.
 pub(super) fn left(world: &World, edges: &[PartyId], servers: &[PartyId]) -> Result<(), String> {
     for (number, &server) in servers.iter().enumerate() {
         let address = server_address(number);

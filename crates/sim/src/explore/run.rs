@@ -209,7 +209,7 @@ impl<'a, W: Watch> Run<'a, W> {
         open.sum()
     }
 
-    /// Each caller begins so many calls a second from here on.
+    /// Sets how many calls per second each caller starts from this moment on.
     fn set_rate(&mut self, rate: f64) {
         let now = self.now();
         for &caller in &self.cluster.callers {
