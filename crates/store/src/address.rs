@@ -1,22 +1,22 @@
-//! Where a store is: the text of a configuration.
+//! The address of a store, as configurations write it.
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
 const REDIS_PORT: u16 = 6379;
 
-/// Where a store is.
+/// The address of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// `memory`: in this process, and gone with it.
+    /// `memory`: in this process; the entries are lost when it ends.
     Memory,
     /// `file:PATH`: in a file, on one machine.
     File(PathBuf),
-    /// `redis://[[USER]:PASSWORD@]HOST[:PORT][,HOST[:PORT]...]`: a server of Redis or Valkey, the
+    /// `redis://[[USER]:PASSWORD@]HOST[:PORT][,HOST[:PORT]...]`: a Redis or Valkey server, the
     /// sentinels that know it, or nodes of a cluster.
     Redis(RedisAddress),
 }
 
-/// Where Redis or Valkey is.
+/// The address of Redis or Valkey.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisAddress {
     pub(crate) user: Option<String>,
@@ -59,10 +59,9 @@ impl FromStr for Address {
         match text.strip_prefix("redis://") {
             Some(rest) => redis(rest).map(Self::Redis),
             // The text may have a password in it.
-            None => Err(
-                "not a store: write \"memory\", \"file:PATH\" or \"redis://HOST:PORT[,HOST:PORT...]\""
-                    .into(),
-            ),
+            None => Err("this is not a store: write \"memory\", \"file:PATH\" or \
+                         \"redis://HOST:PORT[,HOST:PORT...]\""
+                .into()),
         }
     }
 }
@@ -76,7 +75,7 @@ fn redis(text: &str) -> Result<RedisAddress, String> {
         None => (None, None),
         Some(who) => {
             let (user, password) = who.split_once(':').ok_or(
-                "between redis:// and @ stands USER:PASSWORD, or :PASSWORD for the default user",
+                "write USER:PASSWORD between redis:// and @, or :PASSWORD for the default user",
             )?;
             (
                 (!user.is_empty()).then(|| user.to_owned()),
@@ -94,7 +93,7 @@ fn redis(text: &str) -> Result<RedisAddress, String> {
 
 fn host_and_port(text: &str) -> Result<(String, u16), String> {
     let bad = || {
-        format!("\"{text}\" is no HOST:PORT, such as \"10.0.0.5:6379\" or \"[2001:db8::5]:6379\"")
+        format!("\"{text}\" is not HOST:PORT, such as \"10.0.0.5:6379\" or \"[2001:db8::5]:6379\"")
     };
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, port.parse().map_err(|_| bad())?),

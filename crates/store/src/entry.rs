@@ -1,4 +1,4 @@
-//! A value with its key and its end, in one allocation.
+//! A value with its key and its expiry, in one allocation.
 
 use std::{fmt, ops::Deref, sync::Arc, time::Duration};
 
@@ -12,7 +12,7 @@ const NEVER_MS: u64 = u64::MAX;
 pub(crate) const KEY_BYTES_MAX: usize = 4 * 1024;
 pub(crate) const VALUE_BYTES_MAX: usize = 1024 * 1024;
 
-/// A key with its value, or with the word that it has none.
+/// A key with its value, or a note that the key has no value.
 #[derive(Clone)]
 pub(crate) struct Entry(Arc<[u8]>);
 
@@ -34,7 +34,7 @@ impl Entry {
         Ok(Self(bytes.into()))
     }
 
-    /// The entry of these bytes, if they are one's.
+    /// The entry in these bytes; none if they are not an entry.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let head: &[u8; HEAD_BYTES] = bytes.first_chunk()?;
         let key_len = usize::from(u16::from_be_bytes([head[8], head[9]]));
@@ -58,7 +58,7 @@ impl Entry {
         (self.0[10] == 1).then(|| Value(self.clone()))
     }
 
-    /// Whether a value is past its end.
+    /// Whether a value has expired.
     pub(crate) fn is_over(&self, wall: Duration) -> bool {
         wall.as_millis() >= u128::from(self.expires_ms())
     }
@@ -72,30 +72,31 @@ impl Entry {
     }
 }
 
-/// What a key's value shall become.
+/// The new value of a key.
 #[derive(Clone, Copy, Debug)]
 pub struct Next<'a> {
     /// The bytes.
     pub value: &'a [u8],
-    /// When the value ends: wall time since the UNIX epoch. None: never.
+    /// When the value expires: wall time since the UNIX epoch. None: never.
     pub expires: Option<Duration>,
 }
 
-/// A value as the store has it, shared and not copied.
+/// A value of the store. Copies share the bytes.
 #[derive(Clone)]
 pub struct Value(Entry);
 
 impl Value {
-    /// The value that a key has had: what [`Store::put`](crate::Store::put) is told was seen, when its
-    /// caller kept the bytes and the end.
+    /// Makes the value that a key had, from its bytes and its expiry:
+    /// [`Store::put`](crate::Store::put) takes it as the seen value.
     ///
     /// # Errors
+    /// If it is too long for a store.
     /// No store keeps one so long.
     pub fn new(key: &[u8], next: Next<'_>) -> Result<Self, Error> {
         Entry::new(key, Some(next)).map(Self)
     }
 
-    /// When it ends: wall time since the UNIX epoch. None: never.
+    /// When it expires: wall time since the UNIX epoch. None: never.
     pub fn expires(&self) -> Option<Duration> {
         match self.0.expires_ms() {
             NEVER_MS => None,
@@ -103,7 +104,7 @@ impl Value {
         }
     }
 
-    /// The bytes with the key and the end, as they are kept.
+    /// The bytes with the key and the expiry, in the form that the store keeps.
     pub(crate) fn entry_bytes(&self) -> &[u8] {
         self.0.bytes()
     }
@@ -126,7 +127,7 @@ impl PartialEq for Value {
 impl Eq for Value {}
 
 impl fmt::Debug for Value {
-    /// Without the bytes: they may be somebody's secret.
+    /// Leaves out the bytes, because they may be a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Value({} bytes)", self.len())
     }

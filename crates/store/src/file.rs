@@ -1,7 +1,8 @@
-//! The store in a file: a table in memory, and a log of every change of it.
+//! The store in a file: a table in memory, and a log of all changes.
 //!
-//! One thread takes all that waits, writes it as one batch, syncs once, and only then answers. When
-//! half of the file is outdated it is written anew, a piece after each batch, and replaced whole.
+//! One thread takes all waiting changes, writes them as one batch, syncs once, and only then
+//! answers. When half of the file is outdated, the thread rewrites it, a piece after each batch,
+//! and then replaces the whole file.
 
 use std::{
     collections::HashMap,
@@ -24,17 +25,17 @@ use crate::{
     table::{SHARDS, Table},
 };
 
-/// How many changes one sync serves at most, and of how many bytes: they make one frame.
+/// The most changes that one sync serves, and the most bytes: they make one frame.
 const BATCH_MAX: usize = 8192;
 const BATCH_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// A smaller file is not worth writing anew.
+/// A smaller file is not rewritten.
 const REWRITE_BYTES_MIN: u64 = 16 * 1024 * 1024;
-/// How much is copied between two batches: what one sync makes durable in a moment.
+/// How much is copied between two batches: as much as one sync writes in a moment.
 const PIECE_BYTES_MIN: u64 = 1024 * 1024;
-/// How long after a failure the file is tried again.
+/// How long after a failure the thread tries the file again.
 const RETRY: Duration = Duration::from_secs(5);
 
-/// A change that waits to be durable.
+/// A change that waits for its sync.
 pub(crate) struct Change {
     pub(crate) seen: Option<Value>,
     pub(crate) next: Entry,
@@ -43,13 +44,13 @@ pub(crate) struct Change {
 
 /// The thread that writes.
 pub(crate) struct Writer {
-    /// None only while it is dropped.
+    /// None only during the drop.
     queue: Option<SyncSender<Change>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Writer {
-    /// Reads the file at `path` into the table, or makes one, and starts the thread.
+    /// Reads the file at `path` into the table, or creates the file, and starts the thread.
     pub(crate) fn open(
         path: &Path,
         table: Arc<Table>,
@@ -85,18 +86,20 @@ impl Writer {
         })
     }
 
-    /// Hands a change over, unless too many wait.
+    /// Hands a change over, unless too many are waiting.
     pub(crate) fn submit(&self, change: Change) -> Result<(), Error> {
         let queue = self.queue.as_ref().expect("it is not dropped yet");
         queue.try_send(change).map_err(|error| match error {
             TrySendError::Full(_) => Error::Busy,
-            TrySendError::Disconnected(_) => Error::unavailable("the store's thread has ended"),
+            TrySendError::Disconnected(_) => {
+                Error::unavailable("the store's thread has ended; restart the node")
+            }
         })
     }
 }
 
 impl Drop for Writer {
-    /// Waits until all that was handed over is done.
+    /// Waits until all changes so far are done.
     fn drop(&mut self) {
         self.queue = None;
         if let Some(thread) = self.thread.take() {
@@ -106,7 +109,7 @@ impl Drop for Writer {
     }
 }
 
-/// A lock of its own file, as the store's is replaced.
+/// Locks a file of its own, because the store's file is replaced.
 fn lock(path: &Path) -> Result<File, OpenError> {
     let lock_path = beside(path, ".lock");
     let io_error = |error| OpenError::Io(lock_path.clone(), error);
@@ -125,24 +128,24 @@ fn create(new: &Path, path: &Path) -> io::Result<Log> {
     Ok(log)
 }
 
-/// What the thread has.
+/// The state of the thread.
 struct LogFile {
     path: PathBuf,
-    /// Where the file is written anew.
+    /// The path of the new file.
     new: PathBuf,
     table: Arc<Table>,
-    /// None after a failed sync: what of the file is on disk is not known then, and only one written
-    /// anew can be trusted.
+    /// None after a failed sync: it is then unknown which parts of the file are on disk, so only a
+    /// rewritten file can be trusted.
     log: Option<Log>,
     rewrite: Option<Rewrite>,
-    /// When a rewrite failed last: time since the process began.
+    /// When a rewrite last failed: time since the process began.
     failed: Option<Duration>,
-    /// Whether the last batch was refused by the disk.
+    /// Whether the disk refused the last batch.
     failing: bool,
     _lock: File,
 }
 
-/// A file that is written anew: the shards before `shard` are in it.
+/// A file under construction: it contains the shards before `shard`.
 struct Rewrite {
     log: Log,
     shard: usize,
@@ -164,7 +167,7 @@ impl LogFile {
         }
     }
 
-    /// Makes a batch durable and answers it.
+    /// Writes and syncs a batch, and answers it.
     fn commit(&mut self, batch: Vec<Change>) {
         let now = Now::read();
         let puts = judge(&self.table, &batch, now);
@@ -187,7 +190,7 @@ impl LogFile {
 
     fn write<'a>(&mut self, entries: impl Iterator<Item = &'a Entry> + Clone) -> io::Result<()> {
         let log = self.log.as_mut().ok_or_else(|| {
-            io::Error::other("the disk failed, and the file is not yet written anew")
+            io::Error::other("the disk failed, and the file is not rewritten yet")
         })?;
         log.append(entries.clone())?;
         if let Err(error) = log.sync() {
@@ -202,11 +205,11 @@ impl LogFile {
         Ok(())
     }
 
-    /// Logs that writing fails, or goes well again, once.
+    /// Logs once that writing fails, or works again.
     fn tell(&mut self, written: io::Result<()>) -> Result<(), Error> {
         let path = self.path.display();
         match written {
-            Ok(()) if self.failing => tracing::info!("store: {path} is written again"),
+            Ok(()) if self.failing => tracing::info!("store: {path} can be written again"),
             Err(ref error) if !self.failing => tracing::error!("store: {path}: {error}"),
             _ => (),
         }
@@ -214,7 +217,7 @@ impl LogFile {
         written.map_err(|error| Error::unavailable(format!("{path}: {error}")))
     }
 
-    /// Begins to write the file anew if need be, or goes on with it.
+    /// Starts to rewrite the file if necessary, or continues.
     fn tend(&mut self) {
         if self.rewrite.is_none() && self.wants_rewrite() {
             match Log::create(&self.new) {
@@ -235,7 +238,7 @@ impl LogFile {
         })
     }
 
-    /// Copies some shards; the file is replaced after the last.
+    /// Copies some shards; after the last, replaces the file.
     fn copy(&mut self) -> io::Result<()> {
         let Some(rewrite) = &mut self.rewrite else {
             return Ok(());
@@ -256,7 +259,10 @@ impl LogFile {
     }
 
     fn give_up(&mut self, error: &io::Error) {
-        tracing::error!("store: {} can't be written: {error}", self.new.display());
+        tracing::error!(
+            "store: can't write {}: {error}; trying again",
+            self.new.display()
+        );
         self.failed = Some(Now::read().age);
         self.rewrite = None;
         // What is left of it is overwritten by the next try.
@@ -264,7 +270,7 @@ impl LogFile {
     }
 }
 
-/// The first change and all that wait behind it, up to a limit.
+/// The first change and those that wait behind it, up to a limit.
 fn batch(first: Change, queue: &Receiver<Change>) -> Vec<Change> {
     let mut bytes = first.next.bytes().len();
     let mut batch = vec![first];
@@ -278,7 +284,7 @@ fn batch(first: Change, queue: &Receiver<Change>) -> Vec<Change> {
     batch
 }
 
-/// What each change comes to, in their order, each upon those before it.
+/// The results of the changes, each based on those before it.
 fn judge(table: &Table, batch: &[Change], now: Now) -> Vec<Result<Put, Error>> {
     let mut pending: HashMap<&[u8], Option<Value>> = HashMap::new();
     let mut puts = Vec::with_capacity(batch.len());

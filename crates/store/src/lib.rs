@@ -1,9 +1,9 @@
-//! Where the location service keeps its records: in memory, in a file, or in Redis or Valkey.
+//! The store of a location service: in memory, in a file, or in Redis or Valkey.
 //!
-//! A [`Store`] maps keys to values that end at a time. It looks into neither. A change names the
-//! value that it was made upon, and is refused if that has changed since: so neither of two nodes
-//! loses the other's update. No call waits: what is known at once is the answer, all else is told
-//! later, through what the caller gave along. Whatever can't be done is a named [`Error`].
+//! A [`Store`] maps keys to values that expire. It does not interpret keys or values. A change
+//! names the value on which it is based. The store refuses it if that value has changed, so no
+//! update is lost. No call blocks: the store returns a known answer at once, and delivers any other
+//! answer later to the callback of the caller. Every failure is a named [`Error`].
 //!
 //! | store | a change is answered when it is | others see it | and it outlives |
 //! |---|---|---|---|
@@ -75,7 +75,7 @@ pub struct Store {
     keeper: Keeper,
 }
 
-/// Who makes changes last.
+/// The last maker of changes.
 enum Keeper {
     Memory,
     File(Writer),
@@ -83,10 +83,11 @@ enum Keeper {
 }
 
 impl Store {
-    /// Opens the store at an address. A file is read whole, a server is connected to in the background.
+    /// Opens the store at an address. It reads a file completely, and connects to a server in the
+    /// background.
     ///
     /// # Errors
-    /// The file can't be used.
+    /// If the file can't be used.
     pub fn open(address: &Address, limits: &Limits) -> Result<Self, OpenError> {
         let age_max = match address {
             Address::Memory | Address::File(_) => Duration::MAX,
@@ -105,18 +106,18 @@ impl Store {
         Ok(Self { table, keeper })
     }
 
-    /// How many records are in memory, and their bytes: all that there are, or those in the cache. Records that
-    /// have ended count until they are swept.
+    /// The number of records in memory and their bytes: all records, or those in the cache. Expired
+    /// records count until they are swept.
     pub fn held(&self) -> (usize, usize) {
         self.table.held()
     }
 
-    /// Whether it answers everything at once.
+    /// Whether it answers every request at once.
     pub fn answers_at_once(&self) -> bool {
         matches!(self.keeper, Keeper::Memory)
     }
 
-    /// The value of a key: at once if it is known here, else `done` is told, soon and once.
+    /// Reads the value of a key: returns it at once if it is known, else calls `done` once.
     pub fn get(
         &self,
         key: &[u8],
@@ -146,8 +147,8 @@ impl Store {
         }
     }
 
-    /// Lets `next` be the value of a key, or removes it, if the value is what was `seen`. What became of
-    /// it is known at once, or else `done` is told, soon and once.
+    /// Sets the value of a key to `next`, or removes it, if the present value is the one that was
+    /// `seen`. Returns the outcome at once if it is known, else calls `done` once.
     pub fn put(
         &self,
         key: &[u8],
@@ -174,10 +175,11 @@ impl Store {
         }
     }
 
-    /// All keys that begin with `prefix` and their values, in the order of the keys. Waits for them: for
-    /// commands, not for a node's workers.
+    /// Returns all keys that begin with `prefix` and their values, in the order of the keys. It
+    /// blocks, so commands may use it, but a node's workers may not.
     ///
     /// # Errors
+    /// If the server is unavailable.
     /// The server is unavailable.
     pub fn entries(&self, prefix: &[u8]) -> Result<Vec<(Vec<u8>, Value)>, Error> {
         let mut entries = match &self.keeper {

@@ -1,9 +1,10 @@
-//! The file: frames of entries, one after another; the last entry of a key is the one that counts.
+//! The file: a sequence of frames with entries. The last entry of a key counts.
 //!
-//! A frame is what one sync made durable: a head with its length and checksums, then entries with
-//! their lengths. Only the last frame may be incomplete, as each was on disk before the next began:
-//! a bad one with a good head behind it is damage. Heads are checked with a random salt of the file,
-//! so that nobody who chooses what is stored can imitate one.
+//! A frame contains what one sync made durable: a head with its length and checksums, then entries
+//! with their lengths. Only the last frame may be incomplete, because each was on disk before the
+//! next one began. A bad frame with a good head behind it is therefore damage. A random salt of the
+//! file goes into the checksums of heads, so that a user who chooses the stored bytes can't imitate
+//! a head.
 
 use std::{
     ffi::OsString,
@@ -28,18 +29,18 @@ const HEAD_BYTES: usize = 12;
 /// The longest frame.
 const FRAME_BYTES_MAX: usize = 64 * 1024 * 1024;
 
-/// An open file, at whose end frames are added.
+/// An open file, to which frames are appended.
 pub(crate) struct Log {
     file: File,
     salt: [u8; SALT_BYTES],
-    /// Where the next frame begins.
+    /// The offset of the next frame.
     end: u64,
-    /// Whether a failed write may have left something behind the end.
+    /// Whether a failed write may have left bytes behind the end.
     dirty: bool,
 }
 
 impl Log {
-    /// An empty file at `path`, which may have existed.
+    /// Makes an empty file at `path`, and replaces one that exists.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let mut file = File::create(path)?;
         let salt = RandomState::new().hash_one(path).to_be_bytes();
@@ -52,8 +53,8 @@ impl Log {
         })
     }
 
-    /// Reads the file at `path`, each entry in the order of their writing, and cuts off an incomplete
-    /// frame at its end.
+    /// Reads the entries of the file at `path` in order, and cuts off an incomplete frame at its
+    /// end.
     pub(crate) fn open(path: &Path, mut each: impl FnMut(Entry)) -> Result<Self, OpenError> {
         let io_error = |error| OpenError::Io(path.to_owned(), error);
         let file = OpenOptions::new()
@@ -105,7 +106,7 @@ impl Log {
         };
         if log.dirty {
             tracing::warn!(
-                "{}: the last {} bytes are of a write that never ended; they are cut off",
+                "{}: the last write did not finish; its {} bytes were cut off",
                 path.display(),
                 size - end
             );
@@ -114,15 +115,15 @@ impl Log {
         Ok(log)
     }
 
-    /// Where the next frame begins.
+    /// The offset of the next frame.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
-    /// Adds frames of entries; they are durable after the next [`Log::sync`].
+    /// Appends frames of entries; they are durable after the next [`Log::sync`].
     ///
     /// # Errors
-    /// Nothing was added, and the next call may succeed.
+    /// If nothing was appended; the next call may succeed.
     pub(crate) fn append<'a>(
         &mut self,
         entries: impl IntoIterator<Item = &'a Entry>,
@@ -150,7 +151,7 @@ impl Log {
         Ok(())
     }
 
-    /// Waits until all that was added is on disk.
+    /// Waits until all frames so far are on disk.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
@@ -168,7 +169,7 @@ impl Log {
         );
     }
 
-    /// Cuts off what is behind the last good frame.
+    /// Cuts off the bytes behind the last good frame.
     fn cut(&mut self) -> io::Result<()> {
         self.file.set_len(self.end)?;
         self.file.seek(SeekFrom::Start(self.end))?;
@@ -177,14 +178,14 @@ impl Log {
     }
 }
 
-/// Puts the finished file at `new` in the place of `path`.
+/// Replaces the file at `path` by the finished file at `new`.
 pub(crate) fn install(new: &Path, path: &Path) -> io::Result<()> {
     fs::rename(new, path)?;
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()
 }
 
-/// The path with something more at its end.
+/// The path with a suffix.
 pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
@@ -216,14 +217,14 @@ fn frame_head(salt: [u8; SALT_BYTES], at: u64, len: u32, sum: u32) -> [u8; HEAD_
 struct Frames<'f> {
     reader: BufReader<&'f File>,
     salt: [u8; SALT_BYTES],
-    /// Where the next frame begins, or the first that is not good.
+    /// The offset of the next frame, or of the first bad one.
     at: u64,
     size: u64,
     payload: Vec<u8>,
 }
 
 impl Frames<'_> {
-    /// Reads a frame; false at the end or at one that is not good.
+    /// Reads a frame; false at the end or at a bad frame.
     fn read(&mut self, each: &mut impl FnMut(Entry)) -> io::Result<bool> {
         let rest = self.size - self.at;
         if rest < HEAD_BYTES as u64 {
@@ -246,7 +247,7 @@ impl Frames<'_> {
         Ok(true)
     }
 
-    /// Where the next good head is behind the place of the first bad frame.
+    /// The offset of the next good head behind the first bad frame.
     fn next_head(&mut self) -> io::Result<Option<u64>> {
         let mut rest = Vec::new();
         self.reader.seek(SeekFrom::Start(self.at))?;
@@ -259,7 +260,7 @@ impl Frames<'_> {
         }))
     }
 
-    /// The length and the checksum that a head tells, if it is one.
+    /// The length and the checksum in a head; none if it is not a head.
     fn check(&self, head: &[u8; HEAD_BYTES], at: u64) -> Option<(u32, u32)> {
         let number =
             |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);

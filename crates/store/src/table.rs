@@ -1,4 +1,4 @@
-//! All entries of a memory, or the lately used ones of a cache.
+//! All entries of a memory, or the recently used ones of a cache.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -10,9 +10,9 @@ use hashbrown::HashTable;
 
 use crate::{Error, Put, Value, entry::Entry, request::Now};
 
-/// So many locks that workers seldom meet at one.
+/// The number of locks: enough that workers seldom wait for each other.
 pub(crate) const SHARDS: usize = 64;
-/// What an entry costs beside its own bytes: its slot, those left free, and the allocation's head.
+/// The memory of an entry beside its own bytes: its slot, free slots, and the allocation's head.
 const OVERHEAD_BYTES: usize = 72;
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -28,22 +28,22 @@ pub(crate) struct Table {
 struct Shard {
     slots: HashTable<Slot>,
     bytes: usize,
-    /// Where the search for something to evict goes on.
+    /// Where the search for an entry to evict continues.
     hand: usize,
-    /// When ended entries were last looked for: wall time.
+    /// When expired entries were last looked for: wall time.
     swept: Duration,
 }
 
 struct Slot {
     entry: Entry,
-    /// When it was put here: seconds since the process began.
+    /// When it was stored: seconds since the process began.
     since_s: u32,
-    /// Whether it was read since the hand last came by.
+    /// Whether it was read since the hand last passed.
     used: bool,
 }
 
 impl Table {
-    /// A table of that many bytes, in which entries are good for so long.
+    /// Makes a table of this many bytes, whose entries are valid for this long.
     pub(crate) fn new(bytes_max: usize, age_max: Duration) -> Self {
         Self {
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
@@ -53,12 +53,12 @@ impl Table {
         }
     }
 
-    /// The entry of a key, unless it is over or too old.
+    /// The entry of a key, unless it is expired or too old.
     pub(crate) fn get(&self, key: &[u8], now: Now) -> Option<Entry> {
         self.get_since(key, now, 0)
     }
 
-    /// The same, unless it was put here before that second of the process.
+    /// The same, unless it was stored before this second of the process.
     pub(crate) fn get_since(&self, key: &[u8], now: Now, since_s: u64) -> Option<Entry> {
         let hash = self.hasher.hash_one(key);
         let mut shard = self.shard(hash);
@@ -74,7 +74,7 @@ impl Table {
         Some(slot.entry.clone())
     }
 
-    /// Takes `next` in if the key's value is `seen`; tells the value if it is another.
+    /// Stores `next` if the key's value is `seen`; else returns the present value.
     pub(crate) fn replace(&self, seen: Option<&[u8]>, next: Entry, now: Now) -> Result<Put, Error> {
         let hash = self.hasher.hash_one(next.key());
         let mut shard = self.shard(hash);
@@ -96,14 +96,14 @@ impl Table {
         Ok(Put::Stored)
     }
 
-    /// Takes an entry in, or the word that there is none.
+    /// Stores an entry, or a note that the key has no value.
     pub(crate) fn put(&self, entry: Entry, now: Now) {
         let hash = self.hasher.hash_one(entry.key());
         self.shard(hash)
             .put(hash, entry, now, |entry| self.hasher.hash_one(entry.key()));
     }
 
-    /// Takes an entry in, or the word that there is none, and lets others go to make room.
+    /// Stores an entry, or a note that the key has no value, and evicts others to make room.
     pub(crate) fn cache(&self, entry: Entry, now: Now) {
         let hash = self.hasher.hash_one(entry.key());
         let mut shard = self.shard(hash);
@@ -121,7 +121,7 @@ impl Table {
         self.shard(hash).has_room(entry, self.shard_bytes_max)
     }
 
-    /// The entries, ended ones that are not yet swept among them, and their bytes.
+    /// The number of entries and their bytes. Expired entries count until they are swept.
     pub(crate) fn held(&self) -> (usize, usize) {
         let shards = (0..SHARDS).map(|index| self.lock(index));
         shards.fold((0, 0), |(entries, bytes), shard| {
@@ -129,7 +129,7 @@ impl Table {
         })
     }
 
-    /// The entries of one shard that are not over, in no order.
+    /// The entries of a shard that have not expired, in no order.
     pub(crate) fn shard_entries(&self, index: usize, wall: Duration) -> Vec<Entry> {
         let mut shard = self.lock(index);
         shard.sweep(wall);
@@ -145,7 +145,7 @@ impl Table {
             .collect()
     }
 
-    /// How many bytes they are, without what keeping them costs.
+    /// The bytes of the entries, without the overhead.
     pub(crate) fn entry_bytes(&self) -> u64 {
         let bytes = |index| {
             let shard = self.lock(index);
@@ -199,7 +199,7 @@ impl Shard {
         self.bytes + cost(entry) <= bytes_max
     }
 
-    /// Lets go what was not read for a round of the hand (the clock algorithm).
+    /// Evicts an entry that was not read for a round of the hand (the clock algorithm).
     fn evict(&mut self, bytes_max: usize) {
         while self.bytes > bytes_max && !self.slots.is_empty() {
             self.hand = (self.hand + 1) % self.slots.num_buckets();

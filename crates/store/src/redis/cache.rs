@@ -1,4 +1,4 @@
-//! What is known here of a server's entries, and whether it may still be believed.
+//! The known entries of a server, and whether they are still valid.
 
 use std::{
     array,
@@ -11,14 +11,14 @@ use std::{
 
 use crate::{entry::Entry, request::Now, table::Table};
 
-/// Keys that share a count of changes. Too few only cost some entries their place.
+/// Keys that share a change counter. With too few counters, some entries leave the cache too early.
 const COUNTS: usize = 1024;
 
-/// Entries of the server, dropped when another node tells that it has changed them. What was told while
-/// nobody could tell of changes is not believed, but known for when the server is down.
+/// Entries of the server. An entry is dropped when another node reports a change of it. Entries
+/// from times without such reports are not valid, but serve while the server is down.
 pub(super) struct Cache {
     table: Arc<Table>,
-    /// The second of the process from which on others' changes are heard of.
+    /// The second of the process since which changes of other nodes are reported.
     heard_since_s: AtomicU64,
     changes: [AtomicU64; COUNTS],
     hasher: RandomState,
@@ -40,23 +40,23 @@ impl Cache {
         }
     }
 
-    /// The entry of a key, which may be the word that there is none.
+    /// The entry of a key, which may say that the key has no value.
     pub(super) fn get(&self, key: &[u8], now: Now) -> Option<Entry> {
         let since_s = self.heard_since_s.load(Ordering::SeqCst);
         self.table.get_since(key, now, since_s)
     }
 
-    /// The same, though it may have changed since the server was heard last.
+    /// The same, though it may have changed since the server last answered.
     pub(super) fn last_known(&self, key: &[u8], now: Now) -> Option<Entry> {
         self.table.get(key, now)
     }
 
-    /// To be taken before the server is asked for a key.
+    /// Call this before the server is asked for a key.
     pub(super) fn ticket(&self, key: &[u8]) -> Ticket {
         Ticket(self.count(key).load(Ordering::SeqCst))
     }
 
-    /// Takes in what the server told, unless the key may have been changed since it was asked.
+    /// Stores the server's answer, unless the key may have changed since it was asked.
     pub(super) fn offer(&self, ticket: Ticket, entry: Entry, now: Now) {
         let key = entry.key().to_vec();
         if self.ticket(&key) == ticket {
@@ -68,20 +68,20 @@ impl Cache {
         }
     }
 
-    /// Drops a key that somebody has changed.
+    /// Drops a key that another node has changed.
     pub(super) fn forget(&self, key: &[u8]) {
         self.count(key).fetch_add(1, Ordering::SeqCst);
         self.table.remove(key);
     }
 
-    /// Others' changes are heard of from here on.
+    /// Changes of other nodes are reported from this moment on.
     pub(super) fn hear(&self, now: Now) {
         // Of what was told in this very second it is not known.
         let next_s = now.age.as_secs() + 1;
         self.heard_since_s.store(next_s, Ordering::SeqCst);
     }
 
-    /// Others' changes are not heard of: nothing here can be believed.
+    /// Changes of other nodes are not reported, so no entry is valid.
     pub(super) fn stop(&self) {
         self.heard_since_s.store(NEVER, Ordering::SeqCst);
         for count in &self.changes {

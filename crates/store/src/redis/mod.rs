@@ -1,9 +1,10 @@
 //! The store in Redis or Valkey: a server, the master that sentinels name, or a cluster.
 //!
-//! One thread speaks to it, with as many requests on the way as there are; each waits no longer than
-//! it may. An entry is a string of its own that ends by itself. A script compares, sets and publishes
-//! in one step, so that every node drops what it knew of the key. A node that hears nothing for longer
-//! than two seconds believes nothing, though it can still tell what it knew last.
+//! One thread sends the requests, all without waiting for earlier answers; each has a time limit.
+//! An entry is a string of its own that expires by itself. A script compares, sets and publishes in
+//! one step, so that every node drops its copy of the key. If a node gets no reports for more than
+//! two seconds, its cached entries are no longer valid, but it can still return the last known
+//! ones.
 
 mod cache;
 mod news;
@@ -34,10 +35,10 @@ use news::Writer;
 use topology::{Failure, Servers};
 
 const PREFIX: &[u8] = b"sipyard:";
-/// How long after a failed attempt the next one is made.
+/// How long after a failed attempt the next one starts.
 const RETRY: Duration = Duration::from_millis(500);
 const PING_INTERVAL: Duration = Duration::from_secs(1);
-/// How long a command may list all entries.
+/// How long a command may take to list all entries.
 const LIST_MAX: Duration = Duration::from_secs(600);
 
 /// KEYS: the entry's. ARGV: what it was seen as, what it shall be, when it ends, the channel, the news.
@@ -75,18 +76,18 @@ impl Request {
     }
 }
 
-/// A request, until when it may wait, and its place among those that do.
+/// A request, its deadline, and its permit to wait.
 struct Waiting {
     request: Request,
     deadline: Instant,
     _permit: OwnedSemaphorePermit,
 }
 
-/// The thread that speaks to the server.
+/// The thread that connects to the server.
 pub(crate) struct Client {
     shared: Arc<Shared>,
     permits: Arc<Semaphore>,
-    /// None only while it is dropped.
+    /// None only during the drop.
     requests: Option<queue::UnboundedSender<Waiting>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -99,7 +100,7 @@ struct Shared {
 }
 
 impl Client {
-    /// Starts the thread, which connects when it can.
+    /// Starts the thread. It connects when it can.
     pub(crate) fn start(
         address: &RedisAddress,
         table: Arc<Table>,
@@ -164,7 +165,7 @@ impl Client {
         let requests = self.requests.as_ref().expect("it is not dropped yet");
         requests
             .send(waiting)
-            .map_err(|_| Error::unavailable("the store's thread has ended"))
+            .map_err(|_| Error::unavailable("the store's thread has ended; restart the node"))
     }
 
     /// All entries whose keys begin with `prefix`.
@@ -174,13 +175,13 @@ impl Client {
         let list = async { timeout_at(Instant::now() + LIST_MAX, self.shared.list(prefix)).await };
         match runtime.block_on(list) {
             Ok(listed) => listed.map_err(|failure| Error::unavailable(failure.0)),
-            Err(_) => Err(Error::unavailable("the server is too slow")),
+            Err(_) => Err(Error::unavailable("the server did not answer in time")),
         }
     }
 }
 
 impl Drop for Client {
-    /// Waits until all that was handed over is answered.
+    /// Waits until all requests so far are answered.
     fn drop(&mut self) {
         self.requests = None;
         if let Some(thread) = self.thread.take() {
@@ -190,11 +191,11 @@ impl Drop for Client {
     }
 }
 
-/// Why a connection is served no longer.
+/// Why the thread leaves a connection.
 enum End {
-    /// Nobody asks any more.
+    /// Nobody can send requests any more.
     Idle,
-    /// It fails.
+    /// The connection fails.
     Broken,
 }
 
@@ -218,7 +219,7 @@ impl Shared {
         }
     }
 
-    /// Connects, and serves requests until that fails.
+    /// Connects, and serves requests until the connection fails.
     async fn serve(
         self: &Arc<Self>,
         requests: &mut queue::UnboundedReceiver<Waiting>,
@@ -231,7 +232,7 @@ impl Shared {
             Servers::One(..) => None,
         };
         if std::mem::take(down) {
-            tracing::info!("store: {:?} is there again", self.address);
+            tracing::info!("store: connected to {:?} again", self.address);
         }
         if let Servers::One(host, _) = &servers {
             address.hosts = vec![host.clone()];
@@ -248,7 +249,8 @@ impl Shared {
         Ok(end)
     }
 
-    /// Answers requests over a connection, all of them at once. A cluster's connection mends itself.
+    /// Answers requests over a connection, all at the same time. A connection to a cluster repairs
+    /// itself.
     async fn answer<C: ConnectionLike + Clone + Send + 'static>(
         self: &Arc<Self>,
         connection: C,
@@ -288,7 +290,7 @@ impl Shared {
         }
     }
 
-    /// Whether the server has gone.
+    /// Whether the connection is lost.
     async fn ping(&self, mut connection: impl ConnectionLike) -> bool {
         let ping = cmd("PING");
         let pong = ping.query_async::<redis::Value>(&mut connection);
@@ -296,7 +298,7 @@ impl Shared {
         !matches!(timeout_at(deadline, pong).await, Ok(Ok(_)))
     }
 
-    /// Answers a request; returns whether the connection fails.
+    /// Answers a request, and returns whether the connection fails.
     async fn handle(&self, connection: impl ConnectionLike + Send, waiting: Waiting) -> bool {
         let Waiting {
             request, deadline, ..
@@ -405,7 +407,7 @@ impl Shared {
     }
 }
 
-/// Refuses what is asked until the next attempt.
+/// Refuses requests until the next attempt.
 async fn refuse(failure: &Failure, requests: &mut queue::UnboundedReceiver<Waiting>) -> End {
     let pause = sleep(RETRY);
     tokio::pin!(pause);
@@ -430,7 +432,10 @@ fn outcome<T>(
             let fails = !matches!(error.kind(), ErrorKind::Server(kind) if kind != ServerErrorKind::ReadOnly);
             (Err(Error::unavailable(error.to_string())), fails)
         }
-        Err(_) => (Err(Error::unavailable("the server is too slow")), true),
+        Err(_) => (
+            Err(Error::unavailable("the server did not answer in time")),
+            true,
+        ),
     }
 }
 
@@ -438,7 +443,7 @@ fn name(key: &[u8]) -> Vec<u8> {
     [PREFIX, key].concat()
 }
 
-/// A pattern that only this text matches.
+/// A pattern that matches only this text.
 fn glob(text: &[u8]) -> Vec<u8> {
     let escaped = |&byte: &u8| {
         let special = b"*?[]\\^".contains(&byte).then_some(b'\\');
@@ -447,9 +452,14 @@ fn glob(text: &[u8]) -> Vec<u8> {
     text.iter().flat_map(escaped).collect()
 }
 
-/// The entry that a server told, or the word that there is none.
+/// The entry in the server's answer, which may say that there is no value.
 fn entry_of(key: &[u8], bytes: Option<&[u8]>) -> Result<Entry, RedisError> {
-    let foreign = || RedisError::from((ErrorKind::Parse, "a key of ours has a foreign value"));
+    let foreign = || {
+        RedisError::from((
+            ErrorKind::Parse,
+            "a key of the store has a value that the store did not write",
+        ))
+    };
     match bytes {
         Some(bytes) => Entry::from_bytes(bytes)
             .filter(|entry| entry.key() == key)

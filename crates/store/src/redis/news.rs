@@ -1,4 +1,4 @@
-//! What other nodes have changed, as they publish it.
+//! Reports of changes by other nodes, as they publish them.
 
 use std::{
     sync::{
@@ -14,14 +14,14 @@ use tokio::time::{interval, sleep, timeout};
 use super::{cache::Cache, topology::Failure};
 use crate::{RedisAddress, request::Now};
 
-/// Where every change is published, by the script that makes it: who made it, and the key.
+/// The channel of all reports. The script of a change publishes who made it, and the key.
 pub(super) const CHANNEL: &str = "sipyard:changed";
-/// A connection that is silent for an interval and a patience more is given up, so nothing older than
-/// both is believed.
+/// A connection that is silent for longer than an interval and a timeout is closed, so no entry
+/// that is older than both is used.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The number under which this process makes changes. The cache has them already when they are heard
-/// of, so news of them is no news.
+/// The number under which this process makes changes. The cache already has these changes when
+/// their reports come, so it ignores the reports.
 pub(super) struct Writer(AtomicU64);
 
 impl Writer {
@@ -33,18 +33,19 @@ impl Writer {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Takes another number: a change under the last one may be made later, and then is news.
+    /// Takes another number. A change under the last one may still be made later; its report then
+    /// counts.
     pub(super) fn renew(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-/// The message that tells of a change.
+/// The message that reports a change.
 pub(super) fn message(writer: u64, key: &[u8]) -> Vec<u8> {
     [&writer.to_be_bytes(), key].concat()
 }
 
-/// Listens at one of the hosts, for ever.
+/// Listens at one of the hosts, forever.
 pub(super) async fn listen(
     address: RedisAddress,
     patience: Duration,
@@ -84,7 +85,7 @@ async fn follow(
         let ping = cmd("PING");
         match timeout(patience, ping.query_async::<Value>(&mut connection)).await {
             Ok(pong) => drop(pong?),
-            Err(_) => return Err(Failure("no answer".into())),
+            Err(_) => return Err(Failure("it did not answer".into())),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Who has the entries: one server, the one that sentinels name, or a cluster's masters.
+//! Finds the servers that have the entries: one server, the one that sentinels name, or a cluster's
+//! masters.
 
 use std::{collections::HashMap, fmt, time::Duration};
 
@@ -36,14 +37,14 @@ pub(super) enum Servers {
 }
 
 impl RedisAddress {
-    /// Asks the hosts, one after another, what they are.
+    /// Asks the hosts, one after another, what kind of server they are.
     pub(super) async fn find(&self, patience: Duration) -> Result<Servers, Failure> {
         let mut failures = Vec::new();
         for host in &self.hosts {
             match timeout(2 * patience, self.ask(host, patience)).await {
                 Ok(Ok(servers)) => return Ok(servers),
                 Ok(Err(failure)) => failures.push(format!("{}:{}: {failure}", host.0, host.1)),
-                Err(_) => failures.push(format!("{}:{}: no answer", host.0, host.1)),
+                Err(_) => failures.push(format!("{}:{}: it did not answer", host.0, host.1)),
             }
         }
         Err(Failure(failures.join("; ")))
@@ -85,7 +86,7 @@ impl RedisAddress {
         let connecting = client.get_multiplexed_async_connection_with_config(&config);
         match timeout(patience, connecting).await {
             Ok(connection) => Ok(connection?),
-            Err(_) => Err(Failure("no answer".into())),
+            Err(_) => Err(Failure("it did not answer".into())),
         }
     }
 
@@ -107,7 +108,7 @@ impl RedisAddress {
         let client = builder.build()?;
         match timeout(2 * patience, client.get_async_connection()).await {
             Ok(connection) => Ok(connection?),
-            Err(_) => Err(Failure("no answer".into())),
+            Err(_) => Err(Failure("it did not answer".into())),
         }
     }
 
@@ -170,12 +171,12 @@ async fn master_by_sentinel(sentinel: &mut MultiplexedConnection) -> Result<Host
     let [master] = &masters[..] else {
         let count = masters.len();
         return Err(Failure(format!(
-            "it knows {count} masters, and must know one"
+            "it knows {count} masters, but must know exactly one"
         )));
     };
     let field = |name| master.get(name).cloned().unwrap_or_default();
     let port = field("port").parse();
-    let port = port.map_err(|_| Failure("it tells no address of its master".into()))?;
+    let port = port.map_err(|_| Failure("it does not tell the address of its master".into()))?;
     Ok((field("ip"), port))
 }
 
