@@ -1,13 +1,13 @@
-//! Asks a running node by its admin API: HTTP on a blocking socket.
+//! A client of a node's admin API: HTTP on a blocking socket.
 //!
-//! [`Client::ask`] sends one request and returns the whole [`Answer`]. It doesn't know what the
-//! paths and bodies mean.
+//! [`Client::ask`] sends one request and returns the whole [`Answer`]. The client does not
+//! interpret paths and bodies.
 
 use std::{error, fmt, time::Duration};
 
 use ureq::{Agent, http::Request};
 
-/// How long a node near by may take to answer a short question.
+/// How long a nearby node may take to answer a short question.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A node's admin API.
@@ -17,22 +17,22 @@ pub struct Client {
     agent: Agent,
 }
 
-/// What the node answered.
+/// The answer of a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Whether the node did what it was asked.
+    /// Whether the node carried out the request.
     pub is_success: bool,
     /// The whole body.
     pub body: Vec<u8>,
 }
 
-/// No answer came, or not all of it.
+/// No answer arrived, or only a part of it.
 #[derive(Debug)]
 pub struct Unanswered(ureq::Error);
 
 impl Client {
-    /// Creates a client for the API at `url`, such as `http://127.0.0.1:8060`. It gives up when an
-    /// answer takes longer than `patience`.
+    /// Creates a client for the API at `url`, such as `http://127.0.0.1:8060`. It waits at most
+    /// `patience` for an answer.
     #[must_use]
     pub fn new(url: &str, patience: Duration) -> Self {
         let agent = Agent::config_builder()
@@ -55,7 +55,7 @@ impl Client {
     /// Sends a request for `path`, such as `/metrics`, and waits for the answer.
     ///
     /// # Errors
-    /// The node can't be reached or is too slow, or the URL is wrong.
+    /// If the node can't be reached, takes too long, or the URL is wrong.
     pub fn ask(
         &self,
         method: &str,
