@@ -1,4 +1,4 @@
-//! Putting a model together from names, and refusing what makes no sense.
+//! Builds a model from names, and refuses an invalid one.
 
 use std::{collections::HashMap, fmt};
 
@@ -10,13 +10,13 @@ use crate::{
     },
 };
 
-/// Phases that an entry may have.
+/// The most phases of an entry.
 pub const PHASES_MAX: usize = 3;
 
-/// What is wrong with a model, and where it says so.
+/// A problem of a model, and its place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
-    /// The line of the file, counted from 1, where there is a file.
+    /// The line of the file, from 1, if there is a file.
     pub line: Option<u32>,
     /// What is wrong and what to do.
     pub message: String,
@@ -33,7 +33,7 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// A model in the making: everything by name, in any order.
+/// A model under construction. Its parts have names and come in any order.
 ///
 /// ```
 /// use lqn::{Builder, Multiplicity, Scheduling};
@@ -101,7 +101,7 @@ impl Builder {
         }
     }
 
-    /// Says what the model is.
+    /// Sets the comment of the model.
     pub fn comment(&mut self, comment: &str) {
         comment.clone_into(&mut self.comment);
     }
@@ -180,10 +180,10 @@ impl Builder {
             .find(|draft| draft.entry.name == name)
     }
 
-    /// The model.
+    /// Builds the model.
     ///
     /// # Errors
-    /// Everything that makes no sense, in the order of the lines.
+    /// Every problem, in the order of the lines.
     pub fn build(self) -> Result<Model, Vec<Problem>> {
         self.build_despite(Vec::new())
     }
@@ -287,7 +287,7 @@ fn places<'a>(
         if places.insert(name.clone(), place).is_some() {
             problems.push(Problem {
                 line,
-                message: format!("{what} {name} is there twice: rename one"),
+                message: format!("{what} {name} exists twice: rename one"),
             });
         }
     }
@@ -295,13 +295,13 @@ fn places<'a>(
 }
 
 impl ProcessorDraft {
-    /// How many work in parallel.
+    /// How many requests it serves in parallel.
     pub fn multiplicity(&mut self, multiplicity: u32) -> &mut Self {
         self.processor.multiplicity = multiplicity;
         self
     }
 
-    /// Work done in a unit of time.
+    /// Its speed: the work done in a unit of time.
     pub fn speed(&mut self, speed: f64) -> &mut Self {
         self.processor.speed = speed;
         self
@@ -315,7 +315,7 @@ impl TaskDraft {
         self
     }
 
-    /// A reference task's mean time between two runs; servers don't think.
+    /// The mean time between two runs of a reference task; servers don't think.
     pub fn think_time(&mut self, time: f64) -> &mut Self {
         if let Role::Reference { think_time } = &mut self.task.role {
             *think_time = time;
@@ -323,7 +323,7 @@ impl TaskDraft {
         self
     }
 
-    /// How many asynchronous requests may wait.
+    /// The most asynchronous requests that may wait.
     pub fn queue_length(&mut self, length: u32) -> &mut Self {
         self.task.queue_length = Some(length);
         self
@@ -331,22 +331,22 @@ impl TaskDraft {
 }
 
 impl EntryDraft {
-    /// Mean times on the processor, one a phase.
+    /// Mean times on the processor, one for each phase.
     pub fn service(&mut self, times: &[f64]) -> &mut Self {
         self.each_phase(times, |phase, time| phase.service_time = time)
     }
 
-    /// Squared coefficients of variation, one a phase; 1 where none is said.
+    /// Squared coefficients of variation, one for each phase; the default is 1.
     pub fn cvsq(&mut self, values: &[f64]) -> &mut Self {
         self.each_phase(values, |phase, value| phase.cvsq = value)
     }
 
-    /// Mean pauses before each phase.
+    /// Mean pauses, one before each phase.
     pub fn think(&mut self, times: &[f64]) -> &mut Self {
         self.each_phase(times, |phase, time| phase.think_time = time)
     }
 
-    /// The order of calls, one a phase.
+    /// The order of calls, one for each phase.
     pub fn order(&mut self, orders: &[CallOrder]) -> &mut Self {
         for (place, &order) in orders.iter().enumerate() {
             self.phase(place).order = order;
@@ -354,19 +354,19 @@ impl EntryDraft {
         self
     }
 
-    /// Synchronous calls: their mean numbers, one a phase.
+    /// Mean numbers of synchronous calls, one for each phase.
     pub fn calls(&mut self, target: &str, means: &[f64]) -> &mut Self {
         let line = self.line;
         self.add_calls(line, target, means, CallKind::Synchronous)
     }
 
-    /// Asynchronous calls: their mean numbers, one a phase.
+    /// Mean numbers of asynchronous calls, one for each phase.
     pub fn sends(&mut self, target: &str, means: &[f64]) -> &mut Self {
         let line = self.line;
         self.add_calls(line, target, means, CallKind::Asynchronous)
     }
 
-    /// Leaves the reply to another entry, with a probability.
+    /// Forwards requests with a probability: another entry sends the reply.
     pub fn forwards(&mut self, target: &str, probability: f64) -> &mut Self {
         let line = self.line;
         self.add_forward(line, target, probability)

@@ -1,4 +1,4 @@
-//! What makes no sense in a model whose names are resolved.
+//! Checks a model whose names are resolved.
 
 use crate::{
     builder::{PHASES_MAX, Problem},
@@ -30,11 +30,13 @@ pub(crate) fn check(model: &Model, lines: &Lines) -> Vec<Problem> {
         let mut say = |message| problems.push(Problem { line, message });
         let name = &processor.name;
         if processor.multiplicity == 0 {
-            say(format!("processor {name} has multiplicity 0: at least 1"));
+            say(format!(
+                "processor {name} has multiplicity 0: write at least 1"
+            ));
         }
         if !(processor.speed > 0.0 && processor.speed.is_finite()) {
             say(format!(
-                "processor {name} has speed {}: above 0",
+                "processor {name} has speed {}: write a number above 0",
                 processor.speed
             ));
         }
@@ -50,8 +52,7 @@ pub(crate) fn check(model: &Model, lines: &Lines) -> Vec<Problem> {
         });
     }
     if !is_driven(model) {
-        let message =
-            "nothing drives the model: it has no reference task and no open arrivals".to_owned();
+        let message = "nothing drives the model: add a reference task or open arrivals".to_owned();
         problems.push(Problem {
             line: None,
             message,
@@ -63,7 +64,7 @@ pub(crate) fn check(model: &Model, lines: &Lines) -> Vec<Problem> {
             .map(|&task| model[task].name.as_str())
             .collect();
         let message = format!(
-            "synchronous calls go in a circle, so that threads may wait for each other for ever: {}",
+            "synchronous calls form a circle, so threads can wait for each other forever: {}",
             names.join(" -> ")
         );
         problems.push(Problem {
@@ -77,7 +78,7 @@ pub(crate) fn check(model: &Model, lines: &Lines) -> Vec<Problem> {
 fn check_task(model: &Model, task: &Task, say: &mut dyn FnMut(String)) {
     let name = &task.name;
     if task.multiplicity == Multiplicity::Finite(0) {
-        say(format!("task {name} has multiplicity 0: at least 1"));
+        say(format!("task {name} has multiplicity 0: write at least 1"));
     }
     if task.entries.is_empty() {
         say(format!("task {name} has no entry"));
@@ -87,17 +88,18 @@ fn check_task(model: &Model, task: &Task, say: &mut dyn FnMut(String)) {
     };
     if !is_time(think_time) {
         say(format!(
-            "task {name} has think time {think_time}: at least 0"
+            "task {name} has think time {think_time}: write at least 0"
         ));
     }
     if task.multiplicity == Multiplicity::Infinite {
         say(format!(
-            "reference task {name} has infinitely many customers: a number, or open arrivals"
+            "reference task {name} has infinitely many customers: write a number, or use open \
+             arrivals"
         ));
     }
     if task.entries.len() > 1 {
         say(format!(
-            "reference task {name} has {} entries: one",
+            "reference task {name} has {} entries: it must have one",
             task.entries.len()
         ));
     }
@@ -110,7 +112,8 @@ fn check_task(model: &Model, task: &Task, say: &mut dyn FnMut(String)) {
         } = &model[entry];
         if !forwards.is_empty() || *open_arrival_rate != 0.0 {
             say(format!(
-                "entry {name} is of a reference task: it can neither forward nor have open arrivals"
+                "entry {name} belongs to a reference task, so it can neither forward nor have open \
+                 arrivals"
             ));
         }
     }
@@ -121,13 +124,13 @@ fn check_entry(model: &Model, id: EntryId, say: &mut dyn FnMut(String)) {
     let name = &entry.name;
     if entry.phases.len() > PHASES_MAX {
         say(format!(
-            "entry {name} has {} phases: at most {PHASES_MAX}",
+            "entry {name} has {} phases: use at most {PHASES_MAX}",
             entry.phases.len()
         ));
     }
     if !is_time(entry.open_arrival_rate) {
         say(format!(
-            "entry {name} has open arrivals at rate {}: at least 0",
+            "entry {name} has open arrivals at rate {}: write at least 0",
             entry.open_arrival_rate
         ));
     }
@@ -140,7 +143,7 @@ fn check_entry(model: &Model, id: EntryId, say: &mut dyn FnMut(String)) {
         let (target, probability) = (&model[forward.target], forward.probability);
         if !(0.0..=1.0).contains(&probability) {
             say(format!(
-                "entry {name} forwards to {} with probability {probability}: from 0 to 1",
+                "entry {name} forwards to {} with probability {probability}: write 0 to 1",
                 target.name
             ));
         }
@@ -158,7 +161,7 @@ fn check_entry(model: &Model, id: EntryId, say: &mut dyn FnMut(String)) {
         .sum();
     if total > 1.0 + 1e-9 && entry.forwards.len() > 1 {
         say(format!(
-            "entry {name} forwards with probability {total} in sum: at most 1"
+            "entry {name} forwards with total probability {total}: use at most 1"
         ));
     }
 }
@@ -170,21 +173,21 @@ fn check_phase(model: &Model, phase: &Phase, say: &mut dyn FnMut(String)) {
         ("think time", phase.think_time),
     ] {
         if !is_time(value) {
-            say(format!("{what} {value}: at least 0"));
+            say(format!("{what} {value}: write at least 0"));
         }
     }
     for call in &phase.calls {
         let (target, mean) = (&model[call.target], call.mean);
         if !is_time(mean) {
-            say(format!("{mean} calls to {}: at least 0", target.name));
+            say(format!("{mean} calls to {}: write at least 0", target.name));
         } else if mean > CALLS_MAX {
             say(format!(
-                "{mean} calls to {}: at most {CALLS_MAX}",
+                "{mean} calls to {}: write at most {CALLS_MAX}",
                 target.name
             ));
         } else if phase.order == CallOrder::Deterministic && mean.fract() != 0.0 {
             say(format!(
-                "{mean} calls to {} in a fixed order: a whole number",
+                "{mean} calls to {} in a fixed order: write a whole number",
                 target.name
             ));
         }

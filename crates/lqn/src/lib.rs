@@ -1,7 +1,7 @@
-//! Layered queueing networks: model, read, write, solve, simulate.
+//! Layered queueing networks: build, read, write, solve and simulate them.
 //!
-//! Nothing here knows of SIP, does I/O, reads a clock or owns a generator. Times are in the unit
-//! of whoever wrote the model.
+//! The crate does not know SIP, does no I/O, reads no clock and has no generator of its own. Times
+//! are in the unit of the model's author.
 //!
 //! Read [`Model`] and [`Builder`] first.
 
@@ -27,6 +27,6 @@ pub use results::{
 pub use simulate::{SimulationSettings, simulate};
 pub use solve::solve;
 
-/// Requests in wait for a thread that nobody waits for, where the model says nothing: more are
-/// lost, for they would never get a turn.
+/// The most requests that wait for a thread while no caller waits for them, if the model gives no
+/// limit. Further ones are lost, because they would never be served.
 pub const QUEUE_MAX: usize = 10_000;

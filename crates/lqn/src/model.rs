@@ -2,21 +2,21 @@
 
 use std::{fmt, ops::Index};
 
-/// A processor's place in [`Model::processors`].
+/// The index of a processor in [`Model::processors`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ProcessorId(pub usize);
 
-/// A task's place in [`Model::tasks`].
+/// The index of a task in [`Model::tasks`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId(pub usize);
 
-/// An entry's place in [`Model::entries`].
+/// The index of an entry in [`Model::entries`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EntryId(pub usize);
 
-/// A layered queueing network that makes sense: made by [`Builder::build`](crate::Builder::build).
+/// A valid layered queueing network: [`Builder::build`](crate::Builder::build) makes it.
 ///
-/// Times are in the unit of whoever wrote the model, rates per that unit.
+/// Times are in the unit of the model's author, rates are per that unit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     pub(crate) comment: String,
@@ -25,20 +25,20 @@ pub struct Model {
     pub(crate) entries: Vec<Entry>,
 }
 
-/// What executes the phases of the tasks on it.
+/// A processor. It executes the phases of its tasks.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Processor {
     /// Its name, unique among processors.
     pub name: String,
-    /// In which order it serves.
+    /// The order in which it serves.
     pub scheduling: Scheduling,
-    /// How many work in parallel; 1 for a delay.
+    /// How many requests it serves in parallel; 1 for a delay.
     pub multiplicity: u32,
-    /// Work done in a unit of time; service times are divided by it.
+    /// The work done in a unit of time. Service times are divided by it.
     pub speed: f64,
 }
 
-/// In which order a processor serves.
+/// The order in which a processor serves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scheduling {
     /// First come, first served.
@@ -48,7 +48,7 @@ pub enum Scheduling {
         /// The time slice of tools that don't share ideally.
         quantum: f64,
     },
-    /// Nobody waits for another.
+    /// No request waits for another.
     Delay,
 }
 
@@ -57,22 +57,23 @@ pub enum Scheduling {
 pub struct Task {
     /// Its name, unique among tasks.
     pub name: String,
-    /// Where its phases execute.
+    /// The processor that executes its phases.
     pub processor: ProcessorId,
     /// Whether it drives the model or serves.
     pub role: Role,
     /// Its threads.
     pub multiplicity: Multiplicity,
-    /// How many asynchronous requests may wait for a thread; more are lost. None: all may.
+    /// The most asynchronous requests that may wait for a thread; further ones are lost. None: no
+    /// limit.
     pub queue_length: Option<u32>,
-    /// What it offers.
+    /// Its entries.
     pub entries: Vec<EntryId>,
 }
 
 /// Whether a task drives the model or serves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Role {
-    /// Its threads are the customers: they think, run the entry, and begin anew.
+    /// Its threads are the customers: they think, run the entry, and repeat.
     Reference {
         /// Mean time between two runs.
         think_time: f64,
@@ -95,32 +96,33 @@ pub enum Multiplicity {
 pub struct Entry {
     /// Its name, unique among entries.
     pub name: String,
-    /// Whose it is.
+    /// The task that it belongs to.
     pub task: TaskId,
-    /// Up to three; the reply leaves after the first.
+    /// Up to three. The reply leaves after the first.
     pub phases: Vec<Phase>,
-    /// To whom the reply to the caller is left, with which probability.
+    /// The entries that reply in its place, with their probabilities.
     pub forwards: Vec<Forward>,
-    /// Requests from outside, Poisson, per unit of time.
+    /// Requests from outside per unit of time, a Poisson stream.
     pub open_arrival_rate: f64,
 }
 
 /// A part of an entry's work, executed after the part before it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Phase {
-    /// Mean time on the processor, in sum over all slices: one more than there are calls.
+    /// Mean total time on the processor, over all slices: there is one more slice than there are
+    /// calls.
     pub service_time: f64,
     /// Squared coefficient of variation of a slice's time.
     pub cvsq: f64,
     /// Mean pause before the first slice, off the processor.
     pub think_time: f64,
-    /// How many calls there are, and in which order.
+    /// The number and the order of calls.
     pub order: CallOrder,
     /// Calls in the order of the file.
     pub calls: Vec<Call>,
 }
 
-/// How many calls a phase makes, and in which order.
+/// The number and the order of a phase's calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallOrder {
     /// A geometric number with the mean of all calls, each at random.
@@ -132,7 +134,7 @@ pub enum CallOrder {
 /// Requests of a phase to an entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Call {
-    /// Who is asked.
+    /// The entry that is called.
     pub target: EntryId,
     /// Mean number in one execution of the phase.
     pub mean: f64,
@@ -145,21 +147,21 @@ pub struct Call {
 pub enum CallKind {
     /// It waits.
     Synchronous,
-    /// It goes on, and there is no reply.
+    /// The caller continues, and there is no reply.
     Asynchronous,
 }
 
-/// An entry that answers in place of another.
+/// An entry that replies in place of another.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Forward {
-    /// Who answers.
+    /// The entry that replies.
     pub target: EntryId,
-    /// How likely.
+    /// The probability.
     pub probability: f64,
 }
 
 impl Model {
-    /// What its writer says about it.
+    /// The comment of its author.
     #[must_use]
     pub fn comment(&self) -> &str {
         &self.comment
@@ -183,7 +185,7 @@ impl Model {
         &self.entries
     }
 
-    /// The task of that name.
+    /// The task with this name.
     #[must_use]
     pub fn task_named(&self, name: &str) -> Option<TaskId> {
         self.tasks
@@ -192,7 +194,7 @@ impl Model {
             .map(TaskId)
     }
 
-    /// The processor of that name.
+    /// The processor with this name.
     #[must_use]
     pub fn processor_named(&self, name: &str) -> Option<ProcessorId> {
         let place = self
@@ -202,7 +204,7 @@ impl Model {
         place.map(ProcessorId)
     }
 
-    /// The entry of that name.
+    /// The entry with this name.
     #[must_use]
     pub fn entry_named(&self, name: &str) -> Option<EntryId> {
         self.entries
@@ -211,13 +213,13 @@ impl Model {
             .map(EntryId)
     }
 
-    /// The processor under an entry.
+    /// The processor of an entry.
     #[must_use]
     pub fn host(&self, entry: EntryId) -> &Processor {
         &self[self[self[entry].task].processor]
     }
 
-    /// A phase's mean time on its processor, the speed taken in.
+    /// A phase's mean time on its processor, with the processor's speed.
     #[must_use]
     pub fn demand(&self, entry: EntryId, phase: usize) -> f64 {
         self[entry].phases[phase].service_time / self.host(entry).speed
@@ -249,7 +251,7 @@ impl Index<EntryId> for Model {
 }
 
 impl Processor {
-    /// How many it serves at once.
+    /// How many requests it serves at once.
     #[must_use]
     pub fn servers(&self) -> Multiplicity {
         match self.scheduling {
@@ -268,7 +270,7 @@ impl Task {
         matches!(self.role, Role::Reference { .. })
     }
 
-    /// A reference task's mean time between two runs; 0 for servers.
+    /// The mean time between two runs of a reference task; 0 for servers.
     #[must_use]
     pub fn think_time(&self) -> f64 {
         match self.role {
@@ -311,7 +313,7 @@ impl Default for Phase {
 }
 
 impl Phase {
-    /// Mean calls of all kinds, which cut the phase into one slice more.
+    /// The mean number of calls of all kinds. They cut the phase into slices, one more than calls.
     #[must_use]
     pub fn calls_mean(&self) -> f64 {
         self.calls.iter().map(|call| call.mean).sum()

@@ -1,4 +1,4 @@
-//! A number of a model, by name: for what-if questions.
+//! Reads and changes a number of a model by its name, for what-if questions.
 
 use crate::{
     builder::Problem,
@@ -18,7 +18,7 @@ use crate::{
 /// | `TASK.multiplicity`, `TASK.think` | threads or customers, think time of a reference task |
 /// | `PROCESSOR.multiplicity`, `PROCESSOR.speed` | servers, work in a unit of time |
 ///
-/// A name that both a task and a processor have is the task's.
+/// If a task and a processor have the same name, the name means the task.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Parameter(Kind);
 
@@ -36,10 +36,10 @@ enum Kind {
 }
 
 impl Parameter {
-    /// The parameter of that name.
+    /// The parameter with this name.
     ///
     /// # Errors
-    /// What is not in the model.
+    /// The part of the name that is not in the model.
     pub fn named(model: &Model, name: &str) -> Result<Self, String> {
         let parts: Vec<&str> = name.split('.').collect();
         let kind = match parts.as_slice() {
@@ -62,7 +62,7 @@ impl Parameter {
                     }
                     _ => {
                         return Err(format!(
-                            "{name}: after the phase comes nothing, cvsq, think or calls.TARGET"
+                            "{name}: write nothing, cvsq, think or calls.TARGET after the phase"
                         ));
                     }
                 }
@@ -136,7 +136,7 @@ impl Model {
     /// The model with other values of some parameters.
     ///
     /// # Errors
-    /// What makes no sense with these values.
+    /// The problems of a model with these values.
     pub fn with(&self, changes: &[(Parameter, f64)]) -> Result<Self, Vec<Problem>> {
         let mut model = self.clone();
         for &(parameter, value) in changes {
@@ -157,20 +157,20 @@ fn task(model: &Model, name: &str) -> Result<TaskId, String> {
     let found = model
         .task_named(name)
         .filter(|&task| model[task].is_reference());
-    found.ok_or_else(|| format!("{name}: the model has no reference task of that name"))
+    found.ok_or_else(|| format!("{name}: the model has no reference task with this name"))
 }
 
 fn processor(model: &Model, name: &str) -> Result<ProcessorId, String> {
     model
         .processor_named(name)
-        .ok_or_else(|| format!("{name}: the model has no task or processor of that name"))
+        .ok_or_else(|| format!("{name}: the model has no task or processor with this name"))
 }
 
 fn entry_of(model: &Model, task: &str, entry: &str) -> Result<EntryId, String> {
     let found = model
         .entry_named(entry)
         .filter(|&entry| model[model[entry].task].name == task);
-    found.ok_or_else(|| format!("{task}.{entry}: the model has no such entry of that task"))
+    found.ok_or_else(|| format!("{task}.{entry}: this task of the model has no such entry"))
 }
 
 fn phase(model: &Model, entry: EntryId, number: &str) -> Result<usize, String> {
@@ -205,7 +205,7 @@ fn whole(value: f64) -> Result<u32, Problem> {
     let whole = Some(value as u32).filter(|&whole| f64::from(whole) == value);
     whole.ok_or_else(|| Problem {
         line: None,
-        message: format!("multiplicity {value}: a whole number"),
+        message: format!("multiplicity {value}: write a whole number"),
     })
 }
 

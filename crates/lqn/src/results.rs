@@ -1,17 +1,17 @@
-//! What a model does: the answer of the solver and of the simulator.
+//! The results of a model, from the solver or from the simulator.
 
 use crate::model::{EntryId, Model, ProcessorId, TaskId};
 
-/// A figure, and how well a simulation knows it.
+/// A figure, and its precision.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Figure {
     /// The mean.
     pub value: f64,
-    /// Half the width of its 95 % confidence interval; None when it was computed.
+    /// Half the width of its 95 % confidence interval; none for a calculated figure.
     pub ci95: Option<f64>,
 }
 
-/// What a model does in the long run. Times and rates in the model's unit.
+/// The steady state of a model. Times and rates are in the model's unit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Results {
     /// By [`EntryId`].
@@ -20,15 +20,16 @@ pub struct Results {
     pub tasks: Vec<TaskResult>,
     /// By [`ProcessorId`].
     pub processors: Vec<ProcessorResult>,
-    /// Whether the figures settled. A simulation's do when throughputs are known within 5 %.
+    /// Whether the figures have settled. Those of a simulation have if throughputs are known within
+    /// 5 %.
     pub converged: bool,
     /// Passes of the solver, or batches of the simulator.
     pub iterations: u32,
-    /// How they were found.
+    /// The method that found them.
     pub method: Method,
 }
 
-/// How results were found.
+/// The method that found the results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// All states of the model with their probabilities: exact but for what is said there.
@@ -39,38 +40,38 @@ pub enum Method {
     Simulation,
 }
 
-/// What an entry does.
+/// The results of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EntryResult {
     /// Requests answered per unit of time.
     pub throughput: Figure,
-    /// Time of a thread with a request, in sum over the phases.
+    /// Total time of a thread with a request, over all phases.
     pub service_time: Figure,
-    /// Time of a request before a thread takes it.
+    /// Time that a request waits for a thread.
     pub waiting: Figure,
-    /// Requests in wait for a thread.
+    /// Mean number of requests that wait for a thread.
     pub queue: Figure,
-    /// Requests lost per unit of time: turned away, or more than can ever be served.
+    /// Requests lost per unit of time: those rejected, or those beyond the capacity.
     pub lost: Figure,
 }
 
-/// What a task does.
+/// The results of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TaskResult {
     /// Requests answered per unit of time.
     pub throughput: Figure,
-    /// Threads at work, at most the multiplicity.
+    /// Busy threads, at most the multiplicity.
     pub utilization: Figure,
 }
 
-/// What a processor does.
+/// The results of a processor.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProcessorResult {
-    /// Servers at work, at most the multiplicity.
+    /// Busy servers, at most the multiplicity.
     pub utilization: Figure,
 }
 
-/// What limits a model.
+/// The bottleneck of a model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bottleneck {
     /// Threads are short, the processors below are not.
@@ -83,8 +84,8 @@ pub enum Bottleneck {
 const SATURATED: f64 = 0.8;
 
 impl Results {
-    /// The deepest of what is saturated, or what comes nearest to it, with its saturation: the
-    /// utilization over the multiplicity (Franks et al., QEST 2006).
+    /// The deepest saturated part, or the part that is nearest to saturation, with its saturation:
+    /// the utilization divided by the multiplicity (Franks et al., QEST 2006).
     #[must_use]
     pub fn bottleneck(&self, model: &Model) -> Option<Bottleneck> {
         let depths = depths(model);
@@ -156,7 +157,7 @@ impl Results {
 }
 
 impl Bottleneck {
-    /// The utilization over the multiplicity.
+    /// The utilization divided by the multiplicity.
     #[must_use]
     pub fn saturation(self) -> f64 {
         match self {
@@ -165,7 +166,7 @@ impl Bottleneck {
     }
 }
 
-/// Calls between each task and what drives the model, on the longest way.
+/// The number of calls between each task and the drivers of the model, on the longest path.
 #[must_use]
 pub fn depths(model: &Model) -> Vec<usize> {
     let mut depths = vec![0; model.tasks.len()];

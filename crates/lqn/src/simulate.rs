@@ -1,4 +1,4 @@
-//! The model on virtual time.
+//! Simulates the model on virtual time.
 
 mod calendar;
 mod engine;
@@ -10,10 +10,10 @@ use crate::{model::Model, results::Results};
 use engine::Engine;
 use tally::Tally;
 
-/// How long to simulate.
+/// The length of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SimulationSettings {
-    /// Events in sum, of which a tenth is for warming up.
+    /// The total number of events; a tenth of them are the warm-up.
     pub events: u64,
 }
 
@@ -32,7 +32,7 @@ const BATCHES: u32 = 30;
 /// them: exponential, or gamma, or hyperexponential, by the coefficient of variation. A thread that
 /// waits for a reply leaves its processor; a send leaves it where it is. Tasks and FCFS processors
 /// serve in the order of arrival.
-/// `progress` hears of each batch that is done, from 0 to 1.
+/// `progress` gets the share that is done, from 0 to 1, after each batch.
 #[must_use]
 pub fn simulate(
     model: &Model,

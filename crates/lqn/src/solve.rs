@@ -1,4 +1,4 @@
-//! The model's long run, computed.
+//! Calculates the steady state of the model.
 
 mod chain;
 mod mean_value;
@@ -12,10 +12,11 @@ use crate::{
 use parts::Part;
 use sums::Sums;
 
-/// Solves the model, part by part: by its Markov chain where that is small, else by mean values.
+/// Solves the model part by part: by its Markov chain if that is small, else by mean value
+/// analysis.
 ///
-/// Where requests come faster than they can be served, the share that fits is served, and the rest
-/// is lost: no utilization is above the multiplicity.
+/// If requests come faster than the servers can serve them, the share that fits is served and the
+/// rest is lost: no utilization is above the multiplicity.
 #[must_use]
 pub fn solve(model: &Model) -> Results {
     let mut sums = Sums::new(model);

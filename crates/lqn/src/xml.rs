@@ -64,7 +64,7 @@ mod tests {
             (
                 r#"prob="0.5""#,
                 r#"prob="half""#,
-                "line 19: prob=\"half\": a number was expected",
+                "line 19: prob=\"half\": expected a number",
             ),
             (
                 r#"scheduling="ps""#,
@@ -79,14 +79,14 @@ mod tests {
             (
                 r#"name="b" phase="1""#,
                 r#"name="b" phase="4""#,
-                "line 21: phase=\"4\": from 1 to 3",
+                "line 21: phase=\"4\": write 1 to 3",
             ),
             (
                 r#"<task name="sT""#,
                 r#"<task nome="sT""#,
                 "line 17: <task> has no name",
             ),
-            ("</lqn-model>", "</lqn>", "line 34: this is no XML"),
+            ("</lqn-model>", "</lqn>", "line 34: this is not XML"),
         ];
         for (good, bad, expected) in cases {
             let text = GOOD.replacen(good, bad, 1);

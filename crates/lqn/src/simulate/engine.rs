@@ -1,4 +1,4 @@
-//! Threads, their requests, and what happens next.
+//! Threads, their requests, and the next event.
 
 use std::collections::VecDeque;
 

@@ -1,9 +1,9 @@
-//! A part's Markov chain: every state it can be in, and how likely each is.
+//! The Markov chain of a part: every state of the part, with its probability.
 //!
-//! Exact up to four things: where there would be too many states otherwise, whoever waits is taken at
-//! random; slices of little variation have at most so many exponential stages; requests that
-//! nobody waits for queue up to a bound; and the chance of branches below one in a hundred million is
-//! left out.
+//! It is exact with four exceptions. If there were too many states otherwise, the next waiting
+//! request is taken at random. Slices of little variation have a limited number of exponential
+//! stages. Requests that nobody waits for queue up to a limit. Branches with a probability below
+//! one in a hundred million are left out.
 
 mod moves;
 mod places;
@@ -42,7 +42,7 @@ const CUT_OFF_MAX: f64 = 1e-2;
 struct Grain {
     /// Exponential stages of a slice at most.
     stages: u8,
-    /// Whoever waits for longest is next; else anybody is.
+    /// The request that has waited longest is next; else a random one is.
     is_ordered: bool,
     /// Requests that nobody waits for, alive at once in each entry; later phases of an infinite task too.
     stream: usize,

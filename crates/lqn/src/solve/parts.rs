@@ -1,4 +1,4 @@
-//! A model falls into parts that share no server, and only send to each other.
+//! Divides a model into parts that share no server and only send to each other.
 
 use std::collections::BTreeSet;
 

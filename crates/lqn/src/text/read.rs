@@ -1,4 +1,4 @@
-//! From `.lqn` text to a model.
+//! Reads a model from `.lqn` text.
 
 use super::tokens::{END, Token, Tokens, at};
 use crate::{
@@ -9,10 +9,10 @@ use crate::{
 impl Model {
     /// Reads LQNS's `.lqn` text: sections G, P, T and E, with entries made of phases.
     ///
-    /// Priorities and the solver's parameters in G are read and left aside.
+    /// It reads priorities and the solver's parameters in G, and ignores them.
     ///
     /// # Errors
-    /// Everything that is wrong, with its line.
+    /// Every problem, with its line.
     pub fn from_text(text: &str) -> Result<Self, Vec<Problem>> {
         let mut reader = Reader {
             tokens: Tokens::new(text),
@@ -41,7 +41,7 @@ impl<'a> Reader<'a> {
                 "T" => self.section(&token, Self::task),
                 "E" => self.section(&token, Self::entry),
                 word => {
-                    let message = format!("{word}: a section was expected, G, P, T or E");
+                    let message = format!("{word}: expected a section: G, P, T or E");
                     self.tokens.skip_line(token.line);
                     Err(at(token.line, message))
                 }
@@ -81,7 +81,7 @@ impl<'a> Reader<'a> {
             }
         }
         let section = header.word;
-        let message = format!("the file ends in the middle of section {section}: it ends with -1");
+        let message = format!("the file ends within section {section}: end the section with -1");
         Err(at(self.tokens.last_line(), message))
     }
 
@@ -118,7 +118,7 @@ impl<'a> Reader<'a> {
                 other => {
                     return Err(at(
                         line,
-                        format!("{other}: after a processor's scheduling come m, i or R"),
+                        format!("{other}: write m, i or R after a processor's scheduling"),
                     ));
                 }
             }
@@ -171,7 +171,7 @@ impl<'a> Reader<'a> {
                 other => {
                     return Err(at(
                         line,
-                        format!("{other}: after a task's processor come a priority, m, i, z or q"),
+                        format!("{other}: write a priority, m, i, z or q after a task's processor"),
                     ));
                 }
             };
@@ -204,9 +204,8 @@ impl<'a> Reader<'a> {
                 return Ok(());
             }
             other => {
-                let message = format!(
-                    "{other}: what is said of an entry begins with s, c, f, Z, y, z, F or a"
-                );
+                let message =
+                    format!("{other}: begin a line of an entry with s, c, f, Z, y, z, F or a");
                 return Err(at(line, message));
             }
         }
@@ -254,7 +253,7 @@ fn orders(line: u32, values: &[f64]) -> Result<Vec<CallOrder>, Problem> {
         1.0 => Ok(CallOrder::Deterministic),
         _ => Err(at(
             line,
-            format!("{value}: 0 (random calls) or 1 (calls in order)"),
+            format!("{value}: write 0 (random calls) or 1 (calls in order)"),
         )),
     };
     values.iter().map(order).collect()
@@ -263,9 +262,6 @@ fn orders(line: u32, values: &[f64]) -> Result<Vec<CallOrder>, Problem> {
 fn one(line: u32, values: &[f64]) -> Result<f64, Problem> {
     match values {
         [value] => Ok(*value),
-        _ => Err(at(
-            line,
-            format!("{} numbers: one was expected", values.len()),
-        )),
+        _ => Err(at(line, format!("{} numbers: expected one", values.len()))),
     }
 }

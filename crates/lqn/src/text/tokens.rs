@@ -55,7 +55,7 @@ impl<'a> Tokens<'a> {
     pub(super) fn expect(&mut self, what: &str) -> Result<Token<'a>, Problem> {
         let line = self.last_line;
         self.next()
-            .ok_or_else(|| at(line, format!("the file ends where {what} was expected")))
+            .ok_or_else(|| at(line, format!("the file ends, but {what} was expected")))
     }
 
     /// The next word, if it stands in this line and is wanted.
@@ -79,7 +79,7 @@ impl<'a> Tokens<'a> {
         parsed.map_err(|_| {
             at(
                 token.line,
-                format!("{}: a whole number was expected", token.word),
+                format!("{}: expected a whole number", token.word),
             )
         })
     }
@@ -122,5 +122,5 @@ fn number(token: &Token<'_>) -> Result<f64, Problem> {
         .parse::<f64>()
         .ok()
         .filter(|value| value.is_finite());
-    parsed.ok_or_else(|| at(token.line, format!("{}: a number was expected", token.word)))
+    parsed.ok_or_else(|| at(token.line, format!("{}: expected a number", token.word)))
 }

@@ -1,4 +1,4 @@
-//! From a model to `.lqn` text.
+//! Writes a model as `.lqn` text.
 
 use std::fmt::Write;
 

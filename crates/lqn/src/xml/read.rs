@@ -1,4 +1,4 @@
-//! From `.lqnx` XML to a model.
+//! Reads a model from `.lqnx` XML.
 
 use roxmltree::{Document, Node};
 
@@ -8,16 +8,16 @@ use crate::{
 };
 
 impl Model {
-    /// Reads LQNS's `.lqnx` XML, with entries made of phases. Results in the file are left aside.
+    /// Reads LQNS's `.lqnx` XML, with entries made of phases. It ignores results in the file.
     ///
     /// # Errors
-    /// Everything that is wrong, with its line.
+    /// Every problem, with its line.
     pub fn from_xml(text: &str) -> Result<Self, Vec<Problem>> {
         let document = Document::parse(text).map_err(|error| {
             let line = Some(error.pos().row);
             vec![Problem {
                 line,
-                message: format!("this is no XML: {error}"),
+                message: format!("this is not XML: {error}"),
             }]
         })?;
         let mut reader = Reader {
@@ -162,7 +162,7 @@ impl<'a> Reader<'a> {
     fn activity(&mut self, node: Node<'a, 'a>, entry: &str) {
         let phase = self.count(node, "phase").unwrap_or(1) as usize;
         if !(1..=PHASES_MAX).contains(&phase) {
-            return self.say(node, format!("phase=\"{phase}\": from 1 to {PHASES_MAX}"));
+            return self.say(node, format!("phase=\"{phase}\": write 1 to {PHASES_MAX}"));
         }
         let place = phase - 1;
         let service = self.number(node, "host-demand-mean").unwrap_or(0.0);
@@ -252,10 +252,7 @@ impl<'a> Reader<'a> {
             .ok()
             .filter(|number| number.is_finite());
         if number.is_none() {
-            self.say(
-                node,
-                format!("{attribute}=\"{value}\": a number was expected"),
-            );
+            self.say(node, format!("{attribute}=\"{value}\": expected a number"));
         }
         number
     }
@@ -266,7 +263,7 @@ impl<'a> Reader<'a> {
         if count.is_none() {
             self.say(
                 node,
-                format!("{attribute}=\"{value}\": a whole number was expected"),
+                format!("{attribute}=\"{value}\": expected a whole number"),
             );
         }
         count

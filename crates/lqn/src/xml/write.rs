@@ -1,4 +1,4 @@
-//! From a model to `.lqnx` XML.
+//! Writes a model as `.lqnx` XML.
 
 use std::fmt::{Display, Write};
 

@@ -1,4 +1,4 @@
-//! What can happen next in a state, and how often.
+//! The transitions from a state, with their rates.
 
 use fastrand::Rng;
 
@@ -37,7 +37,7 @@ pub(super) struct Rules<'a> {
     /// Whether sends to the entry stay in the part.
     pub(super) is_inside: Vec<bool>,
     pub(super) grain: Grain,
-    /// Somebody was chosen among several that were not alike.
+    /// A request was chosen among several that were not alike.
     pub(super) is_order_chosen: bool,
     /// A slice varies less than its stages can tell.
     pub(super) are_stages_short: bool,

@@ -1,4 +1,4 @@
-//! Where a request can be, and what it holds there.
+//! The places of requests, and what a request holds at each.
 
 use std::collections::HashMap;
 
@@ -21,11 +21,11 @@ pub(super) struct Spot {
     pub(super) phase: u8,
     /// Calls made, in a fixed order.
     pub(super) calls_made: u32,
-    /// Where the caller goes on.
+    /// Where the caller continues.
     pub(super) caller: Option<u32>,
 }
 
-/// What goes on there.
+/// What happens there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Stage {
     /// A customer thinks, or a phase pauses.

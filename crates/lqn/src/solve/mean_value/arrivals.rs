@@ -1,7 +1,8 @@
-//! How evenly requests come to a processor.
+//! How evenly requests arrive at a processor.
 //!
-//! What a full processor lets go comes as evenly as it serves. Whoever gets that waits less, or more, than behind random
-//! arrivals: by the variation of arrivals in Whitt's queueing network analyzer (1983).
+//! Requests leave a full processor as evenly as it serves. At the next processor they wait less, or
+//! more, than random arrivals do, by the variation of arrivals in Whitt's queueing network analyzer
+//! (1983).
 
 use super::{
     flow::{Network, Visit},

@@ -1,4 +1,4 @@
-//! Who goes where, how often: what stays the same from pass to pass.
+//! The visits between servers: the part that does not change from pass to pass.
 
 use super::arrivals::Routes;
 use crate::{

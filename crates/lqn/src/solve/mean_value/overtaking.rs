@@ -1,9 +1,9 @@
-//! The chance that a customer meets the second phase of its own last request.
+//! The probability that a customer meets the second phase of its own last request.
 //!
-//! A second phase of mean length s is over at a random time; whoever is back before meets it. So
-//! the chance is the Laplace transform, at 1/s, of the time from the reply to the next request: a
-//! recursion over the calls of the entries on the way (Franks and Woodside 1999 have the simplest
-//! case), where each residence counts as exponential.
+//! A second phase of mean length s ends at a random time. A customer that returns earlier meets it.
+//! So the probability is the Laplace transform, at 1/s, of the time from the reply to the next
+//! request. It is a recursion over the calls of the entries on the way, in which each residence
+//! counts as exponential. Franks and Woodside 1999 have the simplest case.
 
 use super::{
     flow::{Network, waited_calls},

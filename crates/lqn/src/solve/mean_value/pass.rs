@@ -1,4 +1,5 @@
-//! One pass over all servers: from what is met there to how long it takes, and on to the rates.
+//! One pass over all servers: from the requests that others meet there, to the waiting times, to
+//! the rates.
 
 use super::{
     flow::Network,
