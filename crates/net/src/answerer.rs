@@ -1,4 +1,4 @@
-//! Who answers what the nodes ask.
+//! Answers the questions of nodes.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use crate::seat::Team;
 
 /// Answers the questions of nodes.
 pub trait Answerer: Send + Sync {
-    /// Answers at once, or later by `reply`, and never lets the caller wait.
+    /// Answers at once, or later through `reply`. It never blocks the caller.
     fn answer(&self, ask: Ask, reply: Reply) -> Option<Answer>;
 
-    /// Whether answers often come later, and soon: then workers listen for them. Otherwise they may find
-    /// them at their next tick.
+    /// Whether answers often come later but soon. Workers then wake up for them; otherwise they may
+    /// find them at their next tick.
     fn is_often_later(&self) -> bool;
 }
 
-/// Brings an answer to the worker that asked. One that is dropped leaves the node to its own patience.
+/// Brings an answer to the worker that asked. If it is dropped, the node's own timeout applies.
 pub struct Reply {
     pub(crate) team: Arc<Team>,
     pub(crate) worker: usize,
@@ -24,7 +24,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Brings it, from any thread.
+    /// Delivers the answer, from any thread.
     pub fn send(self, answer: Answer) {
         self.team.seats[self.worker]
             .mailbox

@@ -1,7 +1,7 @@
-//! Worker threads: each drives one node on its own sockets.
+//! Worker threads. Each drives one node on sockets of its own.
 //!
-//! A worker knows nothing of SIP and decides nothing: it brings bytes, time and entropy to its node
-//! and sends what the node wants sent. Read [`Workers`] first.
+//! A worker does not interpret SIP and makes no decisions. It gives bytes, time and entropy to its
+//! node, and sends the datagrams that the node returns. Read [`Workers`] first.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What other threads leave for a worker.
+//! The mailbox in which other threads leave work for a worker.
 
 use std::{fmt, io, time::Duration};
 
@@ -6,31 +6,34 @@ use crossbeam_queue::{ArrayQueue, SegQueue};
 use node::{Answer, Handover, Node, Outbox, QuestionId};
 use socket::Waker;
 
-/// Commands that wait for a worker.
+/// The most commands that wait for a worker.
 const COMMANDS_MAX: usize = 64;
 
-/// A question or an order that a worker's own thread carries out between two batches.
+/// A command that the worker's own thread carries out between two batches.
 pub type Command = Box<dyn FnOnce(&mut Node, Duration, &mut Outbox) + Send>;
 
-/// Too many commands wait for the worker already.
+/// Too many commands are waiting for the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy;
 
 impl fmt::Display for Busy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{COMMANDS_MAX} commands wait for the worker already")
+        write!(
+            f,
+            "{COMMANDS_MAX} commands are waiting for the worker: try again later"
+        )
     }
 }
 
 impl std::error::Error for Busy {}
 
-/// Queues apart: a flood of messages must not keep the operator out. There are no more answers than
-/// were asked for, which the node bounds.
+/// Separate queues, so that a flood of messages does not keep the operator out. The node limits its
+/// questions, so the answers are limited too.
 pub(crate) struct Mailbox {
     handovers: ArrayQueue<Handover>,
     answers: SegQueue<(QuestionId, Answer)>,
     commands: ArrayQueue<Command>,
-    /// None: the owner looks in at every tick and can't be woken.
+    /// None: the owner can't be woken, and checks the mailbox at every tick.
     waker: Option<Waker>,
 }
 

@@ -1,4 +1,4 @@
-//! What others see of a worker.
+//! The part of a worker that other threads see.
 
 use std::sync::{
     Arc,
@@ -13,11 +13,11 @@ use crate::{answerer::Answerer, mailbox::Mailbox};
 pub(crate) struct Team {
     pub(crate) seats: Vec<Seat>,
     pub(crate) stopping: AtomicBool,
-    /// None: nobody answers, so every question fails.
+    /// None: every question fails.
     pub(crate) answerer: Option<Arc<dyn Answerer>>,
 }
 
-/// A worker as the others know it. Its counters keep their cache line to themselves.
+/// A worker as other threads see it. Its counters have a cache line of their own.
 #[repr(align(128))]
 pub(crate) struct Seat {
     pub(crate) counters: Counters,
@@ -26,7 +26,7 @@ pub(crate) struct Seat {
     pub(crate) mailbox: Mailbox,
 }
 
-/// Written by the worker alone.
+/// Only the worker writes it.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     received: AtomicU64,
@@ -38,29 +38,29 @@ pub(crate) struct Counters {
     refused: AtomicU64,
 }
 
-/// What a worker's sockets counted since the start, in datagrams.
+/// The counters of a worker's sockets since the start, in datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
     /// Received.
     pub received: u64,
-    /// Dropped by the kernel as a receive buffer was full.
+    /// Dropped by the kernel because a receive buffer was full.
     pub receive_dropped: u64,
-    /// Receive calls that brought an error, mostly ICMP's.
+    /// Receive calls that returned an error, mostly from ICMP.
     pub receive_errors: u64,
     /// Sent.
     pub sent: u64,
-    /// Not sent: longer than the path or the protocol carries.
+    /// Not sent: longer than the path or the protocol allows.
     pub send_too_long: u64,
     /// Not sent: no route.
     pub send_unreachable: u64,
-    /// Not sent: the kernel had no room.
+    /// Not sent: the kernel had no buffer space.
     pub send_no_room: u64,
     /// Not sent: refused for another reason, such as a filter or an address of the other family.
     pub send_refused: u64,
 }
 
 impl Seat {
-    /// Datagrams that the kernel dropped as a receive buffer was full.
+    /// Datagrams that the kernel dropped because a receive buffer was full.
     pub(crate) fn receive_dropped(&self) -> u64 {
         let drops = |socket: &Socket| socket.kernel_drops().map_or(0, u64::from);
         self.sockets.iter().map(drops).sum()
@@ -101,7 +101,7 @@ impl Counters {
     }
 }
 
-/// With a single writer a locked instruction is not needed.
+/// With a single writer, a locked instruction is not necessary.
 fn add(counter: &AtomicU64, count: u64) {
     counter.store(counter.load(Relaxed) + count, Relaxed);
 }

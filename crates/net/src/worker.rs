@@ -20,16 +20,16 @@ use crate::{
     seat::{Seat, Team},
 };
 
-/// The grain of a node's timers: they run this often while there is traffic.
+/// The interval of a node's timers while there is traffic.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
 
-/// The longest sleep, so that a node learns in time what other threads changed.
+/// The longest sleep, so that a node learns soon what other threads changed.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
 
-/// Rounds of sending and hearing at once from ICMP that it was in vain.
+/// The most rounds in a row of sending and reading ICMP errors.
 const FLUSHES: usize = 4;
 
-/// One thread's node, sockets and memory.
+/// The node, sockets and memory of one thread.
 pub(crate) struct Worker {
     number: usize,
     team: Arc<Team>,
@@ -39,14 +39,14 @@ pub(crate) struct Worker {
     received: RecvBatch,
     to_send: SendBatch,
     out: Outbox,
-    /// Without: the only worker blocks in the receive call of its only socket, which saves a system
-    /// call per wake-up.
+    /// Without it, the only worker blocks in the receive call of its only socket, which saves a
+    /// system call per wake-up.
     polls: bool,
     /// The waker, then the sockets.
     poll: Poll,
-    /// When the node's timers run next.
+    /// The next time of the node's timers.
     tick: Duration,
-    /// What the kernel had dropped at the last tick.
+    /// The kernel's count of drops at the last tick.
     dropped: u64,
     unreachable: Vec<SocketAddr>,
 }
@@ -78,7 +78,7 @@ impl Worker {
         }
     }
 
-    /// Works until the team stops.
+    /// Runs until the team stops.
     pub(crate) fn run(mut self) {
         while !self.team.stopping.load(Ordering::Relaxed) {
             let now = if self.polls {
@@ -100,7 +100,7 @@ impl Worker {
         }
     }
 
-    /// Tells the node what was lost before it was received.
+    /// Tells the node how many datagrams the kernel dropped.
     fn notice_losses(&mut self, now: Duration) {
         let dropped = self.team.seats[self.number].receive_dropped();
         if mem::replace(&mut self.dropped, dropped) != dropped {
@@ -108,7 +108,7 @@ impl Worker {
         }
     }
 
-    /// Waits in the receive call, at most a tick.
+    /// Waits in the receive call, for at most a tick.
     fn block(&mut self) -> Duration {
         let result = self.team.seats[self.number].sockets[0].recv(&mut self.received, Wait::Block);
         let now = self.clock.now();
@@ -116,7 +116,8 @@ impl Worker {
         now
     }
 
-    /// Waits for a socket, a sibling or a timer; then takes one batch from each socket that has one.
+    /// Waits for a socket, another worker or a timer, then takes one batch from each socket that
+    /// has one.
     fn wait(&mut self) -> Duration {
         self.sleep();
         let now = self.clock.now();
@@ -156,7 +157,7 @@ impl Worker {
         waker.disarm(self.poll.is_ready(0));
     }
 
-    /// Gives the node what a receive call brought.
+    /// Gives the received datagrams to the node.
     fn feed(&mut self, listener: usize, now: Duration, result: io::Result<usize>) {
         let counters = &self.team.seats[self.number].counters;
         match result {
@@ -185,7 +186,7 @@ impl Worker {
         }
     }
 
-    /// Does what other threads ask for, a batch of it at most.
+    /// Carries out commands of other threads, at most a batch.
     fn read_mail(&mut self, now: Duration) {
         let mailbox = &self.team.seats[self.number].mailbox;
         for _ in 0..BATCH {
@@ -210,7 +211,7 @@ impl Worker {
         }
     }
 
-    /// Asks what the node wants to know; what is answered at once may lead to the next question.
+    /// Asks the node's questions. An immediate answer may cause the next question.
     fn ask(&mut self, now: Duration) {
         while let Some(Question { id, ask }) = self.out.questions.pop() {
             let reply = Reply {
@@ -232,8 +233,8 @@ impl Worker {
         }
     }
 
-    /// Sends what the node wants sent, and tells it at once what was in vain. What that leads to
-    /// in the last round goes out with the next batch.
+    /// Sends the node's datagrams, and tells the node at once which of them failed. New datagrams
+    /// of the last round go out with the next batch.
     fn flush(&mut self, now: Duration) {
         for _ in 0..FLUSHES {
             if self.out.transmits.is_empty() && self.out.handovers.is_empty() {
@@ -248,7 +249,7 @@ impl Worker {
         }
     }
 
-    /// Sends all datagrams; returns the listeners whose sockets met an error.
+    /// Sends all datagrams, and returns the listeners whose sockets met an error.
     fn send(&mut self) -> Vec<usize> {
         let Seat {
             sockets, counters, ..

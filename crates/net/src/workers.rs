@@ -1,4 +1,4 @@
-//! Starting and stopping the workers, and asking them.
+//! Starts, stops and asks the workers.
 
 use std::{
     fmt, io,
@@ -26,14 +26,14 @@ use crate::{
     worker::{TICK, Worker},
 };
 
-/// Bytes of each socket's receive buffer, as far as the system grants them: some 3,500 messages
-/// as the kernel counts them, or the 30 ms for which a busy worker may be kept from its core.
+/// The size of each socket's receive buffer, if the system grants it: about 3,500 messages by the
+/// kernel's count. This covers 30 ms in which a busy worker gets no core.
 const RECV_BUFFER_BYTES: usize = 4 << 20;
 
-/// Bytes of each socket's send buffer, as far as the system grants them.
+/// The size of each socket's send buffer, if the system grants it.
 const SEND_BUFFER_BYTES: usize = 1 << 20;
 
-/// The threads of a node. Dropped, they stop.
+/// The threads of a node. They stop when this is dropped.
 pub struct Workers {
     team: Arc<Team>,
     threads: Vec<JoinHandle<()>>,
@@ -52,8 +52,8 @@ pub enum StartError {
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Listeners(errors) => write!(f, "{} listeners can't be bound", errors.len()),
-            Self::System(error) => write!(f, "no worker can be started: {error}"),
+            Self::Listeners(errors) => write!(f, "can't bind {} listeners", errors.len()),
+            Self::System(error) => write!(f, "can't start the workers: {error}"),
         }
     }
 }
@@ -68,11 +68,12 @@ impl std::error::Error for StartError {
 }
 
 impl Workers {
-    /// Binds every listener of the node's configuration for each of its workers, then starts them.
-    /// Each worker's randomness is seeded by the OS; what it asks goes to the answerer.
+    /// Binds every listener of the node's configuration for each worker, then starts the workers.
+    /// The OS seeds each worker's randomness. The answerer gets the workers' questions.
     ///
     /// # Errors
-    /// All listeners that can't be bound, or that the system lacks a resource. Nothing runs then.
+    /// All listeners that can't be bound, or the lack of a system resource. In both cases nothing
+    /// runs.
     pub fn start(
         shared: &Arc<Shared>,
         clock: Clock,
@@ -109,7 +110,7 @@ impl Workers {
             .collect()
     }
 
-    /// What a worker's sockets counted.
+    /// The counters of a worker's sockets.
     #[must_use]
     pub fn stats(&self, worker: usize) -> Stats {
         self.team.seats[worker].stats()
@@ -121,16 +122,17 @@ impl Workers {
         processor_time(&self.threads[worker])
     }
 
-    /// Has a worker's own thread carry out a command, a tick (10 ms) later at most unless it is
-    /// overloaded.
+    /// Makes a worker's own thread carry out a command, at most a tick (10 ms) later unless the
+    /// worker is overloaded.
     ///
     /// # Errors
+    /// If too many commands are waiting; the command is then dropped.
     /// When too many commands wait already; this one is dropped.
     pub fn command(&self, worker: usize, command: Command) -> Result<(), Busy> {
         self.team.seats[worker].mailbox.command(command)
     }
 
-    /// Stops all workers, after the batch that each is at.
+    /// Stops all workers, each after its current batch.
     pub fn stop(self) {
         drop(self);
     }
@@ -156,8 +158,8 @@ impl fmt::Debug for Workers {
     }
 }
 
-/// A node that has lost a worker would leave its share of the calls in the dark, and no one would
-/// notice. A process that ends is restarted, and its calls go on by their tokens.
+/// If one worker died alone, its share of the calls would fail unnoticed. So the whole process
+/// ends: it is restarted, and its calls continue by their tokens.
 struct AbortOnPanic;
 
 impl Drop for AbortOnPanic {
