@@ -160,7 +160,6 @@ impl Server {
     ///
     /// # Panics
     /// If `speed` is not a positive number.
-    /// If `speed` is not a positive number.
     pub fn set_speed(&mut self, now: Duration, speed: f64) {
         assert!(speed > 0.0 && speed.is_finite(), "a speed is positive");
         self.processor.set_speed(now, speed);

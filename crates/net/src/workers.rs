@@ -127,7 +127,6 @@ impl Workers {
     ///
     /// # Errors
     /// If too many commands are waiting; the command is then dropped.
-    /// When too many commands wait already; this one is dropped.
     pub fn command(&self, worker: usize, command: Command) -> Result<(), Busy> {
         self.team.seats[worker].mailbox.command(command)
     }

@@ -54,7 +54,6 @@ impl Search {
     ///
     /// # Errors
     /// If an edge refuses its configuration.
-    /// When an edge refuses its configuration.
     pub fn run(&self, experiment: &Experiment, seed: u64) -> Result<f64, ReloadError> {
         let steps = ((self.high - self.low) / self.step).round();
         let (mut carried, mut missed) = (0.0, steps.max(1.0));

@@ -91,7 +91,6 @@ impl Value {
     ///
     /// # Errors
     /// If it is too long for a store.
-    /// No store keeps one so long.
     pub fn new(key: &[u8], next: Next<'_>) -> Result<Self, Error> {
         Entry::new(key, Some(next)).map(Self)
     }

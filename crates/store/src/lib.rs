@@ -180,7 +180,6 @@ impl Store {
     ///
     /// # Errors
     /// If the server is unavailable.
-    /// The server is unavailable.
     pub fn entries(&self, prefix: &[u8]) -> Result<Vec<(Vec<u8>, Value)>, Error> {
         let mut entries = match &self.keeper {
             Keeper::Memory | Keeper::File(_) => self.table.entries(prefix, Now::read().wall),
