@@ -1,8 +1,9 @@
-//! Messages of one call.
+//! Groups messages into calls.
 
 use crate::{merge::Sent, read::Map, trace::Trace};
 
-/// A message is one of the latest so many calls with its Call-ID, or of a new one.
+/// How many of the latest calls with one Call-ID a message is compared with, before it starts a new
+/// call.
 const CALLS_WITH_ID_MAX: usize = 100;
 
 /// A call: a dialog, or a request outside of one, with all its hops.
@@ -11,19 +12,20 @@ pub(crate) struct Call {
     pub(crate) call_id: u32,
     /// Its messages in the order of time, without retransmissions.
     pub(crate) sent: Vec<usize>,
-    /// Of whoever began it.
+    /// The tag of the party that started the call.
     from_tag: u64,
-    /// The address that began it.
+    /// The address that started the call.
     first_source: u32,
     last_cseq: u32,
-    /// It holds retransmissions.
+    /// Whether it contains retransmissions.
     pub(crate) is_retransmitted: bool,
 }
 
-/// The calls in the order of their first message.
+/// Returns the calls in the order of their first message.
 ///
-/// Two calls with one Call-ID have different tags; or the second begins with a request outside of a dialog that is no
-/// retransmission, has no higher CSeq, and comes from where the first call came from.
+/// Two calls with one Call-ID have different tags. Or the second starts with a request outside of a
+/// dialog that is not a retransmission, has no higher CSeq, and comes from the source of the first
+/// call.
 pub(crate) fn calls(trace: &Trace, sent: &[Sent]) -> Vec<Call> {
     let mut calls: Vec<Call> = Vec::new();
     let mut by_id: Map<u32, Vec<usize>> = Map::default();

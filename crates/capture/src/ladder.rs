@@ -1,14 +1,15 @@
-//! A flow as text: parties as columns, messages as arrows.
+//! Draws a flow as text: parties are columns, messages are arrows.
 
 use std::fmt::Write;
 
 use crate::{Rung, Study, roles::role_at};
 
-/// From one party's line to the next.
+/// The distance from one party's line to the next.
 const GAP_MIN: usize = 24;
 
 impl Study {
-    /// The messages of one of the flow's calls, each with its number and its time since the first, in milliseconds.
+    /// The messages of one call of the flow, each with its number and its time since the first in
+    /// milliseconds.
     #[must_use]
     pub fn ladder_text(&self) -> String {
         let places = self.places.len();

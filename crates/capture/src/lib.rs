@@ -1,9 +1,11 @@
-//! From packet captures of SIP traffic to a layered queueing network of the servers in it.
+//! Makes a layered queueing network of SIP servers from packet captures of their traffic.
 //!
-//! The way of Franks, Lau and Hrischuk, "Performance Measurements and Modeling of a Java-based Session Initiation Protocol (SIP)
-//! Application Server" (QoSA 2011), without the handwork.
+//! The method is that of Franks, Lau and Hrischuk, "Performance Measurements and Modeling of a
+//! Java-based Session Initiation Protocol (SIP) Application Server" (QoSA 2011). It runs here
+//! without manual steps.
 //!
-//! The crate is given bytes and gives models: it opens no file and reads no clock. Read [`Trace`] first.
+//! The crate takes bytes and returns models. It opens no file and reads no clock. Read [`Trace`]
+//! first.
 
 mod calls;
 mod ladder;

@@ -1,4 +1,4 @@
-//! The same message at several points is one message with several times.
+//! Merges the views of several capture points: one message gets a time for each point.
 
 use std::time::Duration;
 
@@ -9,25 +9,26 @@ use crate::{
     warning::Counts,
 };
 
-/// A copy of a message this soon after it is the capture's work, not the sender's: T1 is ten times that (RFC 3261 §17.1.1.1).
+/// A copy of a message within this time comes from the capture, not from the sender: T1 is ten
+/// times longer (RFC 3261 §17.1.1.1).
 const COPY_TIME: Duration = Duration::from_millis(50);
-/// A copy of a message later than this is no retransmission: 64*T1 (RFC 3261 §17.1.1.2).
+/// A copy of a message after this time is not a retransmission: 64*T1 (RFC 3261 §17.1.1.2).
 const RETRANSMISSION_TIME: Duration = Duration::from_secs(32);
-/// Ways between two points that differ by more are no jitter.
+/// If the travel time between two points changes by more than this, it is not jitter.
 const WAY_STEP_NS: i64 = 10_000_000;
 
 /// A message on its way from one node to the next.
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
     pub(crate) seen: Seen,
-    /// On the first point's clock, as well as it is known.
+    /// The best known time on the first point's clock.
     pub(crate) time_ns: i64,
-    /// At each point, on its own clock.
+    /// The time at each point, on its own clock.
     pub(crate) times_ns: Vec<Option<i64>>,
     pub(crate) is_retransmission: bool,
 }
 
-/// All messages, in the order of time, and what the points' views say about the captures.
+/// All messages in the order of time, and the problems of the captures that the points' views show.
 #[derive(Debug)]
 pub(crate) struct Merged {
     pub(crate) sent: Vec<Sent>,
@@ -81,14 +82,15 @@ pub(crate) fn merge(trace: &Trace) -> Merged {
     Merged { sent, counts }
 }
 
-/// A message's ends and content, and how often it was seen before.
+/// A message's source, destination and content, and how often it was seen before.
 type Copy = (((u32, u32), u64), u32);
 
 fn nanos(time: Duration) -> i64 {
     i64::try_from(time.as_nanos()).unwrap_or(i64::MAX / 4)
 }
 
-/// How much each point's clock is ahead of the first's: what a way there and a way back take in the mean.
+/// How far each point's clock is ahead of the first one's: half the difference of the mean travel
+/// times there and back.
 fn offsets(points: usize, sent: &[Sent], counts: &mut [Counts]) -> Vec<i64> {
     let mut offsets: Vec<Option<i64>> = vec![None; points];
     for first in 0..points {
@@ -119,7 +121,7 @@ fn offsets(points: usize, sent: &[Sent], counts: &mut [Counts]) -> Vec<i64> {
         .collect()
 }
 
-/// How much one point's clock is ahead of another's; none if they share no message.
+/// How far one point's clock is ahead of another's; none if they share no message.
 fn ahead(point: usize, other: usize, sent: &[Sent], counts: &mut Counts) -> Option<i64> {
     let mut ways: Map<(u32, u32), Way> = Map::default();
     let mut links: Vec<(u32, u32)> = Vec::new();
@@ -147,7 +149,8 @@ fn ahead(point: usize, other: usize, sent: &[Sent], counts: &mut Counts) -> Opti
     means.get(means.len() / 2).copied()
 }
 
-/// What one message after the other took from point to point, their clocks' difference included.
+/// The travel times of messages from point to point, one after the other, including the difference
+/// of the clocks.
 #[derive(Default)]
 struct Way {
     sum: i64,
@@ -156,7 +159,7 @@ struct Way {
 }
 
 impl Way {
-    /// Whether it has changed more than a way does.
+    /// Whether the difference changed more than a travel time can.
     fn add(&mut self, difference: i64) -> bool {
         let is_step = self.count > 0 && (difference - self.last).abs() > WAY_STEP_NS;
         self.last = difference;
@@ -166,7 +169,7 @@ impl Way {
     }
 }
 
-/// Counts at each point the messages that it should have seen: others of the same way it did.
+/// Counts for each point the messages that it missed although it saw others on the same way.
 fn count_lost(sent: &[Sent], offsets: &[i64], counts: &mut [Counts]) {
     for (point, counts) in counts.iter_mut().enumerate() {
         let times = sent.iter().filter_map(|message| message.times_ns[point]);

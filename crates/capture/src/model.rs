@@ -1,4 +1,5 @@
-//! From the times of a flow to a layered queueing network. Times are milliseconds, rates calls per millisecond.
+//! Makes a layered queueing network from the times of a flow. Times are in milliseconds, rates in
+//! calls per millisecond.
 
 use lqn::{Builder, EntryDraft, Model, Multiplicity, Problem, Scheduling};
 
@@ -8,48 +9,50 @@ use crate::{
     work::{Part, Work},
 };
 
-/// A request is sent again after T1 (RFC 3261 §17.1.1.1), in milliseconds.
+/// The time after which a request is retransmitted: T1 (RFC 3261 §17.1.1.1), in milliseconds.
 const T1_MS: f64 = 500.0;
-/// Customers of a model whose servers cost nothing.
+/// The customers of a model whose servers cost nothing.
 const CUSTOMERS_MAX: f64 = 1_000.0;
-/// A processor's share of time when several work on it, in milliseconds; small against all service times.
+/// The time slice of a processor with several requests, in milliseconds; small against all service
+/// times.
 const QUANTUM_MS: f64 = 0.1;
 
-/// What a capture does not show.
+/// The parameters that a capture does not show.
 #[derive(Clone, Debug, Default)]
 pub struct Machines {
-    /// The share of its time that the network can carry packets, from 0 to 1; of all links, or of the one between two roles.
+    /// The share of its time in which the network can carry packets, from 0 to 1; for all links, or
+    /// for the one between two roles.
     pub network_utilisation: Vec<(Option<(Role, Role)>, f64)>,
-    /// Threads of each node of a role; as many as are needed, where nothing is said.
+    /// Threads of each node of a role; if not given, as many as the load needs.
     pub threads: Vec<(Role, u32)>,
-    /// Processor cores of each node of a role; 1 where nothing is said.
+    /// Processor cores of each node of a role; if not given, 1.
     pub cores: Vec<(Role, u32)>,
-    /// What a call costs the processors of a role, in milliseconds, where that was measured. The rest of the times that the
-    /// capture shows is then waiting.
+    /// Measured processor time of a call at a role, in milliseconds. The rest of the captured times
+    /// then counts as waiting.
     pub processor_ms: Vec<(Role, f64)>,
-    /// Calls in the system at a time. Where nothing is said, as many as are there when an answer takes T1: with more,
-    /// requests are sent again, which is what limits a system's throughput.
+    /// Calls in the system at a time. If not given, the number at which an answer takes T1: with
+    /// more, requests are retransmitted, which limits a system's throughput.
     pub customers: Option<u32>,
 }
 
-/// What a call asks of a station, and how many calls that allows.
+/// The demand of a call at a station, and how many calls the station carries.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Demand {
     /// The station's name in the model.
     pub station: String,
-    /// How many work in parallel.
+    /// How many calls the station serves in parallel.
     pub servers: u32,
     /// Of a call, in milliseconds.
     pub demand_ms: f64,
-    /// The most that the station can carry, in calls per second.
+    /// The most calls per second that the station can carry.
     pub calls_per_s: f64,
 }
 
 impl Study {
-    /// The model of the measured flow.
+    /// Makes the model of the measured flow.
     ///
     /// # Errors
-    /// The model makes no sense: as when a utilisation is out of range.
+    /// If the model is invalid, for example because a utilisation is out of range.
     pub fn model(&self, name: &str, machines: &Machines) -> Result<Model, Vec<Problem>> {
         Drawing {
             study: self,
@@ -58,7 +61,7 @@ impl Study {
         .model(name)
     }
 
-    /// What a call asks of each processor and of the network, in the order of its way.
+    /// The demand of a call at each processor and in the network, in the order of the call's way.
     #[must_use]
     pub fn demands(&self, machines: &Machines) -> Vec<Demand> {
         Drawing {
@@ -69,7 +72,8 @@ impl Study {
     }
 }
 
-/// Calls in the system when an answer takes T1: with more, requests are sent again, which is what ends a real system's throughput.
+/// The number of calls in the system at which an answer takes T1. With more, requests are
+/// retransmitted, which limits a real system's throughput.
 #[must_use]
 pub fn customers(demands: &[Demand]) -> u32 {
     let slowest = demands
@@ -79,7 +83,7 @@ pub fn customers(demands: &[Demand]) -> u32 {
     customers.clamp(2.0, CUSTOMERS_MAX).ceil() as u32
 }
 
-/// A model, while it is drawn.
+/// A model under construction.
 struct Drawing<'s> {
     study: &'s Study,
     machines: &'s Machines,
@@ -179,7 +183,8 @@ impl Drawing<'_> {
         }
     }
 
-    /// A link as a server that is away when it has served: s2 = s1 (1 - eta) / eta (paper, equation 1).
+    /// A link is a server that is away after each service: s2 = s1 (1 - eta) / eta (paper, equation
+    /// 1).
     fn packet_phases(&self, link: &Link, time: &Sample) -> Vec<f64> {
         let mean = rounded(time.mean().max(0.0));
         match self.utilisation(link) {
@@ -217,7 +222,7 @@ impl Drawing<'_> {
         role_at(place, self.places())
     }
 
-    /// Of all nodes of a place together.
+    /// For all nodes of a place together.
     fn cores(&self, place: usize) -> u32 {
         let nodes = self.study.places[place].nodes.len() as u32;
         nodes * told(&self.machines.cores, self.role(place)).unwrap_or(1)
@@ -231,7 +236,7 @@ impl Drawing<'_> {
         }
     }
 
-    /// What the capture shows of a place's work for a call, in milliseconds.
+    /// The captured work of a place for a call, in milliseconds.
     fn time_at(&self, place: usize) -> f64 {
         let works = self.study.works.iter().zip(&self.study.times);
         works
@@ -240,7 +245,7 @@ impl Drawing<'_> {
             .sum()
     }
 
-    /// The share of it that is the processor's.
+    /// The processor's part of it.
     fn processor_share(&self, place: usize) -> f64 {
         match told(&self.machines.processor_ms, self.role(place)) {
             Some(cost) if place > 0 => (cost / self.time_at(place)).min(1.0),
@@ -278,7 +283,7 @@ impl Link {
 }
 
 impl Demand {
-    /// A station of so many servers, each of which carries one call's demand after the other.
+    /// A station with this many servers, each of which carries one call's demand after the other.
     #[must_use]
     pub fn new(station: String, servers: u32, demand_ms: f64) -> Self {
         Self {
@@ -311,7 +316,7 @@ fn task_of(role: Role, part: Part) -> String {
     }
 }
 
-/// To a tenth of a microsecond: clocks of captures are no finer.
+/// Rounds to a tenth of a microsecond, because the clocks of captures are not more precise.
 fn rounded(ms: f64) -> f64 {
     (ms * 1e4).round() / 1e4
 }

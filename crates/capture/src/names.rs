@@ -1,10 +1,10 @@
-//! Numbers for things that come up again and again.
+//! Gives numbers to things that occur repeatedly.
 
 use std::hash::Hash;
 
 use crate::read::Map;
 
-/// Things numbered in the order of their first coming up.
+/// Things, numbered in the order in which they first occur.
 #[derive(Debug)]
 pub(crate) struct Names<T> {
     numbers: Map<T, u32>,

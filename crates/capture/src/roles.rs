@@ -1,4 +1,4 @@
-//! Who the nodes are, and what each does in a call.
+//! Finds the nodes and their roles in a call.
 
 use std::{
     fmt,
@@ -8,41 +8,41 @@ use std::{
 
 use crate::{calls::Call, merge::Sent, read::Map, trace::Trace};
 
-/// What a node does in a call.
+/// The role of a node in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
-    /// Begins calls.
+    /// Starts calls.
     Driver,
-    /// Passes messages on; the first is next to the driver.
+    /// Forwards messages; the first balancer is next to the driver.
     Balancer(u8),
-    /// Ends calls, or sends them back.
+    /// Accepts calls, or sends them back.
     Server,
 }
 
-/// A role that a node is told to have.
+/// A role that the operator assigned to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
     role: Role,
     address: IpAddr,
-    /// None: all of them.
+    /// None: all ports.
     port: Option<u16>,
 }
 
-/// The nodes of a trace: which addresses belong together.
+/// The nodes of a trace, each with its addresses.
 #[derive(Debug)]
 pub(crate) struct Nodes {
     /// The node of each address.
     node: Vec<usize>,
-    /// The role it was told to have, and its addresses.
+    /// Its assigned role, and its addresses.
     pub(crate) nodes: Vec<(Option<Role>, Vec<SocketAddr>)>,
 }
 
-/// The nodes of a call, in the order of its way: driver, balancers, server.
+/// The nodes of a call in the order of its way: driver, balancers, server.
 pub(crate) type Chain = Vec<usize>;
 
 impl Nodes {
-    /// An address's node is its host. On a host that talks to itself it is the address with the port, a connection's port
-    /// being the port that its owner listens on.
+    /// An address belongs to the node of its host. If a host sends messages to itself, each address
+    /// with its port is a node; a connection's port counts as the port on which its owner listens.
     pub(crate) fn new(trace: &Trace, sent: &[Sent], told: &[Told]) -> Self {
         let addresses = trace.addresses.all();
         let mut talks_to_itself: Map<IpAddr, ()> = Map::default();
@@ -97,8 +97,8 @@ impl Nodes {
         (self.of(source), self.of(destination))
     }
 
-    /// Follows a call's first request from node to node. None if the call begins with no request, or has messages of nodes
-    /// beside its way.
+    /// Follows a call's first request from node to node. Returns none if the call does not start
+    /// with a request, or has messages of nodes that are not on its way.
     pub(crate) fn chain(&self, trace: &Trace, sent: &[Sent], call: &Call) -> Option<Chain> {
         let messages: Vec<&Sent> = call.sent.iter().map(|&at| &sent[at]).collect();
         let first = messages.first()?;
@@ -144,7 +144,7 @@ enum Key {
     Port(SocketAddr),
 }
 
-/// What the node at this place of a chain does.
+/// The role of the node at this position in a chain.
 pub(crate) fn role_at(place: usize, length: usize) -> Role {
     match place {
         0 => Role::Driver,
@@ -179,7 +179,7 @@ impl FromStr for Role {
             "balancer" => Ok(Self::Balancer(1)),
             "server" => Ok(Self::Server),
             _ => Err(format!(
-                "`{text}` is no role: write driver, balancer or server"
+                "`{text}` is not a role: write driver, balancer or server"
             )),
         }
     }
@@ -201,9 +201,9 @@ impl FromStr for Told {
                 port: None,
             });
         }
-        let address: SocketAddr = address
-            .parse()
-            .map_err(|_| format!("`{address}` is no IP address, with or without a port"))?;
+        let address: SocketAddr = address.parse().map_err(|_| {
+            format!("`{address}` is not an IP address: write one, with or without a port")
+        })?;
         Ok(Self {
             role,
             address: address.ip(),

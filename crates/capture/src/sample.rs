@@ -1,4 +1,4 @@
-//! Means with their intervals.
+//! Means with their confidence intervals.
 
 /// Times of one kind, in milliseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -12,7 +12,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Takes in one value more.
+    /// Adds a value.
     pub fn add(&mut self, value: f64) {
         if self.count == 0 {
             (self.least, self.greatest) = (value, value);
@@ -25,31 +25,32 @@ impl Sample {
         self.greatest = self.greatest.max(value);
     }
 
-    /// How many values there are.
+    /// The number of values.
     #[must_use]
     pub const fn count(&self) -> u64 {
         self.count
     }
 
-    /// Their mean; 0 of none.
+    /// The mean; 0 without values.
     #[must_use]
     pub const fn mean(&self) -> f64 {
         self.mean
     }
 
-    /// The least; 0 of none.
+    /// The least value; 0 without values.
     #[must_use]
     pub const fn least(&self) -> f64 {
         self.least
     }
 
-    /// The greatest; 0 of none.
+    /// The greatest value; 0 without values.
     #[must_use]
     pub const fn greatest(&self) -> f64 {
         self.greatest
     }
 
-    /// Half the width of the mean's 95 % confidence interval (Student's t); none of fewer than two values.
+    /// Half the width of the mean's 95 % confidence interval (Student's t); none for fewer than two
+    /// values.
     #[must_use]
     pub fn ci95(&self) -> Option<f64> {
         let freedom = self.count.checked_sub(1).filter(|&freedom| freedom > 0)?;

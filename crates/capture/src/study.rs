@@ -1,4 +1,4 @@
-//! What a trace shows: its flows, and the times of one of them.
+//! The results of a trace: its flows, and the times of one of them.
 
 use std::{fmt, net::SocketAddr, time::Duration};
 
@@ -13,22 +13,22 @@ use crate::{
     work::Work,
 };
 
-/// Fewer calls than this are warned of.
+/// A study of fewer calls than this gives a warning.
 const CALLS_FEW: usize = 10;
 
-/// How a trace is looked at.
+/// The parameters of a study.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The roles of nodes, where they are not to be found out.
+    /// The assigned roles of nodes. The study finds the roles of the others.
     pub roles: Vec<Told>,
-    /// Longer gaps in what a node does are no work.
+    /// A longer gap in a node's activity does not count as work.
     pub pause: Duration,
-    /// The flow to measure, from 1, the most frequent first.
+    /// The number of the flow to measure, from 1; the most frequent is first.
     pub flow: usize,
-    /// What a role works on a message that it answers nothing to, in milliseconds. Where nothing is said, as much as
-    /// on the quickest other.
+    /// The work of a role on a message without an answer, in milliseconds. If not given, the work
+    /// on the role's quickest other message.
     pub unseen_ms: Vec<(Role, f64)>,
-    /// Roles whose processor time is known otherwise.
+    /// Roles whose processor time is known from another measurement.
     pub processor_known: Vec<Role>,
 }
 
@@ -44,75 +44,76 @@ impl Default for Options {
     }
 }
 
-/// A shape of calls, and how many have it.
+/// A shape of calls, and its frequency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
     /// How many calls have it.
     pub calls: usize,
-    /// How many messages each has.
+    /// How many messages each call has.
     pub messages: usize,
-    /// Its first request.
+    /// The first request.
     pub begins: String,
-    /// How many nodes it passes, driver and server included.
+    /// How many nodes it passes, including the driver and the server.
     pub nodes: usize,
 }
 
-/// A role in the flow, and who has it.
+/// A role in the flow, and its nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// What it does.
     pub role: Role,
     /// The nodes, each with its addresses.
     pub nodes: Vec<Vec<SocketAddr>>,
-    /// The capture points that its times come from.
+    /// The capture points of its times.
     pub points: Vec<String>,
 }
 
-/// A turn of a node: from a message that comes in to the last that goes out for it.
+/// A turn of a node: from an incoming message to the last outgoing one that it causes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Row {
-    /// Whose.
+    /// The role.
     pub role: Role,
-    /// The message that comes in, numbered from 1 as in the [ladder](Study::ladder).
+    /// The incoming message, numbered from 1 as in the [ladder](Study::ladder).
     pub from: usize,
-    /// The last message that goes out; none if none does.
+    /// The last outgoing message; none if there is none.
     pub to: Option<usize>,
-    /// How long it takes, in milliseconds. Up to the next message that comes in, if none goes out.
+    /// The duration in milliseconds. Without an outgoing message, it lasts until the next incoming
+    /// one.
     pub time_ms: Sample,
-    /// The entry of the model that it is part of.
+    /// The entry of the model to which it belongs.
     pub entry: String,
-    /// What the node waits on its own account, in milliseconds.
+    /// The pauses of the node, in milliseconds.
     pub pause_ms: Sample,
 }
 
 /// The network between two neighbours.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
-    /// The end towards the driver.
+    /// The end near the driver.
     pub outer: Role,
-    /// The end towards the server.
+    /// The end near the server.
     pub inner: Role,
-    /// The time of a packet from one to the other, in milliseconds; none if no two points saw it.
+    /// The travel time of a packet, in milliseconds; none if no two points saw it.
     pub packet_ms: Option<Sample>,
-    /// How many packets of a call cross it.
+    /// How many packets of a call use it.
     pub packets: u32,
 }
 
 /// A message of the flow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rung {
-    /// What it is.
+    /// Its text.
     pub message: String,
-    /// The places of its source and destination.
+    /// The positions of its source and destination.
     pub ends: (usize, usize),
     /// Since the call's first message, in milliseconds.
     pub offset_ms: f64,
 }
 
-/// What a trace shows of one flow.
+/// The results of a trace for one flow.
 #[derive(Clone, Debug)]
 pub struct Study {
-    /// All flows: those that begin with an INVITE, then the others; the most frequent first.
+    /// All flows: those that start with an INVITE, then the others, the most frequent first.
     pub flows: Vec<Flow>,
     /// The way of the measured flow, from the driver to the server.
     pub places: Vec<Place>,
@@ -124,33 +125,33 @@ pub struct Study {
     pub rows: Vec<Row>,
     /// The links of its way.
     pub links: Vec<Link>,
-    /// What stands in the way of believing the times.
+    /// The reasons to doubt the times.
     pub warnings: Vec<Warning>,
     pub(crate) works: Vec<Work>,
-    /// Of each work, in milliseconds.
+    /// The means of each work, in milliseconds.
     pub(crate) times: Vec<Sample>,
 }
 
-/// Why a trace shows nothing.
+/// Why a trace has no results.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StudyError {
     /// It has no SIP message.
     NoMessage,
-    /// No call in it is whole.
+    /// It has no complete call.
     NoCall,
-    /// It has not so many flows.
+    /// It does not have the requested flow.
     NoFlow {
-        /// So many are there.
+        /// The number of flows.
         flows: usize,
     },
 }
 
 impl Study {
-    /// Looks at a trace.
+    /// Studies a trace.
     ///
     /// # Errors
-    /// It has no message, no whole call, or not the flow that is asked for.
+    /// If it has no message, no complete call, or not the requested flow.
     pub fn new(trace: &Trace, options: &Options) -> Result<Self, StudyError> {
         let Merged { sent, counts } = merge(trace);
         if sent.is_empty() {
@@ -195,14 +196,18 @@ impl Study {
 impl fmt::Display for StudyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoMessage => write!(f, "no SIP message over UDP or TCP is in the capture"),
+            Self::NoMessage => write!(
+                f,
+                "the capture has no SIP message over UDP or TCP: check the capture filter"
+            ),
             Self::NoCall => write!(
                 f,
-                "no call in the capture is whole: each request needs its final response, and no message may be a retransmission"
+                "the capture has no complete call: each request needs its final response, and no \
+                 message may be a retransmission"
             ),
             Self::NoFlow { flows } => write!(
                 f,
-                "the capture has {flows} flows: ask for one from 1 to {flows}"
+                "the capture has {flows} flows: choose one from 1 to {flows}"
             ),
         }
     }

@@ -9,16 +9,16 @@ use crate::{
     work::{Work, Works},
 };
 
-/// Intervals wider than this share of their mean are warned of.
+/// An interval that is wider than this share of its mean gives a warning.
 const WIDE_SHARE: f64 = 0.2;
 
-/// Shorter work on a message may be mostly the waking up of a process, in milliseconds.
+/// Shorter work on a message may be mostly the wake-up of a process, in milliseconds.
 const SHORT_MS: f64 = 0.2;
 
-/// Of each place and turn: its time and its pause, in milliseconds.
+/// For each place and turn: its time and its pause, in milliseconds.
 type TurnTimes = Vec<Vec<(Sample, Sample)>>;
 
-/// What calls of one flow show.
+/// The measurements of one flow's calls.
 pub(crate) fn measure(
     view: &View<'_>,
     points: &[usize],
@@ -78,7 +78,8 @@ fn turn_times(calls: &[&Whole<'_>]) -> TurnTimes {
     times
 }
 
-/// Counts the messages whose work takes hardly longer than waking up, where nobody knows better.
+/// Counts the messages whose work takes hardly longer than a wake-up, unless the operator gave the
+/// processor time.
 fn count_short(first: &Whole<'_>, times: &TurnTimes, known: &[Role], counts: &mut Counts) {
     let places = first.turns.iter().zip(times).enumerate().skip(1);
     for (place, (turns, times)) in places {
@@ -91,10 +92,11 @@ fn count_short(first: &Whole<'_>, times: &TurnTimes, known: &[Role], counts: &mu
     }
 }
 
-/// What a turn is taken to last where its end can't be seen, in milliseconds, of each place and turn.
+/// The assumed duration of a turn whose end can't be seen, in milliseconds, for each place and
+/// turn.
 ///
-/// Up to the next message at the driver, as in the paper: it is no bottleneck. Elsewhere what is known of the role, else the least that
-/// the node takes for any other.
+/// At the driver it lasts until the next message, as in the paper: the driver is not the
+/// bottleneck. Elsewhere it is the given work of the role, or the shortest turn of the node.
 fn estimates(
     first: &Whole<'_>,
     times: &TurnTimes,

@@ -1,4 +1,4 @@
-//! The SIP messages of one or several capture points.
+//! The SIP messages of one or more capture points.
 
 use std::{
     fmt,
@@ -17,27 +17,28 @@ use crate::{
     warning::Counts,
 };
 
-/// Messages kept of all points together.
+/// The most messages of all points together.
 const MESSAGES_MAX: usize = 10_000_000;
-/// Neighbouring packets of a capture may change places by so much.
+/// The greatest distance in time at which neighbouring packets of a capture may be swapped.
 const DISORDER_MAX: Duration = Duration::from_millis(1);
 
-/// The SIP messages that one or several capture points saw.
+/// The SIP messages that one or more capture points saw.
 ///
-/// Each file is a point: what a message's times at two of them differ by is the network between them. Only differences of times
-/// of one point are used, so the clocks need not agree.
+/// Each file is a point. The difference of a message's times at two points is the network time
+/// between them. The calculation uses only time differences at one point, so the clocks need not
+/// agree.
 #[derive(Debug, Default)]
 pub struct Trace {
     pub(crate) points: Vec<Point>,
     pub(crate) addresses: Names<SocketAddr>,
     pub(crate) call_ids: Names<Box<[u8]>>,
     pub(crate) labels: Names<Label>,
-    /// The port that the owner of a connection's port names in Via.
+    /// The listening port of the owner of a connection's port, from Via.
     pub(crate) listening: Map<SocketAddr, u16>,
     messages: usize,
 }
 
-/// What one point saw.
+/// The messages of one point.
 #[derive(Debug, Default)]
 pub(crate) struct Point {
     pub(crate) name: String,
@@ -47,19 +48,19 @@ pub(crate) struct Point {
     pub(crate) counts: Counts,
 }
 
-/// A message, seen at a point.
+/// A message at a point.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
-    /// On the point's clock, with steps back taken out.
+    /// The time on the point's clock, corrected for steps back.
     pub(crate) time: Duration,
     pub(crate) packet: u64,
-    /// Source and destination in [`Trace::addresses`].
+    /// Indices of the source and destination in [`Trace::addresses`].
     pub(crate) ends: (u32, u32),
     /// A hash of the message's bytes.
     pub(crate) content: u64,
-    /// In [`Trace::call_ids`].
+    /// The index in [`Trace::call_ids`].
     pub(crate) call_id: u32,
-    /// In [`Trace::labels`].
+    /// The index in [`Trace::labels`].
     pub(crate) label: u32,
     pub(crate) cseq: u32,
     /// Hashes; 0 for none.
@@ -67,7 +68,7 @@ pub(crate) struct Seen {
     pub(crate) to_tag: u64,
 }
 
-/// What a message is: a request of a method, or a response to one.
+/// The kind of a message: a request with its method, or a response to one.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Label {
     pub(crate) status: Option<u16>,
@@ -75,10 +76,12 @@ pub(crate) struct Label {
 }
 
 impl Trace {
-    /// Takes in a capture: a pcap or pcapng file's bytes. `progress` is told how many of them have been read, now and then.
+    /// Adds a capture: the bytes of a pcap or pcapng file. `progress` gets the number of bytes read
+    /// so far, now and then.
     ///
     /// # Errors
-    /// The bytes can't be read, or are no capture. Damage inside a capture is a [warning](Self::warnings).
+    /// If the bytes can't be read or are not a capture. Damage inside a capture is a
+    /// [warning](Self::warnings).
     pub fn read(
         &mut self,
         name: &str,
@@ -116,14 +119,15 @@ impl Trace {
         Ok(())
     }
 
-    /// What stands in the way of reading the captures, a point after the other.
+    /// The problems of the captures, one point after the other.
     pub fn warnings(&self) -> impl Iterator<Item = Warning> {
         self.points
             .iter()
             .flat_map(|point| point.counts.warnings(Some(&point.name)))
     }
 
-    /// Of each point: its name, its packets, its SIP messages, and the packets without one.
+    /// For each point: its name, and the numbers of its packets, its SIP messages, and the packets
+    /// without one.
     pub fn points(&self) -> impl Iterator<Item = (&str, u64, usize, u64)> {
         self.points.iter().map(|point| {
             (
@@ -141,9 +145,9 @@ struct Reader<'t> {
     trace: &'t mut Trace,
     point: Point,
     streams: Streams,
-    /// The last packet's time.
+    /// The time of the last packet.
     last: Duration,
-    /// How far the clock has gone back in all.
+    /// How far the clock has gone back in total.
     lag: Duration,
 }
 
@@ -248,7 +252,7 @@ impl Reader<'_> {
 }
 
 impl Trace {
-    /// What the message says; none if it has no readable Call-ID or CSeq.
+    /// Reads the message; none if it has no readable Call-ID or CSeq.
     fn look_at(&mut self, message: &Message<'_>) -> Option<Seen> {
         let cseq = message.cseq().ok()?;
         let method = message.method().unwrap_or(cseq.method);
@@ -271,7 +275,8 @@ impl Trace {
         })
     }
 
-    /// Who sends a request from a connection's port names the port it listens on (RFC 3261 §18.1.1).
+    /// A sender that uses a connection's port names the port on which it listens
+    /// (RFC 3261 §18.1.1).
     fn learn_port(&mut self, message: &Message<'_>, source: SocketAddr) {
         let Ok(via) = message.top_via() else { return };
         let port = via.port.unwrap_or(5060);

@@ -1,26 +1,28 @@
-//! What a node does in a call: a message comes in, others go out.
+//! The turns of a node in a call: a message comes in, others go out.
 
 use std::time::Duration;
 
 use crate::merge::Sent;
 
-/// A message that comes to a node, and what the node sends until the next comes. Messages are numbered within the call.
+/// An incoming message, and the messages that the node sends until the next one comes in. Numbers
+/// count within the call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) input: usize,
     pub(crate) outputs: Vec<usize>,
-    /// From the input to the last output, pauses left out; none if there is no output, or only after a pause.
+    /// From the input to the last output, without pauses; none if there is no output, or only after
+    /// a pause.
     pub(crate) service_ns: Option<i64>,
-    /// What the node waited on its own account: for somebody to answer, or to hang up.
+    /// How long the node waited for somebody to answer or to hang up.
     pub(crate) pause_ns: i64,
-    /// To the next input, if the node sent nothing and did not pause.
+    /// The time to the next input, if the node sent nothing and did not pause.
     pub(crate) until_next_ns: Option<i64>,
 }
 
 /// A node's turns in the order of time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Turns {
-    /// What it sent before anything came in.
+    /// The messages that it sent before the first input.
     pub(crate) leading: Vec<usize>,
     pub(crate) turns: Vec<Turn>,
 }
@@ -33,7 +35,8 @@ pub(crate) struct Event {
     pub(crate) is_input: bool,
 }
 
-/// A node's messages of a call as a point saw them, in the order of time. `messages` says for each whether it comes in.
+/// A node's messages of a call in the order of time, as a point saw them. `messages` says for each
+/// if it comes in.
 pub(crate) fn events<'a>(
     point: usize,
     messages: impl Iterator<Item = (usize, &'a Sent, bool)>,
@@ -52,7 +55,7 @@ pub(crate) fn events<'a>(
 }
 
 impl Turns {
-    /// A gap longer than `pause` in what a node does is no work.
+    /// A gap longer than `pause` in a node's activity does not count as work.
     pub(crate) fn new(events: &[Event], pause: Duration) -> Self {
         let pause = pause.as_nanos() as i64;
         let mut all = Self::default();
@@ -90,14 +93,14 @@ impl Turns {
         all
     }
 
-    /// The turn that sent the message; none if it was sent before any.
+    /// The turn that sent the message; none if the node sent it before any input.
     pub(crate) fn sender_of(&self, message: usize) -> Option<usize> {
         self.turns
             .iter()
             .position(|turn| turn.outputs.contains(&message))
     }
 
-    /// The turn that the message began.
+    /// The turn that the message starts.
     pub(crate) fn begun_by(&self, message: usize) -> Option<usize> {
         self.turns.iter().position(|turn| turn.input == message)
     }

@@ -1,4 +1,5 @@
-//! Which calls of a trace can be measured, where, and which are alike.
+//! Finds the calls of a trace that can be measured, the points to measure them at, and the calls
+//! that are alike.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -12,9 +13,9 @@ use crate::{
     warning::Counts,
 };
 
-/// Longer calls, as pings with one Call-ID for ever, are not looked into.
+/// Calls with more messages, such as endless pings with one Call-ID, are skipped.
 const MESSAGES_MAX: usize = 1_000;
-/// More turns than this share that overlap are warned of.
+/// If a larger share of turns overlaps, there is a warning.
 const OVERLAP_SHARE: f64 = 0.02;
 
 /// A call that can be measured.
@@ -26,7 +27,8 @@ pub(crate) struct Whole<'c> {
     pub(crate) ends: Vec<(usize, usize)>,
 }
 
-/// The messages at each place: in or out, to or from which place, and what.
+/// The messages at each place: whether in or out, the place at the other end, and the message's
+/// kind.
 type Shape = Vec<Vec<(bool, usize, u32)>>;
 
 /// A trace with its nodes.
@@ -38,7 +40,7 @@ pub(crate) struct View<'t> {
 }
 
 impl View<'_> {
-    /// The calls whose way is known and whose requests are answered, without retransmissions.
+    /// The calls with a known way, answers to all requests, and no retransmissions.
     pub(crate) fn measurable<'c>(
         &self,
         all: &'c [Call],
@@ -60,7 +62,7 @@ impl View<'_> {
         calls
     }
 
-    /// Whether each request but ACK has a final response on its hop.
+    /// Whether each request except ACK has a final response on its hop.
     fn is_answered(&self, call: &Call) -> bool {
         let messages = || call.sent.iter().map(|&at| &self.sent[at].seen);
         messages().all(|request| {
@@ -78,8 +80,8 @@ impl View<'_> {
         })
     }
 
-    /// The point to measure each node at: of those that saw the most of its messages the one where its work takes the least time,
-    /// for it is the nearest.
+    /// The point at which to measure each node. Of the points that saw the most of its messages, it
+    /// is the one that shows the shortest work, because it is the nearest.
     pub(crate) fn points(&self, calls: &[(&Call, Chain)]) -> Vec<usize> {
         let points = self.trace.points.len();
         let mut seen = vec![vec![(0_usize, 0_i64); points]; self.nodes.nodes.len()];
@@ -121,7 +123,7 @@ impl View<'_> {
         events(point, messages)
     }
 
-    /// The calls of which each node's point saw each of its messages.
+    /// The calls for which each node's point saw all of its messages.
     pub(crate) fn whole<'c>(
         &self,
         calls: Vec<(&'c Call, Chain)>,
@@ -163,7 +165,7 @@ impl View<'_> {
         whole
     }
 
-    /// Counts the turns that began while their node was busy with another call.
+    /// Counts the turns that started while their node was busy with another call.
     pub(crate) fn count_overlaps(
         &self,
         calls: &[Whole<'_>],

@@ -1,17 +1,19 @@
-//! The works of a flow: which turns make up which entry of the model, and what each asks of others.
+//! The works of a flow: the turns that make up each entry of the model, and the calls between
+//! entries.
 //!
-//! A turn of the server with an answer is a synchronous exchange: its last output is the reply to its input, whatever the messages'
-//! kinds. All other messages are asynchronous. A balancer passes both up and down; so that no cycle arises, one infinite task asks on
-//! behalf of what goes up and one of what goes down, and a third does the work.
+//! A turn of the server with an answer is a synchronous exchange: its last output is the reply to
+//! its input, regardless of the messages' kinds. All other messages are asynchronous. A balancer
+//! passes both kinds up and down. To avoid a cycle, one infinite task sends the requests that go
+//! up, another those that go down, and a third does the work.
 
 use crate::turns::Turns;
 
-/// What a work belongs to at its place.
+/// The part of a place to which a work belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Part {
     /// The driver's own work.
     User,
-    /// The driver's work on what it doesn't answer.
+    /// The driver's work on messages that it does not answer.
     Port,
     /// A balancer's messages towards the server, and the replies.
     Up,
@@ -26,10 +28,10 @@ pub(crate) enum Part {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Work {
     pub(crate) name: String,
-    /// In the chain: 0 is the driver.
+    /// The position in the chain: 0 is the driver.
     pub(crate) place: usize,
     pub(crate) part: Part,
-    /// Those that it is made of, at its place.
+    /// Its turns, at its place.
     pub(crate) turns: Vec<usize>,
     /// The works that it waits for.
     pub(crate) synchronous: Vec<usize>,
@@ -43,9 +45,9 @@ pub(crate) struct Work {
 #[derive(Clone, Debug)]
 pub(crate) struct Works {
     pub(crate) works: Vec<Work>,
-    /// Of each place and turn: the work that it is part of.
+    /// For each place and turn: the work to which it belongs.
     owner: Vec<Vec<Option<usize>>>,
-    /// The messages whose receivers are settled.
+    /// The messages whose receivers are already assigned.
     settled: Vec<bool>,
     pub(crate) round_trips: Vec<RoundTrip>,
     links: usize,
@@ -53,18 +55,20 @@ pub(crate) struct Works {
     others: usize,
 }
 
-/// A request and its reply on a link: what the outer end sees longer than the inner is two ways.
+/// A request and its reply on a link. The outer end sees them further apart than the inner end, by
+/// two travel times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RoundTrip {
     pub(crate) link: usize,
-    /// The turn that the request begins, at the link's end towards the server.
+    /// The turn that the request starts, at the end near the server.
     pub(crate) inner: usize,
-    /// The turn that the reply begins, at the other end.
+    /// The turn that the reply starts, at the other end.
     pub(crate) outer: usize,
 }
 
 impl Works {
-    /// The works of a call: `turns` of each place, and each message's source and destination as places.
+    /// Assigns a call's turns to works: `turns` of each place, and each message's source and
+    /// destination as places.
     pub(crate) fn new(turns: &[Turns], ends: &[(usize, usize)]) -> Self {
         let links = turns.len() - 1;
         let mut works = Self {
@@ -156,7 +160,8 @@ impl Works {
         }
     }
 
-    /// Has a work wait for another beyond the link at `place`, and for the packets there and back.
+    /// Makes a work wait for another beyond the link at `place`, and for the packets there and
+    /// back.
     fn ask(
         &mut self,
         turns: &[Turns],
@@ -183,7 +188,7 @@ impl Works {
         }
     }
 
-    /// A balancer's work, and the one that asks for it.
+    /// A balancer's work, and the work that calls it.
     fn add_relay(&mut self, place: usize, part: Part, number: &str) -> (usize, usize) {
         let (asking, working) = match part {
             Part::Down => ("dn", "r"),
@@ -200,7 +205,7 @@ impl Works {
         (asking, relay)
     }
 
-    /// The work that sends a message: of a balancer, the one that asks for the work.
+    /// The work that sends a message; for a balancer, the one that calls the work.
     fn sender(&self, turns: &[Turns], place: usize, message: usize) -> usize {
         let turn = turns[place].sender_of(message);
         let Some(owner) = turn.and_then(|turn| self.owner[place][turn]) else {
@@ -213,7 +218,7 @@ impl Works {
         }
     }
 
-    /// A message that nobody waits for.
+    /// Adds a message that nobody waits for.
     fn add_message(&mut self, turns: &[Turns], message: usize, (from, to): (usize, usize)) {
         self.settled[message] = true;
         let sender = self.sender(turns, from, message);

@@ -1,4 +1,4 @@
-//! What the DNS said, and for how long that is good.
+//! The answers of the DNS, and how long each is valid.
 
 use std::{
     sync::Arc,
@@ -7,7 +7,7 @@ use std::{
 
 use crate::{Answer, Error, Question};
 
-/// How long servers are believed while the DNS fails: RFC 8767 §5 has one to three days.
+/// How long known servers stay in use while the DNS fails: RFC 8767 §5 allows one to three days.
 const STALE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Answers by question.
@@ -19,10 +19,10 @@ struct Kept {
     good_until: Instant,
 }
 
-/// An answer that may be given.
+/// An answer from the cache.
 pub(crate) struct Known {
     pub(crate) answer: Result<Arc<Answer>, Error>,
-    /// It is out of date: the DNS should be asked again.
+    /// Whether it is out of date, so that the client should ask the DNS again.
     pub(crate) is_due: bool,
 }
 
@@ -32,7 +32,7 @@ impl Cache {
         Self(cache.time_to_live(STALE_MAX).build())
     }
 
-    /// The latest answer. One that there is no server is no answer when it is out of date.
+    /// The latest answer. An out-of-date answer that a name has no server does not count.
     pub(crate) fn get(&self, question: &Question, now: Instant) -> Option<Known> {
         let kept = self.0.get(question)?;
         let is_due = kept.good_until <= now;
@@ -42,7 +42,7 @@ impl Cache {
         })
     }
 
-    /// The servers that were last known, however long ago.
+    /// The last known servers, of any age.
     pub(crate) fn last(&self, question: &Question) -> Option<Arc<Answer>> {
         self.0.get(question)?.answer.ok()
     }

@@ -22,23 +22,24 @@ use crate::{
     dns::{self, Outcome},
 };
 
-/// Takes an answer.
+/// Receives an answer.
 pub(crate) type Done = Box<dyn FnOnce(Result<Arc<Answer>, Error>) + Send>;
 
-/// A caller, and its place among those that wait.
+/// A caller, with its permit to wait.
 struct Waiting {
     done: Done,
     _permit: OwnedSemaphorePermit,
 }
 
-/// A question, and who waits for its answer; nobody, if it is asked anew.
+/// A question, and the callers that wait for its answer; no callers if the question only refreshes
+/// the cache.
 type Asked = (Question, Option<Waiting>);
 
 pub(crate) struct Client {
     permits: Arc<Semaphore>,
-    /// None only while it is dropped.
+    /// None only during the drop.
     asked: Option<mpsc::UnboundedSender<Asked>>,
-    /// Questions that are asked anew: they need no caller, and have a bound of their own.
+    /// Refreshes in progress. They have no caller, so they have a limit of their own.
     refreshes: mpsc::Sender<Question>,
     thread: Option<JoinHandle<()>>,
 }
@@ -76,7 +77,7 @@ impl Client {
         })
     }
 
-    /// Lets `done` have the answer when it has come.
+    /// Calls `done` when the answer is there.
     pub(crate) fn ask(&self, question: &Question, done: Done) -> Result<(), Error> {
         let permit = Arc::clone(&self.permits).try_acquire_owned();
         let waiting = Waiting {
@@ -84,12 +85,13 @@ impl Client {
             _permit: permit.map_err(|_| Error::Busy)?,
         };
         let asked = self.asked.as_ref().expect("it is not dropped yet");
-        asked
-            .send((question.clone(), Some(waiting)))
-            .map_err(|_| Error::Unavailable("its thread has ended".into()))
+        asked.send((question.clone(), Some(waiting))).map_err(|_| {
+            Error::Unavailable("the thread that asks it has ended; restart the node".into())
+        })
     }
 
-    /// Asks again for the cache's sake. With no room it is asked another time.
+    /// Refreshes an answer of the cache. If there are too many refreshes, a later question tries
+    /// again.
     pub(crate) fn refresh(&self, question: &Question) {
         let _ = self.refreshes.try_send(question.clone());
     }
@@ -110,7 +112,7 @@ struct Asker {
     limits: Limits,
     cache: Arc<Cache>,
     stats: Arc<Stats>,
-    /// What is being asked, and for whom.
+    /// The questions in progress, and their callers.
     open: HashMap<Question, Vec<Waiting>>,
     lookups: JoinSet<(Question, Outcome)>,
 }
@@ -166,7 +168,7 @@ impl Asker {
                 });
                 self.lookups.spawn(async move {
                     // What strangers' servers send is read by the resolver alone.
-                    let panicked = |_| Outcome::failed("its answer can't be read");
+                    let panicked = |_| Outcome::failed("can't read its answer");
                     (question, lookup.await.unwrap_or_else(panicked))
                 });
             }

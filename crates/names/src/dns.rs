@@ -1,4 +1,4 @@
-//! Questions to the DNS: RFC 3263 §4 over RFC 3403, 2782 and 1035.
+//! Asks the DNS: RFC 3263 §4 over RFC 3403, 2782 and 1035.
 
 use std::{
     io,
@@ -19,25 +19,25 @@ use tokio::{task::JoinSet, time::timeout};
 
 use crate::{Answer, Error, Limits, Question, Target};
 
-/// An answer is good for its records' time to live, but neither asked for all the time nor believed
-/// for ever.
+/// The least and greatest lifetime of an answer. Within them, the records' time to live counts.
 const GOOD_FOR: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(24 * 60 * 60)];
-/// The same of an answer that there is none. RFC 2308 §5
+/// The same for an answer that there is no server (RFC 2308 §5).
 const NONE_FOR: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(15 * 60)];
-/// An answer that there is none says how long that is good, or this.
+/// The lifetime of an answer that there is no server, if the answer does not tell one.
 const NONE_DEFAULT: Duration = Duration::from_secs(5);
-/// How long the DNS is spared after it failed. RFC 9520 §3.2
+/// How long the client does not ask again after the DNS failed (RFC 9520 §3.2).
 const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// Over UDP a question is sent so often within the time that it may take.
+/// How often the client sends a question over UDP within its time limit.
 const ATTEMPTS: usize = 3;
-/// RFC 3403 §4.1, RFC 3263 §4.1: SIP over UDP.
+/// SIP over UDP (RFC 3403 §4.1, RFC 3263 §4.1).
 const SIP_OVER_UDP: &[u8] = b"SIP+D2U";
 const SIP_PORT: u16 = 5060;
-/// More servers of a name than anybody has are left out: each is a question of its own.
+/// The most servers of a name. The rest is ignored, because each server needs a question of its
+/// own.
 const TARGETS_MAX: usize = 256;
 
-/// What came of a question, and how long that is good.
+/// The result of a question, and how long it is valid.
 pub(crate) struct Outcome {
     pub(crate) answer: Result<Answer, Error>,
     pub(crate) good_for: Duration,
@@ -52,13 +52,13 @@ impl Outcome {
     }
 }
 
-/// A resolver for these servers, or for the machine's.
+/// A resolver for these DNS servers, or for those of the machine.
 pub(crate) fn resolver(servers: &[SocketAddr], limits: &Limits) -> io::Result<TokioResolver> {
     let runtime = TokioRuntimeProvider::default();
     let mut builder = if servers.is_empty() {
         TokioResolver::builder(runtime).map_err(|error| {
             io::Error::other(format!(
-                "cannot read the DNS servers from /etc/resolv.conf: {error}"
+                "can't read the DNS servers from /etc/resolv.conf: {error}"
             ))
         })?
     } else {
@@ -84,7 +84,7 @@ fn name_server(address: SocketAddr) -> NameServerConfig {
     NameServerConfig::new(address.ip(), true, connections.into())
 }
 
-/// Asks; takes no longer than `wait_max`. What fails is as it was `last`.
+/// Asks, for at most `wait_max`. If a part fails, the part of the `last` answer stays.
 pub(crate) async fn look_up(
     resolver: &TokioResolver,
     question: &Question,
@@ -93,7 +93,7 @@ pub(crate) async fn look_up(
 ) -> Outcome {
     let asker = Asker { resolver, last };
     let asked = timeout(wait_max, asker.ask(question)).await;
-    match asked.unwrap_or_else(|_| Err(Missing::failed(&"no answer in time"))) {
+    match asked.unwrap_or_else(|_| Err(Missing::failed(&"it did not answer in time"))) {
         Ok((targets, good_for)) => Outcome {
             answer: Ok(Answer {
                 targets,
@@ -121,9 +121,9 @@ pub(crate) async fn look_up(
 
 /// Why there are no records.
 enum Missing {
-    /// There are none, for so long.
+    /// The DNS says that there are none, for this long.
     None(Duration),
-    /// Nobody knows.
+    /// The DNS fails.
     Failed(Error),
 }
 
@@ -145,7 +145,7 @@ impl From<NetError> for Missing {
     }
 }
 
-/// What is found, and for how long.
+/// The records, and how long they are valid.
 type Found<T> = Result<(T, Duration), Missing>;
 
 struct Asker<'a> {
@@ -162,7 +162,7 @@ impl Asker<'_> {
         }
     }
 
-    /// RFC 3263 §4.1, §4.2
+    /// RFC 3263 §4.1, §4.2.
     async fn domain(&self, name: &str) -> Found<Vec<Target>> {
         let (service, naptr_for) = match self.naptr(name).await {
             Ok(found) => found,
@@ -176,8 +176,8 @@ impl Asker<'_> {
         }
     }
 
-    /// The service of the first record for SIP over UDP. A domain that has records for other
-    /// transports alone can't be reached.
+    /// The service of the first record for SIP over UDP. A domain that has records only for other
+    /// transports can't be reached.
     async fn naptr(&self, name: &str) -> Found<String> {
         let (records, good_for) = records(self.resolver, name, RecordType::NAPTR).await?;
         let naptr = |data: &RData| match data {
@@ -196,12 +196,13 @@ impl Asker<'_> {
             .iter()
             .min_by_key(|naptr| (naptr.order, naptr.preference));
         let Some(first) = first else {
-            return Err(Missing::failed(&"the domain takes no SIP over UDP"));
+            return Err(Missing::failed(&"the domain does not take SIP over UDP"));
         };
         Ok((first.replacement.to_string(), good_for))
     }
 
-    /// The servers of SRV records. One whose addresses can't be had is as it was, if it was known.
+    /// The servers of SRV records. If the look-up of a server's addresses fails, its last known
+    /// addresses stay.
     async fn service(&self, name: &str) -> Found<Vec<Target>> {
         let (records, mut good_for) = records(self.resolver, name, RecordType::SRV).await?;
         let srv = |data: &RData| match data {
@@ -284,7 +285,7 @@ async fn records(resolver: &TokioResolver, name: &str, kind: RecordType) -> Foun
     ))
 }
 
-/// IPv4 and IPv6 addresses of a host. One kind is enough if the other fails.
+/// The IPv4 and IPv6 addresses of a host. One kind is enough if the other fails.
 async fn addresses(resolver: &TokioResolver, name: &str) -> Found<Vec<IpAddr>> {
     let (v4, v6) = tokio::join!(
         records(resolver, name, RecordType::A),

@@ -1,10 +1,10 @@
-//! Where a SIP name is: asked of the DNS without waiting.
+//! Finds the servers of SIP names in the DNS, without blocking the caller.
 //!
-//! [`Names`] answers a [`Question`] with [`Target`]s: the servers that RFC 3263 selects, each with its
-//! addresses. What is known is the answer at once, also when it is out of date and being asked
-//! anew; all else is told later, within [`Limits::wait_max`]. A thread of its own speaks to the DNS.
-//! Everything is bounded, so a name whose servers never answer costs the others nothing. In which
-//! order the addresses are tried, [`order`] draws.
+//! [`Names`] answers a [`Question`] with [`Target`]s: the servers that RFC 3263 selects, each with
+//! its addresses. It returns a known answer at once, even if the answer is out of date and being
+//! refreshed. It delivers other answers later, within [`Limits::wait_max`]. One thread asks the
+//! DNS. Everything has a limit, so a name whose DNS servers never answer does not delay the others.
+//! [`order`] draws the order in which to try the addresses.
 //!
 //! Read [`Names`] first.
 //!
@@ -43,16 +43,16 @@ pub use target::{Target, order};
 use cache::Cache;
 use client::{Client, Done};
 
-/// What bounds the look-ups.
+/// The limits of look-ups.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// How long a question may wait for its answer.
     pub wait_max: Duration,
-    /// Answers that are kept.
+    /// The most answers in the cache.
     pub answers: u64,
-    /// Callers that wait.
+    /// The most callers that wait.
     pub queue: usize,
-    /// Names that are asked about at the same time; those of one domain may be a quarter of them.
+    /// The most names that are asked for at the same time; a quarter of them may be of one domain.
     pub lookups: usize,
 }
 
@@ -67,15 +67,15 @@ impl Default for Limits {
     }
 }
 
-/// What is asked. Names are in lower case.
+/// A question. Names are in lower case.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Question {
-    /// The servers of a service, `_sip._udp.example.com`: its SRV records, RFC 2782.
+    /// The servers of a service, `_sip._udp.example.com`: its SRV records (RFC 2782).
     Service(Box<str>),
     /// The addresses of a host, with this port.
     Host(Box<str>, u16),
-    /// The servers of a domain over UDP: its NAPTR records, else its SRV records, else its
-    /// addresses. RFC 3263 §4
+    /// The servers of a domain over UDP: from its NAPTR records, else its SRV records, else its
+    /// addresses (RFC 3263 §4).
     Domain(Box<str>),
 }
 
@@ -92,7 +92,8 @@ impl Question {
         Self::Host(name.to_ascii_lowercase().into(), port)
     }
 
-    /// Where a URI leads whose host is a name: with a port, it is a host. RFC 3263 §4.2
+    /// The question for a URI whose host is a name. With a port, the name is a host
+    /// (RFC 3263 §4.2).
     #[must_use]
     pub fn of_uri(host: &str, port: Option<u16>) -> Self {
         // What a caller writes is a whole name; the machine's search list is not for it.
@@ -109,7 +110,7 @@ impl Question {
         }
     }
 
-    /// Its last two labels: names below them mostly have the same servers.
+    /// The last two labels of the name: names below them mostly have the same servers.
     fn parent(&self) -> &str {
         let name = self.name().trim_end_matches('.');
         let mut dots = name.rmatch_indices('.').skip(1);
@@ -117,12 +118,12 @@ impl Question {
     }
 }
 
-/// What the DNS says.
+/// The answer of the DNS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// At least one server.
     pub targets: Vec<Target>,
-    /// Why this is what it said earlier and not what it says at present.
+    /// Why this is an earlier answer and not the present one; none if it is up to date.
     pub stale: Option<Error>,
 }
 
@@ -130,19 +131,19 @@ pub struct Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Error {
-    /// The DNS says that there is no server of that name.
+    /// The DNS says that the name has no server.
     NotFound,
-    /// Too much is asked. Try again later.
+    /// Too many questions wait. Ask again later.
     Busy,
-    /// The DNS fails or is too slow; why.
+    /// The DNS fails or is too slow, for this reason.
     Unavailable(Arc<str>),
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotFound => f.write_str("the DNS has no server of that name"),
-            Self::Busy => f.write_str("too much is asked of the DNS"),
+            Self::NotFound => f.write_str("the DNS has no server of this name"),
+            Self::Busy => f.write_str("too many questions wait for the DNS"),
             Self::Unavailable(why) => write!(f, "the DNS fails: {why}"),
         }
     }
@@ -150,33 +151,33 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// What was asked and answered since the start.
+/// Counters of questions and answers since the start.
 #[derive(Debug, Default)]
 pub struct Stats {
     counts: [AtomicU64; Count::ALL.len()],
 }
 
-/// What is counted.
+/// The things that are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// A question was answered at once, up to date.
+    /// A question was answered at once, with an answer that is up to date.
     Known,
-    /// A question was answered at once with what the DNS said earlier.
+    /// A question was answered at once, with an earlier answer.
     Stale,
     /// A question had to wait.
     Waited,
-    /// A question was refused, as too much was asked.
+    /// A question was refused, because too many were waiting.
     Refused,
     /// The DNS named servers.
     Found,
-    /// The DNS said that there is none.
+    /// The DNS said that there are none.
     NotFound,
     /// The DNS failed or did not answer in time.
     Failed,
 }
 
 impl Count {
-    /// All, with their names in metrics.
+    /// All events, with their names in metrics.
     pub const ALL: [(Self, &'static str); 7] = [
         (Self::Known, "known"),
         (Self::Stale, "stale"),
@@ -199,7 +200,7 @@ impl Stats {
     }
 }
 
-/// The DNS, as any thread may ask it.
+/// A DNS client for any thread.
 pub struct Names {
     cache: Arc<Cache>,
     stats: Arc<Stats>,
@@ -209,8 +210,7 @@ pub struct Names {
 impl Names {
     /// Starts the thread that asks these DNS servers, or those of `/etc/resolv.conf` if there are none.
     ///
-    /// # Errors
-    /// The thread can't be started, or `/etc/resolv.conf` can't be read.
+    /// If the thread can't be started, or `/etc/resolv.conf` can't be read.
     pub fn start(servers: &[SocketAddr], limits: Limits) -> io::Result<Self> {
         let cache = Arc::new(Cache::new(limits.answers));
         let stats = Arc::new(Stats::default());
@@ -222,8 +222,8 @@ impl Names {
         })
     }
 
-    /// The answer to a question: at once if one is known, else `done` is told, once and on another
-    /// thread; it must not wait.
+    /// Asks a question. Returns the answer at once if it is known; else calls `done` once, on
+    /// another thread. `done` must not block.
     pub fn ask(
         &self,
         question: &Question,

@@ -1,19 +1,19 @@
-//! A server as the DNS describes it, and the order in which servers are tried.
+//! The servers that the DNS names, and the order in which to try them.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// A server that may be asked.
+/// A server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Its name, in lower case.
     pub name: Box<str>,
-    /// Those of a lower number are tried first.
+    /// The priority: servers with a lower number come first.
     pub priority: u16,
-    /// Its share among those of the same priority; of use when it is compared with theirs.
+    /// Its share of the requests, relative to servers of the same priority.
     pub weight: u16,
     /// Its port.
     pub port: u16,
-    /// Its addresses, at least one; all are alike.
+    /// Its addresses, at least one. They are equivalent.
     pub addresses: Vec<IpAddr>,
 }
 
@@ -26,8 +26,8 @@ impl Target {
     }
 }
 
-/// The addresses in the order in which they are to be tried: by priority, and among equals drawn by
-/// weight, as RFC 2782 has it. Same targets and same generator: same order.
+/// The addresses in the order in which to try them: by priority, and within a priority drawn by
+/// weight (RFC 2782). The same targets and generator state give the same order.
 #[must_use]
 pub fn order(targets: &[Target], rng: &mut fastrand::Rng) -> Vec<SocketAddr> {
     let mut left: Vec<&Target> = targets.iter().collect();

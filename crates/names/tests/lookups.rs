@@ -61,7 +61,7 @@ fn eventually(what: &str, holds: impl FnMut() -> bool) {
     testbed::within(PATIENCE, what, holds);
 }
 
-const NONE: &str = "the DNS has no server of that name";
+const NONE: &str = "the DNS has no server of this name";
 
 #[test]
 fn a_domain_is_found_as_rfc_3263_has_it() {
@@ -102,7 +102,7 @@ fn a_domain_is_found_as_rfc_3263_has_it() {
         (
             "tcp.test",
             None,
-            "the DNS fails: the domain takes no SIP over UDP",
+            "the DNS fails: the domain does not take SIP over UDP",
         ),
         ("closed.test", None, NONE),
         ("nowhere.test", None, NONE),

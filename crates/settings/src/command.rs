@@ -1,4 +1,4 @@
-//! Arguments of commands, and how commands refuse them.
+//! Reads the arguments of commands, and reports wrong ones.
 
 use std::{
     fmt::Display,
@@ -7,10 +7,10 @@ use std::{
     time::Duration,
 };
 
-/// Reads a time such as `20s` or `5m`, longer than zero.
+/// Reads a duration such as `20s` or `5m`, longer than zero.
 ///
 /// # Errors
-/// What was expected.
+/// A text that says what was expected.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let units = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
     let digits = text.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -24,8 +24,8 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Writes every problem to standard error. Returns the exit code of a command whose files or
-/// arguments are wrong: nothing was started or changed.
+/// Writes every problem to standard error and returns the exit code of a command whose files or
+/// arguments have a mistake. Such a command starts and changes nothing.
 pub fn refuse(problems: impl IntoIterator<Item = impl Display>) -> ExitCode {
     for problem in problems {
         // With nowhere to say why, the exit code still tells.

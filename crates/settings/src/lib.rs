@@ -1,8 +1,9 @@
-//! What operators write, read with the place of every mistake.
+//! Reads the files that operators write, and reports every mistake with its line and column.
 //!
-//! [`load`] reads a TOML file: a [`Section`] hands out the values of its keys, and notes a problem
-//! for each that is wrong, missing or unknown. Nobody gets a part of a file that holds a problem.
-//! [`table`] reads lists, [`duration`] an argument; a command ends by [`refuse`] if one is wrong.
+//! [`load`] reads a TOML file. A [`Section`] hands out the values of its keys and records a problem
+//! for each key that is wrong, missing or unknown. If a file has a problem, `load` returns the
+//! problems and no part of the file. [`table`] reads tables of users, and [`duration`] reads an
+//! argument. A command with a wrong argument ends with [`refuse`].
 
 mod command;
 pub mod pool;
@@ -24,17 +25,18 @@ pub use value::Read;
 
 use report::Report;
 
-/// Reads the file at `path`. `read` makes something of it, or none if a required part is absent.
+/// Reads the file at `path`. `read` converts its root section, and returns none if a required part
+/// is absent.
 ///
 /// # Errors
-/// Every problem, in the order of the file. A file that is no TOML yields its syntax errors alone,
-/// since what it means can't be told.
+/// Every problem, in the order of the file. If the file is not TOML, the syntax errors alone are
+/// reported, because the rest can't be read.
 pub fn load<T>(
     path: &Path,
     read: impl FnOnce(Section<'_>) -> Option<T>,
 ) -> Result<T, Vec<Problem>> {
     let text = fs::read_to_string(path).map_err(|error| {
-        let message = format!("cannot be read: {error}");
+        let message = format!("can't read the file: {error}");
         vec![Place::file(path).problem(message)]
     })?;
     let report = Report::new(path, &text);

@@ -1,4 +1,4 @@
-//! Keys of a pool of servers, which configurations and scenarios have in common.
+//! Keys of a pool of servers, which configurations and scenarios share.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use crate::{
     value::{Read, check_method, duration, number, show},
 };
 
-/// The transactions that cost something else than 1, unless the file says otherwise: an INVITE
-/// and a BYE as the least-work policy's authors measured them.
+/// The default costs of transactions; all others cost 1. The authors of the least-work policy
+/// measured these costs of an INVITE and a BYE.
 const COSTS: [(&str, f64); 2] = [("BYE", 1.0), ("INVITE", 1.75)];
 
-/// Reads `costs`: what a transaction of each method costs, in the order of their names.
+/// Reads `costs`: the cost of a transaction of each method, in the order of their names.
 pub fn costs(section: &mut Section<'_>) -> Vec<(String, f64)> {
     let mut costs: Vec<(String, f64)> = COSTS
         .iter()
@@ -40,17 +40,17 @@ pub fn costs(section: &mut Section<'_>) -> Vec<(String, f64)> {
     costs
 }
 
-/// Whether requests of this method open a transaction that can have a cost of its own.
+/// Whether a request of this method opens a transaction with a cost of its own.
 fn check_costed(method: &str) -> Read<()> {
     check_method(method)?;
     match method {
-        "ACK" | "CANCEL" => Err("belongs to its INVITE and costs nothing: leave it out".into()),
+        "ACK" | "CANCEL" => Err("belongs to its INVITE and costs nothing: remove it".into()),
         _ => Ok(()),
     }
 }
 
-/// Reads `answer_timeout`: between T1, before which silence means nothing, and 64*T1, after which the
-/// caller has given up.
+/// Reads `answer_timeout`. It is at least T1, because a shorter silence means nothing, and at most
+/// 64*T1, because the caller then gives up.
 pub fn answer_timeout(section: &mut Section<'_>, t1: Duration) -> Duration {
     let range = t1..=64 * t1;
     let found = section.get("answer_timeout", |value| {

@@ -1,4 +1,4 @@
-//! Problems of a file, each with its place.
+//! The problems of a file, each with its place.
 
 use std::{
     cell::RefCell,
@@ -12,7 +12,7 @@ use toml::de::DeTable;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     file: PathBuf,
-    /// Line and column, both from 1, the column in characters. None: the file as a whole.
+    /// Line and column, both from 1, the column in characters; none for the file as a whole.
     position: Option<(usize, usize)>,
 }
 
@@ -30,7 +30,7 @@ impl Place {
         self.position.map(|(line, _)| line)
     }
 
-    /// Returns a problem at this place.
+    /// Makes a problem at this place.
     #[must_use]
     pub fn problem(&self, message: impl Into<String>) -> Problem {
         Problem {
@@ -50,7 +50,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// What is wrong at a place, and what to do about it.
+/// A problem at a place: what is wrong, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     place: Place,
@@ -63,17 +63,17 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Gathers the problems of one file while it is read.
+/// Collects the problems of one file while it is read.
 pub(crate) struct Report<'a> {
     path: &'a Path,
     text: &'a str,
     problems: RefCell<Vec<Problem>>,
-    /// What an absent section is read from: defaults, or complaints about what is required.
+    /// What an absent section yields: its defaults, or problems for the keys that are required.
     pub(crate) empty: DeTable<'a>,
 }
 
 impl<'a> Report<'a> {
-    /// A report on the file at `path`, which holds `text`.
+    /// Makes an empty report on the file at `path`, which contains `text`.
     pub(crate) fn new(path: &'a Path, text: &'a str) -> Self {
         Self {
             path,
@@ -87,14 +87,14 @@ impl<'a> Report<'a> {
         self.path.parent().unwrap_or_else(|| Path::new(""))
     }
 
-    /// Notes a problem at byte `at` of the file.
+    /// Adds a problem at byte `at` of the file.
     pub(crate) fn problem(&self, at: usize, message: impl Into<String>) {
         let problem = self.place(at).problem(message);
         self.problems.borrow_mut().push(problem);
     }
 
-    /// Notes that the text is no TOML at byte `at`; further such problems of the same line are
-    /// mere consequences.
+    /// Adds a syntax error at byte `at`. Further syntax errors of the same line follow from the
+    /// first, so they are left out.
     pub(crate) fn syntax(&self, at: usize, message: &str) {
         let place = self.place(at);
         let mut problems = self.problems.borrow_mut();
@@ -118,7 +118,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Whether nothing was found.
+    /// Whether there are no problems.
     pub(crate) fn is_clean(&self) -> bool {
         self.problems.borrow().is_empty()
     }

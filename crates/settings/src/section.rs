@@ -1,4 +1,4 @@
-//! A table of the file, read key by key; what nobody asked for is an unknown key.
+//! A table of the file, read key by key. A key that the program did not ask for is an unknown key.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ pub enum Item<'a> {
 pub struct Section<'a> {
     report: &'a Report<'a>,
     table: &'a DeTable<'a>,
-    /// How messages call it; empty for the file itself.
+    /// The name in messages; empty for the file itself.
     name: String,
     at: usize,
     known: Vec<&'static str>,
@@ -74,20 +74,20 @@ impl<'a> Section<'a> {
         self.report.place(at)
     }
 
-    /// Notes a problem of the section as a whole.
+    /// Adds a problem of the section as a whole.
     pub fn problem(&self, message: &str) {
         let separator = if self.name.is_empty() { "" } else { ": " };
         let message = format!("{}{separator}{message}", self.name);
         self.report.problem(self.at, message);
     }
 
-    /// Notes a problem of the value of `key`, which starts at byte `at`.
+    /// Adds a problem of the value of `key`, which starts at byte `at`.
     pub fn problem_of(&self, key: &str, at: usize, message: &str) {
         let path = self.path(key);
         self.report.problem(at, format!("{path}: {message}"));
     }
 
-    /// Returns the value of `key` if it is given and `read` takes it.
+    /// Returns the value of `key` if the file has it and `read` accepts it.
     pub fn get<T>(
         &mut self,
         key: &'static str,
@@ -114,7 +114,8 @@ impl<'a> Section<'a> {
         self.get(key, read).map_or(default, |found| found.value)
     }
 
-    /// Returns the value of `key`, which must be given; `advice` says what to write.
+    /// Returns the value of `key`, which the file must have. `advice` tells the operator what to
+    /// write.
     pub fn require<T>(
         &mut self,
         key: &'static str,
@@ -127,19 +128,19 @@ impl<'a> Section<'a> {
         self.get(key, read)
     }
 
-    /// Whether `key` is given, with whatever value.
+    /// Whether the file has `key`, with any value.
     #[must_use]
     pub fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
     }
 
-    /// Whether `key` is given as `false`, which turns a feature off.
+    /// Whether the file has `key = false`, which turns a feature off.
     pub fn is_false(&mut self, key: &'static str) -> bool {
         let found = self.find(key).map(Spanned::get_ref);
         matches!(found, Some(Value::Boolean(false)))
     }
 
-    /// Whether `key` is given as this word, which stands for a table.
+    /// Whether the file has `key` with this word, which stands for a table.
     pub fn is_text(&mut self, key: &'static str, word: &str) -> bool {
         let found = self.find(key).map(Spanned::get_ref);
         found.and_then(Value::as_str) == Some(word)
@@ -152,7 +153,7 @@ impl<'a> Section<'a> {
             .unwrap_or_else(|| Self::new(report, &report.empty, name, at))
     }
 
-    /// Returns the table `key` if it is given.
+    /// Returns the table `key` if the file has it.
     pub fn given_table(&mut self, key: &'static str) -> Option<Self> {
         let found = self.get(key, as_table)?;
         Some(Self::new(
@@ -203,7 +204,7 @@ impl<'a> Section<'a> {
         sections
     }
 
-    /// Returns the values of the array `key`, or its one value: tables as sections.
+    /// Returns the values of the array `key`, or its single value. Tables become sections.
     pub fn items(&mut self, key: &'static str) -> Vec<Item<'a>> {
         let Some(found) = self.find(key) else {
             return Vec::new();
@@ -229,7 +230,7 @@ impl<'a> Section<'a> {
         self.table.iter()
     }
 
-    /// Notes a problem for every key that nobody asked for.
+    /// Adds a problem for every key that the program did not ask for.
     pub fn finish(self) {
         for key in self.table.keys() {
             if self.known.contains(&key.get_ref().as_ref()) {
@@ -258,7 +259,7 @@ impl<'a> Section<'a> {
     }
 }
 
-/// Says what to write instead of `word`: the nearest of `choices`, or one of them all.
+/// Says what to write instead of `word`: the nearest of `choices`, or any of them.
 #[must_use]
 pub fn hint(word: &str, choices: &[&str]) -> String {
     let near = choices
@@ -268,11 +269,11 @@ pub fn hint(word: &str, choices: &[&str]) -> String {
         .filter(|(distance, _)| *distance <= 1 + word.len() / 3);
     match near {
         Some((_, choice)) => format!("did you mean `{choice}`?"),
-        None => format!("one of {}", choices.join(", ")),
+        None => format!("choose one of {}", choices.join(", ")),
     }
 }
 
-/// Levenshtein's distance of two words, upper and lower case alike.
+/// The Levenshtein distance of two words, ignoring case.
 fn distance(left: &str, right: &str) -> usize {
     let right: Vec<u8> = right.to_ascii_lowercase().into_bytes();
     let mut row: Vec<usize> = (0..=right.len()).collect();

@@ -1,13 +1,13 @@
-//! Readers of single values: each takes a value of the file, or says what to write in its place.
+//! Readers of single values: each accepts a value of the file, or says what to write in its place.
 
 use std::{fmt::Display, ops::RangeInclusive, time::Duration};
 
 use crate::{Value, hint};
 
-/// A value, or the complaint about what stands in its place.
+/// A value, or the problem with the one in the file.
 pub type Read<T> = Result<T, String>;
 
-/// Returns the complaint about a value of the wrong type.
+/// Returns the problem with a value of the wrong type.
 #[must_use]
 pub fn expected(what: &str, value: &Value<'_>) -> String {
     format!("expected {what}, found {}", type_name(value))
@@ -28,7 +28,7 @@ fn type_name(value: &Value<'_>) -> &'static str {
 /// Reads a string.
 ///
 /// # Errors
-/// What was expected.
+/// A text that says what was expected.
 pub fn text<'a>(value: &'a Value<'a>) -> Read<&'a str> {
     value.as_str().ok_or_else(|| expected("a string", value))
 }
@@ -36,15 +36,15 @@ pub fn text<'a>(value: &'a Value<'a>) -> Read<&'a str> {
 /// Reads a string that is not empty.
 ///
 /// # Errors
-/// What was expected.
+/// A text that says what was expected.
 pub fn name<'a>(value: &'a Value<'a>) -> Read<&'a str> {
     match text(value)? {
-        "" => Err("must not be empty".into()),
+        "" => Err("the text is empty: write at least one character".into()),
         name => Ok(name),
     }
 }
 
-/// Reads a list of what `read` takes.
+/// Reads a list, each item with `read`.
 pub fn list<'a, T>(
     read: impl Fn(&'a Value<'a>) -> Read<T>,
 ) -> impl Fn(&'a Value<'a>) -> Read<Vec<T>> {
@@ -69,7 +69,7 @@ pub fn integer(range: RangeInclusive<usize>) -> impl Fn(&Value<'_>) -> Read<usiz
     }
 }
 
-/// Reads a number within `range`, with a fraction or without.
+/// Reads a number within `range`, with or without a fraction.
 pub fn number(range: RangeInclusive<f64>) -> impl Fn(&Value<'_>) -> Read<f64> {
     move |value| {
         let text = match value {
@@ -86,7 +86,7 @@ pub fn number(range: RangeInclusive<f64>) -> impl Fn(&Value<'_>) -> Read<f64> {
 
 fn out_of_range<T: Display>(text: &str, range: &RangeInclusive<T>) -> String {
     let (low, high) = (range.start(), range.end());
-    format!("{text} is out of range: {low} to {high}")
+    format!("{text} is out of range: write a value from {low} to {high}")
 }
 
 /// Reads a duration within `range`: a whole number and its unit.
@@ -100,7 +100,9 @@ pub fn duration(range: RangeInclusive<Duration>) -> impl Fn(&Value<'_>) -> Read<
             return Ok(duration);
         }
         let (low, high) = (show(*range.start()), show(*range.end()));
-        Err(format!("{text} is out of range: {low} to {high}"))
+        Err(format!(
+            "{text} is out of range: write a value from {low} to {high}"
+        ))
     }
 }
 
@@ -118,7 +120,8 @@ fn parse_duration(text: &str) -> Option<Duration> {
     Some(Duration::from_millis(ms))
 }
 
-/// Writes a duration as it is read, in the largest unit that divides it.
+/// Writes a duration in the form of the file, in the largest unit that divides
+/// it.
 #[must_use]
 pub fn show(duration: Duration) -> String {
     let ms = duration.as_millis();
@@ -148,10 +151,10 @@ pub const METHODS: [&str; 14] = [
     "UPDATE",
 ];
 
-/// Reads a request method. Methods are told apart by case (RFC 3261 §7.1).
+/// Reads a request method. Methods are case-sensitive (RFC 3261 §7.1).
 ///
 /// # Errors
-/// What was expected.
+/// A text that says what was expected.
 pub fn method(value: &Value<'_>) -> Read<String> {
     let text = value
         .as_str()
@@ -163,7 +166,7 @@ pub fn method(value: &Value<'_>) -> Read<String> {
 /// Accepts the registered methods.
 ///
 /// # Errors
-/// What to write instead.
+/// A text that says what to write.
 pub fn check_method(text: &str) -> Read<()> {
     if METHODS.contains(&text) {
         return Ok(());

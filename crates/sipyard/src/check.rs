@@ -1,4 +1,4 @@
-//! `sipyard check`: tells every mistake in configuration files.
+//! `sipyard check`: reports every mistake in configuration files.
 
 use std::{
     io::{self, Write},
@@ -11,21 +11,21 @@ use settings::refuse;
 
 use crate::config;
 
-/// Check configuration files: tell every mistake, with line and column
+/// Check configuration files: report every mistake, with line and column
 #[derive(Args)]
 #[command(after_help = "Examples:
   sipyard check /etc/sipyard/sipyard.toml
   sipyard check a.toml b.toml && echo both are good
 
-Exit code: 0 if all are good, 2 if one is not.")]
+Exit code: 0 if all files are good, 2 if one has a mistake.")]
 pub(crate) struct Check {
-    /// The files
+    /// The configuration files to check
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 }
 
 impl Check {
-    /// Checks each file; what is good goes to standard output, problems to standard error.
+    /// Checks each file. It reports good files on standard output and problems on standard error.
     pub(crate) fn run(&self) -> ExitCode {
         let mut outcome = ExitCode::SUCCESS;
         for file in &self.files {

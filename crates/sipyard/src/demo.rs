@@ -1,7 +1,7 @@
 //! `sipyard demo`: callers, an edge and emulated servers in one process, on loopback.
 //!
-//! The edge's policy changes by live reloads, while calls go on. Every figure by policy is of the
-//! calls that began while it was in force.
+//! Live reloads change the edge's policy while calls continue. Each figure of a policy covers the
+//! calls that began while that policy was in force.
 
 mod edge;
 mod frame;
@@ -35,13 +35,13 @@ use schedule::{POLICIES, Schedule};
 use screen::Screen;
 use user_agents::{BYE, CALLS_PER_S, INVITE, SAMPLE, STALL, STALL_EVERY, UserAgents};
 
-/// How often the terminal is drawn, and all else looked after.
+/// How often the demo draws the terminal and does its other work.
 const TICK: Duration = Duration::from_millis(100);
 
 /// How long calls in progress may take to end: their holding time, then 64*T1 for a BYE.
 const ENDING_MAX: Duration = Duration::from_secs(40);
 
-/// Run a whole cluster on this machine and watch it
+/// Run a cluster with callers and servers on this machine, and watch it
 #[derive(Args)]
 #[command(after_help = "Examples:
   sipyard demo                 until Ctrl-C, which lets the calls in progress end
@@ -50,13 +50,14 @@ const ENDING_MAX: Duration = Duration::from_secs(40);
 
 Exit code: 0, or 1 if a call failed.")]
 pub(crate) struct Demo {
-    /// Begin calls for so long, each policy having an equal part, then end; such as 20s or 5m
+    /// How long to start calls, such as 20s or 5m, with an equal part for each policy; without it,
+    /// until Ctrl-C
     #[arg(long, env = "DURATION", value_parser = settings::duration)]
     duration: Option<Duration>,
 }
 
 impl Demo {
-    /// Runs until the duration is over or a signal ends it.
+    /// Runs until the duration ends or a signal stops it.
     pub(crate) fn run(self) -> ExitCode {
         let outcome = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -75,7 +76,7 @@ impl Demo {
         }
     }
 
-    /// Shows the cluster to its end; returns how many calls failed.
+    /// Shows the cluster until the end and returns how many calls failed.
     async fn play(self) -> io::Result<u64> {
         let schedule = Schedule::new(self.duration);
         let mut show = Show::new(schedule).await?;
@@ -88,17 +89,17 @@ impl Demo {
     }
 }
 
-/// The cluster and its onlooker.
+/// The cluster and its display.
 struct Show {
     display: Display,
     running: Running,
     edge: Edge,
     clock: Clock,
     schedule: Schedule,
-    /// The place of the policy in force; none before the first call and after the last began.
+    /// The index of the policy in force; none before the first call and after the last one started.
     policy: Option<usize>,
     began: Duration,
-    /// When calls ceased to begin.
+    /// When the last call started.
     ending: Option<Duration>,
     is_cut_off: bool,
     next_sample: Duration,
@@ -133,11 +134,11 @@ impl Show {
         let policies = POLICIES.map(|policy| policy.name()).join(", ");
         writeln!(
             io::stdout(),
-            "An edge on udp {} places {CALLS_PER_S} calls a second on four\n\
+            "An edge on udp {} sends {CALLS_PER_S} calls a second on four\n\
              emulated servers, 60 % of what they can carry. A server works for {} ms on an\n\
              INVITE, {} ms on a BYE, and stalls for {} s every {STALL_EVERY} calls. The policy\n\
              changes by a live reload every {} s: {policies}.\n\
-             Ask the edge meanwhile: sipyard ctl --admin http://{} status",
+             Ask the edge at any time: sipyard ctl --admin http://{} status",
             self.edge.address(),
             ms(INVITE),
             ms(BYE),
@@ -147,7 +148,7 @@ impl Show {
         )
     }
 
-    /// Ticks to the end; returns the last scene.
+    /// Ticks until the end and returns the last scene.
     async fn perform(&mut self) -> io::Result<Scene> {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
@@ -170,7 +171,7 @@ impl Show {
         }
     }
 
-    /// The first time, lets the calls in progress end; the second time, cuts them off.
+    /// Handles a signal: the first lets the calls in progress end, the second cuts them off.
     fn stop(&mut self) {
         self.is_cut_off = self.ending.is_some();
         self.ending.get_or_insert_with(|| self.clock.now());
@@ -222,14 +223,14 @@ impl Show {
     }
 }
 
-/// Where the scenes are shown.
+/// Where the demo shows the scenes.
 enum Display {
     Screen(Screen),
     Lines(Lines),
 }
 
 impl Display {
-    /// The terminal, or lines where there is none to draw on.
+    /// Draws on the terminal; prints lines if standard output is not one.
     fn open() -> io::Result<Self> {
         let is_dumb = env::var_os("TERM").is_none_or(|term| term == "dumb");
         if io::stdout().is_terminal() && !is_dumb {

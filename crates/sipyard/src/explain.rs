@@ -1,4 +1,4 @@
-//! Why a call is where it is, and where a message would go, in JSON and in words.
+//! Explains why a server has a call, and where a message would go, in JSON and in words.
 
 use std::{fmt, net::SocketAddr};
 
@@ -12,54 +12,54 @@ use crate::view::ServerState;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub(crate) enum Explanation {
-    /// Its call is known.
+    /// A worker has the message's call.
     Call(Call),
-    /// Its affinity token names the server.
+    /// The message's affinity token names the server.
     Token {
         server: SocketAddr,
-        /// Whether it goes to the server, or comes from it.
+        /// Whether the message goes to the server or comes from it.
         to_server: bool,
     },
-    /// It would be placed by these scores, the lowest wins.
+    /// The policy would place the message by these scores; the lowest wins.
     Placed {
         pool: String,
         policy: String,
         servers: Vec<Scored>,
     },
-    /// The location service would be asked.
+    /// The node would ask the location service.
     LookedUp,
-    /// The node itself would answer.
+    /// The node would answer the message itself.
     Answered { status: u16, reason: String },
-    /// It isn't a request that could be read.
+    /// The message is not a request that can be read.
     NoRequest { reason: String },
 }
 
-/// A call that a worker holds.
+/// A call that a worker has.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Call {
-    /// None when it has left the configuration.
+    /// None after the server left the configuration.
     server: Option<SocketAddr>,
     pool: Option<String>,
     reason: String,
-    /// Over, and kept only for strays.
+    /// The call is over; the worker keeps it for stray messages.
     is_expired: bool,
-    /// Counted as an open call.
+    /// The node counts it as an open call.
     is_call: bool,
     age_s: f64,
-    /// How often its first request was placed again.
+    /// How often the node placed its first request again.
     placed_again: u8,
-    /// Open now.
+    /// Transactions that are open at the moment.
     transactions: usize,
-    /// None when it is long ago.
+    /// None if the placement was long ago.
     decision: Option<Decision>,
 }
 
-/// A placement, and what the policy saw.
+/// A placement, and the values that the policy compared.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Decision {
     ago_s: f64,
     policy: String,
-    /// The pool's first servers.
+    /// The first servers of the pool.
     seen: Vec<Seen>,
 }
 
@@ -72,11 +72,11 @@ pub(crate) struct Seen {
     work: f32,
 }
 
-/// A server as a policy sees it.
+/// A server with the values that the policy compares.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Scored {
     server: SocketAddr,
-    /// None when it is passed over.
+    /// None if the policy skipped the server.
     score: Option<f64>,
     passed_over: Option<String>,
 }
@@ -146,7 +146,7 @@ fn scored((server, score): (SocketAddr, Result<f64, Ineligible>)) -> Scored {
         Ineligible::Down => ServerState::Down.label(),
         Ineligible::BackingOff => ServerState::BackingOff.label(),
         Ineligible::AboveBound => "holds more calls than its bound",
-        Ineligible::OtherCluster => "is of another cluster than the user",
+        Ineligible::OtherCluster => "is in another cluster than the user",
     });
     Scored {
         server,
@@ -177,9 +177,13 @@ impl fmt::Display for Explanation {
                 )?;
                 servers.iter().try_for_each(|server| server.fmt(f))
             }
-            Self::LookedUp => writeln!(f, "would go where the location service says its user is"),
+            Self::LookedUp => {
+                writeln!(f, "would go to the user's contacts in the location service")
+            }
             Self::Answered { status, reason } => writeln!(f, "would be answered {status} {reason}"),
-            Self::NoRequest { reason } => writeln!(f, "is no request that can be read: {reason}"),
+            Self::NoRequest { reason } => {
+                writeln!(f, "is not a request that can be read: {reason}")
+            }
         }
     }
 }
@@ -189,8 +193,8 @@ impl fmt::Display for Scored {
         let Self { server, .. } = self;
         match (self.score, &self.passed_over) {
             (Some(score), _) => writeln!(f, "  {server}  {score:.3}"),
-            (None, Some(why)) => writeln!(f, "  {server}  passed over: {why}"),
-            (None, None) => writeln!(f, "  {server}  passed over"),
+            (None, Some(why)) => writeln!(f, "  {server}  skipped: {why}"),
+            (None, None) => writeln!(f, "  {server}  skipped"),
         }
     }
 }
@@ -203,7 +207,7 @@ impl fmt::Display for Call {
         }
         writeln!(f, ": {}", self.reason)?;
         let life = match (self.is_expired, self.is_call) {
-            (true, _) => "over, kept for strays",
+            (true, _) => "over, kept for stray messages",
             (false, true) => "an open call",
             (false, false) => "no call, transactions only",
         };

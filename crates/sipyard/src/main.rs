@@ -1,9 +1,10 @@
 //! The `sipyard` command: a SIP signalling cluster in one binary.
 //!
-//! All crates meet here. [`config`] turns a file into what a node takes, [`serve`] runs it, [`admin`]
-//! answers questions about it, [`ctl`] asks them. [`store`] and [`user`] change what the location
-//! service keeps. The commands that work offline are mounted from [`workbench`]. No call passes
-//! through here: the workers' threads belong to `net`.
+//! This crate connects all others. [`config`] turns a file into a node's configuration, and
+//! [`serve`] runs the node. [`admin`] answers questions about the node, and [`ctl`] asks them.
+//! [`store`] and [`user`] change the records of the location service. [`workbench`] provides the
+//! commands that work offline. Calls never pass through this crate: the threads of `net` carry
+//! them.
 
 mod admin;
 mod check;
@@ -26,12 +27,12 @@ use clap::{Parser, Subcommand};
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true)]
 #[command(after_help = "Examples:
-  sipyard check edge.toml             find every mistake of a configuration
+  sipyard check edge.toml             report every mistake in a configuration
   sipyard serve --config edge.toml    run a node
-  sipyard ctl status                  see what it does
-  sipyard load call --to ADDRESS      make calls to it and measure
-  sipyard model from-pcap edge.pcap   make a queueing model of what was captured
-  sipyard user add -c FILE USER       let a user register")]
+  sipyard ctl status                  show what the node does
+  sipyard load call --to ADDRESS      make calls to a node and measure them
+  sipyard model from-pcap edge.pcap   make a queueing model from captured traffic
+  sipyard user add -c FILE USER       add a user who may register")]
 struct Cli {
     #[command(subcommand)]
     command: Command,

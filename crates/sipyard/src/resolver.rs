@@ -1,4 +1,4 @@
-//! The DNS of a node: asked by a thread that starts when the first name is there to be asked for.
+//! The DNS client of a node. Its thread starts when there is a first name to ask for.
 
 use std::{io, sync::OnceLock};
 
@@ -19,20 +19,20 @@ impl Resolver {
         }
     }
 
-    /// As configured at the start.
+    /// The settings, as configured at the start.
     pub(crate) fn dns(&self) -> &Dns {
         &self.dns
     }
 
-    /// The look-ups, once a name was asked for.
+    /// The look-ups; none before the first name.
     pub(crate) fn started(&self) -> Option<&Names> {
         self.names.get()
     }
 
-    /// The look-ups.
+    /// The look-ups, which this starts if they do not run yet.
     ///
     /// # Errors
-    /// There is nobody to ask.
+    /// If their threads can't be started.
     pub(crate) fn names(&self) -> io::Result<&Names> {
         if self.names.get().is_none() {
             let limits = Limits {

@@ -59,7 +59,7 @@ lease = "{lease}s"
         lease = LEASE.as_secs(),
     ));
     let core = settings.start();
-    core.wait_for_log(&format!("is announced as a server of pool:{name}"));
+    core.wait_for_log(&format!("as a server of pool:{name}"));
     core
 }
 

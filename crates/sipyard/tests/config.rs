@@ -91,7 +91,7 @@ fn the_file_must_be_readable_toml() {
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(
         String::from_utf8(output.stderr).unwrap(),
-        "/nonexistent/f: cannot be read: No such file or directory (os error 2)\n"
+        "/nonexistent/f: can't read the file: No such file or directory (os error 2)\n"
     );
     check(
         "a = \n[node]\nname = \"x\n",
@@ -111,11 +111,12 @@ fn an_empty_file_lacks_what_is_required() {
     check(
         "",
         &[
-            "f:1:1: no listener: add [[listen]] with transport, address and advertise",
-            "f:1:1: node: `secret` is missing: write secret = \"file:PATH\"; \
-             `openssl rand -hex 32 > PATH` makes one",
-            "f:1:1: no pool: add [pool.NAME] with the servers that take the calls",
-            "f:1:1: no route: add [[route]] with to = \"NAME\", the pool that takes the calls",
+            "f:1:1: there is no listener: add [[listen]] with transport, address and advertise",
+            "f:1:1: node: `secret` is missing: write secret = \"file:PATH\"; `openssl rand -hex 32 \
+             > PATH` writes one",
+            "f:1:1: there is no pool: add [pool.NAME] with the servers that take the calls",
+            "f:1:1: there is no route: add [[route]] with to = \"NAME\", the pool that takes the \
+             calls",
         ],
     );
 }
@@ -127,7 +128,7 @@ fn unknown_keys_are_refused_everywhere() {
         &[
             "f:5:2: unknown key `limit`; did you mean `limits`?",
             "f:7:1: unknown key `timers.timer_d`; did you mean `timer_c`?",
-            "f:8:1: unknown key `timers.zeal`; one of t1, timer_c, call_max, drain",
+            "f:8:1: unknown key `timers.zeal`; choose one of t1, timer_c, call_max, drain",
         ],
     );
 }
@@ -138,11 +139,12 @@ fn secrets_are_readable_and_long() {
     check(
         &node("file:nowhere"),
         &[
-            "f:1:19: node.secret: cannot read nowhere: No such file or directory (os error 2); \
-           it must be a file that this user may read",
+            "f:1:19: node.secret: cannot read nowhere: No such file or directory (os error 2); the \
+             user who runs sipyard must be able to read this file",
         ],
     );
-    let short = "6 bytes are too short: at least 32; `openssl rand -hex 32` prints a good one";
+    let short =
+        "the secret has 6 bytes, but needs at least 32; `openssl rand -hex 32` prints a good one";
     for secret in ["file:short", "SECRET"] {
         check(&node(secret), &[&format!("f:1:19: node.secret: {short}")]);
     }
@@ -164,14 +166,16 @@ fn peers_are_others_and_can_be_reached() {
     check(
         &node(r#"peers = ["127.0.0.1:5060"], peer_interval = "1s""#),
         &[
-            "f:1:18: node.peers: 127.0.0.1:5060 is this node's own listener: list the other edges",
-            "f:1:54: node.peer_interval: 1s is out of range: 20ms to 200ms",
+            "f:1:18: node.peers: 127.0.0.1:5060 is this node's own listener: list only the other \
+             edges",
+            "f:1:54: node.peer_interval: 1s is out of range: write a value from 20ms to 200ms",
         ],
     );
     check(
         &node(r#"peers = ["[::1]:5060"]"#),
         &[
-            "f:1:18: node.peers: no listener can send to [::1]:5060: add one of its kind, IPv4 or IPv6",
+            "f:1:18: node.peers: no listener can send to [::1]:5060: add one of the same kind, \
+             IPv4 or IPv6",
         ],
     );
 }
@@ -210,24 +214,26 @@ servers = [
 to = "app"
 "#,
         &[
-            "f:5:13: listen.transport: \"tcp\" is not yet supported: only \"udp\" is",
+            "f:5:13: listen.transport: \"tcp\" is not supported: write \"udp\"",
             "f:8:13: listen.transport: unknown transport \"upd\"; did you mean `udp`?",
-            "f:9:11: listen.address: 127.0.0.1:5060 is taken by the listener at f:6:11",
+            "f:9:11: listen.address: the listener at f:6:11 already has 127.0.0.1:5060: choose \
+             another address or port",
             "f:10:1: listen: `transport` is missing: write transport = \"udp\"",
-            "f:11:11: listen.address: 0.0.0.0:5062 is every address of this machine: \
-             add advertise = \"HOST:PORT\", by which others reach this one",
+            "f:11:11: listen.address: 0.0.0.0:5062 stands for every address of this machine: add \
+             advertise = \"HOST:PORT\", at which others reach this listener",
             "f:15:13: listen.advertise: \"0.0.0.0:5063\" is not a host or host:port that others \
              can reach, such as \"203.0.113.10:5060\", \"sip.example.com\" or \"[2001:db8::1]:5060\"",
             "f:18:11: listen.address: \"127.0.0.1\" has no port: write \"127.0.0.1:5060\" for \
-             SIP's own",
+             SIP's default port",
             "f:21:11: listen.address: \"localhost:5060\" is not IP:PORT, such as \
-             \"10.0.0.11:5060\" or \"[2001:db8::1]:5060\"; names are not looked up",
-            "f:24:15: pool.app.servers.address: 127.0.0.1:5060 is this node's own listener: \
-             calls would go in circles",
+             \"10.0.0.11:5060\" or \"[2001:db8::1]:5060\"; write an IP address, because names are \
+             not looked up",
+            "f:24:15: pool.app.servers.address: 127.0.0.1:5060 is this node's own listener: it \
+             would send calls to itself; write the address of another server",
             "f:25:15: pool.app.servers.address: no listener can send to [::1]:5060: \
              add one with an IPv6 address",
-            "f:26:15: pool.app.servers.address: 0.0.0.0:5070 is no server's address: \
-             write its own",
+            "f:26:15: pool.app.servers.address: 0.0.0.0:5070 is not the address of one server: \
+             write the server's address",
         ],
     );
 }
@@ -260,27 +266,28 @@ probe = 1
         &[
             "f:6:10: pool.web.policy: unknown policy \"tlw\"; did you mean `tlwl`?",
             "f:7:11: pool.web.costs.INVTE: unknown method \"INVTE\"; did you mean `INVITE`?",
-            "f:7:24: pool.web.costs.ACK: belongs to its INVITE and costs nothing: leave it out",
+            "f:7:24: pool.web.costs.ACK: belongs to its INVITE and costs nothing: remove it",
             "f:7:39: pool.web.costs.BYE: expected a number, found a string",
-            "f:7:51: pool.web.costs.INFO: -1 is out of range: 0 to 1000",
-            "f:9:43: pool.web.servers.capacity: 0 is out of range: 0.001 to 1000000",
+            "f:7:51: pool.web.costs.INFO: -1 is out of range: write a value from 0 to 1000",
+            "f:9:43: pool.web.servers.capacity: 0 is out of range: write a value from 0.001 to \
+             1000000",
             "f:10:3: pool.web.servers: `address` is missing: write address = \"IP:PORT\"",
             "f:10:5: unknown key `pool.web.servers.adress`; did you mean `address`?",
             "f:11:15: pool.web.servers.address: 10.0.0.2:5060 is already in this pool, at f:9:15",
             &format!("f:12:3: pool.web.servers: expected {server}, found an integer"),
-            "f:14:20: pool.web.probe.method: \"INFO\" is not yet supported: only \"OPTIONS\" is",
+            "f:14:20: pool.web.probe.method: \"INFO\" is not supported: write \"OPTIONS\"",
             &format!("f:14:39: pool.web.probe.interval: expected {units}, found \"2 s\""),
-            "f:14:56: pool.web.probe.timeout: 5s is out of range: 10ms to 2s",
-            "f:14:69: pool.web.probe.fall: 0 is out of range: 1 to 100",
+            "f:14:56: pool.web.probe.timeout: 5s is out of range: write a value from 10ms to 2s",
+            "f:14:69: pool.web.probe.fall: 0 is out of range: write a value from 1 to 100",
             "f:14:72: unknown key `pool.web.probe.riise`; did you mean `rise`?",
             &format!("f:15:14: pool.web.slow_start: expected {units}, found an integer"),
-            "f:16:18: pool.web.answer_timeout: 100ms is out of range: 500ms to 32s \
-             (T1 to 64*T1; timers.t1 is 500ms)",
+            "f:16:18: pool.web.answer_timeout: 100ms is out of range: write a value from 500ms to \
+             32s (T1 to 64*T1; timers.t1 is 500ms)",
             "f:17:7: pool.empty: no servers: write servers = [ { address = \"IP:PORT\" }, ... ], \
              or servers = \"srv:NAME\"",
             "f:18:9: pool.empty.costs: expected a table, found a string",
-            "f:19:10: pool.empty.policy: \"oracle\" compares what servers truly have left to do, which \
-             only simulated ones report: choose another policy, \"tlwl\" for one",
+            "f:19:10: pool.empty.policy: \"oracle\" compares the work that servers have left, \
+             which only simulated servers report: choose another policy, such as \"tlwl\"",
             "f:20:9: pool.empty.probe: expected a table, found an integer",
         ],
     );
@@ -327,7 +334,8 @@ fn servers_have_addresses_or_names() {
             "f:3:52: pool.app.servers: \"srv:example.com\" names no SRV records, as \
              \"srv:_sip._udp.example.com\" does",
             &format!("f:3:71: pool.app.servers: {expected} \"example.com\""),
-            "f:4:3: pool.app.servers: \"10.0.0.1\" has no port: write \"10.0.0.1:5060\" for SIP's own",
+            "f:4:3: pool.app.servers: \"10.0.0.1\" has no port: write \"10.0.0.1:5060\" for SIP's \
+             default port",
             "f:4:48: pool.app.servers: srv:_sip._udp.a is already in this pool, at f:4:27",
             &format!("f:4:67: pool.app.servers: {expected} \"-.a:1\""),
             &format!("f:4:76: pool.app.servers: {expected} \"10.0.0.300:1\""),
@@ -352,11 +360,11 @@ pool.app.policy = "{policy}""#
     );
     check(
         &clusters("tlwl", "a"),
-        &["f:3:6: pool.app: clusters need policy = \"user-hash\" or \"bounded-hash\""],
+        &["f:3:6: pool.app: pools with clusters need policy = \"user-hash\" or \"bounded-hash\""],
     );
     check(
         &clusters("user-hash", ""),
-        &["f:3:61: pool.app.servers.cluster: a cluster needs a name"],
+        &["f:3:61: pool.app.servers.cluster: the cluster has an empty name: choose one"],
     );
 }
 
@@ -376,7 +384,7 @@ fn nodes_find_each_other_in_a_store_that_all_share() {
         "f: ok (listens on udp 127.0.0.1:5060; pools: app (pool:core + pool:spare x tlwl); \
          admin on http://127.0.0.1:8060)",
     );
-    let missing = "[cluster] is missing, with the store where nodes announce themselves";
+    let missing = "there is no [cluster]: add it with the store in which nodes announce themselves";
     check(
         &found(""),
         &[
@@ -388,19 +396,20 @@ fn nodes_find_each_other_in_a_store_that_all_share() {
         &found("cluster = { announce = \"core\", lease = \"1h\", ttl = 1 }"),
         &[
             "f:5:11: cluster: `store` is missing: write store = \"redis://HOST:PORT\", which all nodes share",
-            "f:5:40: cluster.lease: 1h is out of range: 1s to 1m",
-            "f:5:46: unknown key `cluster.ttl`; one of store, lease, announce, address, capacity",
+            "f:5:40: cluster.lease: 1h is out of range: write a value from 1s to 1m",
+            "f:5:46: unknown key `cluster.ttl`; choose one of store, lease, announce, address, \
+             capacity",
         ],
     );
     check(
         &found("cluster = { store = \"file:a\", announce = \"core\", capacity = 0 }")
             .replace("127.0.0.1:5060\"", "0.0.0.0:5060\", advertise = \"a.test\""),
         &[
-            "f:5:21: cluster.store: file:a is this node's alone: write \"redis://HOST:PORT\", which all \
-             nodes share",
-            "f:5:42: cluster.announce: 0.0.0.0:5060 is every address of this machine: add \
-             address = \"IP:PORT\", by which others reach this one",
-            "f:5:61: cluster.capacity: 0 is out of range: 0.001 to 1000000",
+            "f:5:21: cluster.store: no other node can use file:a: write \"redis://HOST:PORT\", \
+             which all nodes share",
+            "f:5:42: cluster.announce: 0.0.0.0:5060 stands for every address of this machine: add \
+             address = \"IP:PORT\", at which other nodes reach this node",
+            "f:5:61: cluster.capacity: 0 is out of range: write a value from 0.001 to 1000000",
         ],
     );
 }
@@ -429,15 +438,17 @@ to = "elsewhere"
         &[
             "f:5:11: route.methods: unknown method \"invite\"; did you mean `INVITE`?",
             "f:6:6: route.to: there is no registrar: add [registrar] with domains and store",
-            "f:8:11: route.methods: an empty list matches nothing: leave it out to match all",
+            "f:8:11: route.methods: the list is empty, so the route matches nothing: remove the \
+             key to match everything",
             "f:9:9: route.hosts: \"example.com:5060\" is not a host, such as \"example.com\" or \
-             \"203.0.113.10\"; it takes no port",
+             \"203.0.113.10\"; write it without a port",
             "f:10:6: route.to: there is no pool \"ap\"; did you mean `app`?",
             "f:11:1: route: `to` is missing: write to = \"NAME\", the pool's name",
             "f:12:11: route.methods: expected a list such as [\"A\", \"B\"], found a string",
             "f:15:9: route.state: unknown state \"statefull\"; did you mean `stateful`?",
-            "f:16:1: route: never reached: the route at f:13:1 takes every request",
-            "f:17:6: route.to: there is no pool \"elsewhere\"; one of app",
+            "f:16:1: route: no request reaches this route, because the route at f:13:1 takes every \
+             request: swap or remove one",
+            "f:17:6: route.to: there is no pool \"elsewhere\"; choose one of app",
         ],
     );
 }
@@ -459,15 +470,16 @@ address = "8060"
 "#,
         ),
         &[
-            "f:6:12: limits.sessions: 0 is out of range: 1 to 100000000",
+            "f:6:12: limits.sessions: 0 is out of range: write a value from 1 to 100000000",
             "f:7:11: limits.headers: expected an integer, found a number with a fraction",
-            "f:8:17: limits.message_bytes: 0x10000 is out of range: 1500 to 65535",
-            "f:10:6: timers.t1: 0ms is out of range: 10ms to 5s",
-            "f:11:11: timers.timer_c: 3m is out of range: 181s to 1h",
+            "f:8:17: limits.message_bytes: 0x10000 is out of range: write a value from 1500 to \
+             65535",
+            "f:10:6: timers.t1: 0ms is out of range: write a value from 10ms to 5s",
+            "f:11:11: timers.timer_c: 3m is out of range: write a value from 181s to 1h",
             "f:12:9: timers.drain: expected a duration in quotes, such as \"250ms\", \"2s\", \
              \"5m\" or \"12h\", found \"1d\"",
             "f:14:11: admin.address: \"8060\" is not IP:PORT, such as \"10.0.0.11:5060\" or \
-             \"[2001:db8::1]:5060\"; names are not looked up",
+             \"[2001:db8::1]:5060\"; write an IP address, because names are not looked up",
         ],
     );
 }
@@ -525,18 +537,20 @@ realm = "example.com"
 "#,
         ),
         &[
-            "f:4:39: route.state: what goes to the registrar waits for the store: leave this out",
-            "f:5:6: pool.registrar: the name means the built-in registrar: choose another",
-            "f:7:11: registrar.domains: an empty list lets nobody register",
-            "f:9:19: registrar.expires.min: 2h is out of range: 1s to 1h",
-            "f:9:35: registrar.expires.default: 30s is out of range: 1m to 2h",
-            "f:9:48: registrar.expires.max: 10s is out of range: 1m to 720h",
-            "f:10:12: registrar.contacts: 0 is out of range: 1 to 100",
-            "f:11:8: registrar.auth: unknown hash \"sha1\"; one of SHA-256, MD5",
+            "f:4:39: route.state: a route to the registrar always keeps state, because it waits \
+             for the store: remove this key",
+            "f:5:6: pool.registrar: this name stands for the built-in registrar: choose another",
+            "f:7:11: registrar.domains: the list is empty, so nobody could register: write at \
+             least one domain",
+            "f:9:19: registrar.expires.min: 2h is out of range: write a value from 1s to 1h",
+            "f:9:35: registrar.expires.default: 30s is out of range: write a value from 1m to 2h",
+            "f:9:48: registrar.expires.max: 10s is out of range: write a value from 1m to 720h",
+            "f:10:12: registrar.contacts: 0 is out of range: write a value from 1 to 100",
+            "f:11:8: registrar.auth: unknown hash \"sha1\"; choose one of SHA-256, MD5",
             "f:12:17: registrar.service_route: sip:edge.example.com has no lr: write \
              \"sip:edge.example.com;lr\"",
-            "f:13:1: unknown key `registrar.realm`; one of domains, store, expires, contacts, auth, \
-             service_route",
+            "f:13:1: unknown key `registrar.realm`; choose one of domains, store, expires, \
+             contacts, auth, service_route",
         ],
     );
 }

@@ -70,7 +70,7 @@ fn a_pool_follows_the_dns_and_keeps_its_servers_when_that_is_down() {
     });
     // Records that name nobody are a mistake: no pool is empty on purpose.
     dns.set("");
-    edge.wait_for_log("the DNS has no server of that name; its servers stay");
+    edge.wait_for_log("the DNS has no server of this name; the pool keeps its servers");
     dns.end();
     edge.wait_for_log("the DNS fails");
     assert_eq!(servers(&edge), [(b.port(), 5.0), (c.port(), 1.0)]);

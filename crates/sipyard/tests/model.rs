@@ -70,7 +70,7 @@ fn captures_become_tables_a_page_and_a_model() {
         "0.4",
     ];
     let (code, printed, problems) = run(folder.path(), &arguments);
-    let written = "written to m.lqn\nwritten to m.html\n";
+    let written = "wrote m.lqn\nwrote m.html\n";
     assert_eq!((code, problems.as_str()), (Some(0), written), "{printed}");
     for text in [
         "1 INVITE",
@@ -130,12 +130,12 @@ fn what_gives_no_model_is_refused_with_reasons() {
             &["none.pcap", "text.pcap"],
             &[
                 "none.pcap: No such file",
-                "text.pcap: is neither a pcap nor a pcapng file",
+                "text.pcap: the file is neither pcap nor pcapng",
             ],
         ),
         (
             &["driver.pcap", "--out", "m.xml"],
-            &["m.xml: name the model's file .lqn"],
+            &["m.xml: the file's name must end in .lqn"],
         ),
         (
             &["driver.pcap", "--flow", "7"],
@@ -143,11 +143,11 @@ fn what_gives_no_model_is_refused_with_reasons() {
         ),
         (
             &["driver.pcap", "--network-utilisation", "1.5"],
-            &["a share of time is above 0 and at most 1"],
+            &["write a share of time above 0 and at most 1"],
         ),
         (
             &["driver.pcap", "--role", "proxy=192.0.2.1"],
-            &["`proxy` is no role"],
+            &["`proxy` is not a role"],
         ),
     ];
     for (arguments, expected) in cases {

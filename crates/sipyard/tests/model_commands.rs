@@ -163,7 +163,7 @@ fn mistakes_are_told_with_file_and_line() {
         ),
         (
             &["compare", &reference, "--measured", "Y=1"],
-            "Y is not X, a task",
+            "the model has no Y: write X, TASK",
         ),
         (
             &["what-if", &reference, "--vary", "sT.se.2=1"],

@@ -95,12 +95,12 @@ fn a_node_that_tells_nothing_is_said_so() {
     let nowhere = format!("http://{}", free_tcp());
     let (code, _, problems) = from_live(&nowhere, &["--during", "10ms"]);
     assert_eq!(code, Some(1), "{problems}");
-    assert!(problems.contains("is the node running"), "{problems}");
+    assert!(problems.contains("check that the node runs"), "{problems}");
 
     let (code, _, problems) = from_live(&nowhere, &["--out", "farm.txt"]);
     assert_eq!(code, Some(2), "{problems}");
     assert!(
-        problems.contains("name the model's file .lqn"),
+        problems.contains("the file's name must end in .lqn"),
         "{problems}"
     );
 }

@@ -136,7 +136,7 @@ fn what_is_fixed_at_start_needs_a_restart() {
     let (status, body) = edge.ask("POST", "/api/v1/reload");
     assert_eq!(status, 409, "{body}");
     for key in ["node.workers", "listen", "limits"] {
-        let words = format!("{key} has changed, which needs a restart");
+        let words = format!("{key} has changed; restart the node to apply it");
         assert!(body.contains(&words), "{words} is not in {body}");
     }
     let (code, _, problems) = edge.ctl(&["reload"]);
@@ -194,15 +194,15 @@ fn an_operator_drains_and_weighs_servers() {
     };
     refused(
         &["drain", "[::1]:9"],
-        "no pool has a server [::1]:9; `sipyard ctl status` lists them\n",
+        "no pool has a server [::1]:9; `sipyard ctl status` lists the servers\n",
     );
     refused(
         &["weight", "127.0.0.1", "2"],
-        "no pool has a server 127.0.0.1; `sipyard ctl status` lists them\n",
+        "no pool has a server 127.0.0.1; `sipyard ctl status` lists the servers\n",
     );
     refused(
         &["weight", address, "0"],
-        "0 is out of range: 0.001 to 1000000\n",
+        "0 is out of range: give a number from 0.001 to 1000000\n",
     );
 }
 
@@ -241,7 +241,7 @@ fn nobody_at_home_is_told() {
     assert_eq!(edge.wait().code(), Some(0));
     let (code, _, problems) = edge.ctl(&["status"]);
     assert_eq!(code, Some(1));
-    assert!(problems.contains("is the node running"), "{problems}");
+    assert!(problems.contains("check that the node runs"), "{problems}");
 }
 
 /// An INVITE of this Call-ID.
@@ -286,7 +286,7 @@ fn calls_and_messages_are_explained() {
 
     let (code, _, problems) = edge.ctl(&["explain", "two@example.com"]);
     assert_eq!(code, Some(2));
-    assert!(problems.contains("no worker knows a call"), "{problems}");
+    assert!(problems.contains("no worker has a call"), "{problems}");
 
     let explain = |pasted: &str| {
         let path = edge.folder().join("message");
@@ -306,7 +306,10 @@ fn calls_and_messages_are_explained() {
         )
     );
     let (_, told, _) = explain("hello");
-    assert!(told.starts_with("is no request that can be read"), "{told}");
+    assert!(
+        told.starts_with("is not a request that can be read"),
+        "{told}"
+    );
 }
 
 #[test]

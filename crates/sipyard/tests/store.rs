@@ -81,7 +81,7 @@ fn users_come_one_by_one() {
     );
     assert_eq!(foreign.code, 2);
     assert!(
-        foreign.error.contains("no domain of [registrar]"),
+        foreign.error.contains("not a domain of [registrar]"),
         "{}",
         foreign.error
     );
@@ -172,7 +172,7 @@ fn what_is_exported_can_be_imported() {
     );
     assert_eq!(wrong.code, 2);
     assert!(
-        wrong.error.starts_with("-:3: not a record"),
+        wrong.error.starts_with("-:3: the line is not a record"),
         "{}",
         wrong.error
     );
@@ -189,8 +189,12 @@ fn what_is_wrong_is_told() {
     )
     .unwrap();
     let cases = [
-        ("store check --store file:none", 2, "no such file"),
-        ("store check --store memory", 2, "gone with it"),
+        ("store check --store file:none", 2, "there is no such file"),
+        (
+            "store check --store memory",
+            2,
+            "in the memory of the node's process",
+        ),
         ("store check --store mysql://h", 2, "not a store"),
         ("store check --store redis://127.0.0.1:1", 1, "unavailable"),
         ("store check --store file:foreign", 1, "not a store's file"),

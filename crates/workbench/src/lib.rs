@@ -1,9 +1,9 @@
-//! The commands that need no configuration and run no node of their own: [`Load`] makes calls,
-//! registers phones and emulates servers, [`Model`] solves and simulates queueing models, [`Plan`]
-//! sizes a farm, [`Sim`] runs experiments on a virtual clock.
+//! The commands that need no configuration file and run no node of their own. [`Load`] makes calls,
+//! registers phones and emulates servers. [`Model`] solves and simulates queueing models. [`Plan`]
+//! calculates the size of a farm. [`Sim`] runs experiments on a virtual clock.
 //!
-//! Each is the arguments of a command, parsed by clap, with a `run` that prints to standard output
-//! and returns the exit code. The binary only mounts them.
+//! Each type holds the arguments of a command, which clap parses. Its `run` prints to standard
+//! output and returns the exit code. The binary adds these commands to its own.
 
 mod load;
 mod model;

@@ -1,4 +1,5 @@
-//! `sipyard model`: queueing models, made of captures or of a running node, solved, simulated, compared and varied.
+//! `sipyard model`: makes queueing models from captures or a running node, and solves, simulates,
+//! compares and varies them.
 
 mod arguments;
 mod compare;
@@ -19,7 +20,7 @@ use clap::{Args, Subcommand};
 
 pub(crate) use arguments::read;
 
-/// Layered queueing models: what limits a system, and what if
+/// Work with layered queueing models: find what limits a system, and what a change would do
 #[derive(Args)]
 #[command(after_help = "Examples:
   sipyard model from-pcap edge.pcap --out edge.lqn
@@ -29,8 +30,9 @@ pub(crate) use arguments::read;
   sipyard model compare cluster.lqn --measured X=290
   sipyard model what-if cluster.lqn --vary 'server.server1.1=1..2:0.1'
 
-A model is a file in the formats of LQNS, .lqn text or .lqnx XML. Exit code: 0 if it was done, 2
-if the file or an argument is wrong.")]
+A model is a file in a format of LQNS: .lqn text or .lqnx XML.
+
+Exit code: 0 if the command succeeded, 2 if the file or an argument has a mistake.")]
 pub struct Model {
     #[command(subcommand)]
     command: Command,

@@ -1,4 +1,4 @@
-//! `sipyard plan`: how many nodes a demand and a promise need.
+//! `sipyard plan`: calculates how many nodes a demand and an availability target need.
 
 mod arguments;
 mod availability;
@@ -20,7 +20,7 @@ use clap::{Args, Subcommand};
 use report::Page;
 use settings::refuse;
 
-/// Plan a farm: nodes for a demand, spare nodes for availability
+/// Plan a farm: the nodes for a demand, and the spare nodes for availability
 #[derive(Args)]
 #[command(after_help = "Examples:
   sipyard plan capacity --busy-hour-calls 1000000 --stage edge:call-ms=0.1,cores=4 --stage app:call-ms=2.6,cores=4
@@ -36,19 +36,19 @@ enum Command {
     Availability(keep::Availability),
 }
 
-/// In which forms an answer is given.
+/// The forms of the answer.
 #[derive(Args)]
 struct Forms {
     /// Print the answer as JSON
     #[arg(long)]
     json: bool,
-    /// Write the answer as an HTML page too
+    /// Also write the answer as an HTML page to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
 
 impl Plan {
-    /// Prints the plan, and returns the exit code.
+    /// Prints the plan and returns the exit code.
     #[must_use]
     pub fn run(&self) -> ExitCode {
         let answered = match &self.command {
@@ -67,7 +67,7 @@ impl Plan {
 }
 
 impl Forms {
-    /// What is to be printed; the page is written if it is asked for.
+    /// Returns the text to print; writes the page if --html is given.
     fn give(&self, page: &Page, answer: &impl serde::Serialize) -> Result<String, Vec<String>> {
         if let Some(path) = &self.html {
             fs::write(path, page.html())

@@ -1,4 +1,4 @@
-//! One line that changes while long work goes on, where there is a terminal to show it.
+//! A line on the terminal that shows the progress of long work.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -8,14 +8,14 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// A line, if standard error is a terminal.
+    /// Makes a line if standard error is a terminal.
     pub(crate) fn new() -> Self {
         Self {
             is_shown: io::stderr().is_terminal(),
         }
     }
 
-    /// Shows another text in place of the last.
+    /// Replaces the text of the line.
     pub(crate) fn show(&self, text: &str) {
         if self.is_shown {
             // A terminal that is gone needs no progress.
@@ -23,12 +23,12 @@ impl Progress {
         }
     }
 
-    /// Shows how much of some work is done, from 0 to 1.
+    /// Shows how much of the work is done, from 0 to 1.
     pub(crate) fn show_share(&self, what: &str, done: f64) {
         self.show(&format!("{what} {:3.0} %", 100.0 * done));
     }
 
-    /// Leaves a text where the line was.
+    /// Leaves a last text in place of the line.
     pub(crate) fn leave(&self, text: &str) {
         self.show(text);
         self.show_nothing_more();

@@ -1,4 +1,4 @@
-//! The bytes of a capture, down to what UDP and TCP carried.
+//! Reads the bytes of a capture, down to the payload of UDP and TCP.
 
 mod packets;
 mod records;
@@ -16,5 +16,5 @@ use std::{
     hash::{BuildHasherDefault, DefaultHasher},
 };
 
-/// A map whose order is the same on each run.
+/// A map with the same order in each run.
 pub(crate) type Map<K, V> = HashMap<K, V, BuildHasherDefault<DefaultHasher>>;

@@ -1,4 +1,4 @@
-//! pcap and pcapng files as packets, past damaged places.
+//! Reads packets from pcap and pcapng files, and skips damaged places.
 
 use std::{fmt, io, io::Read, time::Duration};
 
@@ -6,34 +6,34 @@ use pcap_parser::Linktype;
 
 use super::records::{Format, RECORD_BYTES_MAX, Record, SNAP_LENGTH_MAX};
 
-/// Two neighbours after a damaged place are at most this far apart.
+/// After a damaged place, two neighbouring packets are at most this far apart.
 const STEP_AFTER_DAMAGE: Duration = Duration::from_secs(86_400);
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// A packet as it was captured.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet<'a> {
-    /// From 1, as capture tools count.
+    /// The number of the packet, from 1, as capture tools count.
     pub(crate) number: u64,
-    /// Where in the file it ends.
+    /// The offset in the file at which it ends.
     pub(crate) end: u64,
     /// Since the epoch of the capture's clock.
     pub(crate) time: Duration,
     pub(crate) link: Linktype,
     pub(crate) data: &'a [u8],
-    /// The snap length has cut it.
+    /// Whether the snap length cut it.
     pub(crate) is_cut: bool,
 }
 
-/// What comes next in a capture.
+/// The next item of a capture.
 #[derive(Debug)]
 pub(crate) enum Item<'a> {
     Packet(Packet<'a>),
-    /// Bytes that are no record; the next packet comes behind them.
+    /// Bytes that are not a record; the next packet follows them.
     Damage,
     /// The capture ends within a record.
     Cut,
-    /// The capture ends.
+    /// The end of the capture.
     End,
 }
 
@@ -43,11 +43,11 @@ pub(crate) enum Item<'a> {
 pub enum OpenError {
     /// The source failed.
     Read(io::Error),
-    /// It has no byte.
+    /// The file is empty.
     Empty,
-    /// It is compressed.
+    /// The file is compressed.
     Compressed,
-    /// It begins like no capture.
+    /// The file does not begin like a capture.
     NoCapture,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Packets<R> {
     source: Source<R>,
     format: Format,
     number: u64,
-    /// The last packet's.
+    /// The time of the last packet.
     time: Option<Duration>,
 }
 
@@ -65,9 +65,9 @@ pub(crate) struct Packets<R> {
 struct Source<R> {
     read: R,
     buffer: Vec<u8>,
-    /// What of the buffer is used.
+    /// The used part of the buffer.
     used: usize,
-    /// Where in the source the buffer begins.
+    /// The offset in the source at which the buffer begins.
     begin: u64,
     is_exhausted: bool,
 }
@@ -98,7 +98,7 @@ impl<R: Read> Packets<R> {
         })
     }
 
-    /// The next packet, or what is in its place.
+    /// Returns the next item.
     pub(crate) fn next(&mut self) -> io::Result<Item<'_>> {
         loop {
             match self.format.read(self.source.unread()) {
@@ -143,7 +143,7 @@ impl<R: Read> Packets<R> {
         }
     }
 
-    /// Skips to the next place that looks like a record, or to the end: false.
+    /// Skips to the next place that looks like a record; false at the end.
     fn find_record(&mut self) -> io::Result<bool> {
         self.source.used += 1;
         loop {
@@ -163,7 +163,7 @@ impl<R: Read> Packets<R> {
         }
     }
 
-    /// Whether the bytes begin with a packet that is followed by another, or by the end.
+    /// Whether the bytes begin with a packet that is followed by another packet or by the end.
     fn looks_right(&self, bytes: &[u8]) -> bool {
         let Record::Packet { time, length, .. } = self.format.read(bytes) else {
             return false;
@@ -186,18 +186,18 @@ impl<R: Read> Source<R> {
         &self.buffer[self.used..]
     }
 
-    /// Where in the source the unread bytes begin.
+    /// The offset in the source at which the unread bytes begin.
     fn position(&self) -> u64 {
         self.begin + self.used as u64
     }
 
-    /// Has more unread bytes than before, or is exhausted.
+    /// Reads more bytes; false if the source has none left.
     fn extend(&mut self) -> io::Result<()> {
         let unread = self.unread().len();
         self.fill((2 * unread).clamp(BUFFER_BYTES, 2 * RECORD_BYTES_MAX))
     }
 
-    /// Has so many unread bytes, or all there are.
+    /// Reads until there are this many unread bytes; false if the source has fewer.
     fn fill(&mut self, unread: usize) -> io::Result<()> {
         if self.unread().len() >= unread {
             return Ok(());
@@ -219,10 +219,13 @@ impl<R: Read> Source<R> {
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Read(error) => write!(f, "can't be read: {error}"),
-            Self::Empty => write!(f, "is empty: the capture wrote nothing"),
-            Self::Compressed => write!(f, "is compressed: unpack it first (gunzip, unzstd)"),
-            Self::NoCapture => write!(f, "is neither a pcap nor a pcapng file"),
+            Self::Read(error) => write!(f, "can't read the file: {error}"),
+            Self::Empty => write!(f, "the file is empty: the capture wrote nothing"),
+            Self::Compressed => write!(
+                f,
+                "the file is compressed: unpack it first (gunzip, unzstd)"
+            ),
+            Self::NoCapture => write!(f, "the file is neither pcap nor pcapng: name a capture"),
         }
     }
 }

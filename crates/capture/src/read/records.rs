@@ -1,4 +1,4 @@
-//! Records of pcap and pcapng files.
+//! Reads the records of pcap and pcapng files.
 
 use std::{ops::Range, time::Duration};
 
@@ -11,13 +11,13 @@ use pcap_parser::{
     },
 };
 
-/// The longest record that is believed; longer ones are damage.
+/// The longest valid record. A longer one counts as damage.
 pub(super) const RECORD_BYTES_MAX: usize = 1 << 24;
-/// What tcpdump and Wireshark capture of a packet at most.
+/// The most bytes of a packet that tcpdump and Wireshark capture.
 pub(super) const SNAP_LENGTH_MAX: u32 = 262_144;
 const INTERFACES_MAX: usize = 65_536;
 
-/// How a capture's records are written.
+/// The format of a capture's records.
 #[derive(Debug)]
 pub(super) enum Format {
     Legacy(PcapHeader),
@@ -34,7 +34,7 @@ pub(super) struct Interface {
     offset_s: i64,
 }
 
-/// What bytes begin with.
+/// The record at the beginning of some bytes.
 #[derive(Debug)]
 pub(super) enum Record {
     Packet {
@@ -42,7 +42,7 @@ pub(super) enum Record {
         link: Linktype,
         /// Where in the bytes.
         data: Range<usize>,
-        /// The snap length has cut it.
+        /// Whether the snap length cut it.
         is_cut: bool,
         length: usize,
     },
@@ -54,7 +54,7 @@ pub(super) enum Record {
 }
 
 impl Format {
-    /// The format of a capture that begins so, and its header's length.
+    /// The format of a capture with these first bytes, and the length of its header.
     pub(super) fn of(bytes: &[u8]) -> Option<(Self, usize)> {
         if let Ok((_, header)) = parse_pcap_header(bytes) {
             let length = header.size();
@@ -79,7 +79,7 @@ impl Format {
         }
     }
 
-    /// Takes in what a record that is no packet says about the packets behind it.
+    /// Applies a record that is not a packet but describes the packets behind it.
     pub(super) fn learn(&mut self, bytes: &[u8]) {
         let Self::Ng {
             is_big_endian,
@@ -166,7 +166,8 @@ fn units_per_second(header: &PcapHeader) -> u32 {
     }
 }
 
-/// Whether a record's header can't be right, which is told before its bytes are waited for.
+/// Whether a record's header is impossible. The reader checks this before it waits for the record's
+/// bytes.
 fn is_unlikely(header: &PcapHeader, bytes: &[u8]) -> bool {
     let word = |at: usize| {
         let word = bytes.get(at..at + 4)?.try_into().ok()?;
@@ -224,7 +225,7 @@ fn read_ng(is_big_endian: bool, interfaces: &[Interface], bytes: &[u8]) -> Recor
     }
 }
 
-/// Whether a block that the bytes end within may go on behind them.
+/// Whether a block that is longer than the bytes may be valid.
 fn may_be_incomplete(is_big_endian: bool, bytes: &[u8]) -> bool {
     let Some(Ok(word)) = bytes.get(4..8).map(<[u8; 4]>::try_from) else {
         return true;
@@ -241,7 +242,7 @@ fn may_be_incomplete(is_big_endian: bool, bytes: &[u8]) -> bool {
     (12..=RECORD_BYTES_MAX).contains(&length) && length > bytes.len()
 }
 
-/// Whether a block ends with its length, as it begins.
+/// Whether a block ends with the length with which it begins.
 fn is_whole(block: &[u8]) -> bool {
     block.len() >= 12 && block.len().is_multiple_of(4) && block[4..8] == block[block.len() - 4..]
 }

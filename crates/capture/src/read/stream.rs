@@ -1,4 +1,4 @@
-//! SIP messages in TCP streams (RFC 3261 §18.3), past gaps.
+//! Reads SIP messages from TCP streams (RFC 3261 §18.3), and skips gaps.
 
 use std::net::SocketAddr;
 
@@ -7,9 +7,9 @@ use sip::{HeaderName, MESSAGE_BYTES_MAX, Message};
 
 use super::Map;
 
-/// Header fields a message may have.
+/// The most header fields of a message.
 pub(crate) const HEADERS_MAX: usize = 256;
-/// Segments that wait for one before them, a direction.
+/// The most segments per direction that wait for an earlier one.
 const SEGMENTS_MAX: usize = 64;
 const STREAMS_MAX: usize = 65_536;
 
@@ -20,10 +20,10 @@ pub(crate) struct Streams {
     segments: u64,
 }
 
-/// What a segment brought.
+/// The result of a segment.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece<'a> {
-    /// A message is whole.
+    /// A complete message.
     Message(&'a [u8]),
     /// Bytes are missing from the capture.
     Gap,
@@ -32,32 +32,32 @@ pub(crate) enum Piece<'a> {
 /// One direction of a connection.
 #[derive(Debug, Default)]
 struct Stream {
-    /// Of the next byte.
+    /// The sequence number of the next byte.
     next: Option<u32>,
-    /// The bytes that are no whole message yet.
+    /// The bytes that do not make a complete message yet.
     bytes: Vec<u8>,
-    /// What came too early.
+    /// Segments that arrived too early.
     early: Vec<(u32, Vec<u8>)>,
     /// The number of the last segment.
     used: u64,
-    state: State,
+    state: Content,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum State {
-    /// Nothing is known.
+enum Content {
+    /// The content is unknown.
     #[default]
     New,
     /// It carries SIP.
     Sip,
-    /// Somewhere within a message; the next start line ends it.
+    /// The next bytes are within a message; the next start line ends it.
     Lost,
     /// It carries something else.
     Foreign,
 }
 
 impl Streams {
-    /// Takes in a segment and gives what is whole with it.
+    /// Takes a segment and returns the messages that it completes.
     pub(crate) fn take(
         &mut self,
         ends: (SocketAddr, SocketAddr),
@@ -79,7 +79,7 @@ impl Streams {
                 ..Stream::default()
             };
         }
-        if stream.state != State::Foreign && !segment.payload().is_empty() {
+        if stream.state != Content::Foreign && !segment.payload().is_empty() {
             stream.take(sequence, segment.payload(), give);
         }
         if segment.rst() || segment.fin() {
@@ -113,7 +113,7 @@ impl Stream {
         self.give_messages(give);
     }
 
-    /// Adds what of the bytes is new.
+    /// Adds the new part of the bytes.
     fn append(&mut self, sequence: u32, payload: &[u8]) {
         let next = self.next.unwrap_or(sequence);
         let seen = next.wrapping_sub(sequence) as usize;
@@ -136,13 +136,13 @@ impl Stream {
         }
     }
 
-    /// Goes on behind the missing bytes.
+    /// Continues behind the missing bytes.
     fn skip_gap(&mut self) {
         let next = self.next.unwrap_or_default();
         let nearest = self.early.iter().map(|(sequence, _)| *sequence);
         self.next = nearest.min_by_key(|sequence| sequence.wrapping_sub(next));
         self.bytes.clear();
-        self.state = State::Lost;
+        self.state = Content::Lost;
     }
 
     fn give_messages(&mut self, give: &mut impl FnMut(Piece<'_>)) {
@@ -156,11 +156,11 @@ impl Stream {
             let bytes = &self.bytes[used..];
             match Head::of(bytes) {
                 Head::Whole { length } if length > MESSAGE_BYTES_MAX => {
-                    self.state = State::Lost;
+                    self.state = Content::Lost;
                     used += 1;
                 }
                 Head::Whole { length } => {
-                    self.state = State::Sip;
+                    self.state = Content::Sip;
                     let Some(message) = bytes.get(..length) else {
                         break;
                     };
@@ -168,19 +168,19 @@ impl Stream {
                     used += length;
                 }
                 Head::Partial => break,
-                Head::Foreign if self.state == State::New => {
+                Head::Foreign if self.state == Content::New => {
                     *self = Self {
-                        state: State::Foreign,
+                        state: Content::Foreign,
                         used: self.used,
                         ..Self::default()
                     };
                     return;
                 }
                 Head::Foreign => {
-                    if self.state == State::Sip {
+                    if self.state == Content::Sip {
                         give(Piece::Gap);
                     }
-                    self.state = State::Lost;
+                    self.state = Content::Lost;
                     used += next_line(bytes);
                 }
             }
@@ -189,13 +189,13 @@ impl Stream {
     }
 }
 
-/// What bytes begin with.
+/// The kind of some first bytes.
 enum Head {
-    /// A message's start line and headers; so long is it with its body.
+    /// The start line and headers of a message, with the length of the whole message.
     Whole { length: usize },
     /// Perhaps a message.
     Partial,
-    /// No start line.
+    /// Not a start line.
     Foreign,
 }
 
@@ -224,7 +224,7 @@ impl Head {
     }
 }
 
-/// Whether the bytes are, or may become, a start line.
+/// Whether the bytes are a start line, or can become one.
 fn is_start_line(line: &[u8], is_whole: bool) -> bool {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     let status = b"SIP/2.0 ";
@@ -237,7 +237,7 @@ fn is_start_line(line: &[u8], is_whole: bool) -> bool {
     may_be_request || line.starts_with(status) || status.starts_with(line)
 }
 
-/// Where the body begins.
+/// The offset of the body.
 fn sip_head_end(bytes: &[u8]) -> Option<usize> {
     bytes
         .windows(4)
@@ -245,7 +245,7 @@ fn sip_head_end(bytes: &[u8]) -> Option<usize> {
         .map(|at| at + 4)
 }
 
-/// Behind the line that the bytes begin with.
+/// The offset behind the first line.
 fn next_line(bytes: &[u8]) -> usize {
     let end = bytes.iter().position(|&byte| byte == b'\n');
     end.map_or(bytes.len(), |at| at + 1)

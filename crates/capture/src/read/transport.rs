@@ -1,4 +1,4 @@
-//! From packets to what UDP and TCP carried, fragments put together.
+//! Opens packets down to the payload of UDP and TCP, and reassembles fragments.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,17 +11,18 @@ use pcap_parser::Linktype;
 
 use super::Packet;
 
-/// Fragments of datagrams that are not whole are forgotten after two or three times this many others.
+/// Fragments of incomplete datagrams are dropped after two or three times this many other
+/// fragments.
 const FRAGMENTS_MAX: u64 = 512;
 
-/// What a packet carries.
+/// The content of a packet.
 #[derive(Debug)]
 pub(crate) enum Transport<'a> {
     Udp {
         source: SocketAddr,
         destination: SocketAddr,
         payload: &'a [u8],
-        /// The snap length has cut the payload.
+        /// Whether the snap length cut the payload.
         is_cut: bool,
     },
     Tcp {
@@ -29,25 +30,25 @@ pub(crate) enum Transport<'a> {
         destination: SocketAddr,
         segment: TcpSlice<'a>,
     },
-    /// A piece of a datagram that isn't whole yet.
+    /// A fragment of a datagram that is not complete yet.
     Fragment,
     /// A fragment that fits no datagram.
     BadFragment,
-    /// The snap length has cut the headers, or a fragment.
+    /// The snap length cut the headers, or a fragment.
     Cut,
-    /// A link layer that is not known.
+    /// The link layer is unknown.
     UnknownLink,
     /// Anything else.
     Foreign,
 }
 
-/// Opens packets; keeps fragments until their datagrams are whole.
+/// Opens packets, and keeps fragments until their datagrams are complete.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     /// Each with the number of fragments seen before it.
     pool: IpDefragPool<u64, ()>,
     fragments: u64,
-    /// The last datagram that became whole.
+    /// The last datagram that was completed.
     whole: Option<IpDefragPayloadVec>,
 }
 
@@ -59,7 +60,7 @@ enum Frame<'a> {
 }
 
 impl Decoder {
-    /// What the packet carries.
+    /// Returns the content of the packet.
     pub(crate) fn open<'a>(&'a mut self, packet: &Packet<'a>) -> Transport<'a> {
         let Some(frame) = Frame::of(packet.link, packet.data) else {
             return match is_known(packet.link) {
@@ -126,7 +127,7 @@ impl Decoder {
 }
 
 impl<'a> Frame<'a> {
-    /// Without the link layer's header; none if that is cut, or not known.
+    /// Removes the link layer's header; none if it is cut or unknown.
     fn of(link: Linktype, data: &'a [u8]) -> Option<Self> {
         let typed = |at: usize, length: usize| {
             let word = data.get(at..at + 2)?.try_into().ok()?;

@@ -1,5 +1,5 @@
-//! Requests that web pages make behind the operator's back: a browser on this machine reaches a
-//! loopback address on behalf of any page that it shows.
+//! Guards the admin API against web pages. A browser on this machine sends requests to a loopback
+//! address for any page that it shows, without the operator's knowledge.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -17,7 +17,7 @@ use axum::{
 use super::refused;
 use crate::serve::Control;
 
-/// Refuses requests of foreign pages.
+/// Refuses requests of web pages of other sites.
 pub(super) async fn guard(
     State(control): State<Arc<Control>>,
     request: Request,
@@ -29,21 +29,22 @@ pub(super) async fn guard(
     }
 }
 
-/// Against cross-site requests: an origin must be the API's own. Against DNS rebinding: no name that
-/// somebody else may have led to a loopback address names the API. Programs send no Origin.
+/// Against cross-site requests: the Origin header, if there is one, must name the API itself.
+/// Against DNS rebinding: the Host header must be an address or `localhost`, because another site
+/// can lead its own name to a loopback address. Programs send no Origin.
 fn check(listener: SocketAddr, headers: &HeaderMap) -> Result<(), String> {
     let host = text(headers, HOST).unwrap_or_default();
     if let Some(origin) = text(headers, ORIGIN)
         && !origin.eq_ignore_ascii_case(&format!("http://{host}"))
     {
         return Err(format!(
-            "Origin {origin} is not http://{host}: pages of other sites may not use the admin API; \
-             use sipyard ctl, or send no Origin"
+            "Origin {origin} is not http://{host}: web pages of other sites can't use the admin \
+             API; use sipyard ctl, or send no Origin header"
         ));
     }
     if listener.ip().is_loopback() && is_foreign(&host) {
         return Err(format!(
-            "Host {host} is a name, which may lead here from any site: ask http://{listener}, or \
+            "Host {host} is a name that another site could lead here: use http://{listener} or \
              http://localhost:{}",
             listener.port()
         ));
@@ -51,7 +52,7 @@ fn check(listener: SocketAddr, headers: &HeaderMap) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether it is a name other than localhost.
+/// Whether the host is a name other than `localhost`.
 fn is_foreign(host: &str) -> bool {
     let authority = host.parse::<Authority>();
     let name = authority.as_ref().map_or(host, Authority::host);

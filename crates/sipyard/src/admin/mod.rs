@@ -1,4 +1,5 @@
-//! The admin API: health, metrics, status, and what an operator may change while calls go on.
+//! The admin API: health, metrics, status, and the changes that an operator can make while calls
+//! continue.
 
 mod guard;
 mod metrics;
@@ -27,7 +28,7 @@ use crate::{
 use guard::guard;
 use metrics::{MEDIA_TYPE, Metrics};
 
-/// A message that fits no datagram can't have been sent.
+/// The largest message that `explain` takes: a longer one fits no datagram.
 const BODY_BYTES_MAX: usize = 65_535;
 
 /// All routes of the API.
@@ -104,14 +105,14 @@ async fn weight(
 ) -> Response {
     if !balance::CAPACITY.contains(&value) {
         let (low, high) = (balance::CAPACITY.start(), balance::CAPACITY.end());
-        let message = format!("{value} is out of range: {low} to {high}");
+        let message = format!("{value} is out of range: give a number from {low} to {high}");
         return refused(StatusCode::UNPROCESSABLE_ENTITY, vec![message]);
     }
     let done = format!("has capacity {value} until the next reload");
     change(&control, &address, &done, |member| member.weigh(value))
 }
 
-/// Changes a server in all pools that it is in.
+/// Changes a server in all pools that contain it.
 fn change(control: &Control, address: &str, done: &str, apply: impl Fn(&Member)) -> Response {
     let snapshot = control.shared().snapshot();
     let wanted = address.parse::<SocketAddr>().ok();
@@ -123,7 +124,8 @@ fn change(control: &Control, address: &str, done: &str, apply: impl Fn(&Member))
         }
     }
     if pools.is_empty() {
-        let message = format!("no pool has a server {address}; `sipyard ctl status` lists them");
+        let message =
+            format!("no pool has a server {address}; `sipyard ctl status` lists the servers");
         return refused(StatusCode::NOT_FOUND, vec![message]);
     }
     let done = format!("{address} ({}) {done}", pools.join(", "));
@@ -162,8 +164,8 @@ async fn explain_call(
         Some(call) => Json(Explanation::Call(call.into())).into_response(),
         None => {
             let message = format!(
-                "no worker knows a call with Call-ID {call_id}: it never came here, or it has \
-                 been over for more than 64*T1"
+                "no worker has a call with Call-ID {call_id}: the call never reached this node, or \
+                 it ended more than 64*T1 ago"
             );
             refused(StatusCode::NOT_FOUND, vec![message])
         }
@@ -181,14 +183,14 @@ async fn explain_message(State(control): State<Arc<Control>>, body: Bytes) -> Re
     match answers.into_iter().nth(best) {
         Some(forecast) => Json(Explanation::from(forecast)).into_response(),
         None => {
-            let message = "the workers are too busy to answer".to_owned();
+            let message = "the workers are too busy to answer; try again".to_owned();
             refused(StatusCode::SERVICE_UNAVAILABLE, vec![message])
         }
     }
 }
 
-/// A message as it was on the wire: who pasted it may have lost carriage returns and the empty
-/// line at its end.
+/// A message as it was on the wire. A pasted message may lack carriage returns and the empty line
+/// at its end; this adds them.
 fn as_sent(pasted: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(pasted.len() + 64);
     for &byte in pasted {

@@ -1,4 +1,5 @@
-//! The registrar's records, for `sipyard user` and `sipyard store` while the node has the store open.
+//! Reads and changes the registrar's records for `sipyard user` and `sipyard store` while the node
+//! has the store open.
 
 use std::{sync::Arc, task::Poll};
 
@@ -17,7 +18,7 @@ use crate::{
     store::{Ask, Change, Done, Outcome, Record, Told, authorization},
 };
 
-/// Answers whoever shows that they know the node's secret.
+/// Answers a client if it proves that it knows the node's secret.
 pub(super) async fn records(
     State(control): State<Arc<Control>>,
     headers: HeaderMap,
@@ -26,11 +27,12 @@ pub(super) async fn records(
     let expected = authorization(&control.shared().snapshot().config().secret);
     let shown = headers.get(AUTHORIZATION).map(|value| value.as_bytes());
     if !shown.is_some_and(|shown| is_equal(shown, expected.as_bytes())) {
-        let message = "the secret is another than the node's: is this the node's configuration?";
+        let message = "the secret differs from the node's: use the configuration file of the \
+                       running node";
         return refused(StatusCode::UNAUTHORIZED, vec![message.to_owned()]);
     }
     let Some(store) = control.store() else {
-        let message = "the node has no registrar".to_owned();
+        let message = "the node has no registrar: its configuration has no [registrar]".to_owned();
         return refused(StatusCode::NOT_FOUND, vec![message]);
     };
     match answer(store, ask).await {
@@ -39,7 +41,7 @@ pub(super) async fn records(
     }
 }
 
-/// In a time that tells nothing of where they differ.
+/// Compares in constant time, so that the time does not tell where the two differ.
 fn is_equal(shown: &[u8], expected: &[u8]) -> bool {
     let pairs = shown.iter().zip(expected);
     shown.len() == expected.len() && pairs.fold(0, |all, (one, other)| all | one ^ other) == 0
@@ -63,7 +65,8 @@ async fn answer(store: &Arc<Store>, ask: Ask) -> Result<Told, Error> {
     }
 }
 
-/// Hands all changes over before it waits for the first, so that one sync of a file serves many.
+/// Hands all changes to the store before it waits for the first, so that one sync of a file serves
+/// many.
 async fn change(store: &Store, changes: Vec<Change>) -> Result<Told, Error> {
     let mut submitted = Vec::new();
     for Change { key, seen, next } in changes {
@@ -82,7 +85,7 @@ async fn change(store: &Store, changes: Vec<Change>) -> Result<Told, Error> {
     Ok(Told::Outcomes(outcomes))
 }
 
-/// What a store has answered, or will.
+/// The answer of a store, or the wait for it.
 enum Submitted<T> {
     Answered(Result<T, Error>),
     Waiting(oneshot::Receiver<Result<T, Error>>),

@@ -15,22 +15,22 @@ pub(crate) fn address(value: &Value<'_>) -> Read<SocketAddr> {
     if let Ok(ip) = text.parse::<IpAddr>() {
         let with_port = SocketAddr::new(ip, 5060);
         return Err(format!(
-            "\"{text}\" has no port: write \"{with_port}\" for SIP's own"
+            "\"{text}\" has no port: write \"{with_port}\" for SIP's default port"
         ));
     }
     match text.parse::<SocketAddr>() {
         Ok(address) if address.port() == 0 => {
-            Err("port 0 is none: choose one, such as 5060".into())
+            Err("port 0 is not allowed: choose one, such as 5060".into())
         }
         Ok(address) => Ok(address),
         Err(_) => Err(format!(
             "\"{text}\" is not IP:PORT, such as \"10.0.0.11:5060\" or \"[2001:db8::1]:5060\"; \
-             names are not looked up"
+             write an IP address, because names are not looked up"
         )),
     }
 }
 
-/// `host` or `host:port`, as it stands in a Via (RFC 3261 §25.1, sent-by).
+/// `host` or `host:port`, as a Via carries it (RFC 3261 §25.1, sent-by).
 pub(crate) fn sent_by<'a>(value: &'a Value<'a>) -> Read<&'a str> {
     let text = text(value)?;
     if is_sent_by(text) {
@@ -61,7 +61,8 @@ pub(crate) fn host(value: &Value<'_>) -> Read<String> {
     match value.as_str() {
         Some(text) if is_host(text) => Ok(text.to_owned()),
         Some(text) => Err(format!(
-            "\"{text}\" is not a host, such as \"example.com\" or \"203.0.113.10\"; it takes no port"
+            "\"{text}\" is not a host, such as \"example.com\" or \"203.0.113.10\"; write it \
+             without a port"
         )),
         None => Err(expected("a host in quotes", value)),
     }

@@ -1,4 +1,4 @@
-//! How nodes find each other.
+//! The section `[cluster]`: how nodes find each other.
 
 use std::time::Duration;
 
@@ -11,25 +11,25 @@ use settings::{
 
 use super::{address::address, sections::ms};
 
-/// The section `[cluster]`.
+/// The settings of `[cluster]`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Cluster {
-    /// Where nodes announce themselves.
+    /// The store in which nodes announce themselves.
     pub(crate) store: Address,
-    /// How long after its last word a node is a server of others.
+    /// How long a node counts as a server after its last announcement.
     pub(crate) lease: Duration,
-    /// What this one says of itself, if it does.
+    /// What this node announces, if it does.
     pub(crate) announced: Option<Announced>,
 }
 
-/// A node as a server of others' `pool:NAME`.
+/// This node's entry in the `pool:NAME` of other nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Announced {
     pub(crate) pool: String,
     pub(crate) server: PoolServer,
 }
 
-/// Reads `[cluster]` if it is given and whole.
+/// Reads `[cluster]`; none if it is absent or has a mistake.
 pub(crate) fn cluster(root: &mut Section<'_>, listeners: &[Listener]) -> Option<Cluster> {
     let mut section = root.given_table("cluster")?;
     let advice = "write store = \"redis://HOST:PORT\", which all nodes share";
@@ -48,7 +48,7 @@ fn shared(value: &Value<'_>) -> Read<Address> {
     match text(value)?.parse()? {
         address @ Address::Redis(_) => Ok(address),
         address => Err(format!(
-            "{address} is this node's alone: write \"redis://HOST:PORT\", which all nodes share"
+            "no other node can use {address}: write \"redis://HOST:PORT\", which all nodes share"
         )),
     }
 }
@@ -62,8 +62,8 @@ fn announced(section: &mut Section<'_>, listeners: &[Listener]) -> Option<Announ
     let address = address.map(|found| found.value).or(first)?;
     if address.ip().is_unspecified() {
         let message = format!(
-            "{address} is every address of this machine: add address = \"IP:PORT\", \
-             by which others reach this one"
+            "{address} stands for every address of this machine: add address = \"IP:PORT\", at \
+             which other nodes reach this node"
         );
         section.problem_of("announce", pool.at, &message);
     }

@@ -1,7 +1,8 @@
-//! The configuration file: read whole, checked whole, every problem told with its place.
+//! The configuration file. It is read and checked as a whole, and every problem is reported with
+//! its line and column.
 //!
-//! [`load()`] is the only way in. It yields what a node takes ([`node::Config`]) and what only the
-//! binary needs, or every problem of the file; never a part of either.
+//! [`load()`] is the only way in. It returns the configuration of the node ([`node::Config`]) and
+//! of the binary, or every problem of the file. It never returns a part of either.
 
 mod address;
 mod cluster;
@@ -22,31 +23,31 @@ pub(crate) use registrar::Registrar;
 pub(crate) use sections::Dns;
 pub(crate) use servers::Source;
 
-/// A file that holds no problem.
+/// A configuration file without problems.
 #[derive(Debug)]
 pub(crate) struct Configuration {
-    /// What the node takes.
+    /// The node's part.
     pub(crate) node: node::Config,
-    /// Worker threads; 0: one per core.
+    /// Worker threads; 0 starts one per core.
     pub(crate) workers: usize,
     /// Where the admin API listens.
     pub(crate) admin: SocketAddr,
-    /// Where each pool's servers come from, in the pools' order.
+    /// The origins of each pool's servers, in the pools' order.
     pub(crate) sources: Vec<Vec<Source>>,
-    /// Who is asked for names.
+    /// The DNS servers that are asked for names.
     pub(crate) dns: Dns,
-    /// Where nodes find each other.
+    /// The store through which nodes find each other.
     pub(crate) cluster: Option<Cluster>,
-    /// Who may register, and where that is kept.
+    /// The users who may register, and the store of their records.
     pub(crate) registrar: Option<Registrar>,
-    /// Where each listener's address stands in the file, in the listeners' order.
+    /// The place of each listener's address in the file, in the listeners' order.
     pub(crate) listener_places: Vec<Place>,
-    /// Where the admin API's address stands.
+    /// The place of the admin API's address in the file.
     pub(crate) admin_place: Place,
 }
 
 impl Configuration {
-    /// What it sets up, in one line.
+    /// A summary of the configuration in one line.
     pub(crate) fn summary(&self) -> String {
         let listeners: Vec<String> = self
             .node
@@ -83,13 +84,13 @@ impl Configuration {
 /// Reads and checks the file at `path`.
 ///
 /// # Errors
-/// Every problem, in the order of the file. A file that is no TOML yields its syntax errors alone,
-/// since what it means can't be told.
+/// Every problem, in the order of the file. If the file is not TOML, the syntax errors alone are
+/// reported, because the rest can't be read.
 pub(crate) fn load(path: &Path) -> Result<Configuration, Vec<Problem>> {
     settings::load(path, read)
 }
 
-/// The whole file; none if what is required is absent.
+/// The whole configuration; none if a required part is absent.
 fn read(mut root: Section<'_>) -> Option<Configuration> {
     let (listeners, listener_places) = sections::listeners(&mut root);
     let identity = sections::identity(root.table("node"), &listeners);

@@ -13,17 +13,17 @@ use super::{
     servers::{Source, fixed, sources},
 };
 
-/// Servers have numbers of 16 bits.
+/// A server's number has 16 bits.
 const SERVERS_MAX: usize = 65_535;
 
-/// A pool, and where its servers come from. Those with addresses are in it.
+/// A pool, and the origins of its servers. It contains the servers that are configured by address.
 #[derive(Debug)]
 pub(crate) struct Sourced {
     pub(crate) pool: Pool,
     pub(crate) sources: Vec<Source>,
 }
 
-/// Reads all `[pool.NAME]`, also those that hold problems.
+/// Reads all `[pool.NAME]`, including those that have problems.
 pub(crate) fn pools(
     root: &mut Section<'_>,
     timers: &Timers,
@@ -32,15 +32,15 @@ pub(crate) fn pools(
     let has_cluster = root.has("cluster");
     let sections = root.named_tables("pool");
     if sections.is_empty() && !root.has("registrar") {
-        root.problem("no pool: add [pool.NAME] with the servers that take the calls");
+        root.problem("there is no pool: add [pool.NAME] with the servers that take the calls");
     }
     let mut pools = Vec::new();
     for (name, mut section) in sections {
         if name.is_empty() {
-            section.problem("the name must not be empty");
+            section.problem("the pool has an empty name: choose one");
         }
         if name == "registrar" {
-            section.problem("the name means the built-in registrar: choose another");
+            section.problem("this name stands for the built-in registrar: choose another");
         }
         let sources = sources(&mut section, listeners, has_cluster);
         pools.push(pool(name, section, timers, sources));
@@ -51,7 +51,9 @@ pub(crate) fn pools(
         .sum::<usize>()
         > SERVERS_MAX
     {
-        root.problem(&format!("more than {SERVERS_MAX} servers"));
+        root.problem(&format!(
+            "the pools have more than {SERVERS_MAX} servers: remove some"
+        ));
     }
     pools
 }
@@ -72,11 +74,12 @@ fn pool(name: String, mut section: Section<'_>, timers: &Timers, sources: Vec<So
     Sourced { pool, sources }
 }
 
-/// Other policies place a user's calls where the bindings are not.
+/// Clusters need a policy that places a user's calls where the user's bindings are; the others
+/// don't.
 fn check_clusters(section: &Section<'_>, policy: Policy, sources: &[Source]) {
     let hashes_users = matches!(policy, Policy::UserHash | Policy::BoundedHash);
     if !hashes_users && sources.iter().any(|source| source.cluster.is_some()) {
-        section.problem("clusters need policy = \"user-hash\" or \"bounded-hash\"");
+        section.problem("pools with clusters need policy = \"user-hash\" or \"bounded-hash\"");
     }
 }
 
@@ -86,8 +89,8 @@ fn policy(value: &Value<'_>) -> Read<Policy> {
         .ok_or_else(|| expected("a policy in quotes, such as \"tlwl\"", value))?;
     match name.parse() {
         Ok(Policy::Oracle) => Err(
-            "\"oracle\" compares what servers truly have left to do, which \
-             only simulated ones report: choose another policy, \"tlwl\" for one"
+            "\"oracle\" compares the work that servers have left, which only simulated servers \
+             report: choose another policy, such as \"tlwl\""
                 .into(),
         ),
         Ok(policy) => Ok(policy),
@@ -122,9 +125,9 @@ fn probe(section: &mut Section<'_>) -> Option<Probe> {
 fn probe_method(value: &Value<'_>) -> Read<()> {
     match text(value)? {
         "OPTIONS" => Ok(()),
-        other if METHODS.contains(&other) => Err(format!(
-            "\"{other}\" is not yet supported: only \"OPTIONS\" is"
-        )),
+        other if METHODS.contains(&other) => {
+            Err(format!("\"{other}\" is not supported: write \"OPTIONS\""))
+        }
         other => Err(format!(
             "unknown method \"{other}\"; did you mean `OPTIONS`?"
         )),

@@ -1,4 +1,4 @@
-//! The registrar's domains and rules, and where its store is.
+//! The section `[registrar]`: the domains, the rules and the store.
 
 use std::{path::Path, time::Duration};
 
@@ -14,25 +14,29 @@ use super::{
     sections::{minutes, ms},
 };
 
-/// The section `[registrar]`.
+/// The settings of `[registrar]`.
 #[derive(Debug)]
 pub(crate) struct Registrar {
-    /// Where bindings and subscribers are.
+    /// The store of bindings and subscribers.
     pub(crate) store: Address,
-    /// Who may register, and how.
+    /// The rules for a REGISTER.
     pub(crate) rules: node::config::Registrar,
 }
 
 const ALGORITHMS: [Algorithm; 2] = [Algorithm::Sha256, Algorithm::Md5];
 
-/// Reads `[registrar]` if it is given and whole.
+/// Reads `[registrar]`; none if it is absent or has a mistake.
 pub(crate) fn registrar(root: &mut Section<'_>) -> Option<Registrar> {
     let mut section = root.given_table("registrar")?;
     let folder = section.folder();
     let advice = "write domains = [\"example.com\"], the domains whose users register";
     let domains = section.require("domains", advice, list(host));
     if let Some(found) = domains.as_ref().filter(|found| found.value.is_empty()) {
-        section.problem_of("domains", found.at, "an empty list lets nobody register");
+        section.problem_of(
+            "domains",
+            found.at,
+            "the list is empty, so nobody could register: write at least one domain",
+        );
     }
     let advice = "write store = \"file:PATH\", \"redis://HOST:PORT\" or \"memory\"";
     let store = section.require("store", advice, |value| address(folder, text(value)?));
@@ -57,7 +61,7 @@ pub(crate) fn registrar(root: &mut Section<'_>) -> Option<Registrar> {
     })
 }
 
-/// How long bindings last: at least, by default, at most.
+/// How long bindings last: minimum, default and maximum.
 fn expires(mut section: Section<'_>) -> (Duration, Duration, Duration) {
     // RFC 3261 §10.3 step 6: nobody may refuse an hour as too short.
     let min = section.get_or("min", minutes(1), duration(ms(1_000)..=minutes(60)));
@@ -68,7 +72,7 @@ fn expires(mut section: Section<'_>) -> (Duration, Duration, Duration) {
     (min, default, max)
 }
 
-/// `auth = false`, or the hashes by preference.
+/// Whether users must authenticate: `auth = false`, or the hashes in order of preference.
 fn algorithms(section: &mut Section<'_>) -> Vec<Algorithm> {
     if section.is_false("auth") {
         return Vec::new();
@@ -78,7 +82,8 @@ fn algorithms(section: &mut Section<'_>) -> Vec<Algorithm> {
         return vec![Algorithm::Md5];
     };
     if found.value.is_empty() {
-        let message = "an empty list lets nobody in: `auth = false` lets in everybody";
+        let message = "the list is empty, so nobody could register: write a hash, or `auth = \
+                       false` to let everybody register";
         section.problem_of("auth", found.at, message);
     }
     found.value
@@ -103,7 +108,7 @@ fn route(value: &Value<'_>) -> Read<String> {
     }
 }
 
-/// A store's address; a file's path is taken from the configuration's folder.
+/// A store's address. A relative path of a file starts in the configuration's folder.
 fn address(folder: &Path, text: &str) -> Read<Address> {
     Ok(match text.parse()? {
         Address::File(path) => Address::File(folder.join(path)),

@@ -1,4 +1,4 @@
-//! Where requests go.
+//! The sections `[[route]]`: which pool, or the registrar, takes a request.
 
 use node::config::{Destination, Mode, Route};
 use settings::{
@@ -8,18 +8,23 @@ use settings::{
 
 use super::address::host;
 
-/// Reads all `[[route]]`; `pools` are the names that they may lead to beside the registrar.
+/// Reads all `[[route]]`. A route leads to one of `pools` or to the registrar.
 pub(crate) fn routes(root: &mut Section<'_>, pools: &[String]) -> Vec<Route> {
     let sections = root.tables("route");
     if sections.is_empty() {
-        root.problem("no route: add [[route]] with to = \"NAME\", the pool that takes the calls");
+        root.problem(
+            "there is no route: add [[route]] with to = \"NAME\", the pool that takes the calls",
+        );
     }
     let has_registrar = root.has("registrar");
     let mut catch_all: Option<Place> = None;
     let mut routes = Vec::new();
     for mut section in sections {
         if let Some(first) = &catch_all {
-            let message = format!("never reached: the route at {first} takes every request");
+            let message = format!(
+                "no request reaches this route, because the route at {first} takes every request: \
+                 swap or remove one"
+            );
             section.problem(&message);
         }
         if let Some(route) = route(&mut section, pools, has_registrar) {
@@ -38,7 +43,8 @@ fn route(section: &mut Section<'_>, pools: &[String], has_registrar: bool) -> Op
     let hosts = section.get("hosts", list(host));
     for (key, list) in [("methods", &methods), ("hosts", &hosts)] {
         if let Some(found) = list.as_ref().filter(|found| found.value.is_empty()) {
-            let message = "an empty list matches nothing: leave it out to match all";
+            let message = "the list is empty, so the route matches nothing: remove the key to \
+                           match everything";
             section.problem_of(key, found.at, message);
         }
     }
@@ -50,7 +56,8 @@ fn route(section: &mut Section<'_>, pools: &[String], has_registrar: bool) -> Op
             at,
         }) = state
         {
-            let message = "what goes to the registrar waits for the store: leave this out";
+            let message = "a route to the registrar always keeps state, because it waits for the \
+                           store: remove this key";
             section.problem_of("state", at, message);
         }
         if !has_registrar {

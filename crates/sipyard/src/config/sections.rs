@@ -1,4 +1,4 @@
-//! Who the node is, where it listens, and what bounds it.
+//! The sections `[node]`, `[[listen]]`, `[limits]`, `[timers]`, `[dns]` and `[admin]`.
 
 use std::{
     fs,
@@ -19,7 +19,8 @@ use settings::{
 use super::address::{address, sent_by};
 
 const SECRET_BYTES_MIN: usize = 32;
-/// Each report goes to each peer, so their work grows with the square of their number.
+/// The most peers. Each node reports to each peer, so the work of all grows with the square of
+/// their number.
 const PEERS_MAX: usize = 63;
 const TRANSPORTS: [&str; 5] = ["udp", "tcp", "tls", "ws", "wss"];
 
@@ -31,7 +32,7 @@ pub(crate) const fn minutes(minutes: u64) -> Duration {
     Duration::from_secs(60 * minutes)
 }
 
-/// The section `[node]`.
+/// The settings of `[node]`.
 pub(crate) struct Identity {
     pub(crate) name: String,
     pub(crate) secret: Vec<u8>,
@@ -39,13 +40,13 @@ pub(crate) struct Identity {
     pub(crate) exchange: Exchange,
 }
 
-/// Reads `[node]`; none without a secret.
+/// Reads `[node]`; none if it has no secret.
 pub(crate) fn identity(mut section: Section<'_>, listeners: &[Listener]) -> Option<Identity> {
     let name = section.get_or("name", "sipyard", name).to_owned();
     let folder = section.folder();
     let secret = section.require(
         "secret",
-        "write secret = \"file:PATH\"; `openssl rand -hex 32 > PATH` makes one",
+        "write secret = \"file:PATH\"; `openssl rand -hex 32 > PATH` writes one",
         |value| secret(folder, text(value)?),
     );
     // A listener's sockets and the session table are split by worker; more threads than this
@@ -66,7 +67,9 @@ fn exchange(section: &mut Section<'_>, listeners: &[Listener]) -> Exchange {
         let peers = list(address)(value)?;
         match peers.iter().find_map(|peer| unreachable(*peer, listeners)) {
             Some(problem) => Err(problem),
-            None if peers.len() > PEERS_MAX => Err(format!("more than {PEERS_MAX} peers")),
+            None if peers.len() > PEERS_MAX => Err(format!(
+                "the list has more than {PEERS_MAX} peers: remove some"
+            )),
             None => Ok(peers),
         }
     });
@@ -79,18 +82,18 @@ fn exchange(section: &mut Section<'_>, listeners: &[Listener]) -> Exchange {
     }
 }
 
-/// Why a peer at this address can't be told anything.
+/// Why this node can't report to a peer at this address.
 fn unreachable(peer: SocketAddr, listeners: &[Listener]) -> Option<String> {
     let mut addresses = listeners.iter().map(|listener| listener.address);
     if addresses.clone().any(|address| address == peer) {
         Some(format!(
-            "{peer} is this node's own listener: list the other edges"
+            "{peer} is this node's own listener: list only the other edges"
         ))
     } else if listeners.is_empty() || addresses.any(|own| own.is_ipv4() == peer.is_ipv4()) {
         None
     } else {
         Some(format!(
-            "no listener can send to {peer}: add one of its kind, IPv4 or IPv6"
+            "no listener can send to {peer}: add one of the same kind, IPv4 or IPv6"
         ))
     }
 }
@@ -104,7 +107,8 @@ fn secret(folder: &Path, text: &str) -> Read<Vec<u8>> {
         return Ok(secret);
     }
     Err(format!(
-        "{} bytes are too short: at least {SECRET_BYTES_MIN}; `openssl rand -hex 32` prints a good one",
+        "the secret has {} bytes, but needs at least {SECRET_BYTES_MIN}; `openssl rand -hex 32` \
+         prints a good one",
         secret.len()
     ))
 }
@@ -112,18 +116,18 @@ fn secret(folder: &Path, text: &str) -> Read<Vec<u8>> {
 fn read_secret(path: &Path) -> Read<Vec<u8>> {
     let bytes = fs::read(path).map_err(|error| {
         format!(
-            "cannot read {}: {error}; it must be a file that this user may read",
+            "cannot read {}: {error}; the user who runs sipyard must be able to read this file",
             path.display()
         )
     })?;
     Ok(bytes.trim_ascii_end().to_vec())
 }
 
-/// Reads all `[[listen]]`, and where each one's address stands.
+/// Reads all `[[listen]]`, and the place of each one's address in the file.
 pub(crate) fn listeners(root: &mut Section<'_>) -> (Vec<Listener>, Vec<Place>) {
     let sections = root.tables("listen");
     if sections.is_empty() {
-        root.problem("no listener: add [[listen]] with transport, address and advertise");
+        root.problem("there is no listener: add [[listen]] with transport, address and advertise");
     }
     let mut found: Vec<(Listener, Place)> = Vec::new();
     for mut section in sections {
@@ -134,8 +138,10 @@ pub(crate) fn listeners(root: &mut Section<'_>) -> (Vec<Listener>, Vec<Place>) {
                 .find(|(other, _)| other.address == listener.address)
             {
                 Some((_, first)) => {
-                    let message =
-                        format!("{} is taken by the listener at {first}", listener.address);
+                    let message = format!(
+                        "the listener at {first} already has {}: choose another address or port",
+                        listener.address
+                    );
                     section.problem_of("address", at, &message);
                 }
                 None => found.push((listener, place)),
@@ -144,7 +150,9 @@ pub(crate) fn listeners(root: &mut Section<'_>) -> (Vec<Listener>, Vec<Place>) {
         section.finish();
     }
     if found.len() > LISTENERS_MAX {
-        root.problem(&format!("more than {LISTENERS_MAX} listeners"));
+        root.problem(&format!(
+            "there are more than {LISTENERS_MAX} listeners: remove some"
+        ));
     }
     found.into_iter().unzip()
 }
@@ -161,8 +169,8 @@ fn listener(section: &mut Section<'_>) -> Option<(Listener, usize)> {
             "address",
             at,
             &format!(
-                "{address} is every address of this machine: add advertise = \"HOST:PORT\", \
-                 by which others reach this one"
+                "{address} stands for every address of this machine: add advertise = \
+                 \"HOST:PORT\", at which others reach this listener"
             ),
         );
     }
@@ -174,7 +182,7 @@ fn transport(name: &str) -> Read<()> {
     match name {
         "udp" => Ok(()),
         _ if TRANSPORTS.contains(&name) => {
-            Err(format!("\"{name}\" is not yet supported: only \"udp\" is"))
+            Err(format!("\"{name}\" is not supported: write \"udp\""))
         }
         _ => Err(format!(
             "unknown transport \"{name}\"; {}",
@@ -219,12 +227,12 @@ pub(crate) fn timers(mut section: Section<'_>) -> Timers {
     timers
 }
 
-/// The section `[dns]`.
+/// The settings of `[dns]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dns {
-    /// Those of `/etc/resolv.conf` if there are none.
+    /// The DNS servers; if empty, those of `/etc/resolv.conf`.
     pub(crate) servers: Vec<SocketAddr>,
-    /// How long an answer is waited for.
+    /// How long to wait for an answer.
     pub(crate) timeout: Duration,
 }
 
@@ -248,7 +256,7 @@ pub(crate) fn dns(mut section: Section<'_>) -> Dns {
     dns
 }
 
-/// Reads `[admin]`: the address, and where it stands.
+/// Reads `[admin]`: the address and its place in the file.
 pub(crate) fn admin(mut section: Section<'_>) -> (SocketAddr, Place) {
     let found = section.get("address", address).unwrap_or_else(|| At {
         value: SocketAddr::from((Ipv4Addr::LOCALHOST, 8060)),

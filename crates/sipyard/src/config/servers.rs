@@ -1,4 +1,4 @@
-//! Where a pool's servers come from: the file itself, the DNS, or what nodes announce.
+//! The origins of a pool's servers: the file itself, the DNS, or the announcements of nodes.
 
 use std::{
     collections::HashMap,
@@ -19,22 +19,22 @@ use super::address::{address, is_host};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Source {
     pub(crate) origin: Origin,
-    /// Of each server; what the origin says of it is multiplied.
+    /// The capacity of each server. It multiplies a capacity that the origin states.
     pub(crate) capacity: f64,
-    /// Of each server: those of a cluster share a store, and others don't.
+    /// The cluster of each server. The servers of a cluster share a store of bindings.
     pub(crate) cluster: Option<Arc<str>>,
 }
 
-/// Where servers are named.
+/// Where a server's address comes from.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Origin {
-    /// `IP:PORT`: here.
+    /// `IP:PORT`: the file itself.
     Address(SocketAddr),
     /// `HOST:PORT`: the addresses of a host.
     Host(String, u16),
     /// `srv:NAME`: SRV records.
     Service(String),
-    /// `pool:NAME`: nodes that announce themselves.
+    /// `pool:NAME`: the nodes that announce themselves.
     Pool(String),
 }
 
@@ -49,7 +49,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The server that the file itself names.
+/// The server that the file itself names by address.
 pub(crate) fn fixed(source: &Source) -> Option<PoolServer> {
     match source.origin {
         Origin::Address(address) => Some(PoolServer {
@@ -61,7 +61,7 @@ pub(crate) fn fixed(source: &Source) -> Option<PoolServer> {
     }
 }
 
-/// How many servers, and where others come from.
+/// How many servers the file names by address, and how many other origins.
 pub(crate) fn summary(sources: &[Source]) -> String {
     let fixed = sources.iter().filter_map(fixed).count();
     let others = sources
@@ -73,7 +73,7 @@ pub(crate) fn summary(sources: &[Source]) -> String {
     all.join(" + ")
 }
 
-/// Reads `servers`: one, or a list of them. Whether there is a `[cluster]` says if nodes can be found.
+/// Reads `servers`: one entry, or a list of them. `pool:NAME` needs a `[cluster]`.
 pub(crate) fn sources(
     section: &mut Section<'_>,
     listeners: &[Listener],
@@ -100,7 +100,8 @@ pub(crate) fn sources(
             section.problem_of(key, at, &message);
         }
         if matches!(source.origin, Origin::Pool(_)) && !has_cluster {
-            let message = "[cluster] is missing, with the store where nodes announce themselves";
+            let message = "there is no [cluster]: add it with the store in which nodes announce \
+                           themselves";
             section.problem_of(key, at, message);
         }
         let place = section.place(at);
@@ -148,7 +149,7 @@ fn plain(section: &Section<'_>, value: &At<&Value<'_>>) -> Option<(Source, usize
 
 fn cluster(value: &Value<'_>) -> Read<Arc<str>> {
     match text(value)? {
-        "" => Err("a cluster needs a name".to_owned()),
+        "" => Err("the cluster has an empty name: choose one".to_owned()),
         name => Ok(name.into()),
     }
 }
@@ -197,20 +198,23 @@ fn host_and_port(text: &str) -> Option<(&str, u16)> {
     is_host(host).then_some((host, port))
 }
 
-/// Why no request can be sent there from these listeners, or none should be.
+/// Why these listeners can't send requests there, or should not.
 fn misplaced(origin: &Origin, listeners: &[Listener]) -> Option<String> {
     let Origin::Address(address) = origin else {
         return None;
     };
     let same_family = |listener: &Listener| listener.address.is_ipv4() == address.is_ipv4();
     if address.ip().is_unspecified() {
-        Some(format!("{address} is no server's address: write its own"))
+        Some(format!(
+            "{address} is not the address of one server: write the server's address"
+        ))
     } else if listeners
         .iter()
         .any(|listener| listener.address == *address)
     {
         Some(format!(
-            "{address} is this node's own listener: calls would go in circles"
+            "{address} is this node's own listener: it would send calls to itself; write the \
+             address of another server"
         ))
     } else if !listeners.is_empty() && !listeners.iter().any(same_family) {
         let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };

@@ -1,4 +1,4 @@
-//! `sipyard ctl`: asks a running node, by its admin API.
+//! `sipyard ctl`: asks a running node through its admin API.
 
 mod table;
 
@@ -20,7 +20,7 @@ use crate::{
     view::{Done, Refused, Status},
 };
 
-/// Ask a running node: status, drain, reload, explain
+/// Ask a running node for its status, or change it: drain, weight, reload, explain
 #[derive(Args)]
 #[command(after_help = "Examples:
   sipyard ctl status
@@ -28,9 +28,9 @@ use crate::{
   sipyard ctl weight 10.0.0.11:5060 0.5
   sipyard ctl --admin http://127.0.0.1:9000 --json status
 
-Exit code: 0 if it was done, 2 if the node refused it, 1 if no node answered.")]
+Exit code: 0 if the node did it, 2 if the node refused it, 1 if no node answered.")]
 pub(crate) struct Ctl {
-    /// The node's admin API
+    /// The address of the node's admin API
     #[arg(
         long,
         value_name = "URL",
@@ -50,54 +50,54 @@ enum Ask {
     /// Show listeners, pools, servers and workers
     #[command(after_help = "Example:\n  sipyard ctl status")]
     Status,
-    /// Give a server no new calls; its open calls go on
+    /// Stop sending new calls to a server; open calls continue
     #[command(after_help = "Example:\n  sipyard ctl drain 10.0.0.11:5060")]
     Drain {
         /// IP:PORT as in the configuration
         server: String,
     },
-    /// Give a drained server calls again, slowly at first
+    /// Send new calls to a drained server again, slowly at first
     #[command(after_help = "Example:\n  sipyard ctl undrain 10.0.0.11:5060")]
     Undrain {
         /// IP:PORT as in the configuration
         server: String,
     },
-    /// Change a server's capacity until the next reload, also where capacities are learned
+    /// Change a server's capacity until the next reload; this also overrides a learned capacity
     #[command(after_help = "Example:\n  sipyard ctl weight 10.0.0.11:5060 0.5")]
     Weight {
         /// IP:PORT as in the configuration
         server: String,
-        /// Its share of the calls relative to other servers
+        /// The server's share of the calls, relative to other servers
         capacity: f64,
     },
-    /// Take the configuration file up again, whole or not at all
+    /// Reload the configuration file; if it has a mistake, nothing changes
     #[command(after_help = "Example:\n  sipyard ctl reload")]
     Reload,
-    /// Tell which server a call is on, or a message would go to, and why
+    /// Show which server has a call, or would get a message, and why
     #[command(after_help = "Examples:
   sipyard ctl explain 3848276298220188511@client.example.com
   sipyard ctl explain --message invite.txt
   xclip -o | sipyard ctl explain --message -")]
     Explain {
-        /// The call's Call-ID
+        /// The Call-ID of the call
         #[arg(required_unless_present = "message")]
         call_id: Option<String>,
-        /// A file that holds a request; - for standard input
+        /// A file with a request to explain; - reads standard input
         #[arg(long, value_name = "FILE", conflicts_with = "call_id")]
         message: Option<PathBuf>,
     },
 }
 
-/// Why there is nothing to show.
+/// Why there is no result to show.
 enum Failure {
     /// The node refused, for these reasons.
     Refused(Vec<String>),
-    /// There is no answer that could be read.
+    /// The node gave no readable answer.
     Unanswered(String),
 }
 
 impl Ctl {
-    /// Asks and prints the answer.
+    /// Sends the request and prints the answer.
     pub(crate) fn run(&self) -> ExitCode {
         match self.answer() {
             Ok(text) => {
@@ -139,7 +139,9 @@ impl Ctl {
                     self.call("GET", &format!("explain?call_id={}", escape(call_id)), b"")
                 }
                 (None, Some(path)) => self.call("POST", "explain", &read_message(path)?),
-                (None, None) => Err(Failure::Refused(vec!["nothing to explain".into()])),
+                (None, None) => Err(Failure::Refused(vec![
+                    "there is nothing to explain: give a Call-ID, or --message FILE".into(),
+                ])),
             },
         }
     }
@@ -148,7 +150,7 @@ impl Ctl {
         self.call("POST", &format!("servers/{}/{how}", escape(server)), b"")
     }
 
-    /// The body of a good answer.
+    /// The body of a successful answer.
     fn call(&self, method: &str, path: &str, body: &[u8]) -> Result<String, Failure> {
         let client = Client::new(&self.admin, PATIENCE);
         let answer = client
@@ -180,16 +182,19 @@ fn read_message(path: &Path) -> Result<Vec<u8>, Failure> {
 
 fn unanswered(error: impl std::fmt::Display) -> Failure {
     Failure::Unanswered(format!(
-        "{error}; is the node running, and is --admin its admin.address?"
+        "{error}; check that the node runs and that --admin is its admin.address"
     ))
 }
 
 fn read<T: DeserializeOwned>(json: &str) -> Result<T, Failure> {
-    serde_json::from_str(json)
-        .map_err(|error| Failure::Unanswered(format!("not an answer of this version: {error}")))
+    serde_json::from_str(json).map_err(|error| {
+        Failure::Unanswered(format!(
+            "can't read the answer ({error}): is the node of another version?"
+        ))
+    })
 }
 
-/// A word as a part of a URL (RFC 3986 §2.1).
+/// Encodes a word as a part of a URL (RFC 3986 §2.1).
 fn escape(word: &str) -> String {
     let mut escaped = String::new();
     for byte in word.bytes() {

@@ -27,10 +27,10 @@ use crate::{
     serve::Control,
 };
 
-/// Where a reload by the admin API would look for the configuration.
+/// The path that the admin API would reload the configuration from.
 const EMBEDDED: &str = "the demo's embedded configuration";
 
-/// A running edge balancer. Dropped, it stops.
+/// A running edge balancer. It stops when it is dropped.
 pub(super) struct Edge {
     control: Arc<Control>,
     address: SocketAddr,
@@ -38,8 +38,8 @@ pub(super) struct Edge {
 }
 
 impl Edge {
-    /// Starts it and its admin API on free ports of the loopback address, the latter on the
-    /// runtime of the caller.
+    /// Starts the edge and its admin API on free ports of the loopback address. The admin API runs
+    /// on the caller's runtime.
     pub(super) async fn start(
         servers: &[SocketAddr],
         policy: Policy,
@@ -85,17 +85,17 @@ impl Edge {
         })
     }
 
-    /// Where it takes calls.
+    /// The address at which it takes calls.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Where its admin API listens.
+    /// The address of its admin API.
     pub(super) fn admin(&self) -> SocketAddr {
         self.admin
     }
 
-    /// Configuration, servers and counters.
+    /// The configuration, the servers and the counters.
     pub(super) fn shared(&self) -> &Shared {
         self.control.shared()
     }
@@ -149,8 +149,8 @@ fn config(address: SocketAddr, servers: &[SocketAddr], policy: Policy) -> Config
     }
 }
 
-/// A stall is to be seen as what it is, a long response time: the pool waits so long that it takes
-/// no stalled server for a dead one.
+/// Makes a pool with long timeouts, so that it does not take a stalled server for a dead one. A
+/// stall must show as a long response time.
 fn pool(servers: &[SocketAddr], policy: Policy) -> Pool {
     let server = |&address: &SocketAddr| PoolServer {
         address,

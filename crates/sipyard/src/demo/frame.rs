@@ -1,4 +1,4 @@
-//! The scene as lines of a screen.
+//! Draws the scene as lines of a screen.
 
 use std::time::Duration;
 
@@ -18,20 +18,20 @@ const RED: &str = "31";
 const GREEN: &str = "32";
 const YELLOW: &str = "33";
 
-/// One for each of [`POLICIES`].
+/// One color for each of [`POLICIES`].
 const POLICY_COLORS: [&str; POLICIES.len()] = ["32", "33", "35", "36"];
 
-/// Bars are full at this many open calls and this much work, or at the most that a server has.
+/// A bar is full at this many open calls or this much work, or at the largest value of any server.
 const CALLS_FULL: u64 = 600;
 const WORK_FULL: f64 = 40.0;
 
-/// The chart's marks, from its top to its bottom.
+/// The marks of the chart, from top to bottom.
 const CHART_MARKS: [&str; 4] = ["  1 s", "100ms", " 10ms", " 1 ms"];
 const CHART_TOP_MS: f64 = 1_000.0;
 const CHART_BOTTOM_MS: f64 = 1.0;
 const CHART_ROWS_MAX: usize = 13;
 
-/// Text with colors, or without.
+/// Adds colors to text, or leaves it plain.
 #[derive(Clone, Copy)]
 struct Paint {
     has_colors: bool,
@@ -47,7 +47,7 @@ impl Paint {
     }
 }
 
-/// At most `rows` lines, best at least 80 `columns` wide.
+/// Returns at most `rows` lines; 80 `columns` or more look best.
 pub(super) fn frame(scene: &Scene, columns: usize, rows: usize, has_colors: bool) -> Vec<String> {
     let paint = Paint { has_colors };
     let mut lines = heading(scene, paint);
@@ -72,11 +72,11 @@ fn heading(scene: &Scene, paint: Paint) -> Vec<String> {
     );
     let act = match scene.act {
         Act::Calling { policy, next, left } => calling(policy, next, left, paint),
-        Act::Ending => "no new calls; those in progress go on to their end".to_owned(),
+        Act::Ending => "no new calls start; the calls in progress end".to_owned(),
     };
     let clock = format!("{:>4} s  ", scene.elapsed.as_secs());
-    let keys = paint.paint(DIM, "  (Ctrl-C ends)");
-    let ask = format!("ask it: sipyard ctl --admin http://{} status", scene.admin);
+    let keys = paint.paint(DIM, "  (Ctrl-C stops)");
+    let ask = format!("status: sipyard ctl --admin http://{} status", scene.admin);
     vec![
         paint.paint(BOLD, &title) + &keys,
         paint.paint(DIM, &ask),
@@ -87,11 +87,14 @@ fn heading(scene: &Scene, paint: Paint) -> Vec<String> {
 fn calling(policy: usize, next: Option<usize>, left: Duration, paint: Paint) -> String {
     let seconds = left.as_secs_f64().ceil();
     let next = match next {
-        Some(next) => format!("a reload brings {} in {seconds} s", POLICIES[next].name()),
-        None => format!("the end comes in {seconds} s"),
+        Some(next) => format!(
+            "a reload changes it to {} in {seconds} s",
+            POLICIES[next].name()
+        ),
+        None => format!("the demo ends in {seconds} s"),
     };
     let name = paint.paint(POLICY_COLORS[policy], POLICIES[policy].name());
-    format!("calls are placed by {name}; {next}")
+    format!("the policy is {name}; {next}")
 }
 
 fn servers(scene: &Scene, columns: usize, paint: Paint) -> Vec<String> {
@@ -172,7 +175,7 @@ fn policy_cells(policy: &PolicyScene) -> [String; 7] {
     ]
 }
 
-/// Mean response times on a logarithmic scale, the newest to the right.
+/// Draws mean response times on a logarithmic scale, the newest at the right.
 fn chart(scene: &Scene, columns: usize, rows: usize, paint: Paint) -> Vec<String> {
     let Some(height) = rows.checked_sub(1).filter(|&height| height > 1) else {
         return Vec::new();
@@ -192,7 +195,7 @@ fn chart(scene: &Scene, columns: usize, rows: usize, paint: Paint) -> Vec<String
     lines
 }
 
-/// What a row of the chart says at its left: a mark, if one falls on it.
+/// The label at the left of a chart row: a mark, if one falls on this row.
 fn mark(row: usize, height: usize) -> &'static str {
     let steps = CHART_MARKS.len() - 1;
     let falls_on = |place: &usize| (place * (height - 1) + steps / 2) / steps == row;
@@ -200,7 +203,7 @@ fn mark(row: usize, height: usize) -> &'static str {
     place.map_or("     ", |place| CHART_MARKS[place])
 }
 
-/// A moment's part of one row of the chart.
+/// One column of one row of the chart.
 fn chart_cell(moment: &Moment, row: usize, height: usize, paint: Paint) -> String {
     const LEVELS: [&str; 9] = [" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
     let Some(response) = moment.response else {
@@ -213,7 +216,7 @@ fn chart_cell(moment: &Moment, row: usize, height: usize, paint: Paint) -> Strin
     paint.paint(POLICY_COLORS[moment.policy], LEVELS[level])
 }
 
-/// A bar of at most `width` characters, to an eighth of one.
+/// A bar of at most `width` characters, drawn in eighths of a character.
 fn bar(part: f64, width: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
     let eighths = (part.clamp(0.0, 1.0) * (width * 8) as f64).round() as usize;

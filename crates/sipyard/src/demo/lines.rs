@@ -1,4 +1,4 @@
-//! The demo where standard output is no terminal: a line a second.
+//! Prints the demo as one line a second if standard output is not a terminal.
 
 use std::{
     io::{self, Write},
@@ -12,17 +12,17 @@ use super::{
     schedule::POLICIES,
 };
 
-/// Lines between two repetitions of the columns' names.
+/// How many lines to print before the header repeats.
 const HEADER_EVERY: u64 = 20;
 
-/// What has been printed so far.
+/// The state of the output.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     printed: u64,
 }
 
 impl Lines {
-    /// Prints the scene if the last print was a second ago.
+    /// Prints the scene if the last print was at least a second ago.
     pub(super) fn show(&mut self, scene: &Scene) -> io::Result<()> {
         let seconds = scene.elapsed.as_secs();
         if seconds <= self.printed {

@@ -1,4 +1,4 @@
-//! The thread of the callers and servers.
+//! The thread that runs the callers and servers.
 
 use std::{
     io,
@@ -14,11 +14,11 @@ use socket::Clock;
 
 use super::user_agents::UserAgents;
 
-/// How often callers and servers look for something to do. At this load a wake-up for every
-/// datagram would not be rarer.
+/// How often the callers and servers look for work. At this load, a wake-up for every datagram
+/// would happen as often.
 const PACE: Duration = Duration::from_micros(250);
 
-/// User agents that call and answer. Dropped, they stop.
+/// User agents that make and take calls. They stop when this is dropped.
 #[derive(Debug)]
 pub(super) struct Running {
     agents: Arc<Mutex<UserAgents>>,
@@ -27,7 +27,7 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Callers call and servers answer from here on.
+    /// Starts the thread: callers call and servers answer.
     #[expect(
         clippy::disallowed_methods,
         reason = "the sleep paces the loop; nothing waits for its end"
@@ -54,7 +54,7 @@ impl Running {
         })
     }
 
-    /// The user agents, held still while they are looked at.
+    /// The user agents, locked so that the caller can read a consistent state.
     pub(super) fn agents(&self) -> MutexGuard<'_, UserAgents> {
         lock(&self.agents)
     }

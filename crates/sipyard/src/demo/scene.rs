@@ -1,4 +1,4 @@
-//! All that the demo shows at one moment, as plain values.
+//! Everything that the demo shows at one moment, as plain values.
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
@@ -14,57 +14,57 @@ use crate::view::{ServerState, members, state_of};
 /// The cluster at one moment.
 #[derive(Clone, Debug)]
 pub(super) struct Scene {
-    /// Where the edge takes calls.
+    /// The address at which the edge takes calls.
     pub(super) edge: SocketAddr,
-    /// Where the edge's admin API listens.
+    /// The address of the edge's admin API.
     pub(super) admin: SocketAddr,
-    /// Since the first call.
+    /// Time since the first call.
     pub(super) elapsed: Duration,
     pub(super) act: Act,
     pub(super) servers: Vec<ServerScene>,
     pub(super) policies: Vec<PolicyScene>,
     /// Calls in progress.
     pub(super) open: usize,
-    /// Calls that the servers took in the last second.
+    /// Calls that the servers accepted in the last second.
     pub(super) calls_per_s: f64,
-    /// Why calls failed, and how many.
+    /// The reasons of failed calls, and how many calls failed for each.
     pub(super) failures: BTreeMap<Failure, u64>,
     /// The latest intervals, the newest last.
     pub(super) moments: Vec<Moment>,
 }
 
-/// What goes on.
+/// What the demo does at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
-    /// Calls begin under the policy at this place of [`POLICIES`], until the next takes over.
+    /// Calls start under the policy at this index of [`POLICIES`], until the next policy.
     Calling {
         policy: usize,
         next: Option<usize>,
         left: Duration,
     },
-    /// Calls in progress go on to their end.
+    /// No calls start; the calls in progress end.
     Ending,
 }
 
-/// A server, as the edge sees it and as it is.
+/// A server, from the edge's view and its own.
 #[derive(Clone, Debug)]
 pub(super) struct ServerScene {
     pub(super) address: SocketAddr,
     pub(super) state: ServerState,
     pub(super) is_stalled: bool,
-    /// Open calls, open transactions and the sum of their costs, by the edge's ledger.
+    /// Open calls, open transactions and the sum of their costs, from the edge's ledger.
     pub(super) calls: u64,
     pub(super) transactions: u64,
     pub(super) work: f64,
-    /// Transactions that it failed, by the edge's count.
+    /// Transactions that the server failed, as the edge counts them.
     pub(super) failed: u64,
-    /// Calls it has taken since the start, and in the last second.
+    /// Calls that the server accepted since the start, and in the last second.
     pub(super) taken: u64,
     pub(super) calls_per_s: f64,
     pub(super) stalls: u64,
 }
 
-/// What became of the calls that began under one policy.
+/// The results of the calls that started under one policy.
 #[derive(Clone, Debug)]
 pub(super) struct PolicyScene {
     pub(super) name: &'static str,
@@ -72,11 +72,11 @@ pub(super) struct PolicyScene {
     pub(super) carried: u64,
     pub(super) failed: u64,
     pub(super) stalls: u64,
-    /// Times from INVITE to the first response; none before one has come.
+    /// Times from INVITE to the first response; none before the first response.
     pub(super) response: Option<ResponseTimes>,
 }
 
-/// A distribution in brief.
+/// A summary of a distribution.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResponseTimes {
     pub(super) mean: Duration,
@@ -86,7 +86,7 @@ pub(super) struct ResponseTimes {
 }
 
 impl Scene {
-    /// The cluster at `now`, which is `elapsed` after the first call.
+    /// The cluster at `now`, `elapsed` after the first call.
     pub(super) fn new(
         edge: &Edge,
         agents: &UserAgents,
@@ -117,7 +117,7 @@ impl Scene {
         }
     }
 
-    /// Calls begun, carried and failed, under all policies.
+    /// Calls started, carried and failed under all policies.
     pub(super) fn totals(&self) -> (u64, u64, u64) {
         let sum = |count: fn(&PolicyScene) -> u64| self.policies.iter().map(count).sum();
         (sum(|p| p.offered), sum(|p| p.carried), sum(|p| p.failed))
@@ -167,7 +167,7 @@ impl PolicyScene {
     }
 }
 
-/// Calls per second that each server took in the last second.
+/// Calls per second that each server accepted in the last second.
 fn rates(agents: &UserAgents) -> Vec<f64> {
     const SAMPLES: usize = 2;
     let moments = agents.moments();

@@ -1,17 +1,17 @@
-//! Which policy is in force when.
+//! Decides which policy is in force at a given time.
 
 use std::time::Duration;
 
 use balance::Policy;
 
-/// What is shown, in this order: ours, then what operators use elsewhere.
+/// The policies that the demo shows, in this order: ours, then those common elsewhere.
 pub(super) const POLICIES: [Policy; 4] =
     [Policy::Tlwl, Policy::RoundRobin, Policy::Hash, Policy::Cjsq];
 
-/// How long each policy stays when there is no end.
+/// How long each policy stays in force if the demo has no end.
 const PHASE: Duration = Duration::from_secs(10);
 
-/// The order of the policies, for a while or again and again.
+/// The order of the policies, for a limited time or in a loop.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Schedule {
     phase: Duration,
@@ -19,7 +19,8 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// Each policy for an equal part of `duration`; without one, each in turn until told to stop.
+    /// Gives each policy an equal part of `duration`; without one, repeats the policies until the
+    /// end.
     pub(super) fn new(duration: Option<Duration>) -> Self {
         let phase = duration.map_or(PHASE, |duration| duration / POLICIES.len() as u32);
         Self {
@@ -28,14 +29,14 @@ impl Schedule {
         }
     }
 
-    /// The place in [`POLICIES`] of the one in force; none once it is over.
+    /// The index in [`POLICIES`] of the policy in force; none after the end.
     pub(super) fn policy(&self, elapsed: Duration) -> Option<usize> {
         let round = elapsed.as_nanos() / self.phase.as_nanos();
         let place = (round % POLICIES.len() as u128) as usize;
         self.end.is_none_or(|end| elapsed < end).then_some(place)
     }
 
-    /// What follows the policy in force, and in what time.
+    /// The policy that follows, and the time until then.
     pub(super) fn next(&self, elapsed: Duration) -> (Option<usize>, Duration) {
         let passed = (elapsed.as_nanos() % self.phase.as_nanos()) as u64;
         let left = self.phase - Duration::from_nanos(passed);

@@ -1,4 +1,4 @@
-//! The demo on a terminal: whole frames, ten a second.
+//! Draws the demo on a terminal: ten whole frames a second.
 
 use std::{
     env,
@@ -9,25 +9,27 @@ use rustix::termios::tcgetwinsize;
 
 use super::{frame::frame, scene::Scene};
 
-/// The other screen, no cursor, and no wrapping: what is too long is cut off at the edge.
+/// Selects the alternate screen, hides the cursor and turns wrapping off, so that long lines are
+/// cut.
 const TAKE: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 const GIVE_BACK: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
-/// Frames appear at once: terminals that know this mode hold the output back in between.
+/// Makes each frame appear at once: terminals that know this mode hold the output back until its
+/// end.
 const BEGIN: &str = "\x1b[?2026h\x1b[H";
 const END: &str = "\x1b[J\x1b[?2026l";
 
-/// Columns and rows of a terminal that doesn't tell.
+/// Columns and rows of a terminal that does not report its size.
 const SIZE: (usize, usize) = (80, 24);
 
-/// The terminal, taken over until it is dropped.
+/// The terminal, which the demo controls until this is dropped.
 #[derive(Debug)]
 pub(super) struct Screen {
     has_colors: bool,
 }
 
 impl Screen {
-    /// Takes the terminal over.
+    /// Takes control of the terminal.
     pub(super) fn open() -> io::Result<Self> {
         let has_colors = env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
         write(TAKE)?;

@@ -1,4 +1,4 @@
-//! What is said when the demo ends.
+//! The summary that the demo prints at its end.
 
 use report::figures::{count, ms_or_dash, percent};
 
@@ -14,7 +14,7 @@ pub(super) fn summary(scene: &Scene) -> String {
         count(failed)
     );
     if scene.open > 0 {
-        text += &format!(", {} cut off by the end", count(scene.open as u64));
+        text += &format!(", {} cut off at the end", count(scene.open as u64));
     }
     text += &format!(" in {:.1} s\n", scene.elapsed.as_secs_f64());
     for (failure, &calls) in &scene.failures {
@@ -25,7 +25,8 @@ pub(super) fn summary(scene: &Scene) -> String {
     for server in &scene.servers {
         text += &server_line(server, taken);
     }
-    text += "\nMilliseconds from INVITE to first response, of the calls begun under each policy\n";
+    text += "\nMilliseconds from INVITE to first response, for the calls started under \
+        each policy\n";
     text += "Policy              calls   failed   stalls     mean      p50      p99      max\n";
     for policy in scene.policies.iter().filter(|policy| policy.offered > 0) {
         text += &policy_line(policy);

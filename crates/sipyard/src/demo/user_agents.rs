@@ -1,4 +1,4 @@
-//! The callers and the emulated servers, and what becomes of the calls.
+//! The callers and the emulated servers, and the results of their calls.
 
 use std::{collections::VecDeque, io, net::SocketAddr, time::Duration};
 
@@ -9,24 +9,25 @@ use traffic::{Buffers, Endpoint};
 
 use super::schedule::POLICIES;
 
-/// Calls per second: 60 % of what four servers can carry. With its stalls, a server carries 300.
+/// Calls per second: 60 % of the capacity of four servers. With its stalls, a server carries 300.
 pub(super) const CALLS_PER_S: f64 = 720.0;
-/// Work on an INVITE.
+/// Processing time of an INVITE.
 pub(super) const INVITE: Duration = Duration::from_micros(1_450);
-/// Work on a BYE.
+/// Processing time of a BYE.
 pub(super) const BYE: Duration = Duration::from_micros(830);
-/// A stall, such as a garbage collector's.
+/// How long a stall lasts, such as one of a garbage collector.
 pub(super) const STALL: Duration = Duration::from_secs(1);
-/// Calls from one stall of a server to its next.
+/// Calls between two stalls of a server.
 pub(super) const STALL_EVERY: u64 = 950;
-/// So many servers, which stall in turn.
+/// The number of servers. They stall in turn.
 const SERVERS: u64 = 4;
-/// From the answer to the BYE. Short, so that a short demo completes its calls.
+/// How long a caller waits for strays after the answer to its BYE. It is short, so that a short
+/// demo completes its calls.
 const HOLDING: Law = Law::Normal {
     mean: Duration::from_millis(2_500),
     deviation: Duration::from_millis(500),
 };
-/// How often the figures of an interval are taken.
+/// How often the demo takes a sample.
 pub(super) const SAMPLE: Duration = Duration::from_millis(500);
 /// Samples kept: more than a wide screen has columns.
 const MOMENTS_MAX: usize = 512;
@@ -37,7 +38,7 @@ pub(super) struct UserAgents {
     rng: Rng,
     buffers: Buffers,
     servers: Vec<Uas>,
-    /// Callers, with the place of the policy that they began their calls under.
+    /// The callers, each with the index of the policy under which it started its calls.
     callings: Vec<(usize, Endpoint<Caller>)>,
     tallies: Vec<Tally>,
     moments: VecDeque<Moment>,
@@ -52,27 +53,27 @@ pub(super) struct Uas {
     stalled_until: Duration,
 }
 
-/// What became of the calls that began under one policy.
+/// The results of the calls that started under one policy.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) stats: Stats,
-    /// Stalls of any server while it was in force.
+    /// Stalls of any server while the policy was in force.
     pub(super) stalls: u64,
 }
 
 /// The figures of one interval of [`SAMPLE`].
 #[derive(Clone, Debug)]
 pub(super) struct Moment {
-    /// The place of the policy in force at its end.
+    /// The index of the policy in force at the end of the interval.
     pub(super) policy: usize,
-    /// The mean time to the first response, if any came.
+    /// The mean time to the first response, if there was one.
     pub(super) response: Option<Duration>,
-    /// Calls that each server has taken since the start.
+    /// Calls that each server accepted since the start.
     pub(super) taken: Vec<u64>,
 }
 
 impl UserAgents {
-    /// Four servers and nobody who calls.
+    /// Four servers and no callers.
     pub(super) fn new(seed: u64) -> io::Result<Self> {
         let mut rng = Rng::with_seed(seed);
         let servers = (1..=SERVERS)
@@ -89,8 +90,8 @@ impl UserAgents {
         })
     }
 
-    /// New calls begin under another policy. Those in progress stay with their own callers, so
-    /// that each counts for the policy that placed it.
+    /// Starts new calls under another policy. Calls in progress stay with their own callers, so
+    /// each counts for the policy that placed it.
     pub(super) fn call(
         &mut self,
         policy: usize,
@@ -114,7 +115,7 @@ impl UserAgents {
         Ok(())
     }
 
-    /// No more calls begin.
+    /// Starts no more calls.
     pub(super) fn hush(&mut self) {
         for (_, calling) in &mut self.callings {
             calling.agent_mut().stop();
@@ -132,17 +133,17 @@ impl UserAgents {
         &self.servers
     }
 
-    /// By policy, in the order of [`POLICIES`].
+    /// The results by policy, in the order of [`POLICIES`].
     pub(super) fn tallies(&self) -> &[Tally] {
         &self.tallies
     }
 
-    /// The latest intervals, the newest last.
+    /// The latest samples, the newest last.
     pub(super) fn moments(&self) -> &VecDeque<Moment> {
         &self.moments
     }
 
-    /// Takes the figures since the last sample.
+    /// Takes a sample of the figures since the last one.
     pub(super) fn sample(&mut self) {
         let (mut answered, mut sum_ns) = (0, 0.0);
         for (policy, calling) in &mut self.callings {
@@ -165,7 +166,7 @@ impl UserAgents {
         });
     }
 
-    /// Takes what has come in, does what is due.
+    /// Handles the datagrams that arrived and the timers that are due.
     pub(super) fn turn(&mut self, clock: Clock) {
         for (_, calling) in &mut self.callings {
             calling.turn(clock, &mut self.buffers);
@@ -202,12 +203,12 @@ impl Uas {
         })
     }
 
-    /// Where it listens.
+    /// The address at which it listens.
     pub(super) fn address(&self) -> SocketAddr {
         self.answering.addresses()[0]
     }
 
-    /// Calls it has taken since the start.
+    /// Calls that it accepted since the start.
     pub(super) fn taken(&self) -> u64 {
         self.answering.agent().stats().invites
     }
@@ -217,7 +218,7 @@ impl Uas {
         self.stalls
     }
 
-    /// Whether it does nothing at the moment.
+    /// Whether it has no work at the moment.
     pub(super) fn is_stalled(&self, now: Duration) -> bool {
         now < self.stalled_until
     }

@@ -1,4 +1,4 @@
-//! Servers that a name stands for, by the order in which they are used.
+//! Groups the servers of a name by the order in which a pool uses them.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -8,7 +8,7 @@ use node::config::{Listener, PoolServer};
 /// Servers of one priority.
 pub(super) type Group = Vec<PoolServer>;
 
-/// The kinds of addresses that requests can be sent to.
+/// The address families to which the listeners can send requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Families {
     v4: bool,
@@ -27,7 +27,7 @@ impl Families {
         if ip.is_ipv4() { self.v4 } else { self.v6 }
     }
 
-    /// A host's addresses of the one kind by which it is reached: a host that has both is one server.
+    /// The addresses of a host in one family: a host that has both families is one server.
     fn reachable(self, target: &Target) -> impl Iterator<Item = IpAddr> {
         let has_v4 = self.v4 && target.addresses.iter().any(IpAddr::is_ipv4);
         let fits = move |ip: &&IpAddr| ip.is_ipv4() == has_v4 && (has_v4 || self.v6);
@@ -35,8 +35,9 @@ impl Families {
     }
 }
 
-/// The servers of an answer, those of the first priority first, in an order that does not depend on
-/// the answer's. Weights are capacities; where none has a weight, all have 1.
+/// The servers of an answer in groups, the first priority first. The order within a group does not
+/// depend on the order of the answer. Weights become capacities; if none has a weight, all have
+/// capacity 1.
 pub(super) fn groups(targets: &[Target], capacity: f64, families: Families) -> Vec<Group> {
     let mut priorities: Vec<u16> = targets.iter().map(|target| target.priority).collect();
     priorities.sort_unstable();
@@ -65,7 +66,7 @@ pub(super) fn groups(targets: &[Target], capacity: f64, families: Families) -> V
     groups.filter(|group| !group.is_empty()).collect()
 }
 
-/// The servers that announced themselves and can be reached.
+/// The servers that announced themselves and that the listeners can reach.
 pub(super) fn announced(servers: &[PoolServer], capacity: f64, families: Families) -> Group {
     let reached = servers.iter().filter(|it| families.reach(it.address.ip()));
     let server = |server: &PoolServer| PoolServer {
@@ -81,7 +82,7 @@ fn product(left: f64, right: f64) -> f64 {
     (left * right).clamp(low, high)
 }
 
-/// The first group and, while none of its servers is live, the next.
+/// The first group, and each next group while none of the earlier servers is live.
 pub(super) fn in_use(groups: Vec<Group>, is_live: &dyn Fn(SocketAddr) -> bool) -> Group {
     let mut servers = Group::new();
     for group in groups {

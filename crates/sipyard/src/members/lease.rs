@@ -1,26 +1,26 @@
-//! What nodes announce of themselves in a store, and for how long that is believed.
+//! The announcements of nodes in a store, and how long each of them is valid.
 
 use std::{collections::BTreeMap, fmt::Write, net::SocketAddr, str, time::Duration};
 
 use node::config::PoolServer;
 
-/// How long a dead node's last word is kept for others to see that it is an old one. Longer than any
-/// lease.
+/// How long a pool's record keeps the last announcement of a dead node, so that others see that it
+/// is old. It is longer than any lease.
 const KEPT: Duration = Duration::from_secs(120);
 
-/// One node's word that it is a server.
+/// A node's announcement that it is a server.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Announcement {
     pub(super) server: PoolServer,
-    /// For how long it is believed after it was first heard, by the hearer's own clock. Zero: the node
-    /// leaves.
+    /// How long the announcement is valid after a node first hears it, by the hearer's own clock.
+    /// Zero means that the node leaves.
     pub(super) lease: Duration,
-    /// Another one each time that it is said.
+    /// Differs in each announcement of the node.
     pub(super) stamp: u64,
 }
 
-/// All announcements of a pool as a text: a line for each with its address, capacity, lease in
-/// milliseconds, and stamp.
+/// Writes all announcements of a pool as text, one line each: address, capacity, lease in
+/// milliseconds, stamp.
 pub(super) fn write(all: &[Announcement]) -> String {
     let mut text = String::new();
     for said in all {
@@ -33,7 +33,7 @@ pub(super) fn write(all: &[Announcement]) -> String {
     text
 }
 
-/// Reads what [`write()`] wrote; none if it is anything else.
+/// Reads what [`write()`] wrote; none if the text is anything else.
 pub(super) fn read(record: &[u8]) -> Option<Vec<Announcement>> {
     str::from_utf8(record).ok()?.lines().map(line).collect()
 }
@@ -56,7 +56,8 @@ fn line(line: &str) -> Option<Announcement> {
     })
 }
 
-/// What was heard from each node. Since it is timed here, no two clocks need agree.
+/// The last announcement heard from each node. The hearer measures its age, so clocks need not
+/// agree.
 #[derive(Debug, Default)]
 pub(super) struct Leases(BTreeMap<SocketAddr, Heard>);
 
@@ -73,8 +74,8 @@ impl Heard {
 }
 
 impl Leases {
-    /// Takes in a pool's announcements. Who is not among them stays until its lease ends: a store may
-    /// have lost them.
+    /// Takes a pool's announcements. A node that is missing from them stays until its lease ends,
+    /// because a store may have lost its announcement.
     pub(super) fn hear(&mut self, all: Vec<Announcement>, now: Duration) {
         let listed = |address: &SocketAddr| all.iter().any(|it| it.server.address == *address);
         self.0
@@ -88,21 +89,21 @@ impl Leases {
         }
     }
 
-    /// Nobody can be heard, so no lease ends.
+    /// Extends all leases, because no announcement can be heard at the moment.
     pub(super) fn extend(&mut self, now: Duration) {
         for heard in self.0.values_mut().filter(|heard| heard.is_live(now)) {
             heard.at = now;
         }
     }
 
-    /// The servers of this moment, in the order of their addresses.
+    /// The servers whose leases are valid, in the order of their addresses.
     pub(super) fn servers(&self, now: Duration) -> Vec<PoolServer> {
         let live = self.0.values().filter(|heard| heard.is_live(now));
         live.map(|heard| heard.said.server.clone()).collect()
     }
 
-    /// Takes in a pool's announcements, and yields what they become with this node's own word. Only what
-    /// is there stays: a dead node that a store lost does not come back.
+    /// Takes a pool's announcements and returns them with this node's own added. Announcements that
+    /// are not in the record stay out, so a dead node that a store lost does not come back.
     pub(super) fn renew(
         &mut self,
         mut all: Vec<Announcement>,

@@ -1,5 +1,5 @@
-//! Who is in a pool whose servers have names: followed while the node runs, so that a pool changes
-//! without a restart. What can't be had at present is as it was.
+//! Follows the servers of pools that are configured by name, so that a pool changes without a
+//! restart. If a name can't be looked up, the pool keeps the servers that it has.
 
 mod group;
 mod lease;
@@ -36,55 +36,55 @@ use lease::Leases;
 use registry::Registry;
 pub(crate) use registry::is_of_nodes;
 
-/// How often it is looked for changes: of the DNS, of what nodes announce, and of the health that says
-/// how many groups are in use: for so long at most a pool whose last server died is without its reserve.
-/// Mostly it is a look into a cache.
+/// How often the thread looks for changes of the DNS, of announcements, and of the health that
+/// decides how many groups are in use. A pool whose last server dies waits this long for its
+/// reserve. Most looks only read a cache.
 const TICK: Duration = Duration::from_millis(50);
 
 /// The servers of all pools.
 pub(crate) struct Members {
     resolver: Arc<Resolver>,
     clock: Clock,
-    /// Where nodes announce themselves, if this one is of a cluster.
+    /// The store in which nodes announce themselves, if this node has a `[cluster]`.
     registry: Option<Registry>,
-    /// Takes the answers to what [`Members::look`] asks.
+    /// Sends the answers to the questions of [`Members::look`].
     tell: mpsc::Sender<Told>,
-    state: Mutex<State>,
+    state: Mutex<Pools>,
 }
 
-struct State {
+struct Pools {
     told: mpsc::Receiver<Told>,
     pools: Vec<(String, Vec<Source>)>,
     families: Families,
-    /// Addresses of this node: calls would go in circles.
+    /// Addresses of this node, which no pool may contain: the node would send calls to itself.
     own: Vec<SocketAddr>,
     known: HashMap<Origin, Known>,
 }
 
-/// An origin, and what there is to know of it, or why that can't be had.
+/// An origin with its news, or with the reason why there is none.
 type Told = (Origin, Result<News, String>);
 
 enum News {
-    /// Of the DNS.
+    /// An answer of the DNS.
     Answer(Arc<Answer>),
-    /// Of nodes.
+    /// The record of the nodes' announcements.
     Announced(Option<Value>),
 }
 
-/// What is known of an origin.
+/// The last known state of an origin.
 #[derive(Default)]
 struct Known {
     answer: Option<Arc<Answer>>,
     leases: Leases,
-    /// The last that were announced, none of whose leases may hold any more.
+    /// The last announced servers. All of their leases may have ended.
     announced: Vec<PoolServer>,
-    /// Why all that may be out of date.
+    /// Why this may be out of date.
     problem: Option<String>,
 }
 
 impl Members {
     /// # Errors
-    /// The thread that asks the store can't be started.
+    /// If the thread that asks the store can't be started.
     pub(crate) fn new(
         configuration: &Configuration,
         resolver: Arc<Resolver>,
@@ -97,7 +97,7 @@ impl Members {
             clock,
             registry: configuration.cluster.as_ref().map(open).transpose()?,
             tell,
-            state: Mutex::new(State {
+            state: Mutex::new(Pools {
                 told,
                 pools: Vec::new(),
                 families: Families::default(),
@@ -107,7 +107,7 @@ impl Members {
         })
     }
 
-    /// Whose names and nodes are known here: as configured at the start.
+    /// The DNS servers and the cluster, as configured at the start.
     pub(crate) fn settings(&self) -> (&Dns, Option<&Cluster>) {
         (
             self.resolver.dns(),
@@ -115,30 +115,32 @@ impl Members {
         )
     }
 
-    /// Says that this node is a server of others' pools for as long as it is. Never ends if it does.
+    /// Announces this node in other nodes' pools and renews its lease. It never returns if the node
+    /// has something to announce.
     pub(crate) async fn announce(&self) {
         if let Some(registry) = &self.registry {
             registry.announce().await;
         }
     }
 
-    /// Says that it leaves.
+    /// Announces that this node leaves.
     pub(crate) async fn withdraw(&self) {
         if let Some(registry) = &self.registry {
             registry.withdraw().await;
         }
     }
 
-    /// The look-ups, once a name was asked for.
+    /// The look-ups; none before the first name.
     pub(crate) fn names(&self) -> Option<&Names> {
         self.resolver.started()
     }
 
-    /// Takes up the pools of a configuration, and fills in their servers; `is_live` tells it of a pool's
-    /// server. Waits for names that are not yet known, but no longer than an answer may take.
+    /// Stores the pools of a configuration and fills in their servers. `is_live` says if a pool's
+    /// server is live. It waits for names that are not yet known, but no longer than an answer may
+    /// take.
     ///
     /// # Errors
-    /// There is nobody to ask.
+    /// If the threads that ask the DNS can't be started.
     pub(crate) fn take_up(
         &self,
         configuration: &mut Configuration,
@@ -173,7 +175,7 @@ impl Members {
         Ok(())
     }
 
-    /// Asks for all at the same time and waits, but no longer than one answer may take.
+    /// Asks for all origins at the same time and waits, but no longer than one answer may take.
     fn ask_all<'a>(&self, origins: impl Iterator<Item = &'a Origin>) -> Vec<Told> {
         let (tell, told) = mpsc::channel();
         for origin in origins {
@@ -184,10 +186,10 @@ impl Members {
         std::iter::from_fn(|| told.recv_timeout(patience).ok()).collect()
     }
 
-    /// Asks for an origin's servers, if they are not in the configuration itself.
+    /// Asks for an origin's servers, unless the configuration itself names them.
     fn ask(&self, origin: &Origin, tell: &mpsc::Sender<Told>) {
         let (later, asked) = (tell.clone(), origin.clone());
-        // Whoever asked may have lost patience.
+        // The receiver may be gone: the asker stops waiting after a time.
         let done = move |news| drop(later.send((asked, news)));
         let news = match origin {
             Origin::Address(_) => return,
@@ -221,8 +223,8 @@ impl Members {
         }
     }
 
-    /// Looks for changes, and lets the node have them. What has to be waited for is there at another
-    /// look.
+    /// Looks for changes and applies them to the node. It does not wait: an answer that comes later
+    /// is applied by a later look.
     pub(crate) fn look(&self, control: &Control) {
         let mut state = self.state();
         let sources = state.pools.iter().flat_map(|(_, sources)| sources);
@@ -240,7 +242,7 @@ impl Members {
         }
     }
 
-    /// Where the servers of a pool come from, for people.
+    /// Where the servers of a pool come from, for display.
     pub(crate) fn view(&self, pool: &Pool) -> Vec<view::Source> {
         let state = self.state();
         let sources = state.pools.iter().find(|(name, _)| *name == pool.name);
@@ -264,20 +266,21 @@ impl Members {
         sources.filter_map(view).collect()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Pools> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    /// Keeps what is told. That there are no servers is taken for a mistake: those that are there stay.
+impl Pools {
+    /// Records news of an origin. An answer without servers counts as a mistake, so the current
+    /// servers stay.
     fn learn(&mut self, origin: Origin, news: Result<News, String>, now: Duration) {
         let known = self.known.entry(origin.clone()).or_default();
         let problem = known.learn(news, now);
         if problem != known.problem {
             match &problem {
-                Some(problem) => tracing::warn!("{origin}: {problem}; its servers stay"),
-                None => tracing::info!("{origin} is found again"),
+                Some(problem) => tracing::warn!("{origin}: {problem}; the pool keeps its servers"),
+                None => tracing::info!("{origin}: its servers are known again"),
             }
             known.problem = problem;
         }
@@ -310,7 +313,7 @@ impl State {
             .collect()
     }
 
-    /// Lets a pool have the servers that it should.
+    /// Sets the servers of a pool to those that its sources now yield.
     fn follow(&self, control: &Control, pool: &str, sources: &[Source]) {
         let snapshot = control.shared().snapshot();
         let configured = snapshot.config().pools.iter().find(|it| it.name == pool);
@@ -330,7 +333,7 @@ impl State {
 }
 
 impl Known {
-    /// Takes in what is told; returns why it may be out of date.
+    /// Records the news and returns why the servers may be out of date.
     fn learn(&mut self, news: Result<News, String>, now: Duration) -> Option<String> {
         let problem = match news {
             Ok(News::Answer(answer)) => {
@@ -344,7 +347,7 @@ impl Known {
                     self.leases.hear(all, now);
                     None
                 }
-                None => Some("what its nodes announce can't be read".to_owned()),
+                None => Some("can't read what its nodes announce".to_owned()),
             },
             Err(problem) => Some(problem),
         };
@@ -353,14 +356,14 @@ impl Known {
         }
         let servers = self.leases.servers(now);
         if servers.is_empty() {
-            return problem.or_else(|| Some("no node announces itself".to_owned()));
+            return problem.or_else(|| Some("no node announces itself there".to_owned()));
         }
         self.announced = servers;
         problem
     }
 }
 
-/// Whether a server may take calls; one that nobody has tried yet is taken to.
+/// Whether a server may take calls. A server that was not tried yet counts as live.
 pub(crate) fn is_live(snapshot: &Snapshot, pool: &str, address: SocketAddr, now: Duration) -> bool {
     let mut members = view::members(snapshot);
     let member = members.find(|it| it.pool == pool && it.address == address);
@@ -370,7 +373,7 @@ pub(crate) fn is_live(snapshot: &Snapshot, pool: &str, address: SocketAddr, now:
     })
 }
 
-/// What the DNS is asked for an origin, if it is.
+/// The question for the DNS about an origin, if there is one.
 fn question(origin: &Origin) -> Option<Question> {
     match origin {
         Origin::Address(_) | Origin::Pool(_) => None,
@@ -388,18 +391,18 @@ fn tell(pool: &str, before: &[PoolServer], after: &[PoolServer]) {
     };
     let (come, gone) = (new(before, after), new(after, before));
     let mut news = Vec::new();
-    for (what, servers) in [("come", come), ("gone", gone)] {
+    for (what, servers) in [("added", come), ("removed", gone)] {
         if !servers.is_empty() {
             news.push(format!("{what}: {}", servers.join(", ")));
         }
     }
     if news.is_empty() {
-        news.push("other capacities".to_owned());
+        news.push("capacities changed".to_owned());
     }
     tracing::info!("pool {pool}: servers: {}, {}", after.len(), news.join("; "));
 }
 
-/// Follows the names for as long as the node runs.
+/// Follows the names while the node runs.
 pub(crate) async fn watch(control: Arc<Control>) {
     let mut tick = tokio::time::interval(TICK);
     loop {

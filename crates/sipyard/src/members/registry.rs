@@ -10,14 +10,14 @@ use tokio::{sync::oneshot, time::interval};
 use super::lease::{Announcement, Leases, read, write};
 use crate::config::{Announced, Cluster};
 
-/// A node renews its lease so often that two of its words may be lost.
+/// A node renews its lease this many times per lease, so that two renewals may be lost.
 const RENEWALS: u32 = 3;
-/// Each attempt fails only because another node's has succeeded.
+/// The most attempts of one update. An attempt fails only if another node's succeeded.
 const ATTEMPTS: usize = 100;
-/// How old what is known of the others may be: what they tell could be lost on its way.
+/// How old a cached record of the other nodes may be, because a notice of a change may be lost.
 const AGE_MAX: Duration = Duration::from_millis(500);
 
-/// What nodes say of themselves.
+/// Reads and writes the announcements of nodes.
 pub(super) struct Registry {
     store: Store,
     cluster: Cluster,
@@ -41,7 +41,7 @@ impl Registry {
         &self.cluster
     }
 
-    /// What the nodes of a pool announce.
+    /// Asks for the announcements of the nodes of a pool.
     pub(super) fn ask(
         &self,
         pool: &str,
@@ -50,7 +50,8 @@ impl Registry {
         self.store.get(&key(pool), done)
     }
 
-    /// Says that this node is a server, again and again, if it is to. Never ends.
+    /// Announces this node and renews its lease, if it has something to announce. It then never
+    /// returns.
     pub(super) async fn announce(&self) {
         let Some(own) = &self.cluster.announced else {
             return;
@@ -65,20 +66,25 @@ impl Registry {
             let problem = said.err().map(|error| error.to_string());
             if before.as_ref() != Some(&problem) {
                 match &problem {
-                    None => tracing::info!("{address} is announced as a server of pool:{pool}"),
-                    Some(why) => tracing::warn!("{address} can't be announced: {why}"),
+                    None => tracing::info!("announced {address} as a server of pool:{pool}"),
+                    Some(why) => tracing::warn!(
+                        "can't announce {address}: {why}; the next renewal tries again"
+                    ),
                 }
             }
             before = Some(problem);
         }
     }
 
-    /// Says that this node leaves.
+    /// Announces that this node leaves.
     pub(super) async fn withdraw(&self) {
         if let Some(own) = &self.cluster.announced
             && let Err(error) = self.say(own, Duration::ZERO, &mut Leases::default()).await
         {
-            tracing::warn!("others don't know that this node leaves: {error}");
+            tracing::warn!(
+                "can't announce that this node leaves: {error}; it stays in the others' pools \
+                 until its lease ends"
+            );
         }
     }
 
@@ -121,12 +127,12 @@ fn key(pool: &str) -> Vec<u8> {
     format!("{PREFIX}{pool}").into_bytes()
 }
 
-/// Whether a record of this key is of nodes, and not of users.
+/// Whether a record of this key belongs to nodes, not to users.
 pub(crate) fn is_of_nodes(key: &[u8]) -> bool {
     key.starts_with(PREFIX.as_bytes())
 }
 
-/// An answer that comes at once or later.
+/// Waits for an answer that comes at once or later.
 fn told<T: Send + 'static>(
     ask: impl FnOnce(Box<dyn FnOnce(Result<T, Error>) + Send>) -> Poll<Result<T, Error>>,
 ) -> impl Future<Output = Result<T, Error>> {

@@ -1,4 +1,4 @@
-//! The store behind the registrar and the DNS, as the workers ask them.
+//! Connects the workers to the store of the registrar and to the DNS.
 
 use std::{
     sync::{
@@ -16,7 +16,7 @@ use store::{Error, Known, Next, Put, Store, Value};
 
 use crate::resolver::Resolver;
 
-/// Answers workers, and logs when the store begins or ceases to fail.
+/// Answers workers. It logs when the store starts or stops failing.
 pub(super) struct Answers {
     store: Option<Arc<Store>>,
     resolver: Arc<Resolver>,
@@ -83,8 +83,8 @@ fn at_once<T>(poll: Poll<T>, answer: impl FnOnce(T) -> Answer) -> Option<Answer>
     }
 }
 
-/// While the store is down, what was known last will do: a call that rings where the user was half a minute
-/// ago is better than none.
+/// While the store is down, the last known records must do: it is better to ring a phone where it
+/// was half a minute ago than to lose the call.
 fn read(store: &Store, key: &[u8], found: Result<Option<Value>, Error>) -> Answer {
     let value = match found {
         Ok(value) => {
@@ -136,7 +136,7 @@ fn succeeded() {
 
 fn failed(error: &Error) -> Answer {
     if !FAILS.swap(true, Ordering::Relaxed) {
-        tracing::warn!("{error}: who needs it is told to come again");
+        tracing::warn!("{error}: requests that need the store get 503 until it works again");
     }
     Answer::Failed
 }

@@ -1,4 +1,4 @@
-//! Sockets before anything runs: all of them, or every reason why not.
+//! Opens the sockets before anything runs: all of them, or it reports every reason why not.
 
 use std::{
     io,
@@ -20,8 +20,8 @@ use store::{Limits, Store};
 use super::answers::Answers;
 use crate::config::Configuration;
 
-/// Binds the admin API's socket, once every listener's address is known to be free: the workers
-/// bind and run in one step, and nothing shall run unless everything can.
+/// Binds the admin API's socket, after it has checked that every listener's address is free. The
+/// workers bind and run in one step, and nothing may run unless everything can.
 pub(super) fn admin(configuration: &Configuration) -> Result<TcpListener, Vec<Problem>> {
     let listeners = configuration.node.listeners.iter();
     let mut problems: Vec<Problem> = listeners
@@ -95,9 +95,15 @@ pub(super) fn workers(
 
 fn problem(place: &Place, protocol: &str, address: SocketAddr, error: &io::Error) -> Problem {
     let advice = match error.kind() {
-        io::ErrorKind::AddrInUse => "; another program has it: stop that, or choose another port",
-        io::ErrorKind::AddrNotAvailable => "; this machine has no such address",
-        io::ErrorKind::PermissionDenied => "; ports below 1024 need CAP_NET_BIND_SERVICE",
+        io::ErrorKind::AddrInUse => {
+            "; another program uses it: stop that program, or choose another port"
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            "; this machine does not have this address: choose one that it has"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "; ports below 1024 need the capability CAP_NET_BIND_SERVICE"
+        }
         _ => "",
     };
     place.problem(format!("cannot bind {protocol} {address}: {error}{advice}"))

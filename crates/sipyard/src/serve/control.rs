@@ -1,4 +1,4 @@
-//! What an operator may ask of a running node.
+//! The questions and changes that an operator can send to a running node.
 
 use std::{
     net::SocketAddr,
@@ -18,30 +18,31 @@ use crate::{
     members::{self, Members},
 };
 
-/// How long a worker may take to answer: it looks in every 10 ms unless it is overloaded.
+/// How long a worker may take to answer. It checks for questions every 10 ms unless it is
+/// overloaded.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 
-/// The running node, as signals and the admin API hold it.
+/// The running node, for signals and the admin API.
 pub(crate) struct Control {
     path: PathBuf,
     clock: Clock,
     workers: Workers,
     shared: Arc<Shared>,
     members: Members,
-    /// Taken while the configuration is read anew.
+    /// Locked while a reload is in progress.
     reloading: Mutex<()>,
-    /// As configured at the start; a reload can't change them.
+    /// The settings of the start, which a reload can't change.
     worker_threads: usize,
     store_address: Option<store::Address>,
     store: Option<Arc<Store>>,
     admin: SocketAddr,
 }
 
-/// Why a configuration was not taken up.
+/// Why a configuration was refused.
 pub(crate) struct Refusal {
-    /// The file is good, but differs in what is fixed at start.
+    /// The file is valid, but changes a setting that is fixed at the start.
     pub(crate) needs_restart: bool,
-    /// All that is wrong.
+    /// All problems of the file.
     pub(crate) problems: Vec<String>,
 }
 
@@ -74,12 +75,12 @@ impl Control {
         &self.shared
     }
 
-    /// Who is in the pools.
+    /// The servers of the pools.
     pub(crate) fn members(&self) -> &Members {
         &self.members
     }
 
-    /// Where the registrar's records are.
+    /// The address of the registrar's store.
     pub(crate) fn store_address(&self) -> Option<&store::Address> {
         self.store_address.as_ref()
     }
@@ -94,17 +95,17 @@ impl Control {
         &self.workers
     }
 
-    /// The workers' time.
+    /// The clock of the workers.
     pub(crate) fn now(&self) -> Duration {
         self.clock.now()
     }
 
-    /// Where the admin API listens.
+    /// The address of the admin API.
     pub(crate) fn admin(&self) -> SocketAddr {
         self.admin
     }
 
-    /// Every worker's answer to a question; fewer if one is too busy for it.
+    /// Asks every worker; returns fewer answers if a worker is too busy.
     pub(crate) async fn ask<T: Send + 'static>(
         &self,
         question: impl Fn(&Node, Duration) -> T + Clone + Send + 'static,
@@ -130,8 +131,8 @@ impl Control {
         answers
     }
 
-    /// Takes the file up whole, or refuses it whole. Either is logged. It may have to wait for names,
-    /// so it is done on a thread of its own.
+    /// Reloads the file: it applies all of the file or nothing, and logs which. It may wait for
+    /// names, so call it on a thread of its own.
     pub(crate) async fn reload(self: &Arc<Self>) -> Result<String, Refusal> {
         let control = Arc::clone(self);
         let reloaded = tokio::task::spawn_blocking(move || control.reload_here());
@@ -150,7 +151,10 @@ impl Control {
                 for problem in &refusal.problems {
                     tracing::error!("{problem}");
                 }
-                tracing::error!("reload refused: the configuration is unchanged");
+                tracing::error!(
+                    "reload refused, so the configuration is unchanged: correct the problems and \
+                     reload again"
+                );
             }
         }
         outcome
@@ -182,7 +186,7 @@ impl Control {
         }
     }
 
-    /// What differs of that which is fixed at start.
+    /// The settings that differ and are fixed at the start.
     fn changed_for_good(&self, next: &Configuration) -> Vec<&'static str> {
         let snapshot = self.shared.snapshot();
         let (old, new): (&Config, &Config) = (snapshot.config(), &next.node);
@@ -204,7 +208,8 @@ impl Control {
 
     fn needs_restart(&self, keys: &[&str]) -> Refusal {
         let path = self.path.display();
-        let problem = |key: &&str| format!("{path}: {key} has changed, which needs a restart");
+        let problem =
+            |key: &&str| format!("{path}: {key} has changed; restart the node to apply it");
         Refusal {
             needs_restart: true,
             problems: keys.iter().map(problem).collect(),

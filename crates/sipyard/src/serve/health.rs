@@ -1,4 +1,4 @@
-//! News of the servers' health in the log.
+//! Logs changes of the servers' health.
 
 use std::{collections::HashMap, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::view::{ServerState, members, state_of};
 
 const TICK: Duration = Duration::from_secs(1);
 
-/// Logs each server that goes down, comes back, or starts and ends to drain. Never ends.
+/// Logs each server that goes down, comes back, or starts or stops draining. It never returns.
 pub(super) async fn watch(control: Arc<Control>) {
     let mut states = HashMap::new();
     let mut tick = interval(TICK);

@@ -1,4 +1,4 @@
-//! `sipyard serve`: a node, from its configuration to its orderly end.
+//! `sipyard serve`: runs a node from its configuration to an orderly end.
 
 mod answers;
 mod bind;
@@ -29,7 +29,7 @@ use crate::{
     resolver::Resolver,
 };
 
-/// How often a draining node looks whether it may stop.
+/// How often a draining node checks if it may stop.
 const DRAIN_TICK: Duration = Duration::from_millis(50);
 
 /// Run a node
@@ -38,14 +38,14 @@ const DRAIN_TICK: Duration = Duration::from_millis(50);
   sipyard serve --config /etc/sipyard/sipyard.toml
   SIPYARD_LOG=debug sipyard serve --config edge.toml
 
-Signals: SIGHUP reloads the configuration. SIGTERM and SIGINT let the node take no new calls, wait
-for its open transactions (timers.drain at most) and stop; a second one stops it at once.
-Exit code: 0 after an orderly stop, 2 if the configuration or a port is refused.")]
+Signals: SIGHUP reloads the configuration. After SIGTERM or SIGINT the node takes no new calls,
+waits for its open transactions (at most timers.drain) and stops; a second signal stops it at once.
+Exit code: 0 after an orderly stop, 2 if the configuration has a mistake or a port can't be used.")]
 pub(crate) struct Serve {
     /// The configuration file
     #[arg(long, short, value_name = "FILE")]
     config: PathBuf,
-    /// What to log to standard error: off, error, warn, info, debug or trace
+    /// Which messages to log to standard error: off, error, warn, info, debug or trace
     #[arg(
         long,
         value_name = "LEVEL",
@@ -69,7 +69,8 @@ impl Serve {
         }
     }
 
-    /// Loads, binds and starts everything, or nothing.
+    /// Loads the configuration, binds the sockets and starts everything; on a mistake, it starts
+    /// nothing.
     fn start(self) -> Result<Started, Vec<Problem>> {
         let mut configuration = config::load(&self.config)?;
         let admin = bind::admin(&configuration)?;
@@ -112,7 +113,7 @@ impl Serve {
 struct Started {
     control: Arc<Control>,
     admin: TcpListener,
-    /// What the log says once signals are heard.
+    /// The line that the log shows when the node handles signals.
     news: String,
 }
 
@@ -136,7 +137,7 @@ impl Started {
         }
     }
 
-    /// The control thread: the admin API, signals, and news of the servers' health.
+    /// Runs the control thread: the admin API, signals, and the log of the servers' health.
     async fn run(self) -> io::Result<()> {
         let control = self.control;
         let admin = tokio::net::TcpListener::from_std(self.admin)?;
@@ -163,7 +164,7 @@ impl Started {
     }
 }
 
-/// Takes no new calls and waits for the open transactions, but not for ever.
+/// Accepts no new calls and waits for the open transactions, for a limited time.
 async fn drain(control: &Control, stop: &mut Stop) {
     let shared = control.shared();
     let patience = shared.snapshot().config().timers.drain;
@@ -171,15 +172,15 @@ async fn drain(control: &Control, stop: &mut Stop) {
     let open = shared.transactions();
     tracing::info!("draining: {open} open transactions, {}", show(patience));
     tokio::select! {
-        () = stop.asked() => tracing::warn!("told again to stop"),
+        () = stop.asked() => tracing::warn!("second signal: stopping at once"),
         idle = timeout(patience, until_idle(control)) => if idle.is_err() {
-            tracing::warn!("{} transactions are still open", shared.transactions());
+            tracing::warn!("stopping with {} transactions still open", shared.transactions());
         },
     }
 }
 
-/// Twice nothing open: workers publish their counts between messages, so that a request that
-/// came in while the drain began shows a tick later.
+/// Waits until two ticks in a row show no open transactions. Workers publish their counts between
+/// messages, so a request that arrived when the drain began shows a tick later.
 async fn until_idle(control: &Control) {
     let mut tick = interval(DRAIN_TICK);
     let mut idle_ticks = 0;

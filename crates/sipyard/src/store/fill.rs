@@ -1,4 +1,4 @@
-//! Many records into a store, with as many on the way as it takes.
+//! Writes many records to a store, as many at the same time as the store takes.
 
 use std::{
     fmt,
@@ -12,7 +12,7 @@ use ::store::{Error, Next, Put, Store, Value};
 use location::Subscriber;
 use serde::{Deserialize, Serialize};
 
-/// Few enough for any store's queue.
+/// The most records in progress: few enough for the queue of any store.
 const ON_THE_WAY_MAX: usize = 4096;
 const PROGRESS_STEP: usize = 10_000;
 
@@ -53,7 +53,7 @@ impl Record {
     }
 }
 
-/// How many records were new to a store, and how many were there.
+/// How many records were new to the store, and how many replaced others.
 #[derive(Default)]
 pub(crate) struct Filled {
     added: usize,
@@ -76,7 +76,7 @@ impl fmt::Display for Filled {
     }
 }
 
-/// Stores all records, whatever was there.
+/// Stores all records and replaces those that exist.
 pub(super) fn fill(store: &Store, records: &[Record]) -> Result<Filled, Error> {
     let (answered, answers) = channel();
     let mut filling = Filling {

@@ -1,4 +1,5 @@
-//! Where a command's records are: in a store that it has opened itself, or with the node that has.
+//! Gives a command access to records: in a store that the command opened, or through the node that
+//! has it open.
 
 use std::{sync::mpsc::channel, task::Poll};
 
@@ -10,7 +11,7 @@ use super::{
     remote::Remote,
 };
 
-/// Who reads and writes for a command.
+/// Reads and writes records for a command.
 pub(crate) enum Keeper {
     Store(Store),
     Node(Remote),
@@ -24,7 +25,7 @@ impl Keeper {
         }
     }
 
-    /// Lets `next` be the value of a key if that is what was `seen`.
+    /// Sets the value of a key to `next` if the present value is the one that was `seen`.
     pub(crate) fn put(
         &self,
         key: &[u8],
@@ -48,7 +49,7 @@ impl Keeper {
         }
     }
 
-    /// Stores all records, whatever was there.
+    /// Stores all records and replaces those that exist.
     pub(crate) fn fill(&self, records: Vec<Record>) -> Result<Filled, Failure> {
         match self {
             Self::Store(store) => Ok(fill(store, &records)?),
@@ -57,7 +58,7 @@ impl Keeper {
     }
 }
 
-/// Takes a store's answer, soon and once.
+/// Receives a store's answer, once.
 pub(crate) type Done<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
 
 fn wait<T: Send + 'static>(

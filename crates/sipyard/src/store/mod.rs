@@ -1,4 +1,4 @@
-//! `sipyard store`: looks after what the location service keeps.
+//! `sipyard store`: checks, saves and restores the records of the location service.
 
 mod fill;
 mod keeper;
@@ -25,7 +25,7 @@ pub(crate) use place::{Existing, Opened, Place};
 pub(crate) use records::{read_aor, read_hex};
 pub(crate) use remote::{ASK_BYTES_MAX, Ask, Change, Outcome, PATH, Told, authorization};
 
-/// Check, save and restore what the location service keeps
+/// Check, save and restore the records of the location service
 #[derive(Args)]
 pub(crate) struct Store {
     #[command(subcommand)]
@@ -49,9 +49,9 @@ impl Store {
     }
 }
 
-/// Why a command did nothing, or not all.
+/// Why a command did nothing, or only a part.
 pub(crate) enum Failure {
-    /// The arguments or the input are wrong: nothing was changed.
+    /// The arguments or the input have a mistake, so nothing was changed.
     Refused(Vec<String>),
     /// The store fails.
     Failed(String),
@@ -69,7 +69,7 @@ impl From<::store::Error> for Failure {
     }
 }
 
-/// Tells what went wrong on standard error, all else on standard output.
+/// Prints problems on standard error and everything else on standard output.
 pub(crate) fn outcome(result: Result<String, Failure>) -> ExitCode {
     match result {
         Ok(said) => {
@@ -85,13 +85,13 @@ pub(crate) fn outcome(result: Result<String, Failure>) -> ExitCode {
     }
 }
 
-/// Read every record of a store, and tell those that are damaged
+/// Read every record of a store, and report those that are damaged
 #[derive(Args)]
 #[command(after_help = "Examples:
   sipyard store check --store file:/var/lib/sipyard/location.db
   sipyard store check --config /etc/sipyard/sipyard.toml
 
-Exit code: 0 if all is good, 1 if it is damaged or can't be read, 2 for wrong arguments.")]
+Exit code: 0 if all records are good, 1 if one is damaged or unreadable, 2 for wrong arguments.")]
 struct Check {
     #[command(flatten)]
     place: Place,
@@ -131,7 +131,7 @@ impl Check {
     }
 }
 
-/// All records but those of nodes, which announce themselves anew every few seconds.
+/// All records except those of nodes, because nodes announce themselves every few seconds.
 fn of_users(keeper: &Keeper) -> Result<Vec<(Vec<u8>, Value)>, Failure> {
     let mut entries = keeper.entries(b"")?;
     entries.retain(|(key, _)| !is_of_nodes(key));
@@ -144,8 +144,8 @@ fn of_users(keeper: &Keeper) -> Result<Vec<(Vec<u8>, Value)>, Failure> {
   sipyard store export --config sipyard.toml > backup.jsonl
   sipyard store export --store redis://10.0.0.5:6379 | sipyard store import --store file:location.db -
 
-Times are milliseconds since 1970. The hashes of passwords are among it: whoever has them can log
-in, so keep the output as safe as the store.")]
+Times are milliseconds since 1970. The output contains the hashes of passwords. They are enough to
+log in, so protect the output as you protect the store.")]
 struct Export {
     #[command(flatten)]
     place: Place,
@@ -171,7 +171,7 @@ impl Export {
     }
 }
 
-/// Take in what `export` wrote; what is there under the same names is replaced
+/// Store the records that `export` wrote; records with the same names are replaced
 #[derive(Args)]
 #[command(after_help = "Examples:
   sipyard store import --config sipyard.toml backup.jsonl
@@ -181,7 +181,7 @@ Every line is checked before the first is stored.")]
 struct Import {
     #[command(flatten)]
     place: Place,
-    /// The file; - is standard input
+    /// The file to read; - reads standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }

@@ -1,4 +1,4 @@
-//! Which store a command means.
+//! Selects the store that a command uses.
 
 use std::path::PathBuf;
 
@@ -8,39 +8,39 @@ use clap::Args;
 use super::{Failure, keeper::Keeper, remote::Remote};
 use crate::config::{self, Configuration};
 
-/// Which store
+/// The store to use
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 pub(crate) struct Place {
-    /// The store that `[registrar]` of this configuration names
+    /// A configuration file: the command uses the store that its `[registrar]` names
     #[arg(long, short, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The store: file:PATH or redis://HOST:PORT[,HOST:PORT...]
+    /// The store itself: file:PATH or redis://HOST:PORT[,HOST:PORT...]
     #[arg(long, value_name = "STORE")]
     store: Option<Address>,
 }
 
-/// Whether a store's file must be there.
+/// Whether the store's file must exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Existing {
     Required,
     Optional,
 }
 
-/// A store that was opened for a command.
+/// A store that is open for a command.
 pub(crate) struct Opened {
     pub(crate) keeper: Keeper,
     pub(crate) address: Address,
-    /// The registrar's; none if they are unknown.
+    /// The registrar's domains; none if they are unknown.
     domains: Option<Vec<String>>,
 }
 
 impl Opened {
-    /// Whether users of a domain can register.
+    /// Checks that users of a domain can register.
     pub(crate) fn check_domain(&self, domain: &str) -> Result<(), String> {
         match &self.domains {
             Some(domains) if !domains.iter().any(|known| known == domain) => Err(format!(
-                "{domain} is no domain of [registrar]: {}",
+                "{domain} is not a domain of [registrar], which has: {}",
                 domains.join(", ")
             )),
             _ => Ok(()),
@@ -49,17 +49,19 @@ impl Opened {
 }
 
 impl Place {
-    /// Opens the store, or finds the node that has.
+    /// Opens the store, or connects to the node that has it open.
     pub(crate) fn open(self, existing: Existing) -> Result<Opened, Failure> {
         let (address, configuration) = self.read()?;
         match &address {
             Address::File(path) if existing == Existing::Required && !path.exists() => {
                 let path = path.display();
-                return Err(Failure::refused(format!("{path}: no such file")));
+                return Err(Failure::refused(format!(
+                    "{path}: there is no such file: check the path"
+                )));
             }
             Address::Memory if configuration.is_none() => {
-                let why = "the store is memory: it is in the node's process alone, and gone with it; \
-                           --config FILE asks the node";
+                let why = "the store is in the memory of the node's process, where no command can \
+                           open it; use --config FILE to ask the running node";
                 return Err(Failure::refused(why));
             }
             Address::Memory | Address::File(_) | Address::Redis(_) => (),
@@ -72,7 +74,7 @@ impl Place {
         })
     }
 
-    /// The address and the configuration, if that says it.
+    /// The address, and the configuration if the command got one.
     fn read(self) -> Result<(Address, Option<Configuration>), Failure> {
         if let Some(address) = self.store {
             return Ok((address, None));
@@ -84,7 +86,7 @@ impl Place {
         let registrar = configuration.registrar.as_ref().ok_or_else(|| {
             let path = path.display();
             Failure::refused(format!(
-                "{path}: no [registrar]: add it with domains and store"
+                "{path}: there is no [registrar]: add it with domains and store"
             ))
         })?;
         Ok((registrar.store.clone(), Some(configuration)))
@@ -96,7 +98,9 @@ fn keeper(address: &Address, configuration: Option<&Configuration>) -> Result<Ke
     let Some(configuration) = configuration else {
         let store = Store::open(address, &Limits::default());
         return store.map(Keeper::Store).map_err(|error| match error {
-            OpenError::InUse(_) => Failure::Failed(format!("{error}; --config FILE asks that")),
+            OpenError::InUse(_) => Failure::Failed(format!(
+                "{error}; use --config FILE to ask the running node"
+            )),
             error => failed(error),
         });
     };

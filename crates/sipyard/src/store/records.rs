@@ -1,4 +1,4 @@
-//! Records as lines of JSON.
+//! Converts records to lines of JSON and back.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -27,9 +27,9 @@ enum Line {
 #[serde(deny_unknown_fields)]
 struct BindingLine {
     contact: String,
-    /// Thousandths.
+    /// In thousandths.
     q: u16,
-    /// Since 1970.
+    /// In milliseconds since 1970.
     expires_ms: u64,
     call_id: String,
     cseq: u32,
@@ -37,7 +37,7 @@ struct BindingLine {
     received: SocketAddr,
 }
 
-/// The line of a record; none if it is damaged.
+/// Writes a record as a line; none if the record is damaged.
 pub(super) fn line_of(key: &[u8], value: &[u8]) -> Option<String> {
     let line = if key.starts_with(Subscriber::PREFIX) {
         let subscriber = Subscriber::read(key, value).ok()?;
@@ -68,11 +68,11 @@ fn binding_line(binding: Binding<'_>) -> BindingLine {
     }
 }
 
-/// The record of a line, or what is wrong with it.
+/// Reads the record of a line, or says what is wrong with the line.
 pub(super) fn record_of(line: &str) -> Result<Record, String> {
     let line: Line = serde_json::from_str(line).map_err(|_| {
-        "not a record: a line is {\"aor\": ..., \"bindings\": [...]} or {\"user\": ..., \"ha1_md5\": ..., \
-         \"ha1_sha256\": ...}, as `sipyard store export` writes it"
+        "the line is not a record, which is {\"aor\": ..., \"bindings\": [...]} or {\"user\": ..., \
+         \"ha1_md5\": ..., \"ha1_sha256\": ...}, as `sipyard store export` writes it"
             .to_owned()
     })?;
     match line {
@@ -109,13 +109,10 @@ fn record_of_bindings(aor: &Aor, bindings: &[Binding<'_>]) -> Record {
 fn read_binding(line: &BindingLine) -> Result<Binding<'_>, String> {
     let longest = [&line.contact, &line.call_id, &line.path];
     if longest.iter().any(|text| text.len() > u16::MAX.into()) {
-        return Err("a text is longer than 65535 bytes".into());
+        return Err("a text is longer than 65535 bytes: shorten it".into());
     }
     if line.q > 1000 {
-        return Err(format!(
-            "q is {}, which is more than 1000 thousandths",
-            line.q
-        ));
+        return Err(format!("q is {} thousandths: give 1000 or less", line.q));
     }
     Ok(Binding {
         contact: &line.contact,
@@ -139,7 +136,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// So many bytes in hexadecimal.
+/// Reads N bytes in hexadecimal.
 pub(crate) fn read_hex<const N: usize>(name: &str, text: &str) -> Result<[u8; N], String> {
     let wrong = || format!("{name} is not {} hexadecimal digits", 2 * N);
     if text.len() != 2 * N || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {

@@ -1,4 +1,5 @@
-//! A running node's records, by its admin API. Whoever can read the node's secret may ask for them.
+//! Asks a running node for its records through its admin API. A client that can read the node's
+//! secret may ask.
 
 use std::{
     collections::VecDeque,
@@ -19,29 +20,30 @@ use super::{
 };
 use crate::{config::Configuration, view::Refused};
 
-/// Where the admin API takes an [`Ask`].
+/// The path of the admin API that takes an [`Ask`].
 pub(crate) const PATH: &str = "/api/v1/records";
 
-/// The longest [`Ask`] that is taken.
+/// The longest [`Ask`] that a node takes.
 pub(crate) const ASK_BYTES_MAX: usize = 8 << 20;
 
-/// Bytes of records in one [`Ask`]. JSON makes at most four of each, and half of them twice.
+/// The most bytes of records in one [`Ask`]. A byte takes at most four in JSON, and half of the
+/// bytes are there twice.
 const BATCH_BYTES: usize = 512 << 10;
 
 /// How long a node may take to answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What a node is asked about its records.
+/// A request for records or for changes of them.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Ask {
     /// The record of a key.
     Read(Vec<u8>),
-    /// All whose keys begin so.
+    /// All records whose keys begin with this.
     List(Vec<u8>),
     Change(Vec<Change>),
 }
 
-/// A change of a key's record, if it is what was seen.
+/// A change of a key's record, which applies only if the present record is the one that was seen.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Change {
     pub(crate) key: Vec<u8>,
@@ -49,23 +51,23 @@ pub(crate) struct Change {
     pub(crate) next: Option<Record>,
 }
 
-/// What a node answers.
+/// The answer of a node.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Told {
     Records(Vec<Record>),
-    /// Of each change in turn.
+    /// The outcome of each change, in order.
     Outcomes(Vec<Outcome>),
 }
 
-/// What became of a change.
+/// The outcome of a change.
 #[derive(Serialize, Deserialize)]
 pub(crate) enum Outcome {
     Stored,
-    /// It was not made: this is there.
+    /// The change was refused, because the key has this record.
     Changed(Option<Record>),
 }
 
-/// What a request must have as its `Authorization`.
+/// The `Authorization` header that a request must have.
 pub(crate) fn authorization(secret: &Secret) -> String {
     let key = match Ha1::new(Algorithm::Sha256, b"sipyard", b"records", secret.as_ref()) {
         Ha1::Sha256(hash) => hash.to_vec(),
@@ -130,7 +132,7 @@ impl Remote {
                 let value = record.as_ref().map(Record::value);
                 Ok(Put::Changed(value.transpose()?))
             }
-            None => Err(self.failed("no outcome")),
+            None => Err(self.failed("the answer lacks an outcome")),
         }
     }
 
@@ -159,7 +161,7 @@ impl Remote {
     fn records(&self, ask: &Ask) -> Result<Vec<Record>, Failure> {
         match self.ask(ask)? {
             Told::Records(records) => Ok(records),
-            Told::Outcomes(_) => Err(self.failed("not an answer to what it was asked")),
+            Told::Outcomes(_) => Err(self.failed("the answer does not match the question")),
         }
     }
 
@@ -167,7 +169,7 @@ impl Remote {
         let number = changes.len();
         match self.ask(&Ask::Change(changes))? {
             Told::Outcomes(outcomes) if outcomes.len() == number => Ok(outcomes),
-            _ => Err(self.failed("not an answer to what it was asked")),
+            _ => Err(self.failed("the answer does not match the question")),
         }
     }
 
@@ -180,7 +182,7 @@ impl Remote {
         let answer = self.client.ask("POST", PATH, &headers, &body);
         let answer = answer.map_err(|error| {
             self.failed(format!(
-                "{error}; is the node of this configuration running?"
+                "{error}; check that the node of this configuration runs"
             ))
         })?;
         if answer.is_success {

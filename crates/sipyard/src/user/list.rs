@@ -1,4 +1,4 @@
-//! Tables of users: CSV, and what `mysql -B` prints of Kamailio's `subscriber`.
+//! Reads tables of users: CSV, and what `mysql -B` prints of Kamailio's `subscriber`.
 
 use csv::StringRecord;
 use location::{Aor, Subscriber};
@@ -7,10 +7,10 @@ use settings::table;
 use super::subscriber;
 use crate::store::read_hex;
 
-/// A line, from 1, and what is wrong with it.
+/// The number of a line, from 1, and its problem.
 type Problem = (u64, String);
 
-/// Where the columns are.
+/// The positions of the columns.
 struct Columns {
     username: usize,
     domain: Option<usize>,
@@ -19,8 +19,8 @@ struct Columns {
     ha1_sha256: Option<usize>,
 }
 
-/// Reads a table whose users are of `domain` if it has no such column, and of domains that `check`
-/// lets through.
+/// Reads a table. Its users belong to `domain` if the table has no such column. `check` says if a
+/// domain is allowed.
 pub(super) fn read(
     text: &[u8],
     domain: Option<&str>,
@@ -61,17 +61,21 @@ impl Columns {
         let find = |name| names.iter().position(|known| known.trim() == name);
         let columns = Self {
             username: find("username")
-                .ok_or("no column `username`: the first line names the columns")?,
+                .ok_or("there is no column `username`: name the columns in the first line")?,
             domain: find("domain"),
             password: find("password"),
             ha1: find("ha1"),
             ha1_sha256: find("ha1_sha256"),
         };
         if columns.domain.is_none() && domain.is_none() {
-            return Err("no column `domain`: add it, or --domain DOMAIN for all users".into());
+            return Err(
+                "there is no column `domain`: add it, or use --domain DOMAIN for all users".into(),
+            );
         }
         if [columns.password, columns.ha1, columns.ha1_sha256] == [None; 3] {
-            return Err("no column `password`, `ha1` or `ha1_sha256`: one is needed".into());
+            return Err(
+                "there is no column `password`, `ha1` or `ha1_sha256`: add one of them".into(),
+            );
         }
         Ok(columns)
     }
@@ -82,17 +86,20 @@ impl Columns {
             // mysql -B writes what is absent so.
             (!text.is_empty() && text != "NULL").then_some(text)
         };
-        let user = cell(Some(self.username)).ok_or("no username")?;
-        let domain = cell(self.domain).or(domain).ok_or("no domain")?;
-        let aor = Aor::new(user, domain)
-            .ok_or_else(|| format!("\"{user}@{domain}\" is no user of a domain"))?;
+        let user = cell(Some(self.username)).ok_or("the username is missing")?;
+        let domain = cell(self.domain)
+            .or(domain)
+            .ok_or("the domain is missing")?;
+        let aor = Aor::new(user, domain).ok_or_else(|| {
+            format!("\"{user}@{domain}\" is not USER@DOMAIN, such as alice@example.com")
+        })?;
         if let Some(password) = cell(self.password) {
             return Ok(subscriber(aor, password));
         }
         let md5 = cell(self.ha1).map(|text| read_hex("ha1", text));
         let sha256 = cell(self.ha1_sha256).map(|text| read_hex("ha1_sha256", text));
         if md5.is_none() && sha256.is_none() {
-            return Err("neither password nor ha1 nor ha1_sha256".into());
+            return Err("the line has no password, ha1 or ha1_sha256: add one of them".into());
         }
         Ok(Subscriber {
             aor,

@@ -1,4 +1,4 @@
-//! `sipyard user`: who may register.
+//! `sipyard user`: manages the users who may register.
 
 mod list;
 mod password;
@@ -12,7 +12,7 @@ use sip::digest::{Algorithm, Ha1};
 
 use crate::store::{Existing, Failure, Keeper, Opened, Place, Record, input, outcome, read_aor};
 
-/// Add, list, remove and import the users who may register; with --config, while a node runs too
+/// Add, list, remove and import the users who may register; --config also works while a node runs
 #[derive(Args)]
 pub(crate) struct User {
     #[command(subcommand)]
@@ -38,20 +38,20 @@ impl User {
     }
 }
 
-/// Add a user; the password is asked for, or read from standard input
+/// Add a user; the command asks for the password, or reads it from standard input
 #[derive(Args)]
 #[command(after_help = "Examples:
   sipyard user add --config sipyard.toml alice@example.com
   pwgen 20 1 | tee alice.txt | sipyard user add --store file:location.db alice@example.com
 
-The password is not kept: only its hashes with the user's name and domain, by MD5 and SHA-256.")]
+The store gets only hashes of the password with the user's name and domain, by MD5 and SHA-256.")]
 struct Add {
     #[command(flatten)]
     place: Place,
-    /// Let a user who is there have a new password
+    /// Set a new password if the user exists
     #[arg(long)]
     replace: bool,
-    /// The user
+    /// The user's address-of-record
     #[arg(value_name = "USER@DOMAIN", value_parser = read_aor)]
     user: Aor,
 }
@@ -65,7 +65,7 @@ impl Add {
         let there = keeper.get(&Subscriber::key_of(&self.user))?;
         if there.is_some() && !self.replace {
             return Err(Failure::refused(format!(
-                "{} is there already; --replace gives a new password",
+                "{} exists; use --replace to set a new password",
                 self.user
             )));
         }
@@ -82,7 +82,7 @@ impl Add {
     }
 }
 
-/// List the users and the hashes that their passwords are kept as
+/// List the users and the kinds of hashes that the store has of their passwords
 #[derive(Args)]
 #[command(after_help = "Examples:
   sipyard user list --config sipyard.toml
@@ -90,7 +90,7 @@ impl Add {
 struct List {
     #[command(flatten)]
     place: Place,
-    /// Only those of this domain
+    /// List only the users of this domain
     #[arg(long)]
     domain: Option<String>,
 }
@@ -130,11 +130,11 @@ impl List {
 #[command(after_help = "Examples:
   sipyard user remove --config sipyard.toml alice@example.com
 
-What the user has registered stays until it ends.")]
+Bindings of the user stay until they expire.")]
 struct Remove {
     #[command(flatten)]
     place: Place,
-    /// The user
+    /// The user's address-of-record
     #[arg(value_name = "USER@DOMAIN", value_parser = read_aor)]
     user: Aor,
 }
@@ -144,14 +144,17 @@ impl Remove {
         let Opened { keeper, .. } = self.place.open(Existing::Required)?;
         let there = keeper.get(&Subscriber::key_of(&self.user))?;
         if there.is_none() {
-            return Err(Failure::refused(format!("there is no user {}", self.user)));
+            return Err(Failure::refused(format!(
+                "there is no user {}; `sipyard user list` lists the users",
+                self.user
+            )));
         }
         put(&keeper, &self.user, there.as_ref(), None)?;
         Ok(format!("{} is removed\n", self.user))
     }
 }
 
-/// Add the users of a table; those who are there are replaced
+/// Add the users of a table; users that exist are replaced
 #[derive(Args)]
 #[command(after_help = "Examples:
   sipyard user import --config sipyard.toml users.csv
@@ -164,10 +167,10 @@ first user is added.")]
 struct Import {
     #[command(flatten)]
     place: Place,
-    /// The domain of all users, if there is no column `domain`
+    /// The domain of all users, if the table has no column `domain`
     #[arg(long)]
     domain: Option<String>,
-    /// The file; - is standard input
+    /// The file to read; - reads standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
@@ -190,7 +193,7 @@ impl Import {
     }
 }
 
-/// A user with this password.
+/// Makes the record of a user with this password.
 fn subscriber(aor: Aor, password: &str) -> Subscriber {
     let ha1 = |algorithm| {
         let (user, realm) = (aor.user().as_bytes(), aor.domain().as_bytes());
@@ -219,7 +222,8 @@ fn put(
     match keeper.put(&Subscriber::key_of(user), seen, next)? {
         Put::Stored => Ok(()),
         Put::Changed(_) => Err(Failure::Failed(format!(
-            "somebody else has just changed {user}: see `sipyard user list`, then try again"
+            "another command changed {user} at the same time: check `sipyard user list`, then try \
+             again"
         ))),
     }
 }

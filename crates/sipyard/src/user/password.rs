@@ -1,11 +1,12 @@
-//! A password, from whoever sits there or from a pipe.
+//! Reads a password from a terminal or from a pipe.
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
 use location::Aor;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
-/// Asks for a user's password on a terminal, without showing it, or reads the first line.
+/// Asks for a user's password on a terminal without showing it, or reads the first line of standard
+/// input.
 pub(super) fn ask(user: &Aor) -> Result<String, String> {
     let stdin = io::stdin();
     let line = if stdin.is_terminal() {
@@ -17,7 +18,7 @@ pub(super) fn ask(user: &Aor) -> Result<String, String> {
     } else {
         read_line()
     };
-    let line = line.map_err(|error| format!("the password can't be read: {error}"))?;
+    let line = line.map_err(|error| format!("can't read the password: {error}"))?;
     match line.trim_end_matches(['\r', '\n']) {
         "" => Err("the password is empty: type it, or give it on standard input".into()),
         password => Ok(password.to_owned()),

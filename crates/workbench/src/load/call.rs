@@ -1,4 +1,4 @@
-//! `sipyard load call`: callers.
+//! `sipyard load call`: calls a SIP system.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::progress::Progress;
 
-/// Make calls and measure what becomes of them
+/// Make calls and measure how they end
 #[derive(Args)]
 #[command(after_help = "Examples:
   sipyard load call --to 127.0.0.1:5060 --rate 1000 --duration 30s
@@ -30,80 +30,81 @@ use crate::progress::Progress;
   sipyard load call --to edge:5060 --find-peak
 
 A call is INVITE, 200, ACK, the holding time, BYE, 200. Latencies count from the time at which a
-call was to begin, so that a late start hides nothing. The first Ctrl-C lets the calls in progress
+call was due to start, so a late start adds to them. The first Ctrl-C lets the calls in progress
 end, the second cuts them off.
 
-Exit code: 0; 1 if less than --success of the calls went as planned; 2 for wrong arguments.")]
+Exit code: 0; 1 if fewer than --success of the calls went as planned; 2 for wrong arguments.")]
 pub(super) struct Call {
-    /// Where INVITEs go, such as 127.0.0.1:5060
+    /// Where to send INVITEs, such as 127.0.0.1:5060
     #[arg(long, value_name = "ADDRESS", value_parser = values::address)]
     to: SocketAddr,
-    /// Call from these addresses, comma between them [default: the one that reaches --to]
+    /// The addresses to call from, separated by commas [default: the one that reaches --to]
     #[arg(long, value_name = "ADDRESS,...", value_delimiter = ',', value_parser = values::own_address)]
     from: Vec<SocketAddr>,
-    /// Call from so many ports of each address
+    /// Number of ports to call from at each address
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     ports: u16,
     #[command(flatten)]
     pace: Pace,
-    /// How regularly calls begin: even, poisson, or bursty:RATIO,CALM,BURST for bursts of mean
-    /// length BURST, RATIO times the rate of the calm between them, such as bursty:10,9s,1s
+    /// How calls are spaced: even, poisson, or bursty:RATIO,CALM,BURST. In bursty:10,9s,1s, bursts
+    /// last 1 s on average, calm times 9 s, and the rate of a burst is 10 times that of the calm
     #[arg(long, default_value = "poisson", value_parser = values::stream, conflicts_with = "window")]
     arrivals: Stream,
-    /// Make so many calls
+    /// Number of calls
     #[arg(long, value_name = "NUMBER")]
     calls: Option<u64>,
-    /// Begin calls for so long, such as 30s or 5m; with --find-peak, for so long at each rate, where
-    /// 60s is the default and 10s may find a peak that is a tenth too high
+    /// How long to start calls, such as 30s or 5m. With --find-peak, how long to try each rate
+    /// [default with --find-peak: 60s]; 10s may find a peak that is a tenth too high
     #[arg(long, value_name = "TIME", value_parser = values::positive_duration)]
     duration: Option<Duration>,
-    /// The time from the answer to the BYE: 20s, exponential:20s, normal:20s,10s, log-normal:20s,10s
+    /// The time from the answer to the BYE, fixed or random: 20s, exponential:20s, normal:20s,10s,
+    /// log-normal:20s,10s
     #[arg(long, value_name = "LAW", default_value = "0s", value_parser = values::law)]
     holding: Law,
-    /// The share of calls with a re-INVITE in the middle of the holding time, such as 5%
+    /// The share of calls that send a re-INVITE in the middle of the holding time, such as 5%
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = values::share)]
     reinvite: f64,
-    /// The share of calls that are cancelled when they ring
+    /// The share of calls that the caller cancels while they ring
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = values::share)]
     cancel: f64,
-    /// The share of calls whose callers vanish in place of a BYE
+    /// The share of calls whose caller vanishes without a BYE
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = values::share)]
     abandon: f64,
-    /// Send requests again or not, and how long to wait for answers
+    /// Whether to retransmit requests, and how long to wait for answers
     #[arg(long, default_value = "rfc3261")]
     timers: Timers,
-    /// The domain of those who are called
+    /// The domain of the users to call
     #[arg(long, default_value = "example.com")]
     domain: String,
-    /// Call so many users, each time one of them by chance: user-0 and so on
+    /// Number of users, user-0 and so on; each call goes to a random one
     #[arg(long, value_name = "NUMBER", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     users: u32,
-    /// The least share of calls that must go as planned
+    /// The share of calls that must go as planned for exit code 0
     #[arg(long, value_name = "SHARE", default_value = "99.99%", value_parser = values::share)]
     success: f64,
     #[command(flatten)]
     files: Files,
 }
 
-/// How many calls; one of these is needed.
+/// The rate or number of calls; the command needs one of these.
 #[derive(Args)]
 #[group(required = true, multiple = true)]
 struct Pace {
-    /// Calls per second; with --find-peak, the first to try
+    /// Calls per second; with --find-peak, the first rate to try
     #[arg(long, value_name = "CALLS/S", value_parser = values::rate, conflicts_with_all = ["ramp", "window"])]
     rate: Option<f64>,
-    /// Calls per second from one rate to another in steps, each held for a time: 100..2000:100/10s
+    /// Calls per second that rise or fall in steps: 100..2000:100/10s starts at 100, and adds 100
+    /// every 10 s up to 2000
     #[arg(long, value_name = "FROM..TO:STEP/TIME", value_parser = values::ramp, conflicts_with_all = ["window", "find_peak"])]
     ramp: Option<Ramp>,
-    /// So many calls in progress at any time
+    /// Number of calls to keep in progress at any time
     #[arg(long, value_name = "CALLS", conflicts_with = "find_peak")]
     window: Option<usize>,
-    /// Find the highest rate: with --success of the calls (by bisection), or without an error in
-    /// 50,000 calls as RFC 7502 has it, which takes long. Half of the calls must hear of a server
-    /// within 500 ms, or the rate is not carried either
+    /// Find the highest rate that the system carries, by this criterion. With either criterion,
+    /// half of the calls must also get a response within 500 ms
     #[arg(long, value_name = "CRITERION", num_args = 0..=1, default_missing_value = "success")]
     find_peak: Option<Criterion>,
-    /// How far above the last rate the next is while rates are carried
+    /// How much higher each next rate is, as long as the system carries the last one
     #[arg(long, value_name = "SHARE", default_value = "100%", value_parser = values::growth, requires = "find_peak")]
     step: f64,
 }
@@ -111,11 +112,11 @@ struct Pace {
 /// Retransmission timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Timers {
-    /// As RFC 3261 has it.
+    /// Retransmits as in RFC 3261.
     Rfc3261,
     /// No retransmission.
     None,
-    /// No retransmission, and what is not answered within 2 s has failed.
+    /// Does not retransmit. A request that gets no answer within 2 s has failed.
     Sipstone,
 }
 
@@ -182,8 +183,8 @@ impl Call {
         let shares = self.reinvite + self.cancel + self.abandon;
         if shares > 1.0 {
             return Err(Refusal::Arguments(
-                "--reinvite, --cancel and --abandon are shares of the same calls: their sum is \
-                 above 100 %"
+                "the sum of --reinvite, --cancel and --abandon is above 100 %, but they are shares \
+                 of the same calls: lower them"
                     .to_owned(),
             ));
         }

@@ -1,4 +1,4 @@
-//! Tables of users with their passwords.
+//! Reads tables of users with their passwords.
 
 use std::{fs, path::Path};
 
@@ -8,14 +8,14 @@ use settings::table;
 
 use super::Refusal;
 
-/// The users of a CSV file whose first line names the columns.
+/// Reads the users of a CSV file. Its first line names the columns.
 pub(super) fn read(path: &Path) -> Result<Vec<Account>, Refusal> {
     let named = |problem| Refusal::Arguments(format!("{}: {problem}", path.display()));
     let text = fs::read(path).map_err(|error| named(error.to_string()))?;
     parse(&text).map_err(|problems| named(problems.join("; ")))
 }
 
-/// All accounts, or all that is wrong.
+/// Returns all accounts, or all problems.
 fn parse(text: &[u8]) -> Result<Vec<Account>, Vec<String>> {
     let mut reader = table(text).trim(Trim::All).from_reader(text);
     let names = reader.headers().map_err(|error| vec![error.to_string()])?;
@@ -34,16 +34,20 @@ fn parse(text: &[u8]) -> Result<Vec<Account>, Vec<String>> {
     }
     match (problems.is_empty(), accounts.is_empty()) {
         (true, false) => Ok(accounts),
-        (true, true) => Err(vec!["it has no users".to_owned()]),
+        (true, true) => Err(vec![
+            "the table has no users: add at least one line".to_owned(),
+        ]),
         (false, _) => Err(problems),
     }
 }
 
-/// Where user names and passwords are.
+/// The positions of the columns for user names and passwords.
 fn columns(names: &StringRecord) -> Result<[usize; 2], String> {
     let find = |name| {
         let place = names.iter().position(|known| known == name);
-        place.ok_or_else(|| format!("no column `{name}`: the first line names the columns"))
+        place.ok_or_else(|| {
+            format!("there is no column `{name}`: name the columns in the first line")
+        })
     };
     Ok([find("username")?, find("password")?])
 }
@@ -52,7 +56,9 @@ fn account(user: &str, password: &str) -> Result<Account, String> {
     // RFC 3261 §25.1: what a user part needs no escapes for.
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.!~*'()&=+$,;?/".contains(&byte);
     if user.is_empty() || !user.bytes().all(is_plain) {
-        return Err(format!("\"{user}\" is no user name that needs no escapes"));
+        return Err(format!(
+            "\"{user}\" has characters that a SIP URI must escape: use another user name"
+        ));
     }
     Ok(Account {
         user: user.to_owned(),

@@ -1,4 +1,4 @@
-//! Driving callers or phones to the end of their load, and what is taken down meanwhile.
+//! Runs callers or phones until the end of their load, and records the measurements.
 
 use std::{fmt, net::SocketAddr, num::NonZeroU64, time::Duration};
 
@@ -12,13 +12,13 @@ use traffic::{Agent, Endpoint, Group};
 use super::{outcome::figure, signals::Signals};
 use crate::progress::Progress;
 
-/// From one sample to the next.
+/// The time from one sample to the next.
 const SAMPLE: Duration = Duration::from_secs(1);
 
-/// The longest sleep: signals that come between two looks wait so long.
+/// The longest sleep. A signal that arrives meanwhile waits this long.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
 
-/// What is offered and carried.
+/// What the load offers and the system carries: calls or registrations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Units {
@@ -26,43 +26,43 @@ pub(super) enum Units {
     Registrations,
 }
 
-/// Whoever offers a load: callers or phones.
+/// A source of load: callers or phones.
 pub(super) trait Source: Agent {
     const UNITS: Units;
 
-    /// Whether what it finishes with counts as load.
+    /// Whether the messages that it sends at its end count as load.
     fn finish_is_load(&self) -> bool;
 
     fn stats_mut(&mut self) -> &mut Stats;
 
-    /// What has begun and not ended.
+    /// How many calls or registrations have started and not ended.
     fn in_progress(&self) -> usize;
 
-    /// Whether more will begin.
+    /// Whether it will start more.
     fn is_offering(&self) -> bool;
 
     fn is_done(&self) -> bool;
 
-    /// Begins no more.
+    /// Makes it start no more.
     fn finish(&mut self, now: Duration);
 }
 
-/// What was measured.
+/// The measurements of one run.
 pub(super) struct Record {
     pub(super) units: Units,
     began: Duration,
     sampled: Duration,
-    /// How long loads began.
+    /// How long the source started calls or registrations.
     pub(super) offering: Duration,
-    /// Until the last ended.
+    /// The time until the last one ended.
     pub(super) lasted: Duration,
     pub(super) stats: Stats,
     pub(super) samples: Vec<Sample>,
-    /// Still in progress when the operator's patience ended.
+    /// How many were in progress when a second signal cut them off.
     pub(super) cut_off: usize,
     /// Datagrams that this machine lost.
     pub(super) lost: u64,
-    /// A signal came.
+    /// Whether a signal arrived.
     pub(super) is_interrupted: bool,
 }
 
@@ -81,16 +81,16 @@ pub(super) struct Sample {
     pub(super) max_ms: Option<f64>,
 }
 
-/// When loads cease to begin, other than by the source itself or a signal.
+/// When the source starts no more, other than by itself or by a signal.
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
     pub(super) duration: Duration,
-    /// So many failures are enough.
+    /// The number of failures after which it stops.
     pub(super) failures_max: u64,
 }
 
 impl Units {
-    /// The latencies that stand for all others.
+    /// The latencies that the progress line shows.
     pub(super) fn answers(self, stats: &Stats) -> &Histogram<u64> {
         match self {
             Self::Calls => &stats.answer_ns,
@@ -109,7 +109,7 @@ impl fmt::Display for Units {
 }
 
 impl Limits {
-    /// None.
+    /// No limits.
     pub(super) const NONE: Self = Self {
         duration: Duration::MAX,
         failures_max: u64::MAX,
@@ -124,7 +124,7 @@ pub(super) struct Drive<S> {
 }
 
 impl<S: Source> Drive<S> {
-    /// Puts a source on the sockets that it was configured with.
+    /// Connects a source to the sockets for which it was configured.
     pub(super) fn new(source: S, sockets: Vec<Socket>, clock: Clock) -> Self {
         // Without it the kernel may wake us 50 us late; where it can't be had, they are counted.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
@@ -140,14 +140,14 @@ impl<S: Source> Drive<S> {
         self.group.endpoints[0].addresses()
     }
 
-    /// Another source, which begins at the time that it is made with, takes over the sockets.
+    /// Replaces the source on the sockets. The new one starts at the time for which it was made.
     pub(super) fn replace(&mut self, source: impl FnOnce(Duration) -> S) {
         self.group.endpoints[0].replace(source(self.clock.now()));
         self.lost_before = self.group.endpoints[0].lost();
     }
 
-    /// Runs the source until all that it began has ended. The first signal lets it begin no more,
-    /// the second cuts off what is in progress.
+    /// Runs the source until everything that it started has ended. The first signal makes it start
+    /// no more; the second cuts off what is in progress.
     pub(super) fn run(&mut self, limits: Limits, signals: &Signals, progress: &Progress) -> Record {
         let mut record = Record::begin(S::UNITS, self.clock.now());
         let mut ended_offering = None;
@@ -187,7 +187,7 @@ impl<S: Source> Drive<S> {
         record
     }
 
-    /// The source, to change it.
+    /// The source, for changes.
     pub(super) fn source(&mut self) -> &mut S {
         self.group.endpoints[0].agent_mut()
     }
@@ -236,22 +236,22 @@ impl Record {
         }
     }
 
-    /// The share of what was offered that went as it was to.
+    /// The share of the offered calls or registrations that went as planned.
     pub(super) fn success(&self) -> f64 {
         self.stats.successes() as f64 / self.stats.offered.max(1) as f64
     }
 
-    /// How many began in a second.
+    /// How many started per second.
     pub(super) fn offered_per_s(&self) -> f64 {
         self.stats.offered as f64 / self.seconds()
     }
 
-    /// How many of those that began in a second went as they were to.
+    /// How many of those that started per second went as planned.
     pub(super) fn carried_per_s(&self) -> f64 {
         self.stats.successes() as f64 / self.seconds()
     }
 
-    /// For how long loads began.
+    /// How long calls or registrations were started.
     fn seconds(&self) -> f64 {
         self.offering.as_secs_f64().max(1e-9)
     }
@@ -261,7 +261,7 @@ impl Sample {
     fn line(&self, units: Units, failed: u64) -> String {
         let ms = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), figure);
         format!(
-            "{:.0} s  {:.0} {units}/s begun, {:.0}/s ended, {} in progress, {} failed  p50 {} ms  \
+            "{:.0} s  {:.0} {units}/s started, {:.0}/s ended, {} in progress, {} failed  p50 {} ms \
              p99 {} ms",
             self.at_s,
             self.offered_per_s,
@@ -302,11 +302,11 @@ impl Source for Caller {
     }
 }
 
-/// Phones that leave when they are finished, or stay registered.
+/// Phones that leave at the end, or stay registered.
 pub(super) struct Users {
     pub(super) phones: Phones,
     pub(super) stay: bool,
-    /// They finish when so many have come up.
+    /// The number of phones after whose registration they leave.
     pub(super) until_all_are_up: Option<u32>,
 }
 

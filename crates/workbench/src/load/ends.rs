@@ -1,4 +1,4 @@
-//! Both ends of calls in one process.
+//! Runs both ends of calls in one process.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -59,7 +59,7 @@ impl Agent for Ends {
     }
 }
 
-/// The callers' view.
+/// The part of the callers.
 impl Source for Ends {
     const UNITS: Units = Units::Calls;
 

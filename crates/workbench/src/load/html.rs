@@ -1,4 +1,4 @@
-//! The page about one load.
+//! Makes the page about one load.
 
 use report::{Axis, Page, Plot, Series, Table};
 
@@ -7,17 +7,17 @@ use super::{
     outcome::{kinds, quantile_ms},
 };
 
-/// A page with the tables and with plots over time and by percentile.
+/// Makes a page with the tables, and with plots over time and by percentile.
 pub(super) fn page(title: &str, record: &Record, tables: [Table; 2]) -> String {
     let command: Vec<_> = std::env::args().collect();
     let [counts, latencies] = tables;
     Page::new(title)
         .verbatim(&command.join(" "))
-        .heading("What became of them")
+        .heading("Results")
         .table(counts)
         .plot(rates(&record.samples))
         .plot(in_progress(&record.samples))
-        .heading("How long it took")
+        .heading("Times")
         .table(latencies)
         .plot(over_time(&record.samples))
         .plot(by_percentile(record))
@@ -38,9 +38,9 @@ fn seconds() -> Axis {
 fn rates(samples: &[Sample]) -> Plot {
     Plot::new("Rates", seconds(), Axis::linear("per second"))
         .with(line("offered", samples, |s| Some(s.offered_per_s)))
-        .with(line("ended well", samples, |s| Some(s.succeeded_per_s)))
+        .with(line("succeeded", samples, |s| Some(s.succeeded_per_s)))
         .with(line("failed", samples, |s| Some(s.failed_per_s)))
-        .with(line("sent again", samples, |s| {
+        .with(line("retransmitted", samples, |s| {
             Some(s.retransmissions_per_s)
         }))
 }
@@ -60,7 +60,8 @@ fn over_time(samples: &[Sample]) -> Plot {
         .with(line("p50", samples, |s| s.p50_ms))
 }
 
-/// Against the inverse of the share that took longer, so that the tail is as wide as it matters.
+/// Plots times by percentile. The axis is the inverse of the share that takes longer, so that the
+/// tail gets enough room.
 fn by_percentile(record: &Record) -> Plot {
     const STEPS: i32 = 40;
     let axis = Axis::log("1 / share that takes longer: 10 is p90, 100 is p99");

@@ -1,4 +1,4 @@
-//! What a load came to: tables for people, JSON for programs.
+//! The results of a load: tables for people, JSON for programs.
 
 use std::{
     collections::BTreeMap,
@@ -29,9 +29,9 @@ pub(super) const QUANTILES: [(&str, f64); 5] = [
 /// A record as JSON.
 #[derive(Serialize)]
 pub(super) struct Outcome<'a> {
-    /// Seconds for which loads began.
+    /// Seconds in which calls or registrations were started.
     offering_s: f64,
-    /// Seconds until the last ended.
+    /// Seconds until the last one ended.
     lasted_s: f64,
     offered: u64,
     offered_per_s: f64,
@@ -42,7 +42,7 @@ pub(super) struct Outcome<'a> {
     failed_by_reason: BTreeMap<String, u64>,
     cut_off: usize,
     success: f64,
-    /// Demands for credentials that were answered with some.
+    /// Challenges that were answered with credentials.
     challenges: u64,
     retransmissions: u64,
     strays: u64,
@@ -66,7 +66,7 @@ struct Latencies {
 }
 
 impl<'a> Outcome<'a> {
-    /// What a record says.
+    /// The tables of a record.
     pub(super) fn of(record: &'a Record) -> Self {
         let stats = &record.stats;
         let reasons = stats.failed.iter();
@@ -110,7 +110,7 @@ impl Latencies {
     }
 }
 
-/// The kinds of latencies that were measured: in words, in JSON.
+/// The kinds of latencies: their names in words and in JSON.
 pub(super) fn kinds(
     stats: &Stats,
 ) -> impl Iterator<Item = (&'static str, &'static str, &Histogram<u64>)> {
@@ -124,7 +124,7 @@ pub(super) fn kinds(
         ("re-INVITE to answer", "reinvite", &stats.reinvite_ns),
         ("BYE to answer", "bye", &stats.bye_ns),
         ("REGISTER to answer", "register", &stats.register_ns),
-        ("scheduled time to beginning", "late", &stats.late_ns),
+        ("scheduled to actual start", "late", &stats.late_ns),
     ]
     .into_iter()
     .filter(|(.., histogram)| !histogram.is_empty())
@@ -135,7 +135,7 @@ pub(super) fn quantile_ms(histogram: &Histogram<u64>, quantile: f64) -> f64 {
     histogram.value_at_quantile(quantile) as f64 / 1e6
 }
 
-/// A figure to three digits.
+/// A number with three digits.
 pub(super) fn figure(value: f64) -> String {
     match value {
         ..0.995 => format!("{value:.3}"),
@@ -145,7 +145,7 @@ pub(super) fn figure(value: f64) -> String {
     }
 }
 
-/// How many of what, in a table.
+/// A table of numbers of events.
 pub(super) fn counts(record: &Record) -> Table {
     let stats = &record.stats;
     let seconds = record.offering.as_secs_f64().max(1e-9);
@@ -185,7 +185,7 @@ pub(super) fn counts(record: &Record) -> Table {
     }
     row("retransmissions", stats.retransmissions);
     for (name, number) in [
-        ("demands for a password that were met", stats.challenges),
+        ("challenges answered with a password", stats.challenges),
         ("late or repeated responses", stats.strays),
         ("datagrams lost by this machine", record.lost),
     ] {
@@ -196,7 +196,7 @@ pub(super) fn counts(record: &Record) -> Table {
     table
 }
 
-/// How long what took, in a table.
+/// A table of times.
 pub(super) fn latencies(record: &Record) -> Table {
     let names = QUANTILES.map(|(name, _)| name);
     let columns = ["milliseconds", "number", "mean"].into_iter().chain(names);
@@ -213,10 +213,11 @@ pub(super) fn latencies(record: &Record) -> Table {
     table
 }
 
-/// What is wanted beside the tables.
+/// The results to write in addition to the tables.
 #[derive(clap::Args)]
 pub(super) struct Files {
-    /// Write everything measured as JSON to this file; "-": to standard output, instead of tables
+    /// Write all measurements as JSON to this file; "-" writes them to standard output in place of
+    /// the tables
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     /// Write a page with plots to this file
@@ -225,12 +226,12 @@ pub(super) struct Files {
 }
 
 impl Files {
-    /// Whether standard output belongs to a program.
+    /// Whether standard output gets JSON, for a program.
     pub(super) fn is_json_on_stdout(&self) -> bool {
         self.json.as_deref() == Some(Path::new("-"))
     }
 
-    /// Writes the tables, and the files that are wanted.
+    /// Writes the tables, and the files that the arguments name.
     pub(super) fn write(
         &self,
         tables: &[&Table],

@@ -1,4 +1,4 @@
-//! `--find-peak`: the highest rate that is carried.
+//! `--find-peak`: finds the highest rate that a system carries.
 
 mod probe;
 mod rates;
@@ -22,55 +22,55 @@ use super::{
 };
 use crate::progress::Progress;
 
-/// How long each rate is tried unless something else is wanted. What is offered above the capacity
-/// makes a queue that grows: in a minute, one part in sixty delays half of the calls by 500 ms.
+/// The default time to try each rate. A load above the capacity makes a queue grow: in a minute, an
+/// excess of one part in sixty delays half of the calls by 500 ms.
 pub(super) const DURATION: Duration = Duration::from_secs(60);
 
-/// Where half of the callers hear nothing for T1, requests are sent again and queues grow: what is
-/// offered is not carried, even if all calls of a short probe are in the end.
+/// If half of the callers get no response within T1, they retransmit and queues grow. The system
+/// then does not carry the rate, even if all calls of a short probe succeed in the end.
 const FIRST_RESPONSE_MS_MAX: f64 = 500.0;
 
-/// SIPstone's rates rise until so many tests fail.
+/// SIPstone's rates rise until this share of the tests fails.
 const HALF: f64 = 0.5;
 
-/// How many a second show whether a system has recovered, and how long each time.
+/// The rate of the calls that show if a system has recovered, and how long each attempt lasts.
 const RECOVERED_PER_S: f64 = 10.0;
 const RECOVERED_FOR: Duration = Duration::from_secs(1);
 
-/// 64*T1: then nothing is sent again any more.
+/// 64*T1: no retransmissions come after this time.
 const RECOVERING_MAX: Duration = Duration::from_secs(32);
 
-/// A rate at which one call in a hundred begins so late was not offered.
+/// If one call in a hundred starts later than this, this machine did not offer the rate.
 const LATE_MS_MAX: f64 = 50.0;
 
-/// The same for SIPstone's tests, whose success does not hang on a pause of this machine.
+/// The same limit for SIPstone's tests, whose success does not depend on a pause of this machine.
 const SIPSTONE_LATE_MS_MAX: f64 = 500.0;
 
-/// When a rate is carried.
+/// When a system carries a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Criterion {
-    /// Enough calls go as planned.
+    /// The share of calls that go as planned is at least --success.
     Success,
-    /// 50,000 calls without an error, rates rising and falling by a tenth (RFC 7502 §4.10).
+    /// 50,000 calls have no error; rates rise and fall by a tenth (RFC 7502 §4.10), which takes long.
     Rfc7502,
     /// Enough tests succeed; rates rise until half of them fail.
     #[value(skip)]
     Sipstone,
 }
 
-/// What is searched for.
+/// The parameters of a search.
 pub(super) struct Search {
-    /// Of the page.
+    /// The title of the page.
     pub(super) title: String,
     pub(super) units: Units,
     pub(super) criterion: Criterion,
     pub(super) success: f64,
     /// The first rate to try.
     pub(super) first: f64,
-    /// How many times the last rate is the next, as long as it rises.
+    /// The factor from one rate to the next while rates rise.
     pub(super) growth: f64,
-    /// How long a rate is tried.
+    /// How long to try a rate.
     pub(super) duration: Duration,
 }
 
@@ -79,12 +79,12 @@ pub(super) struct Search {
 struct Found<'a> {
     units: Units,
     criterion: Criterion,
-    /// The highest rate that was carried; none: not even the lowest was.
+    /// The highest rate that was carried; none if the system did not carry the lowest.
     peak_per_s: Option<f64>,
     probes: &'a [Probe],
 }
 
-/// Whether a rate was found. `run` offers a rate within limits.
+/// Searches for the rate. `run` offers a rate within limits.
 pub(super) fn find(
     search: &Search,
     files: &Files,
@@ -111,8 +111,8 @@ pub(super) fn find(
     search.report(&probes, files)
 }
 
-/// Waits until a few at a time go as planned, for as long as a rate is tried: what one rate has left behind
-/// is not the next one's.
+/// Waits until a few calls at a time go as planned, at most as long as a rate is tried. This way,
+/// the load of one rate does not affect the next.
 fn recover(
     search: &Search,
     mut run: impl FnMut(Limits) -> Result<Record, Refusal>,
@@ -133,7 +133,7 @@ fn recover(
 }
 
 impl Search {
-    /// How many tests a rate needs at most.
+    /// The most tests that a rate needs.
     pub(super) fn tests_max(&self) -> u64 {
         const RFC7502_CALLS: u64 = 50_000;
         match self.criterion {
@@ -188,7 +188,7 @@ impl Search {
         late_ms(&record.stats) < late_ms_max
     }
 
-    /// Whether no higher rate is of interest.
+    /// Whether the search needs no higher rate.
     fn is_enough(&self, probe: &Probe) -> bool {
         match self.criterion {
             Criterion::Success | Criterion::Rfc7502 => !probe.is_carried,
@@ -212,7 +212,7 @@ impl Search {
         let verdict = match peak {
             Some(peak) => {
                 let units = self.units;
-                format!("The highest rate that was carried: {peak:.0} {units}/s")
+                format!("The highest rate carried: {peak:.0} {units}/s")
             }
             None => "No rate was carried".to_owned(),
         };

@@ -1,4 +1,4 @@
-//! `sipyard load register`: phones.
+//! `sipyard load register`: registers phones.
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::progress::Progress;
 
-/// Register phones, keep them registered, and measure
+/// Register phones, keep them registered, and measure the results
 #[derive(Args)]
 #[command(after_help = "Examples:
   sipyard load register --to 127.0.0.1:5060 --users 10000 --rate 500
@@ -28,64 +28,65 @@ use crate::progress::Progress;
   sipyard load register --to edge:5060 --credentials users.csv --rate 100
   sipyard load register --to edge:5060 --users 1000 --rate 100 --contact 127.0.0.1:7000 --stay
 
-Phones of user-0@DOMAIN and so on come up at the rate, register again before their time is over,
-and remove their registrations at the end, unless they are to stay. With --contact and --stay, calls
-to them go to a `sipyard load serve` at that address.
+Phones of user-0@DOMAIN and so on register at the given rate, and again before each registration
+expires. They remove their registrations at the end, unless --stay is given. With --contact and
+--stay, calls to them go to a `sipyard load serve` at that address.
 
-Passwords are proven by digest, MD5 or SHA-256, when a 401 or a 407 asks; a phone goes on with its
-nonce until it is refused. To let Sipyard know 1000 users whose passwords are secret-user-0 and so on:
+A phone answers a 401 or a 407 with digest credentials, MD5 or SHA-256. It uses a nonce again until
+the server refuses it. To add 1000 users with the passwords secret-user-0 and so on to Sipyard:
   (echo username,domain,password; seq 0 999 | sed 's/.*/user-&,example.com,secret-user-&/') |
     sipyard user import --config sipyard.toml -
 
-Exit code: 0; 1 if less than --success of the REGISTERs were granted; 2 for wrong arguments.")]
+Exit code: 0; 1 if fewer than --success of the REGISTERs were granted; 2 for wrong arguments.")]
 pub(super) struct Register {
-    /// Where REGISTERs go, such as 127.0.0.1:5060
+    /// Where to send REGISTERs, such as 127.0.0.1:5060
     #[arg(long, value_name = "ADDRESS", value_parser = values::address)]
     to: SocketAddr,
-    /// Register from these addresses, comma between them [default: the one that reaches --to]
+    /// The addresses to register from, separated by commas [default: the one that reaches --to]
     #[arg(long, value_name = "ADDRESS,...", value_delimiter = ',', value_parser = values::own_address)]
     from: Vec<SocketAddr>,
-    /// Register from so many ports of each address
+    /// Number of ports to register from at each address
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     ports: u16,
-    /// Where calls to the phones are to go, comma between them [default: where they register from]
+    /// The contacts that receive the phones' calls, separated by commas [default: the addresses
+    /// that they register from]
     #[arg(long, value_name = "ADDRESS,...", value_delimiter = ',', value_parser = values::address)]
     contact: Vec<SocketAddr>,
-    /// So many phones, one for each user
+    /// Number of phones, one for each user
     #[arg(long, value_name = "NUMBER", required_unless_present = "credentials", value_parser = clap::value_parser!(u32).range(1..))]
     users: Option<u32>,
-    /// The users' password, which they prove by digest; {user} stands for the user's name
+    /// The users' password for digest authentication; {user} stands for the user's name
     #[arg(long, value_name = "TEXT", conflicts_with = "credentials")]
     password: Option<String>,
-    /// A phone for each user of this table, with their password: CSV as for `sipyard user import`, with the
-    /// columns username and password
+    /// A CSV table of users and passwords, one phone for each user: columns username and password,
+    /// as for `sipyard user import`
     #[arg(long, value_name = "FILE", conflicts_with = "users")]
     credentials: Option<PathBuf>,
-    /// So many phones come up in a second, and leave in a second at the end
+    /// Phones that register per second at the start, and leave per second at the end
     #[arg(long, value_name = "PHONES/S", value_parser = values::rate)]
     rate: f64,
-    /// How regularly they do: even, poisson or bursty:RATIO,CALM,BURST
+    /// How registrations are spaced: even, poisson or bursty:RATIO,CALM,BURST
     #[arg(long, default_value = "poisson", value_parser = values::stream)]
     arrivals: Stream,
-    /// The time to register for
+    /// The expiry that each REGISTER asks for
     #[arg(long, value_name = "TIME", default_value = "300s", value_parser = values::positive_duration)]
     expires: Duration,
-    /// Register again when so much of the granted time is over
+    /// The share of the granted time after which a phone registers again
     #[arg(long, value_name = "SHARE", default_value = "90%", value_parser = values::share)]
     refresh: f64,
     /// The domain of the users
     #[arg(long, default_value = "example.com")]
     domain: String,
-    /// Begin to leave after so long [default: when all have come up]
+    /// When phones start to leave, such as 1h [default: when all have registered]
     #[arg(long, value_name = "TIME", value_parser = values::positive_duration)]
     duration: Option<Duration>,
     /// Leave the registrations in place at the end
     #[arg(long)]
     stay: bool,
-    /// Send requests again or not, and how long to wait for answers
+    /// Whether to retransmit requests, and how long to wait for answers
     #[arg(long, default_value = "rfc3261")]
     timers: Timers,
-    /// The least share of REGISTERs that must be granted
+    /// The share of REGISTERs that must be granted for exit code 0
     #[arg(long, value_name = "SHARE", default_value = "99.99%", value_parser = values::share)]
     success: f64,
     #[command(flatten)]

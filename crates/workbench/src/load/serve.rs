@@ -1,4 +1,4 @@
-//! `sipyard load serve`: emulated servers.
+//! `sipyard load serve`: emulates servers.
 
 use std::{
     io::{self, Write},
@@ -24,13 +24,13 @@ use super::{
 };
 use crate::progress::Progress;
 
-/// How often the progress is shown.
+/// How often to show the progress.
 const SHOWN_EVERY: Duration = Duration::from_secs(1);
 
-/// The longest sleep: signals that come between two looks wait so long.
+/// The longest sleep. A signal that arrives meanwhile waits this long.
 const SLEEP_MAX: Duration = Duration::from_millis(50);
 
-/// Emulate servers that take calls: service times, queues, stalls
+/// Emulate servers that take calls, with service times, queues and stalls
 #[derive(Args)]
 #[command(after_help = "Examples:
   sipyard load serve --address 127.0.0.1:7000 --servers 4
@@ -38,43 +38,44 @@ const SLEEP_MAX: Duration = Duration::from_millis(50);
       --law exponential --stall calls:950:1s --ring 2s
   sipyard load serve --address 10.0.0.1:5060 --servers 2 --service INVITE=2ms --speeds 1,0.5
 
-An INVITE is answered with 180 when its service is over, and with 200 when the ringing is; BYE,
-OPTIONS, REGISTER and others with 200. Waiting costs no CPU time: service is a deadline, not a loop.
-SIGUSR1 stalls all servers for --pause. Ctrl-C or SIGTERM ends them with a table.")]
+A server answers an INVITE with 180 after the service time, and with 200 after the ringing. It
+answers BYE, OPTIONS, REGISTER and others with 200. Service costs no CPU time: it is a deadline, not
+a loop. SIGUSR1 stalls all servers for --pause. Ctrl-C or SIGTERM stops them and prints a table.")]
 pub(super) struct Serve {
     /// The first server's address; the others take the ports after it
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7000", value_parser = values::address)]
     address: SocketAddr,
-    /// So many servers
+    /// Number of servers
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     servers: u16,
     /// How long a request keeps a server's processor busy on average, by method: INVITE, BYE, other
     #[arg(long, value_name = "METHOD=TIME,...", default_value = "INVITE=0s", value_parser = values::means)]
     service: Means,
-    /// How service times vary: constant, exponential, or log-normal:1.5 for a deviation of 1.5 times
-    /// the mean
+    /// How service times vary: constant, exponential, or log-normal:1.5 for a standard deviation of
+    /// 1.5 times the mean
     #[arg(long, default_value = "constant", value_parser = values::shape)]
     law: Shape,
-    /// How long a request takes that has come before
+    /// Service time of a retransmitted request
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::duration)]
     repeated: Duration,
-    /// First come first served, or all at once with equal parts of the processor
+    /// The order in which a processor serves requests
     #[arg(long, default_value = "fifo")]
     discipline: Order,
-    /// The processors' speeds, in turn
+    /// Speeds of the processors; the servers get them in turn
     #[arg(long, value_name = "FACTOR,...", value_delimiter = ',', value_parser = values::rate)]
     speeds: Vec<f64>,
-    /// The time from 180 to 200: 2s, exponential:2s, normal:2s,1s, log-normal:2s,1s
+    /// The time from 180 to 200, fixed or random: 2s, exponential:2s, normal:2s,1s,
+    /// log-normal:2s,1s
     #[arg(long, value_name = "LAW", default_value = "0s", value_parser = values::law)]
     ring: Law,
-    /// Answer an INVITE that has to wait with 100 at once
+    /// Send 100 at once for an INVITE that has to wait
     #[arg(long)]
     trying: bool,
-    /// Stop the world now and then: calls:950:1s after every 950 calls of a server for 1 s, every:5s:1s
-    /// for 1 s out of every 5 s; the servers take turns in it
+    /// Stall the servers in turn: calls:950:1s for 1 s after every 950 calls of a server,
+    /// every:5s:1s for 1 s out of every 5 s
     #[arg(long, value_name = "STALL", value_parser = values::stall)]
     stall: Option<Stall>,
-    /// How long SIGUSR1 stalls the servers
+    /// How long a SIGUSR1 stalls the servers
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::positive_duration)]
     pause: Duration,
     #[command(flatten)]
@@ -83,13 +84,13 @@ pub(super) struct Serve {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Order {
-    /// First come, first served.
+    /// First come, first served: one request after the other.
     Fifo,
-    /// Processor sharing.
+    /// Processor sharing: all requests at once, with equal parts.
     Ps,
 }
 
-/// What one server did, as JSON.
+/// The results of one server, as JSON.
 #[derive(Serialize)]
 struct Report {
     address: SocketAddr,
@@ -101,14 +102,14 @@ struct Report {
     unconfirmed: u64,
     open: usize,
     others: u64,
-    /// Requests of dialogs that it doesn't know.
+    /// Requests of dialogs that it does not know.
     strangers: u64,
     repeated: u64,
     retransmissions: u64,
     stalls: u64,
-    /// The share of the time that its processor worked.
+    /// The share of the time that its processor was busy.
     busy: f64,
-    /// Requests that an INVITE found waiting or being worked on.
+    /// How many requests an INVITE found waiting or in service.
     occupancy_mean: f64,
     occupancy_p99: u64,
     /// Datagrams that this machine lost.
@@ -116,7 +117,7 @@ struct Report {
 }
 
 impl Serve {
-    /// Serves until a signal.
+    /// Serves until a signal arrives.
     pub(super) fn run(&self) -> Result<bool, Refusal> {
         let sockets = sockets::bind(&[self.address], self.servers)?;
         let signals = Signals::listen()?;
@@ -200,7 +201,7 @@ impl Serve {
     }
 }
 
-/// The servers stall one after another, not all at once.
+/// Makes the servers stall one after another, not all at once.
 fn in_turn(stall: Stall, place: usize, servers: u64) -> Stall {
     let turn = place as u64 + 1;
     match stall {
@@ -223,7 +224,7 @@ fn line(group: &Group<Server>) -> String {
     let open: usize = servers().map(Server::open_calls).sum();
     let waiting: usize = servers().map(Server::occupancy).sum();
     format!(
-        "{} calls taken, {} open, {} requests waiting",
+        "{} calls accepted, {} open, {} requests waiting",
         count(taken),
         count(open as u64),
         count(waiting as u64)
@@ -267,7 +268,7 @@ fn table(reports: &[Report]) -> Table {
         "others",
         "strangers",
         "repeated",
-        "sent again",
+        "retransmitted",
         "stalls",
         "busy, %",
         "found on arrival, mean",

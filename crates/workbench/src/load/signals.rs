@@ -1,4 +1,4 @@
-//! What operators say while a load runs.
+//! The signals that operators send while a load runs.
 
 use std::{
     io,
@@ -13,14 +13,14 @@ use signal_hook::{
     flag,
 };
 
-/// Signals since they were last asked for.
+/// The signals since the last check.
 pub(super) struct Signals {
     stop: Arc<AtomicBool>,
     user: Arc<AtomicBool>,
 }
 
 impl Signals {
-    /// Listens from here on.
+    /// Starts to listen.
     pub(super) fn listen() -> io::Result<Self> {
         let (stop, user) = <(Arc<AtomicBool>, Arc<AtomicBool>)>::default();
         flag::register(SIGINT, Arc::clone(&stop))?;
@@ -29,12 +29,12 @@ impl Signals {
         Ok(Self { stop, user })
     }
 
-    /// Whether SIGINT or SIGTERM came.
+    /// Whether SIGINT or SIGTERM arrived.
     pub(super) fn stop(&self) -> bool {
         self.stop.swap(false, Ordering::Relaxed)
     }
 
-    /// Whether SIGUSR1 came.
+    /// Whether SIGUSR1 arrived.
     pub(super) fn user(&self) -> bool {
         self.user.swap(false, Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! `sipyard load sipstone`: the tests of SIPstone.
+//! `sipyard load sipstone`: runs the tests of SIPstone.
 
 use std::{io, net::SocketAddr, time::Duration};
 
@@ -21,23 +21,24 @@ use super::{
 };
 use crate::progress::Progress;
 
-/// Longer than any search takes: users register again before each rate.
+/// The expiry of registrations, longer than any search: users register again before each rate.
 const EXPIRES: Duration = Duration::from_secs(3600);
 
-/// So often all users try to register, and a server that comes from an overload to come to rest.
+/// How often all users try to register, and how often a server may try to recover from an overload.
 const ATTEMPTS: usize = 5;
 
-/// Find what a registrar or a proxy carries, by the tests of SIPstone
+/// Find the highest rate of a registrar or a proxy with the tests of SIPstone
 #[derive(Args)]
 #[command(after_help = "Examples:
   sipyard load sipstone registration --to 127.0.0.1:5060 --users 1000
   sipyard load sipstone registration --to edge:5060 --users 1000 --password 'secret-{user}'
   sipyard load sipstone proxy-200 --to edge:5060 --users 1000 --html proxy-200.html
 
-The tests of \"SIPstone: Benchmarking SIP Server Performance\" (Schulzrinne and others, 2002), which
-asks for 95 % success, run until half fail as in \"Failover and Load Sharing in SIP Telephony\" (Singh
-and Schulzrinne, 2005), to see whether throughput holds in overload. Other than there, the server
-need not be started again between rates.")]
+These are the tests of \"SIPstone: Benchmarking SIP Server Performance\" (Schulzrinne and others, \
+    2002),
+which asks for 95 % success. As in \"Failover and Load Sharing in SIP Telephony\" (Singh and
+Schulzrinne, 2005), the rate rises until half of the tests fail, which shows if throughput holds in
+overload. Unlike there, you need not restart the server between rates.")]
 pub(super) struct Sipstone {
     #[command(subcommand)]
     test: Test,
@@ -45,22 +46,22 @@ pub(super) struct Sipstone {
 
 #[derive(Subcommand)]
 enum Test {
-    /// Register users drawn by chance
+    /// Register random users
     #[command(after_help = "Examples:
   sipyard load sipstone registration --to 127.0.0.1:5060 --users 1000
   sipyard load sipstone registration --to edge:5060 --users 1000 --password 'secret-{user}' --json -
 
-A test is a REGISTER and its 200; with --password also the challenge and the REGISTER that meets it.
-The tests are a Poisson stream, each for one of user-0@DOMAIN and so on. No request is sent again;
-what is not answered within 2 s has failed, and so has what is answered in another way.
+A test is a REGISTER and its 200; with --password, also the challenge and the REGISTER that answers
+it. The tests are a Poisson stream, each for one of user-0@DOMAIN and so on. Requests are not
+retransmitted. A test fails if its answer takes longer than 2 s or has another status.
 
-The rate rises by --step, each held for --duration, until half of the tests fail; then rates between
-are tried until the highest with --success is known to 2 %. Before each rate all users register,
-which lets the server come to rest. At the end they remove their registrations.
+The rate rises by --step, and is held for --duration each time, until half of the tests fail. The
+command then tries rates in between, until it knows the highest with --success to 2 %. Before each
+rate all users register, which lets the server recover. At the end they remove their registrations.
 
 Exit code: 0; 1 if no rate had --success; 2 for wrong arguments.")]
     Registration(Box<Options>),
-    /// Call registered users drawn by chance, who answer with 180 and 200
+    /// Call random registered users, who answer with 180 and 200
     #[command(
         name = "proxy-200",
         after_help = "Examples:
@@ -68,13 +69,13 @@ Exit code: 0; 1 if no rate had --success; 2 for wrong arguments.")]
   sipyard load sipstone proxy-200 --to edge:5060 --users 1000 --rate 500 --step 10% --html proxy-200.html
 
 A test is a call through the proxy: INVITE, 180, 200, ACK, BYE, 200. The tests are a Poisson stream,
-each to one of user-0@DOMAIN and so on, who have registered there; one process has both ends of the
-calls. No message is sent again; what is not answered within 2 s has failed, and so has what is
-answered in another way.
+each to one of user-0@DOMAIN and so on, who have registered there. One process runs both ends of the
+calls. Messages are not retransmitted. A test fails if its answer takes longer than 2 s or has
+another status.
 
-The rate rises by --step, each held for --duration, until half of the tests fail; then rates between
-are tried until the highest with --success is known to 2 %. Before each rate all users register,
-which lets the server come to rest. At the end they remove their registrations.
+The rate rises by --step, and is held for --duration each time, until half of the tests fail. The
+command then tries rates in between, until it knows the highest with --success to 2 %. Before each
+rate all users register, which lets the server recover. At the end they remove their registrations.
 
 Exit code: 0; 1 if no rate had --success; 2 for wrong arguments."
     )]
@@ -83,35 +84,35 @@ Exit code: 0; 1 if no rate had --success; 2 for wrong arguments."
 
 #[derive(Args)]
 struct Options {
-    /// Where requests go, such as 127.0.0.1:5060
+    /// Where to send requests, such as 127.0.0.1:5060
     #[arg(long, value_name = "ADDRESS", value_parser = values::address)]
     to: SocketAddr,
-    /// Register, call and answer at this address [default: the one that reaches --to]
+    /// The address to register, call and answer at [default: the one that reaches --to]
     #[arg(long, value_name = "ADDRESS", value_parser = values::own_address)]
     from: Option<SocketAddr>,
-    /// Register or call from so many ports, and answer at as many others
+    /// Number of ports to register or call from; the callees answer at as many others
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     ports: u16,
-    /// So many users
+    /// Number of users
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     users: u32,
     /// The users' domain
     #[arg(long, default_value = "example.com")]
     domain: String,
-    /// The users' password, which they prove by digest; {user} stands for the user's name
+    /// The users' password for digest authentication; {user} stands for the user's name
     #[arg(long, value_name = "TEXT")]
     password: Option<String>,
-    /// The first rate; users register and leave at it, too
+    /// The first rate to try; users also register and leave at this rate
     #[arg(long, value_name = "TESTS/S", default_value = "100", value_parser = values::rate)]
     rate: f64,
-    /// How far above the last rate the next is
+    /// How much higher each next rate is
     #[arg(long, value_name = "SHARE", default_value = "25%", value_parser = values::growth)]
     step: f64,
-    /// How long a rate is held; in 10s a queue that grows may not have grown long enough, and the rate
-    /// found be a fifth too high
+    /// How long to hold each rate. In 10s a growing queue may stay too short, and the result may be
+    /// a fifth too high
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::positive_duration)]
     duration: Duration,
-    /// The least share of tests that must succeed
+    /// The share of tests that must succeed
     #[arg(long, value_name = "SHARE", default_value = "95%", value_parser = values::share)]
     success: f64,
     #[command(flatten)]
@@ -119,7 +120,7 @@ struct Options {
 }
 
 impl Sipstone {
-    /// Whether a rate was carried.
+    /// Whether the system carried a rate.
     pub(super) fn run(&self) -> Result<bool, Refusal> {
         let signals = Signals::listen()?;
         match &self.test {
@@ -179,7 +180,8 @@ impl Options {
         self.find("proxy-200", contacts.clone(), sockets, tests, signals)
     }
 
-    /// Searches with the sources that `tests` makes for a rate; calls to the users go to `contacts`.
+    /// Searches with the sources that `tests` makes for a rate. Calls to the users go to
+    /// `contacts`.
     fn find<S: Source>(
         &self,
         test: &str,
@@ -256,8 +258,8 @@ struct Residents {
 }
 
 impl Residents {
-    /// Registers all of them, until none has to send anything again: then no queue is left of the rate
-    /// before. The last record tells of a signal.
+    /// Registers all users, and repeats until no request is retransmitted: then the queue of the
+    /// rate before is empty. The last record tells if a signal arrived.
     fn register(&mut self, signals: &Signals, progress: &Progress) -> Result<Record, Refusal> {
         let limits = Limits {
             failures_max: 1,
@@ -280,7 +282,7 @@ impl Residents {
         }
     }
 
-    /// They remove their registrations; what fails expires.
+    /// Removes the users' registrations. Those that fail to be removed expire.
     fn leave(mut self, signals: &Signals) {
         self.drive.source().stay = false;
         let at_once = Limits {
@@ -291,7 +293,7 @@ impl Residents {
     }
 }
 
-/// All users come up, one after another.
+/// Registers all users, one after another.
 fn resident(config: &PhonesConfig, rng: Rng, now: Duration) -> Users {
     Users {
         phones: Phones::new(config.clone(), rng, now),

@@ -1,4 +1,4 @@
-//! The sockets to call, register or serve from.
+//! Opens the sockets for calls, registrations and servers.
 
 use std::net::{SocketAddr, UdpSocket};
 
@@ -6,8 +6,8 @@ use socket::udp::Socket;
 
 use super::Refusal;
 
-/// Sockets at each of these addresses, `ports` each: at consecutive ports, or at free ones where
-/// the address has none.
+/// Opens `ports` sockets at each of these addresses: at consecutive ports, or at free ones if the
+/// address has no port.
 pub(super) fn bind(addresses: &[SocketAddr], ports: u16) -> Result<Vec<Socket>, Refusal> {
     let mut sockets = Vec::new();
     for address in addresses {
@@ -18,7 +18,8 @@ pub(super) fn bind(addresses: &[SocketAddr], ports: u16) -> Result<Vec<Socket>, 
             };
             let port = port.ok_or_else(|| {
                 Refusal::Arguments(format!(
-                    "{address}: there are no {ports} ports from there on"
+                    "{address}: there are fewer than {ports} ports from this one on: choose a \
+                     lower port"
                 ))
             })?;
             let address = SocketAddr::new(address.ip(), port);
@@ -30,7 +31,7 @@ pub(super) fn bind(addresses: &[SocketAddr], ports: u16) -> Result<Vec<Socket>, 
     Ok(sockets)
 }
 
-/// The address of this machine from which `to` is reached, without a port.
+/// The address of this machine that reaches `to`, without a port.
 pub(super) fn local(to: SocketAddr) -> Result<SocketAddr, Refusal> {
     let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let route = || {

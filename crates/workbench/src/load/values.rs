@@ -1,4 +1,4 @@
-//! Values on the command line.
+//! Reads values from the command line.
 
 use std::{
     net::{IpAddr, SocketAddr, ToSocketAddrs},
@@ -7,7 +7,7 @@ use std::{
 
 use load::{Bursts, Law, Ramp, Service, Stall, Stream};
 
-/// A time such as `20s`, `1.45ms` or `800us`.
+/// A duration such as `20s`, `1.45ms` or `800us`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let units = [
         ("us", 1e-6),
@@ -24,18 +24,18 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
         (Ok(number), Some((_, seconds))) => Duration::try_from_secs_f64(number * seconds).ok(),
         _ => None,
     };
-    parsed.ok_or_else(|| format!("\"{text}\" is no time: write it like 20s, 1.45ms, 800us or 5m"))
+    parsed.ok_or_else(|| format!("\"{text}\" is not a time: write 20s, 1.45ms, 800us or 5m"))
 }
 
-/// A time that is not zero.
+/// A duration that is not zero.
 pub(crate) fn positive_duration(text: &str) -> Result<Duration, String> {
     match duration(text)? {
-        Duration::ZERO => Err("it must be longer than zero".to_owned()),
+        Duration::ZERO => Err("the time must be longer than zero".to_owned()),
         duration => Ok(duration),
     }
 }
 
-/// A law of times: `20s`, `exponential:20s`, `normal:20s,10s` or `log-normal:20s,10s`.
+/// A fixed or random time: `20s`, `exponential:20s`, `normal:20s,10s` or `log-normal:20s,10s`.
 pub(super) fn law(text: &str) -> Result<Law, String> {
     let Some((name, times)) = text.split_once(':') else {
         return Ok(Law::Constant(duration(text)?));
@@ -51,25 +51,25 @@ pub(super) fn law(text: &str) -> Result<Law, String> {
         "normal" => two().map(|(mean, deviation)| Law::Normal { mean, deviation }),
         "log-normal" => two().map(|(mean, deviation)| Law::LogNormal { mean, deviation }),
         _ => Err(format!(
-            "\"{name}\" is no law: constant times are written 20s, others exponential:20s, \
+            "\"{name}\" is not a distribution: write 20s for a constant time, or exponential:20s, \
              normal:20s,10s or log-normal:20s,10s"
         )),
     }
 }
 
-/// A share, as `5%` or `0.05`.
+/// A share: `5%` or `0.05`.
 pub(super) fn share(text: &str) -> Result<f64, String> {
     match part(text) {
         Some(share) if (0.0..=1.0).contains(&share) => Ok(share),
-        _ => Err(format!("\"{text}\" is no share: write it like 5% or 0.05")),
+        _ => Err(format!("\"{text}\" is not a share: write 5% or 0.05")),
     }
 }
 
-/// How much is added, as `25%` or `0.25`.
+/// A relative step: `25%` or `0.25`.
 pub(super) fn growth(text: &str) -> Result<f64, String> {
     match part(text) {
         Some(growth) if growth > 0.0 && growth <= 100.0 => Ok(growth),
-        _ => Err(format!("\"{text}\" is no step: write it like 25% or 0.25")),
+        _ => Err(format!("\"{text}\" is not a step: write 25% or 0.25")),
     }
 }
 
@@ -86,7 +86,7 @@ pub(super) fn rate(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(rate) if rate > 0.0 && rate <= 1e7 => Ok(rate),
         _ => Err(format!(
-            "\"{text}\" is no rate: write a number per second, such as 1000"
+            "\"{text}\" is not a rate: write a number per second, such as 1000"
         )),
     }
 }
@@ -106,13 +106,13 @@ pub(super) fn ramp(text: &str) -> Result<Ramp, String> {
     };
     parse().ok_or_else(|| {
         format!(
-            "\"{text}\" is no ramp: write FROM..TO:STEP/TIME, such as 100..2000:100/10s for 100 \
+            "\"{text}\" is not a ramp: write FROM..TO:STEP/TIME, such as 100..2000:100/10s for 100 \
              calls/s more every 10 s"
         )
     })
 }
 
-/// How regular arrivals are: `even`, `poisson` or `bursty:RATIO,CALM,BURST`.
+/// The spacing of arrivals: `even`, `poisson` or `bursty:RATIO,CALM,BURST`.
 pub(super) fn stream(text: &str) -> Result<Stream, String> {
     let bursty = |parameters: &str| {
         let mut parts = parameters.split(',');
@@ -130,13 +130,13 @@ pub(super) fn stream(text: &str) -> Result<Stream, String> {
     };
     stream.ok_or_else(|| {
         format!(
-            "\"{text}\" is none: write even, poisson, or bursty:RATIO,CALM,BURST such as \
+            "\"{text}\" is not a spacing: write even, poisson, or bursty:RATIO,CALM,BURST such as \
              bursty:10,9s,1s for bursts of 1 s on average at ten times the rate of the calm"
         )
     })
 }
 
-/// A stall such as `calls:950:1s` or `every:5s:1s`, before the servers are told apart.
+/// A stall such as `calls:950:1s` or `every:5s:1s`, before each server gets its own.
 pub(super) fn stall(text: &str) -> Result<Stall, String> {
     let parse = || {
         let (kind, rest) = text.split_once(':')?;
@@ -164,18 +164,18 @@ pub(super) fn stall(text: &str) -> Result<Stall, String> {
     };
     parse().ok_or_else(|| {
         format!(
-            "\"{text}\" is no stall: write calls:950:1s for 1 s after every 950 calls, or \
+            "\"{text}\" is not a stall: write calls:950:1s for 1 s after every 950 calls, or \
              every:5s:1s for 1 s out of every 5 s"
         )
     })
 }
 
-/// How mean service times become laws: `constant`, `exponential` or `log-normal:VARIATION`.
+/// The distribution of service times: `constant`, `exponential` or `log-normal:VARIATION`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Shape {
     Constant,
     Exponential,
-    /// The standard deviation is so many times the mean.
+    /// The standard deviation is this many times the mean.
     LogNormal(f64),
 }
 
@@ -205,8 +205,8 @@ pub(super) fn shape(text: &str) -> Result<Shape, String> {
     };
     shape.ok_or_else(|| {
         format!(
-            "\"{text}\" is none: write constant, exponential, or log-normal:1.5 for a deviation of \
-             1.5 times the mean"
+            "\"{text}\" is not a distribution: write constant, exponential, or log-normal:1.5 for \
+             a deviation of 1.5 times the mean"
         )
     })
 }
@@ -235,19 +235,23 @@ pub(super) fn means(text: &str) -> Result<Means, String> {
     for part in text.split(',') {
         let (method, time) = part
             .split_once('=')
-            .ok_or_else(|| format!("\"{part}\" is no METHOD=TIME, such as INVITE=1.45ms"))?;
+            .ok_or_else(|| format!("\"{part}\" is not METHOD=TIME, such as INVITE=1.45ms"))?;
         let mean = match method {
             "INVITE" => &mut means.invite,
             "BYE" => &mut means.bye,
             "other" => &mut means.other,
-            _ => return Err(format!("\"{method}\" is none of INVITE, BYE and other")),
+            _ => {
+                return Err(format!(
+                    "\"{method}\" is not a method: write INVITE, BYE or other"
+                ));
+            }
         };
         *mean = duration(time)?;
     }
     Ok(means)
 }
 
-/// An address, or a host's name, with a port or without one for SIP's own.
+/// An address or a host's name. Without a port it gets SIP's default port.
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
     const SIP: u16 = 5060;
     if let Ok(ip) = text.parse::<IpAddr>() {
@@ -259,18 +263,20 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
         format!("{text}:{SIP}")
     };
     match with_port.to_socket_addrs() {
-        Ok(mut found) => found.next().ok_or_else(|| format!("{text} has no address")),
+        Ok(mut found) => found
+            .next()
+            .ok_or_else(|| format!("{text} has no address: check the name")),
         Err(error) => Err(format!(
             "{text}: {error}: write an address such as 127.0.0.1:5060"
         )),
     }
 }
 
-/// An address of this machine, with a port or without one for a free port.
+/// An address of this machine. Without a port it gets a free port.
 pub(super) fn own_address(text: &str) -> Result<SocketAddr, String> {
     let ip = text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, 0));
     ip.or_else(|_| text.parse())
-        .map_err(|_| format!("\"{text}\" is no address: write 127.0.0.1 or 127.0.0.1:7000"))
+        .map_err(|_| format!("\"{text}\" is not an address: write 127.0.0.1 or 127.0.0.1:7000"))
 }
 
 #[cfg(test)]

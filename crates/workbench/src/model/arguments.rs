@@ -1,4 +1,4 @@
-//! What the commands on models have in common: the file, the unit of time, where results go.
+//! The arguments that the commands on models share: the file, the unit of time, and the outputs.
 
 use std::{
     fs,
@@ -13,13 +13,13 @@ use settings::refuse;
 
 use crate::progress::Progress;
 
-/// A model's file.
+/// The file of a model.
 #[derive(Args)]
 pub(super) struct Source {
-    /// The model, .lqn or .lqnx
+    /// The model's file, .lqn or .lqnx
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// The unit of the times in the file, for tables and pages
+    /// The unit of the times in the file; tables and pages show it
     #[arg(long, value_enum, default_value_t = Unit::Ms)]
     pub(super) unit: Unit,
 }
@@ -33,19 +33,19 @@ pub(super) enum Unit {
     S,
 }
 
-/// How to simulate.
+/// The parameters of a simulation.
 #[derive(Args)]
 pub(super) struct Simulation {
-    /// Where the random numbers start: the same seed gives the same figures
+    /// The seed of the random numbers; the same seed gives the same results
     #[arg(long, default_value_t = 1, value_name = "NUMBER")]
     seed: u64,
-    /// Events to simulate; four times as many halve the intervals
+    /// Number of events to simulate; four times as many halve the intervals
     #[arg(long, default_value_t = 2_000_000, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1_000..=10_000_000_000))]
     events: u64,
 }
 
 impl Source {
-    /// The model, or the exit code of a refusal that was told.
+    /// Reads the model. On a mistake it reports the problems and returns the exit code.
     pub(super) fn model(&self) -> Result<Model, ExitCode> {
         read(&self.file).map_err(refuse)
     }
@@ -64,7 +64,7 @@ impl Unit {
         }
     }
 
-    /// How many there are in a second.
+    /// How many of this unit make a second.
     pub(super) fn per_second(self) -> f64 {
         match self {
             Self::Ms => 1000.0,
@@ -74,7 +74,7 @@ impl Unit {
 }
 
 impl Simulation {
-    /// Simulates, with progress on a terminal.
+    /// Simulates the model, and shows the progress on a terminal.
     pub(super) fn run(&self, model: &Model) -> Results {
         let settings = SimulationSettings {
             events: self.events,
@@ -87,32 +87,33 @@ impl Simulation {
     }
 }
 
-/// Prints what was asked for. A reader that has gone away wants no more.
+/// Prints the result. If the reader has closed its end, nothing more is printed.
 pub(super) fn print(text: &str) -> ExitCode {
     let _ = io::stdout().write_all(text.as_bytes());
     ExitCode::SUCCESS
 }
 
-/// Writes a file, and says so on standard error.
+/// Writes a file, and reports this on standard error.
 pub(super) fn write(file: &Path, text: &str) -> Result<(), ExitCode> {
     fs::write(file, text).map_err(|error| refuse([format!("{}: {error}", file.display())]))?;
-    let _ = writeln!(io::stderr(), "written to {}", file.display());
+    let _ = writeln!(io::stderr(), "wrote {}", file.display());
     Ok(())
 }
 
-/// How a model is written to a file of this name.
+/// The format for a file of this name.
 pub(super) fn as_model_file(file: &Path) -> Result<fn(&Model) -> String, String> {
     match file.extension().and_then(|extension| extension.to_str()) {
         Some("lqn") => Ok(Model::to_text),
         Some("lqnx") => Ok(Model::to_xml),
         _ => Err(format!(
-            "{}: name the model's file .lqn (text) or .lqnx (XML)",
+            "{}: the file's name must end in .lqn (text) or .lqnx (XML)",
             file.display()
         )),
     }
 }
 
-/// A model by its text: XML begins with an angle bracket. All that is wrong with it, with the file's name and lines.
+/// Reads a model from its text. Text that begins with an angle bracket is XML. Reports every
+/// problem with the file's name and line.
 pub(crate) fn read(file: &Path) -> Result<Model, Vec<String>> {
     let name = file.display();
     let text = fs::read_to_string(file).map_err(|error| vec![format!("{name}: {error}")])?;

@@ -1,4 +1,4 @@
-//! `sipyard model compare`: a model against measurements, and the solver against the simulator.
+//! `sipyard model compare`: compares a model with measurements, and the solver with the simulator.
 
 use std::process::ExitCode;
 
@@ -12,25 +12,25 @@ use super::{
     tables::{digits, number},
 };
 
-/// Hold a model against measurements, and the solver against the simulator
+/// Compare a model with measurements, and the solver with the simulator
 #[derive(Args)]
 #[command(after_help = "Examples:
   sipyard model compare cluster.lqn --measured X=290
   sipyard model compare cluster.lqn --measured X=290 --measured SIPServer.utilization=0.73
 
-NAME=VALUE is X (runs of the first reference task per second), a task's name (its requests per
-second), or TASK.utilization or PROCESSOR.utilization (threads or servers at work).")]
+NAME is X (runs of the first reference task per second), a task's name (its requests per second), or
+TASK.utilization or PROCESSOR.utilization (busy threads or servers).")]
 pub(super) struct Compare {
     #[command(flatten)]
     source: Source,
     #[command(flatten)]
     simulation: Simulation,
-    /// What was measured; may be given several times
+    /// A measured value; repeat the option for more
     #[arg(long, value_name = "NAME=VALUE")]
     measured: Vec<String>,
 }
 
-/// A figure of a model by its name.
+/// A value of a model, with its name.
 struct Named {
     name: String,
     kind: Kind,
@@ -91,7 +91,7 @@ const COLUMNS: [&str; 6] = [
     "error, %",
 ];
 
-/// Solver and simulator, for all tasks and processors.
+/// Compares the solver with the simulator for all tasks and processors.
 fn side_by_side(model: &Model, solved: &Results, simulated: &Results, unit: Unit) -> Table {
     let columns = ["figure", "solved", "simulated", "difference, %"];
     let mut table = Table::new("The solver and the simulator", columns);
@@ -117,9 +117,9 @@ fn side_by_side(model: &Model, solved: &Results, simulated: &Results, unit: Unit
 fn read(model: &Model, text: &str) -> Result<(Named, f64), String> {
     let (name, value) = text
         .split_once('=')
-        .ok_or_else(|| format!("--measured {text}: NAME=VALUE was expected"))?;
+        .ok_or_else(|| format!("--measured {text}: write NAME=VALUE, such as X=290"))?;
     let value = value.parse::<f64>().ok().filter(|value| value.is_finite());
-    let value = value.ok_or_else(|| format!("--measured {text}: a number was expected after ="))?;
+    let value = value.ok_or_else(|| format!("--measured {text}: write a number after ="))?;
     let task = |name: &str| model.task_named(name).map(|task| task.0);
     let kind = match name.split_once('.') {
         Some((owner, "utilization")) => task(owner).map(Kind::TaskUtilization).or_else(|| {
@@ -133,7 +133,10 @@ fn read(model: &Model, text: &str) -> Result<(Named, f64), String> {
         }),
     };
     let kind = kind.ok_or_else(|| {
-        format!("--measured {text}: {name} is not X, a task, TASK.utilization or PROCESSOR.utilization of the model")
+        format!(
+            "--measured {text}: the model has no {name}: write X, TASK, TASK.utilization or \
+             PROCESSOR.utilization"
+        )
     })?;
     Ok((
         Named {

@@ -1,10 +1,11 @@
-//! What a call asks of each station: the same table and JSON, whatever it was found from.
+//! The processor time that a call needs at each station: one table and one JSON form for all
+//! sources.
 
 use capture::Demand;
 use report::Table;
 use serde::Serialize;
 
-/// A demand as JSON.
+/// The demand of a call at a station, as JSON.
 #[derive(Serialize)]
 pub(super) struct Station<'d> {
     station: &'d str,
@@ -24,7 +25,7 @@ impl<'d> From<&'d Demand> for Station<'d> {
     }
 }
 
-/// The demands of a model.
+/// The demands in a model.
 pub(super) fn stations(demands: &[Demand]) -> Table {
     let columns = [
         "station",
@@ -32,7 +33,7 @@ pub(super) fn stations(demands: &[Demand]) -> Table {
         "demand of a call, ms",
         "carries at most, calls/s",
     ];
-    let mut table = Table::new("What a call asks for", columns);
+    let mut table = Table::new("Demand of a call", columns);
     for demand in demands {
         table.push([
             demand.station.clone(),

@@ -1,4 +1,4 @@
-//! A model's layers as a drawing.
+//! Draws the layers of a model.
 
 use std::fmt::Write;
 
@@ -9,19 +9,19 @@ const HEIGHT: f64 = 62.0;
 const GAP_X: f64 = 30.0;
 const GAP_Y: f64 = 70.0;
 const MARGIN: f64 = 20.0;
-/// How far from the middle of a box lines of a kind begin.
+/// The distance from the middle of a box at which lines of a kind begin.
 const SPREAD: f64 = 22.0;
-/// How far a line goes around.
+/// The distance at which a line passes boxes.
 const BOW: f64 = 170.0;
 
-/// Where a box is.
+/// The position of a box.
 #[derive(Clone, Copy)]
 struct Place {
     x: f64,
     y: f64,
 }
 
-/// How a line is drawn.
+/// The style of a line.
 #[derive(Clone, Copy, PartialEq)]
 enum Line {
     Waits,
@@ -30,7 +30,7 @@ enum Line {
     Runs,
 }
 
-/// Tasks in rows by depth, processors in the last row, calls as arrows.
+/// Draws tasks in rows by depth, processors in the last row, and calls as arrows.
 pub(super) fn svg(model: &Model, results: &Results) -> String {
     let rows = rows(model);
     let columns = rows
@@ -123,7 +123,7 @@ fn spread(number: usize, row: usize, width: f64) -> Vec<Place> {
     (0..number).map(place).collect()
 }
 
-/// One arrow for all calls of a kind between two tasks, with their number in sum.
+/// One arrow stands for all calls of a kind between two tasks, and shows their total number.
 fn arrows(model: &Model) -> Vec<(TaskId, TaskId, Line, String)> {
     let mut arrows: Vec<(TaskId, TaskId, Line, f64)> = Vec::new();
     let mut add = |from: TaskId, target: EntryId, line: Line, mean: f64| {
@@ -160,8 +160,8 @@ fn arrows(model: &Model) -> Vec<(TaskId, TaskId, Line, String)> {
         .collect()
 }
 
-/// Lines of different kinds begin and end at different places, and one over several rows goes around what is
-/// between.
+/// Lines of different kinds begin and end at different points. A line over several rows passes
+/// around the boxes in between.
 fn arrow(svg: &mut String, from: Place, to: Place, line: Line, label: &str) {
     let (aside, style) = match line {
         Line::Waits => (-SPREAD, "stroke=\"#555\" marker-end=\"url(#head)\""),
@@ -203,7 +203,7 @@ fn arrow(svg: &mut String, from: Place, to: Place, line: Line, label: &str) {
     }
 }
 
-/// A box with lines of text, the darker the fuller; without a limit it is white.
+/// Draws a box with lines of text. A fuller box is darker; a box without a limit is white.
 fn shape(svg: &mut String, place: Place, corner: f64, share: Option<f64>, lines: &[String]) {
     let Place { x, y } = place;
     let light = 100.0 - 45.0 * share.unwrap_or(0.0).clamp(0.0, 1.0);
@@ -231,7 +231,7 @@ fn shape(svg: &mut String, place: Place, corner: f64, share: Option<f64>, lines:
     }
 }
 
-/// What fits into a box.
+/// The part of a text that fits into a box.
 fn shortened(text: &str) -> String {
     const LETTERS: usize = 26;
     if text.chars().count() <= LETTERS {

@@ -1,4 +1,4 @@
-//! `sipyard model from-live`: from a running node's counters to a queueing model.
+//! `sipyard model from-live`: makes a queueing model from a running node's counters.
 
 mod draw;
 mod scrape;
@@ -22,10 +22,10 @@ use draw::Machines;
 use scrape::Scrape;
 use seen::{Figure, Seen};
 
-/// So many looks at the node, beside the first.
+/// The number of times to read the counters, after the first.
 const LOOKS: u32 = 10;
 
-/// Make a model from what a running node counts, while calls run
+/// Make a model from the counters of a running node while it carries calls
 #[derive(Args)]
 #[command(after_help = "Examples:
   sipyard model from-live --out farm.lqn
@@ -33,34 +33,34 @@ const LOOKS: u32 = 10;
   sipyard model from-live --during 1m --json
 
 A call is an INVITE and its share of all other requests. The node's part is its workers' processor
-time; a server's part is the time to its first response, so look while servers have little to wait
-for. Of servers that send a 100 before their work, make the model from a capture (from-pcap).
+time. A server's part is the time to its first response, so run this while requests hardly wait at
+servers. If servers send a 100 before they do the work, make the model from a capture (from-pcap).
 All times are milliseconds.
 
-Exit code: 0 if there is a model, 2 if there is none, 1 if no node answered.")]
+Exit code: 0 if the command made a model, 2 if it could not, 1 if no node answered.")]
 pub(crate) struct FromLive {
-    /// The node's admin API
+    /// The address of the node's admin API
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8060")]
     admin: String,
-    /// How long to look
+    /// How long to watch the node
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = settings::duration)]
     during: Duration,
     /// Write the model, as .lqn text or .lqnx XML
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Print all as JSON
+    /// Print all results as JSON
     #[arg(long)]
     json: bool,
-    /// Write all as one HTML page
+    /// Write all results as one HTML page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Processor cores of each server
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     server_cores: u32,
-    /// Threads of each server [default: as many as are needed]
+    /// Threads of each server [default: as many as the load needs]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     server_threads: Option<u32>,
-    /// Calls in the system at a time [default: as many as make an answer take T1, 500 ms]
+    /// Calls in the system at a time [default: the number at which an answer takes T1, 500 ms]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     customers: Option<u32>,
 }
@@ -116,7 +116,7 @@ impl FromLive {
         Ok(print(&(text + "\n")))
     }
 
-    /// The node, again and again.
+    /// Reads the node's counters several times.
     fn look(&self) -> Result<Vec<Scrape>, ExitCode> {
         let progress = Progress::new();
         let clock = Clock::start();
@@ -136,7 +136,7 @@ impl FromLive {
         let client = Client::new(&self.admin, PATIENCE);
         let answer = client.ask("GET", "/metrics", &[], b"").map_err(|error| {
             refuse([self.told(&format!(
-                "{error}; is the node running, and is --admin its admin.address?"
+                "{error}; check that the node runs and that --admin is its admin.address"
             ))]);
             ExitCode::FAILURE
         })?;

@@ -1,4 +1,4 @@
-//! `sipyard model from-pcap`: from packet captures to a queueing model.
+//! `sipyard model from-pcap`: makes a queueing model from packet captures.
 
 mod answer;
 mod tables;
@@ -12,7 +12,7 @@ use settings::refuse;
 use super::arguments::{as_model_file, print, write};
 use crate::progress::Progress;
 
-/// Make a model from packet captures of one SIP system under little load
+/// Make a model from packet captures of one SIP system under low load
 #[derive(Args)]
 #[command(after_help = "Examples:
   sipyard model from-pcap edge.pcap
@@ -20,50 +20,51 @@ use crate::progress::Progress;
   sipyard model from-pcap lo.pcap --role driver=127.0.0.1:5061 --role server=127.0.0.1:5080 --html lo.html
   sipyard model from-pcap edge.pcap --threads server=10 --cores server=4 --processor-ms balancer=0.05 --json
 
-Each FILE is a capture point: what a message's times at two points differ by is the network.
-Capture whole packets (tcpdump -s 0) of at least ten calls, about one a second, at each node.
-All times are milliseconds.
+Each FILE is a capture point. The network time is the difference of a message's times at two points.
+Capture whole packets (tcpdump -s 0) at each node, of at least ten calls, at about one call a
+second. All times are milliseconds.
 
-Exit code: 0 if there is a model, 2 if there is none.")]
+Exit code: 0 if the command made a model, 2 if it could not.")]
 pub(crate) struct FromPcap {
-    /// pcap or pcapng files, one of each capture point
+    /// pcap or pcapng files, one from each capture point
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Write the model, as .lqn text or .lqnx XML
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Print all as JSON
+    /// Print all results as JSON
     #[arg(long)]
     json: bool,
-    /// Write all as one HTML page
+    /// Write all results as one HTML page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// What a node is, where it shall not be found out: driver, balancer or server
+    /// The role of a node, if the command does not find the right one: driver, balancer or server
     #[arg(long, value_name = "ROLE=IP[:PORT]")]
     role: Vec<Told>,
-    /// The flow to model, by its number in the table of flows
+    /// The flow to model: its number in the table of flows
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     flow: usize,
-    /// Longer gaps within a node's work are pauses: ringing, talking
+    /// A longer gap within a node's work counts as a pause, such as ringing or talking
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = settings::duration)]
     pause: Duration,
-    /// The share of time that the network can be busy, of all links or of one
+    /// The share of time that the network is busy, for all links or for one
     #[arg(long, value_name = "[ROLE-ROLE=]SHARE", value_parser = utilisation)]
     network_utilisation: Vec<(Option<(Role, Role)>, f64)>,
-    /// Threads of each node of a role [default: as many as are needed]
+    /// Threads of each node of a role [default: as many as the load needs]
     #[arg(long, value_name = "ROLE=NUMBER", value_parser = of_role::<u32>)]
     threads: Vec<(Role, u32)>,
     /// Processor cores that each node of a role uses [default: 1]
     #[arg(long, value_name = "ROLE=NUMBER", value_parser = of_role::<u32>)]
     cores: Vec<(Role, u32)>,
-    /// Processor time of a call at a role, where it was measured; the rest of the captured times is waiting
+    /// Measured processor time of a call at a role; the rest of the captured time then counts as
+    /// waiting
     #[arg(long, value_name = "ROLE=MS", value_parser = milliseconds_of_role)]
     processor_ms: Vec<(Role, f64)>,
-    /// Work of a role on a message that nobody answers, such as an ACK [default: as much as on its quickest
-    /// other message]
+    /// Work of a role on a message without an answer, such as an ACK [default: the work on the
+    /// role's quickest other message]
     #[arg(long, value_name = "ROLE=MS", value_parser = milliseconds_of_role)]
     unseen_ms: Vec<(Role, f64)>,
-    /// Calls in the system at a time [default: as many as make an answer take T1, 500 ms]
+    /// Calls in the system at a time [default: the number at which an answer takes T1, 500 ms]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     customers: Option<u32>,
 }
@@ -76,7 +77,7 @@ impl FromPcap {
         }
     }
 
-    /// Reads the captures, writes what is asked for, and gives what is to be printed.
+    /// Reads the captures, writes the requested files, and returns the text to print.
     fn make(&self) -> Result<String, ExitCode> {
         let form = self.out.as_deref().map(as_model_file);
         let form = form.transpose().map_err(|problem| refuse([problem]))?;
@@ -132,7 +133,7 @@ impl FromPcap {
         }
     }
 
-    /// Reads all files; tells of all that can't be read.
+    /// Reads all files, and reports every one that can't be read.
     fn read(&self) -> Result<Trace, ExitCode> {
         let mut trace = Trace::default();
         let mut problems = Vec::new();
@@ -178,7 +179,7 @@ fn of_role<T: std::str::FromStr>(text: &str) -> Result<(Role, T), String> {
         .ok_or("write ROLE=NUMBER, as in server=4")?;
     let value = value
         .parse()
-        .map_err(|_| format!("`{value}` is no number"))?;
+        .map_err(|_| format!("`{value}` is not a number"))?;
     Ok((role.parse()?, value))
 }
 
@@ -186,7 +187,9 @@ fn milliseconds_of_role(text: &str) -> Result<(Role, f64), String> {
     let (role, ms) = of_role::<f64>(text)?;
     match ms.is_finite() && ms >= 0.0 {
         true => Ok((role, ms)),
-        false => Err(format!("{ms} is no time: milliseconds, at least 0")),
+        false => Err(format!(
+            "{ms} is not a time: write milliseconds, at least 0"
+        )),
     }
 }
 
@@ -199,7 +202,7 @@ fn utilisation(text: &str) -> Result<(Option<(Role, Role)>, f64), String> {
         .parse()
         .ok()
         .filter(|share| *share > 0.0 && *share <= 1.0);
-    let share = share.ok_or("a share of time is above 0 and at most 1")?;
+    let share = share.ok_or("write a share of time above 0 and at most 1")?;
     let Some(link) = link else {
         return Ok((None, share));
     };

@@ -1,10 +1,10 @@
-//! Results as JSON, times and rates in the unit of the file.
+//! Results as JSON. Times and rates are in the unit of the file.
 
 use lqn::{Figure, Model, Results};
 use serde_json::{Map, Value, json};
 
-/// {tasks, processors, entries, converged, iterations}; simulated figures have the half-widths of
-/// their 95 % intervals beside them, as `ci95`, under the same names.
+/// {tasks, processors, entries, converged, iterations}. Simulated figures also have `ci95`, which
+/// contains the half-widths of their 95 % intervals under the same names.
 pub(super) fn json(model: &Model, results: &Results) -> String {
     let tasks = model
         .tasks()

@@ -1,4 +1,4 @@
-//! A page on a model: what limits it, its layers, its figures.
+//! A page on a model: its bottleneck, its layers and its figures.
 
 use lqn::{Model, Results};
 use report::{Bars, Page};
@@ -12,7 +12,10 @@ pub(super) fn page(name: &str, model: &Model, results: &Results, unit: Unit) -> 
     }
     page.text(&tables::summary(model, results, unit))
         .heading("Layers")
-        .text("Boxes are tasks with their entries, rounded ones processors; the fuller, the darker. Full arrows wait for a reply, dashed ones don't.")
+        .text(
+            "Boxes are tasks with their entries; rounded boxes are processors. A busier box is \
+             darker. A caller waits for a reply along a full arrow, but not along a dashed one.",
+        )
         .svg(&diagram::svg(model, results))
         .heading("Utilisation")
         .svg(&utilizations(model, results).svg())

@@ -1,4 +1,4 @@
-//! `sipyard model simulate`: a model on virtual time.
+//! `sipyard model simulate`: simulates a model on virtual time.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -16,8 +16,8 @@ use super::{
   sipyard model simulate cluster.lqn --json --seed 7
   sipyard model simulate cluster.lqn --events 20000000
 
-The JSON is that of `solve`; beside the figures of each task, processor and entry, \"ci95\" holds the
-half-widths of their 95 % intervals under the same names.")]
+The JSON has the form of `solve`. Each task, processor and entry also has \"ci95\", which contains
+the half-widths of the 95 % intervals of its figures, under the same names.")]
 pub(super) struct Simulate {
     #[command(flatten)]
     source: Source,
@@ -26,7 +26,7 @@ pub(super) struct Simulate {
     /// Print JSON, in the unit of the file
     #[arg(long)]
     json: bool,
-    /// Write a page with the diagram, tables and plots to this file too
+    /// Also write a page with the diagram, tables and plots to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! `sipyard model solve`: a model's long run, computed.
+//! `sipyard model solve`: calculates the steady state of a model.
 
 use std::{path::PathBuf, process::ExitCode};
 
@@ -9,23 +9,23 @@ use super::{
     json, page, tables,
 };
 
-/// Compute throughputs, utilisations and times of a model
+/// Calculate the throughputs, utilisations and times of a model
 #[derive(Args)]
 #[command(after_help = "Examples:
   sipyard model solve cluster.lqn
   sipyard model solve cluster.lqnx --json
   sipyard model solve cluster.lqn --html cluster.html
 
-The JSON has {tasks, processors, entries, converged, iterations}, times and rates in the unit of the
-file: \"utilization\" is in threads or servers, \"service_time\" is that of all phases, \"waiting\" that
-for a thread.")]
+The JSON has {tasks, processors, entries, converged, iterations}. Times and rates are in the unit of
+the file. \"utilization\" counts threads or servers, \"service_time\" includes all phases, and
+\"waiting\" is the wait for a thread.")]
 pub(super) struct Solve {
     #[command(flatten)]
     source: Source,
     /// Print JSON, in the unit of the file
     #[arg(long)]
     json: bool,
-    /// Write a page with the diagram, tables and plots to this file too
+    /// Also write a page with the diagram, tables and plots to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }

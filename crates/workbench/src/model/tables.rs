@@ -1,11 +1,11 @@
-//! Results as tables for people, with units.
+//! Results as tables with units.
 
 use lqn::{Bottleneck, Figure, Method, Model, Results};
 use report::Table;
 
 use super::arguments::Unit;
 
-/// All there is to say, for a terminal.
+/// All results, for a terminal.
 pub(super) fn text(model: &Model, results: &Results, unit: Unit) -> String {
     let tables = [
         tasks(model, results, unit),
@@ -16,7 +16,7 @@ pub(super) fn text(model: &Model, results: &Results, unit: Unit) -> String {
     format!("{}\n{}", summary(model, results, unit), tables.join("\n"))
 }
 
-/// What limits the model, and how the figures were found.
+/// The bottleneck of the model, and the method that found the figures.
 pub(super) fn summary(model: &Model, results: &Results, unit: Unit) -> String {
     let mut text = String::new();
     for (task, result) in model.tasks().iter().zip(&results.tasks) {
@@ -44,12 +44,12 @@ pub(super) fn summary(model: &Model, results: &Results, unit: Unit) -> String {
                 100.0 * saturation
             )
         }
-        None => "Nothing limits it: everything is infinite. ".to_owned(),
+        None => "Nothing limits the model: everything is infinite. ".to_owned(),
     };
     let lost: f64 = results.entries.iter().map(|entry| entry.lost.value).sum();
     if lost > 0.0 {
         text += &format!(
-            "{} requests per second find no room and are lost. ",
+            "{} requests per second are lost because queues are full. ",
             rate(
                 Figure {
                     value: lost,
@@ -162,7 +162,7 @@ pub(super) fn rate(figure: Figure, unit: Unit) -> String {
     number(figure.scaled(unit.per_second()))
 }
 
-/// Four digits that count, and the half-width if there is one.
+/// Four significant digits, and the half-width if there is one.
 pub(super) fn number(figure: Figure) -> String {
     match figure.ci95 {
         Some(width) if width > 0.0 => format!("{} +- {}", digits(figure.value), digits(width)),

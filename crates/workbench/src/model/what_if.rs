@@ -1,4 +1,4 @@
-//! `sipyard model what-if`: parameters over ranges, all combinations.
+//! `sipyard model what-if`: solves a model for all combinations of parameter values.
 
 use std::{
     num::NonZero,
@@ -19,7 +19,7 @@ use super::{
 };
 use crate::progress::Progress;
 
-/// Solve a model over ranges of its parameters, in all combinations
+/// Solve a model for ranges of its parameters, in all combinations
 #[derive(Args)]
 #[command(after_help = "Examples:
   sipyard model what-if cluster.lqn --vary 'driver.multiplicity=1..32'
@@ -29,18 +29,18 @@ use crate::progress::Progress;
 NAME is TASK.ENTRY.PHASE (its service time), TASK.ENTRY.PHASE.cvsq, TASK.ENTRY.PHASE.think,
 TASK.ENTRY.PHASE.calls.TARGET, TASK.ENTRY.rate, TASK.multiplicity, TASK.think,
 PROCESSOR.multiplicity or PROCESSOR.speed. VALUES are numbers with commas between, or
-FIRST..LAST or FIRST..LAST:STEP (else steps of 1); 90% is nine tenths of the value in the file.
+FIRST..LAST:STEP, or FIRST..LAST for steps of 1. 90% means nine tenths of the value in the file.
 Times are in the unit of the file.")]
 pub(super) struct WhatIf {
     #[command(flatten)]
     source: Source,
-    /// A parameter and its values; may be given several times
+    /// A parameter and its values; repeat the option for more
     #[arg(long, required = true, value_name = "NAME=VALUES")]
     vary: Vec<String>,
     /// Print CSV
     #[arg(long)]
     csv: bool,
-    /// Write a page with table and plot to this file too
+    /// Also write a page with table and plot to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
@@ -52,14 +52,14 @@ struct Range {
     values: Vec<f64>,
 }
 
-/// One combination of values and what comes of it.
+/// One combination of values, and its result.
 struct Outcome {
     values: Vec<f64>,
     model: Model,
     results: Results,
 }
 
-/// Combinations at most.
+/// The most combinations.
 const POINTS_MAX: usize = 1_000_000;
 
 impl WhatIf {
@@ -133,7 +133,7 @@ impl WhatIf {
         table
     }
 
-    /// Throughput over the first parameter, a line for each combination of the others.
+    /// Plots throughput over the first parameter, with a line for each combination of the others.
     fn plot(&self, ranges: &[Range], outcomes: &[Outcome]) -> Plot {
         let x = Axis::linear(&ranges[0].name);
         let mut plot = Plot::new("Throughput", x, Axis::linear("per second"));
@@ -164,7 +164,7 @@ impl WhatIf {
     }
 }
 
-/// Entries with customers of their own, or requests from outside.
+/// Entries that have customers of their own, or get requests from outside.
 fn driving(model: &Model) -> Vec<usize> {
     let is_driving =
         |entry: &lqn::Entry| model[entry.task].is_reference() || entry.open_arrival_rate > 0.0;
@@ -175,14 +175,14 @@ fn driving(model: &Model) -> Vec<usize> {
         .collect()
 }
 
-/// All combinations, the last parameter fastest.
+/// All combinations. The last parameter varies fastest.
 fn combinations(model: &Model, ranges: &[Range]) -> Result<Vec<(Vec<f64>, Model)>, Vec<String>> {
     let points = ranges.iter().try_fold(1_usize, |points, range| {
         points.checked_mul(range.values.len())
     });
     let Some(points) = points.filter(|&points| points <= POINTS_MAX) else {
         return Err(vec![format!(
-            "these are more than {POINTS_MAX} combinations: fewer values"
+            "there are more than {POINTS_MAX} combinations: give fewer values"
         )]);
     };
     let mut models = Vec::with_capacity(points);
@@ -258,7 +258,7 @@ impl Range {
         let problem = |what: &str| format!("--vary {text}: {what}");
         let (name, values) = text
             .split_once('=')
-            .ok_or_else(|| problem("NAME=VALUES was expected"))?;
+            .ok_or_else(|| problem("write NAME=VALUES"))?;
         let parameter = Parameter::named(model, name).map_err(|what| problem(&what))?;
         let base = parameter.value(model);
         let values = match values.split_once("..") {
@@ -270,9 +270,8 @@ impl Range {
             None => values.split(',').map(|text| value(text, base)).collect(),
         };
         let values = values.filter(|values: &Vec<f64>| !values.is_empty());
-        let values = values.ok_or_else(|| {
-            problem("values are numbers with commas between, or FIRST..LAST:STEP")
-        })?;
+        let values = values
+            .ok_or_else(|| problem("write numbers with commas between, or FIRST..LAST:STEP"))?;
         Ok(Self {
             name: name.to_owned(),
             parameter,

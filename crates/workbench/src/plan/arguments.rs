@@ -1,4 +1,4 @@
-//! Shares, times and transports, as arguments.
+//! Reads shares, times and transports from arguments.
 
 /// A share of a whole: `0.2` or `20%`.
 pub(super) fn share(text: &str) -> Result<f64, String> {
@@ -12,7 +12,7 @@ pub(super) fn share(text: &str) -> Result<f64, String> {
         .ok()
         .map(|number| number / whole);
     let share = share.filter(|share| (0.0..=1.0).contains(share));
-    share.ok_or_else(|| format!("`{text}` is no share: write 0.2 or 20%"))
+    share.ok_or_else(|| format!("`{text}` is not a share: write 0.2 or 20%"))
 }
 
 /// A share above 0.
@@ -23,7 +23,7 @@ pub(super) fn some_share(text: &str) -> Result<f64, String> {
     })
 }
 
-/// The share of time that something is up: a share, or the mean times up and down, as `720h/4h`.
+/// The share of time that a node is up: a share, or its mean times up and down, as `720h/4h`.
 pub(super) fn uptime(text: &str) -> Result<f64, String> {
     let Some((up, down)) = text.split_once('/') else {
         return share(text);
@@ -33,16 +33,17 @@ pub(super) fn uptime(text: &str) -> Result<f64, String> {
     Ok(up / (up + down))
 }
 
-/// A number that can be counted with: finite, and not negative.
+/// A number from 0 on.
 pub(super) fn amount(text: &str) -> Result<f64, String> {
     let amount = text
         .parse()
         .ok()
         .filter(|amount: &f64| amount.is_finite() && *amount >= 0.0);
-    amount.ok_or_else(|| format!("`{text}` is no number from 0 on"))
+    amount.ok_or_else(|| format!("`{text}` is not a number: write one from 0 on"))
 }
 
-/// A transport's share of the messages and their cost, in costs of UDP: `tls=30%:2.5`.
+/// A transport's share of the messages, and the cost of its message in messages of UDP:
+/// `tls=30%:2.5`.
 pub(super) fn transport(text: &str) -> Result<(String, f64, f64), String> {
     let form = "write NAME=SHARE:COST, as in tls=30%:2.5";
     let (name, rest) = text.split_once('=').ok_or(form)?;

@@ -1,13 +1,14 @@
-//! How many nodes keep a two-stage cluster available.
+//! Calculates how many nodes keep a two-stage cluster available.
 //!
-//! Singh and Schulzrinne, "Failover and Load Sharing in SIP Telephony" (2005), section 4.4: S first-stage nodes share the load;
-//! behind them are P clusters of B nodes, of which one carries the cluster's load. The cluster is available for
-//! (1 - (1 - Rs)^S) * (1 - (1 - Rp)^B)^P of the time, if one first-stage node can carry the load. If K are needed, the first
-//! factor is the chance that at least K of S are up.
+//! The formula is from Singh and Schulzrinne, "Failover and Load Sharing in SIP Telephony" (2005),
+//! section 4.4. S first-stage nodes share the load. Behind them are P clusters of B nodes; one node
+//! of a cluster carries the cluster's load. If one first-stage node can carry the whole load, all
+//! is available for (1 - (1 - Rs)^S) * (1 - (1 - Rp)^B)^P of the time. If the load needs K of them,
+//! the first factor is the probability that at least K of S are up.
 
 use serde::Serialize;
 
-/// What is known of the nodes.
+/// The known properties of the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Nodes {
     /// The share of time that a first-stage node is up.
@@ -18,13 +19,13 @@ pub(crate) struct Nodes {
     pub(crate) first_needed: u32,
     /// Clusters that the load needs.
     pub(crate) clusters: u32,
-    /// What a first-stage node costs.
+    /// The price of a first-stage node.
     pub(crate) first_price: f64,
-    /// What a second-stage node costs.
+    /// The price of a second-stage node.
     pub(crate) second_price: f64,
 }
 
-/// A cluster's size.
+/// The size of a two-stage cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Plan {
     /// First-stage nodes: S.
@@ -35,17 +36,17 @@ pub(crate) struct Plan {
     pub(crate) clusters: u32,
     /// The share of time that it carries its full load.
     pub(crate) availability: f64,
-    /// The same, if any one first-stage node could carry it: the paper's formula.
+    /// The same share by the paper's formula, in which any one first-stage node carries the load.
     pub(crate) with_any_first: f64,
     pub(crate) price: f64,
 }
 
-/// More nodes than this, beyond those that the load needs, improve nothing that can be measured.
+/// The most spare nodes: more of them improve availability too little to measure.
 const SPARES_MAX: u32 = 12;
 const SECONDS_A_YEAR: f64 = 365.25 * 86_400.0;
 
 impl Nodes {
-    /// What a size is worth.
+    /// Calculates the availability of a size.
     pub(crate) fn plan(&self, first: u32, backups: u32) -> Plan {
         let second = at_least(1, backups, self.second).powf(self.clusters.into());
         let nodes = |price: f64, count: u32| price * f64::from(count);
@@ -60,7 +61,8 @@ impl Nodes {
         }
     }
 
-    /// The cheapest plan that is available for so much of the time, of two as cheap the better; none if no plan is.
+    /// The cheapest plan that reaches the target; of two as cheap, the better one. None if no plan
+    /// does.
     pub(crate) fn cheapest(&self, target: f64) -> Option<Plan> {
         let sizes = (0..=SPARES_MAX)
             .flat_map(|spare| (1..=1 + SPARES_MAX).map(move |backups| (spare, backups)));
@@ -80,7 +82,7 @@ impl Plan {
     }
 }
 
-/// The chance that at least `needed` of `all` nodes are up.
+/// The probability that at least `needed` of `all` nodes are up.
 fn at_least(needed: u32, all: u32, up: f64) -> f64 {
     let mut chance = 0.0;
     let mut ways = 1.0;

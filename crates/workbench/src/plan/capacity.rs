@@ -1,49 +1,49 @@
-//! How many nodes a demand needs, and how long they take.
+//! Calculates how many nodes a demand needs, and their response times.
 
 use serde::Serialize;
 
 use super::queue::{Queue, quantiles_ms};
 
-/// What users ask for in the busy hour.
+/// The demand of the users in the busy hour.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Demand {
     pub(crate) calls_per_s: f64,
     pub(crate) registrations_per_s: f64,
-    /// Open at a time (Little's law).
+    /// Calls open at a time (Little's law).
     pub(crate) open_calls: f64,
-    /// What a message costs on the transports in use, in costs of UDP.
+    /// The mean cost of a message on the transports in use, in messages of UDP.
     pub(crate) transport_factor: f64,
-    /// Transactions that a call has: an INVITE's and a BYE's are two.
+    /// Transactions of a call: those of an INVITE and a BYE are two.
     pub(crate) transactions_per_call: f64,
 }
 
-/// Nodes that do the same.
+/// Nodes with the same function.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Stage {
     pub(crate) name: String,
-    /// Processor time of a call, in milliseconds, over UDP.
+    /// Processor time of a call over UDP, in milliseconds.
     pub(crate) call_ms: f64,
-    /// Processor time of a registration, in milliseconds, over UDP.
+    /// Processor time of a registration over UDP, in milliseconds.
     pub(crate) registration_ms: f64,
     /// Of each node.
     pub(crate) cores: u32,
-    /// So many are there; where nothing is said, as many as are needed.
+    /// The number of nodes; if none, as many as the demand needs.
     pub(crate) nodes: Option<u32>,
 }
 
 /// A farm under a demand.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct Outlook {
-    /// What was changed.
+    /// How this farm differs from the plan.
     pub(crate) what: String,
     pub(crate) calls_per_s: f64,
     pub(crate) stages: Vec<StageOutlook>,
     /// The stage with the highest utilisation.
     pub(crate) bottleneck: String,
     pub(crate) utilisation: f64,
-    /// The most that the farm can carry of the same mix, in calls per second.
+    /// The most calls per second that the farm can carry with the same mix.
     pub(crate) calls_per_s_max: f64,
-    /// Through all stages; none if one is overloaded.
+    /// The response time through all stages; none if one is overloaded.
     pub(crate) response: Option<Response>,
 }
 
@@ -55,11 +55,11 @@ pub(crate) struct StageOutlook {
     pub(crate) utilisation: f64,
     /// Processor time of a transaction, in milliseconds.
     pub(crate) service_ms: f64,
-    /// None if it is overloaded.
+    /// None if the stage is overloaded.
     pub(crate) response: Option<Response>,
 }
 
-/// What a transaction's messages take, in milliseconds.
+/// Processor time of a transaction's messages, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Response {
     pub(crate) mean_ms: f64,
@@ -68,7 +68,7 @@ pub(crate) struct Response {
 }
 
 impl Demand {
-    /// The same mix, so many times.
+    /// The same mix, multiplied by a factor.
     pub(crate) fn times(self, factor: f64) -> Self {
         Self {
             calls_per_s: self.calls_per_s * factor,
@@ -82,7 +82,7 @@ impl Demand {
         self.calls_per_s * self.transactions_per_call + self.registrations_per_s
     }
 
-    /// Cores of a stage that it keeps busy.
+    /// How many cores of a stage it keeps busy.
     fn load(&self, stage: &Stage) -> f64 {
         let work_ms =
             self.calls_per_s * stage.call_ms + self.registrations_per_s * stage.registration_ms;
@@ -91,7 +91,7 @@ impl Demand {
 }
 
 impl Stage {
-    /// Nodes so that no core is busier than `utilisation_max`, if their number isn't said.
+    /// The number of nodes; if it is not given, as many as keep each core at most this busy.
     pub(crate) fn sized(&self, demand: &Demand, utilisation_max: f64) -> Self {
         let needed = demand.load(self) / (f64::from(self.cores) * utilisation_max);
         let needed = needed.ceil().clamp(1.0, f64::from(u32::MAX)) as u32;
@@ -153,7 +153,8 @@ pub(crate) fn outlook(what: impl Into<String>, demand: &Demand, stages: &[Stage]
     }
 }
 
-/// The stages as planned, each with one node fewer, and under so many times the demand.
+/// The stages as planned, each with one node fewer, and under a demand that is multiplied by a
+/// factor.
 pub(crate) fn outlooks(demand: &Demand, stages: &[Stage], growth: f64) -> Vec<Outlook> {
     let mut all = vec![outlook("as planned", demand, stages)];
     for (at, stage) in stages.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! A plan put to the test: real edges and emulated servers that crash and are repaired, on virtual time.
+//! Tests a plan: real edges and emulated servers crash and are repaired, on virtual time.
 
 use std::{net::SocketAddr, thread, time::Duration};
 
@@ -11,40 +11,41 @@ use sim::{Calls, Death, Estimate, Link, PartyId, Setup, World, edge_address, ser
 use super::availability::Nodes;
 use crate::progress::Progress;
 
-/// What a repair takes on average. A failure is noticed in seconds, so that it matters little when this is much longer.
+/// The mean time of a repair. It is much longer than the seconds in which nodes notice a failure,
+/// so that these matter little.
 const REPAIR: Duration = Duration::from_secs(600);
 
 /// How long a run lasts.
 const RUN: Duration = Duration::from_secs(20 * 3600);
 
-/// Each caller makes a call so often; the system is available if these calls say so.
+/// How often each caller makes a call. These calls decide if the system is available.
 const SLOT: Duration = Duration::from_secs(20);
 
-/// A call begins so long after the beginning of its slot, and has the rest of it to end.
+/// When a call starts within its slot. It must end before the next slot.
 const BEGUN: Duration = Duration::from_secs(2);
 
-/// Edges, clusters of servers, and callers that call each cluster over each edge.
+/// Edges, clusters of servers, and callers: one caller for each cluster and edge.
 struct Farm {
     world: World,
     members: Vec<Member>,
-    /// Of each cluster, one for each edge.
+    /// The callers of each cluster, one for each edge.
     callers: Vec<Vec<PartyId>>,
     /// Edges that the load needs.
     needed: usize,
 }
 
-/// A node that crashes and is repaired at random.
+/// A node that crashes and is repaired at random times.
 struct Member {
     id: PartyId,
-    /// The mean time from a repair to the next crash; none: it does not crash.
+    /// The mean time from a repair to the next crash; none if it does not crash.
     up: Option<Duration>,
     change_at: Duration,
 }
 
-/// The share of time in which enough edges carry calls to every cluster, over so many runs.
+/// The share of time in which enough edges carry calls to every cluster, over all runs.
 ///
 /// # Errors
-/// When an edge refuses its configuration.
+/// If an edge refuses its configuration.
 pub(super) fn simulate(
     nodes: &Nodes,
     first: u32,
@@ -115,7 +116,7 @@ impl Farm {
         Ok(f64::from(available) / f64::from(slots))
     }
 
-    /// Lets time pass; nodes crash and come back.
+    /// Advances time; nodes crash and come back.
     fn pass(&mut self, end: Duration, rng: &mut Rng) -> Result<(), String> {
         loop {
             let next = self
@@ -131,7 +132,7 @@ impl Farm {
         }
     }
 
-    /// Whether enough edges carried a call to each cluster since the last question.
+    /// Whether enough edges carried a call to each cluster since the last check.
     fn is_available(&mut self) -> bool {
         let mut all = true;
         for callers in &self.callers {
@@ -146,7 +147,7 @@ impl Farm {
 }
 
 impl Member {
-    /// As it is after a long time: up or down by chance.
+    /// Draws whether the node is up, as after a long time.
     fn new(id: PartyId, up: f64, world: &mut World, rng: &mut Rng) -> Self {
         if rng.f64() >= up {
             world.crash(id, Death::Machine, &mut ());
@@ -182,7 +183,7 @@ impl Member {
     }
 }
 
-/// An edge that knows each cluster as a pool, and sends it the requests for its domain.
+/// An edge that has each cluster as a pool and sends it the requests for its domain.
 fn edge_config(number: usize, clusters: usize, backups: usize) -> Config {
     let pool = |cluster: usize| Pool {
         name: domain(cluster),
@@ -261,7 +262,8 @@ mod tests {
         second_price: 1.0,
     };
 
-    /// The formula beside a simulation; seconds of virtual time that pass until a failure is noticed make it a little worse.
+    /// Compares the formula with a simulation. Seconds of virtual time pass before a failure is
+    /// noticed, so the simulation is a little worse.
     fn check(nodes: &Nodes, first: u32, backups: u32) {
         let formula = nodes.plan(first, backups).availability;
         let simulated = simulate(nodes, first, backups, 8).unwrap();

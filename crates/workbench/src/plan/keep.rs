@@ -1,4 +1,4 @@
-//! `sipyard plan availability`: spare nodes for a promise.
+//! `sipyard plan availability`: calculates the spare nodes for a target.
 
 use clap::Args;
 use report::{Page, Table};
@@ -11,7 +11,7 @@ use super::{
     crashes::simulate,
 };
 
-/// Find the cheapest two-stage cluster that is available for long enough
+/// Find the cheapest two-stage cluster that reaches an availability target
 #[derive(Args)]
 #[command(after_help = "Examples:
   sipyard plan availability --first-stage 99% --second-stage 99% --clusters 3
@@ -19,21 +19,21 @@ use super::{
   sipyard plan availability --first-stage 99% --second-stage 99% --plan 3,3,3 --json
   sipyard plan availability --first-stage 99% --second-stage 99% --clusters 2 --simulate 20
 
-S first-stage nodes share the load; behind them are P clusters of B nodes each, of which one carries the
-cluster's load. One first stage node carrying all, the cluster is available for
-(1 - (1 - Rs)^S) * (1 - (1 - Rp)^B)^P of the time (Singh and Schulzrinne 2005, section 4.4). Nodes fail
-independently of each other.
+S first-stage nodes share the load. Behind them are P clusters of B nodes each; one node of a
+cluster carries the cluster's load. If one first-stage node can carry the whole load, the system is
+available for (1 - (1 - Rs)^S) * (1 - (1 - Rp)^B)^P of the time (Singh and Schulzrinne 2005, section
+4.4). Nodes fail independently of each other.
 
---simulate puts the plan (the given one, or the cheapest) to the test: edges and emulated servers crash
-and are repaired on virtual time, and calls tell whether enough of them work. Nodes as good as those of a
-real farm fail too rarely to be counted, so the same plan is tried with nodes of 90 % and 80 % too.
+--simulate tests the plan, given or cheapest: edges and emulated servers crash and are repaired on
+virtual time, and calls show if enough of them work. Nodes as good as those of a real farm fail too
+rarely to count, so the simulation also runs with nodes that are up 90 % and 80 % of the time.
 
-Exit code: 0 if there is a plan, 2 if there is none.")]
+Exit code: 0 if the command found a plan, 2 if it did not.")]
 pub(super) struct Availability {
     /// The share of time that a first-stage node is up, or its mean times up and down
     #[arg(long, value_name = "SHARE|UP/DOWN", value_parser = uptime)]
     first_stage: f64,
-    /// The same of a second-stage node
+    /// The same share or times of a second-stage node
     #[arg(long, value_name = "SHARE|UP/DOWN", value_parser = uptime)]
     second_stage: f64,
     /// First-stage nodes that the load needs
@@ -42,35 +42,35 @@ pub(super) struct Availability {
     /// Clusters that the load needs
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     clusters: u32,
-    /// The share of time that the full load shall be carried
+    /// The share of time in which the cluster must carry the full load
     #[arg(long, value_name = "SHARE", default_value = "99.999%", value_parser = some_share)]
     target: f64,
-    /// What a first-stage node costs
+    /// The price of a first-stage node
     #[arg(long, value_name = "PRICE", default_value = "1", value_parser = amount)]
     first_price: f64,
-    /// What a second-stage node costs
+    /// The price of a second-stage node
     #[arg(long, value_name = "PRICE", default_value = "1", value_parser = amount)]
     second_price: f64,
-    /// A plan to judge: first-stage nodes, nodes of each cluster, clusters
+    /// A plan to check: first-stage nodes, nodes of each cluster, clusters
     #[arg(long, value_name = "S,B,P", value_parser = sizes)]
     plan: Option<(u32, u32, u32)>,
-    /// Simulate the plan's crashes and repairs, in so many runs of 20 hours
+    /// Simulate the plan's crashes and repairs in this many runs of 20 hours
     #[arg(long, value_name = "RUNS", num_args = 0..=1, default_missing_value = "10", value_parser = clap::value_parser!(u64).range(2..=10_000))]
     simulate: Option<u64>,
     #[command(flatten)]
     forms: Forms,
 }
 
-/// A simulation takes no more nodes than this.
+/// The most nodes of a simulation.
 const SIMULATED_MAX: u32 = 100;
 
-/// Nodes bad enough for their failures to be counted.
+/// Nodes that fail often enough to count their failures.
 const BAD_NODES: [f64; 2] = [0.9, 0.8];
 
-/// A plan beside its simulation.
+/// A plan with its simulation.
 #[derive(Serialize)]
 struct Trial {
-    /// The share of time that a first-stage node is up, and a second-stage node.
+    /// The share of time that a first-stage and a second-stage node is up.
     first: f64,
     second: f64,
     formula: f64,
@@ -109,7 +109,8 @@ impl Availability {
         if answer.given.is_none() && answer.cheapest.is_none() {
             let target = percent(self.target);
             return Err(vec![format!(
-                "no cluster of such nodes is available for {target}: take better nodes"
+                "no cluster of such nodes is available for {target} of the time: plan with better \
+                 nodes"
             )]);
         }
         if let (Some(runs), Some(plan)) = (self.simulate, answer.given.or(answer.cheapest)) {
@@ -124,7 +125,8 @@ fn trials(nodes: &Nodes, plan: &Plan, runs: u64) -> Result<Vec<Trial>, String> {
     let all = first + plan.clusters * backups;
     if all > SIMULATED_MAX {
         return Err(format!(
-            "the plan has {all} nodes: at most {SIMULATED_MAX} are simulated; leave out --simulate or take a smaller --plan"
+            "the plan has {all} nodes: a simulation takes at most {SIMULATED_MAX}; leave out \
+             --simulate or give a smaller --plan"
         ));
     }
     let bad = BAD_NODES.map(|up| Nodes {
@@ -179,7 +181,7 @@ impl Answer {
         match self.cheapest {
             Some(_) => page,
             None => page.text(&format!(
-                "No cluster of such nodes is available for {}.",
+                "No cluster of such nodes is available for {} of the time.",
                 percent(self.target)
             )),
         }

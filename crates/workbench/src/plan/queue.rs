@@ -1,21 +1,21 @@
-//! A node as a queue: Poisson arrivals, exponential service, as many servers as it has cores (M/M/c; Kleinrock, Queueing Systems,
-//! volume 1, section 3.5).
+//! A node as a queue with Poisson arrivals, exponential service, and one server for each core
+//! (M/M/c; Kleinrock, Queueing Systems, volume 1, section 3.5).
 
-/// How finely sums of response times are computed.
+/// The number of cells for sums of response times.
 const GRID: usize = 1_000;
 
-/// A queue that is not overloaded. Times are milliseconds.
+/// A queue that is not overloaded. Times are in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Queue {
     service_ms: f64,
-    /// Servers that are free in the mean.
+    /// The mean number of free servers.
     free: f64,
-    /// The chance to wait: Erlang's C formula.
+    /// The probability to wait: Erlang's C formula.
     wait: f64,
 }
 
 impl Queue {
-    /// A queue of `servers`, of which `busy` are busy in the mean; none if these are too few.
+    /// A queue of `servers`, of which `busy` are busy on average; none if the queue is overloaded.
     pub(crate) fn new(servers: u32, busy: f64, service_ms: f64) -> Option<Self> {
         let free = f64::from(servers) - busy;
         let blocked = (1..=servers).fold(1.0, |blocked, server| {
@@ -33,7 +33,7 @@ impl Queue {
         self.service_ms * (1.0 + self.wait / self.free)
     }
 
-    /// The chance that a response takes longer.
+    /// The probability that a response takes longer.
     fn longer_than(&self, ms: f64) -> f64 {
         let time = ms / self.service_ms;
         let rest = self.free - 1.0;
@@ -45,7 +45,7 @@ impl Queue {
     }
 }
 
-/// The times that such shares of the responses take at most that pass all queues, one after the other.
+/// The times within which these shares of the responses pass all queues, one after the other.
 pub(crate) fn quantiles_ms<const N: usize>(queues: &[Queue], quantiles: [f64; N]) -> [f64; N] {
     // All but a hundred-thousandth are within twelve times the mean.
     let range: f64 = queues.iter().map(Queue::mean_ms).sum::<f64>() * 12.0;
@@ -65,7 +65,7 @@ pub(crate) fn quantiles_ms<const N: usize>(queues: &[Queue], quantiles: [f64; N]
     quantiles.map(|quantile| reach(&sum, quantile).map_or(range, |cells| cells * step))
 }
 
-/// How many cells it takes to hold such a share.
+/// The number of cells that contain this share.
 fn reach(shares: &[f64], quantile: f64) -> Option<f64> {
     let mut reached = 0.0;
     for (cell, share) in shares.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! `sipyard plan capacity`: nodes for a demand.
+//! `sipyard plan capacity`: calculates the nodes for a demand.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -14,7 +14,7 @@ use super::{
     stages::{stage, stages_of},
 };
 
-/// Find the nodes that a demand needs, their response times, and what limits them
+/// Find the nodes that a demand needs, their response times, and the bottleneck
 #[derive(Args)]
 #[command(after_help = "Examples:
   sipyard plan capacity --busy-hour-calls 1000000 --stage edge:call-ms=0.1,cores=4 --stage app:call-ms=2.6,cores=4
@@ -22,19 +22,20 @@ use super::{
       --stage edge:call-ms=0.1,registration-ms=0.03,nodes=2 --transport tls=30%:2.5 --grow 50%
   sipyard plan capacity --busy-hour-calls 500000 --model farm.lqn --html plan.html
 
-Costs are processor times over UDP: measured (processor seconds by calls), or a model's (its times in
-milliseconds). Each node is a queue with Poisson arrivals, exponential service and a server a core
-(M/M/c); the load is spread evenly. A response time is what the stages add to a transaction.
+Costs are processor times over UDP: measured ones (processor seconds divided by calls), or those of
+a model in milliseconds. Each node is a queue with Poisson arrivals, exponential service and one
+server for each core (M/M/c). The nodes of a stage share the load evenly. A response time is what
+the stages add to a transaction.
 
-Exit code: 0 if there is a plan, 2 if an argument is wrong.")]
+Exit code: 0 if the command made a plan, 2 if an argument is wrong.")]
 pub(super) struct Capacity {
-    /// Calls begun in the busiest hour
+    /// Calls that start in the busiest hour
     #[arg(long, value_name = "NUMBER", value_parser = amount)]
     busy_hour_calls: f64,
     /// Mean length of a call
     #[arg(long, value_name = "TIME", default_value = "3m", value_parser = duration)]
     holding_time: Duration,
-    /// Users that are registered
+    /// Registered users
     #[arg(long, value_name = "NUMBER", default_value = "0", value_parser = amount)]
     users: f64,
     /// Time between a user's registrations
@@ -43,19 +44,20 @@ pub(super) struct Capacity {
     /// Transactions of a call: INVITE and BYE are two
     #[arg(long, value_name = "NUMBER", default_value = "2", value_parser = amount)]
     transactions_per_call: f64,
-    /// A transport's share of the messages, and their cost, in costs of UDP; the rest goes over UDP
+    /// A transport's share of the messages, and the cost of its message in messages of UDP; the
+    /// rest uses UDP
     #[arg(long, value_name = "NAME=SHARE:COST", value_parser = transport)]
     transport: Vec<(String, f64, f64)>,
     /// A stage: processor times in milliseconds, cores and number of its nodes
     #[arg(long, value_name = "NAME:call-ms=MS,...", value_parser = stage, required_unless_present = "model")]
     stage: Vec<Stage>,
-    /// Take stages from a model's processors: .lqn or .lqnx
+    /// Read stages from the processors of a model: .lqn or .lqnx
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
-    /// No core shall be busier than this
+    /// The highest utilisation of a core
     #[arg(long, value_name = "SHARE", default_value = "70%", value_parser = some_share)]
     utilisation_max: f64,
-    /// How much the demand may grow, to see what happens
+    /// Growth of the demand, for a forecast
     #[arg(long, value_name = "SHARE", default_value = "20%", value_parser = some_share)]
     grow: f64,
     #[command(flatten)]
@@ -122,7 +124,8 @@ impl Answer {
         let planned = &self.outlooks[0];
         let at_most = planned.calls_per_s_max * 3_600.0;
         let first = format!(
-            "{} is the first bottleneck: the farm carries {at_most:.0} calls in the busy hour at most.",
+            "{} is the first bottleneck: the farm carries at most {at_most:.0} calls in the busy \
+             hour.",
             planned.bottleneck
         );
         Page::new("Capacity")
@@ -211,7 +214,7 @@ impl Answer {
         table
     }
 
-    /// Response times up to the most that the farm can carry.
+    /// Plots response times up to the highest load of the farm.
     fn plot(&self, planned: &Outlook) -> Plot {
         let most = planned.calls_per_s_max / planned.calls_per_s;
         let loads = (1..=24).map(|step| most * f64::from(step) / 25.0);

@@ -1,4 +1,4 @@
-//! Stages, from arguments and from models.
+//! Reads stages from arguments and from models.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ pub(super) fn stage(text: &str) -> Result<Stage, String> {
             "registration-ms" => stage.registration_ms = time(value)?,
             "cores" => stage.cores = count(value)?,
             "nodes" => stage.nodes = Some(count(value)?),
-            other => return Err(format!("`{other}` is no property of a stage: {form}")),
+            other => return Err(format!("`{other}` is not a property of a stage: {form}")),
         }
     }
     if stage.call_ms + stage.registration_ms > 0.0 {
@@ -43,21 +43,23 @@ fn time(text: &str) -> Result<f64, String> {
         .parse()
         .ok()
         .filter(|time: &f64| time.is_finite() && *time >= 0.0);
-    time.ok_or_else(|| format!("`{text}` is no time in milliseconds"))
+    time.ok_or_else(|| format!("`{text}` is not a time: write milliseconds, at least 0"))
 }
 
 fn count(text: &str) -> Result<u32, String> {
     let count = text.trim().parse().ok().filter(|count| *count > 0);
-    count.ok_or_else(|| format!("`{text}` is no number above 0"))
+    count.ok_or_else(|| format!("`{text}` is not a number above 0"))
 }
 
-/// A stage of each processor of a model whose times are milliseconds and whose reference tasks make calls.
+/// Makes a stage of each processor of a model. The model's times must be milliseconds, and its
+/// reference tasks must make calls.
 pub(super) fn stages_of(path: &Path) -> Result<Vec<Stage>, Vec<String>> {
     let name = path.display();
     let model = model::read(path)?;
     let visits = visits(&model).ok_or_else(|| {
         vec![format!(
-            "{name}: calls go in a circle, so a call's cost has no bound"
+            "{name}: the model's calls form a circle, so the cost of a call has no limit: break \
+             the circle"
         )]
     })?;
     let mut stages: Vec<Option<Stage>> = model
@@ -88,7 +90,7 @@ pub(super) fn stages_of(path: &Path) -> Result<Vec<Stage>, Vec<String>> {
         .collect())
 }
 
-/// How often each entry runs for a run of the reference tasks; none if calls go in a circle.
+/// How often each entry runs for one run of the reference tasks; none if the calls form a circle.
 fn visits(model: &Model) -> Option<Vec<f64>> {
     let entries = model.entries();
     let is_reference =
@@ -131,10 +133,10 @@ mod tests {
         for (text, expected) in [
             ("app", "write NAME:"),
             ("app:call-ms", "write NAME:"),
-            ("app:call-ms=x", "`x` is no time"),
-            ("app:call-ms=-1", "`-1` is no time"),
-            ("app:call-ms=1,cores=0", "`0` is no number above 0"),
-            ("app:speed=1", "`speed` is no property"),
+            ("app:call-ms=x", "`x` is not a time"),
+            ("app:call-ms=-1", "`-1` is not a time"),
+            ("app:call-ms=1,cores=0", "`0` is not a number above 0"),
+            ("app:speed=1", "`speed` is not a property"),
             ("app:cores=1", "costs nothing"),
         ] {
             let problem = stage(text).unwrap_err();

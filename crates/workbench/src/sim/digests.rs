@@ -1,4 +1,5 @@
-//! `sipyard sim digests`: one hash per run, to show that a change of the code changed no decision.
+//! `sipyard sim digests`: prints one hash per run, which shows that a change of the code changed no
+//! decision.
 
 use std::{
     io::{self, Write},
@@ -23,24 +24,24 @@ use crate::progress::Progress;
 /// The part of an experiment that goes into its hash, in virtual time.
 const HASHED: Duration = Duration::from_secs(20);
 
-/// Print a hash of everything that happens in random worlds and in experiments
+/// Print a hash of all events of random worlds and of experiments
 #[derive(Args)]
 #[command(after_help = "Examples:
   sipyard sim digests --worlds 200 experiments/*.toml > before
   sipyard sim digests --worlds 200 experiments/*.toml | diff before -
 
-Two programs that print the same hash sent the same bytes at the same times. Of an experiment the
-first 20 s of its first and its last point are hashed.")]
+Two programs that print the same hash sent the same bytes at the same times. The hash of an
+experiment covers the first 20 s of its first and its last point.")]
 pub(super) struct Digests {
-    /// Experiments
+    /// Experiments to hash
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Hash so many random worlds, from seed 1 on
+    /// Number of random worlds to hash, from seed 1 on
     #[arg(long, value_name = "N", default_value_t = 200)]
     worlds: u64,
 }
 
-/// What gets a hash.
+/// The subject of a hash.
 enum Subject {
     World(u64),
     Point(String, Box<Experiment>),
@@ -87,7 +88,7 @@ impl Digests {
     }
 }
 
-/// The hashes of all subjects, computed on all cores.
+/// Calculates the hashes of all subjects on all cores.
 fn digests(subjects: &[Subject]) -> Vec<String> {
     let found: Vec<Mutex<String>> = subjects.iter().map(|_| Mutex::default()).collect();
     let next = AtomicUsize::new(0);

@@ -1,4 +1,4 @@
-//! `sipyard sim explore`: random worlds, until one shows what must not be.
+//! `sipyard sim explore`: runs random worlds until a check fails.
 
 use std::{
     fs,
@@ -21,10 +21,10 @@ use sim::explore::{self, Kind, Outcome, Plan};
 
 use crate::{load::values, progress::Progress};
 
-/// More events than a person reads.
+/// The most events of a trace.
 const TRACED_MAX: usize = 1_000_000;
 
-/// Try random worlds and faults until something happens that must not
+/// Run random worlds with faults until a check fails
 #[derive(Args)]
 #[command(after_help = "Examples:
   sipyard sim explore                                     a minute's worth of seeds
@@ -32,27 +32,28 @@ const TRACED_MAX: usize = 1_000_000;
   sipyard sim explore --first 334 --runs 1 --trace -      one seed again, with all its messages
 
 A seed draws edges, workers, servers, a policy, calls, limits and faults: loss, copies, reordering,
-cuts, full queues, stalls, crashes, drains, reloads. While they last, no request may reach a wrong
-server and every ledger must equal what is open; then every call must end, every count go, and new
-calls be carried.
+cuts, full queues, stalls, crashes, drains, reloads. While there are faults, no request may reach a
+wrong server, and every ledger must equal the open calls and transactions. After the faults, every
+call must end, every count must return to 0, and the system must carry new calls.
 
-Exit code: 0, 3 if something wrong happened, 4 if something right did not, 101 if a node panicked.")]
+Exit code: 0 if no check failed, 3 if a safety check failed, 4 if a liveness check failed, 101 if a
+node panicked.")]
 pub(super) struct Explore {
-    /// The first seed; the others follow it. Otherwise drawn at random
+    /// The first seed; each next seed is one higher [default: random]
     #[arg(long, value_name = "SEED")]
     first: Option<u64>,
-    /// How long to go on
+    /// How long to start worlds, such as 1h
     #[arg(long, default_value = "60s", value_parser = values::positive_duration)]
     duration: Duration,
-    /// Stop after so many seeds
+    /// Number of seeds
     #[arg(long, value_name = "N")]
     runs: Option<u64>,
-    /// Write the first seed's events to this file; -: to standard output
+    /// Write the first seed's events to this file; - writes them to standard output
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
 }
 
-/// What all threads have done.
+/// The totals of all threads.
 #[derive(Default)]
 struct Done {
     runs: AtomicU64,
@@ -62,7 +63,7 @@ struct Done {
     lasted_s: AtomicU64,
 }
 
-/// The first seed that went wrong, and how.
+/// The first seed that failed, and why.
 struct Finding {
     seed: u64,
     what: String,
@@ -84,7 +85,7 @@ impl Explore {
             Some(Finding { seed, what, code }) => {
                 let plan = Plan::draw(seed);
                 print(&format!(
-                    "\n{plan}\n{what}\n\nAgain, with its messages: \
+                    "\n{plan}\n{what}\n\nTo repeat it with its messages: \
                      sipyard sim explore --first {seed} --runs 1 --trace -"
                 ));
                 ExitCode::from(code)
@@ -135,7 +136,7 @@ impl Done {
     fn explore(&self, seed: u64) -> Option<Finding> {
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| explore::explore(seed, &mut ())));
         let Ok(outcome) = outcome else {
-            let what = "a panic: its message stands above".to_owned();
+            let what = "a node panicked; see its message above".to_owned();
             let code = 101;
             return Some(Finding { seed, what, code });
         };
@@ -182,12 +183,12 @@ impl Done {
     }
 }
 
-/// A reader that has gone away wants no more lines.
+/// A reader that has closed its end needs no more lines.
 fn print(text: &str) {
     let _ = writeln!(io::stdout(), "{text}");
 }
 
-/// Runs a seed once and writes what happened.
+/// Runs a seed once and writes its events.
 fn trace(seed: u64, path: &PathBuf) -> io::Result<()> {
     let trace = explore::trace(seed, TRACED_MAX);
     if path.as_os_str() == "-" {

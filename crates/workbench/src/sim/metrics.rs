@@ -1,22 +1,22 @@
-//! What is measured, by name.
+//! The metrics of experiments, by name.
 
 use hdrhistogram::Histogram;
 use sim::Outcome;
 
 /// One number of an experiment's outcome.
 pub(crate) struct Metric {
-    /// As in results and scenarios.
+    /// The name in results and scenarios.
     pub(crate) name: &'static str,
-    /// For people.
+    /// The name for people.
     pub(crate) label: &'static str,
     pub(crate) of: fn(&Outcome) -> f64,
 }
 
-/// What a search for the peak yields.
+/// The result of a search for the peak.
 pub(crate) const PEAK: &str = "peak_per_s";
 pub(crate) const PEAK_LABEL: &str = "peak, calls/s";
 
-/// What is measured of each experiment.
+/// The metrics of each experiment.
 pub(crate) const METRICS: [Metric; 26] = [
     metric("invite_mean_ms", "INVITE to 200, mean, ms", |o| {
         mean(&o.calls.answer_ns)
@@ -108,7 +108,7 @@ pub(crate) const METRICS: [Metric; 26] = [
     ),
 ];
 
-/// Curves over the requests that a request finds at the first server.
+/// Curves over the number of requests that a request finds at the first server.
 pub(crate) const OCCUPANCY_METRICS: [(&str, &str); 4] = [
     (
         "occupancy_cdf",
@@ -129,7 +129,7 @@ const fn metric(name: &'static str, label: &'static str, of: fn(&Outcome) -> f64
     Metric { name, label, of }
 }
 
-/// All names but the peak's.
+/// All names, except that of the peak.
 pub(crate) fn names() -> Vec<&'static str> {
     let occupancy = OCCUPANCY_METRICS.iter().map(|(name, _)| *name);
     METRICS
@@ -139,7 +139,7 @@ pub(crate) fn names() -> Vec<&'static str> {
         .collect()
 }
 
-/// A metric for people.
+/// The name of a metric for people.
 pub(crate) fn label(name: &str) -> &str {
     let plain = METRICS.iter().map(|metric| (metric.name, metric.label));
     let mut all = plain.chain(OCCUPANCY_METRICS).chain([(PEAK, PEAK_LABEL)]);

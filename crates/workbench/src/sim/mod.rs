@@ -1,4 +1,4 @@
-//! `sipyard sim`: experiments on a virtual clock and network.
+//! `sipyard sim`: runs experiments on a virtual clock and network.
 
 mod digests;
 mod explore;
@@ -27,7 +27,7 @@ use sim::{Cluster, Trace};
 
 use self::{scenario::Scenario, show::Shown};
 
-/// How far a trace goes at most.
+/// The longest time of a trace.
 const TRACED_MAX: Duration = Duration::from_secs(3600);
 
 /// Run experiments on a virtual clock and network: real nodes, callers and emulated servers
@@ -39,36 +39,36 @@ const TRACED_MAX: Duration = Duration::from_secs(3600);
   sipyard sim experiments/first.toml --trace 40         the first messages, one a line
   sipyard sim explore                                   random worlds and faults, for a minute
 
-With --out it writes NAME.json, NAME.csv, NAME.md and NAME.html, the latter with plots.
-docs/simulation.md explains the files. One seed fixes a run bit for bit.
+With --out, the command writes NAME.json, NAME.csv, NAME.md, and NAME.html, which has plots.
+docs/simulation.md explains the files. Runs with the same seed are identical bit for bit.
 
-Exit code: 0, 1 if a bar of a scenario does not hold, 2 if a file is wrong.")]
+Exit code: 0 if all bars hold, 1 if a bar of a scenario does not hold, 2 if a file has a mistake.")]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Sim {
     #[command(subcommand)]
     other: Option<Other>,
-    /// The scenarios
+    /// The scenarios to run
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Write the results into this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// The first part of the results' file names
+    /// The beginning of the results' file names
     #[arg(long, default_value = "results", requires = "out")]
     name: String,
-    /// The results' heading
+    /// The heading of the results
     #[arg(long, default_value = "Simulated", requires = "out")]
     title: String,
-    /// Run each experiment with so many seeds, whatever the file says
+    /// Number of seeds for each experiment, in place of the file's number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     seeds: Option<u32>,
     /// The first seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Two seeds, a tenth of the measured time, a quarter of the warm-up
+    /// Run two seeds, with a tenth of the measured time and a quarter of the warm-up
     #[arg(long)]
     quick: bool,
-    /// Run on so many cores [default: all]
+    /// Number of cores to use [default: all]
     #[arg(long, value_name = "N")]
     threads: Option<NonZero<usize>>,
     /// Print the first N events of the first experiment
@@ -76,7 +76,7 @@ pub struct Sim {
     trace: Option<usize>,
 }
 
-/// What isn't told by files.
+/// The subcommands, which take no scenario.
 #[derive(Subcommand)]
 enum Other {
     Digests(digests::Digests),
@@ -107,7 +107,7 @@ impl Sim {
         }
     }
 
-    /// The scenarios of all files, or every problem of any.
+    /// The scenarios of all files, or every problem of any file.
     fn load(&self) -> Result<Vec<Scenario>, Vec<Problem>> {
         let (mut scenarios, mut problems) = (Vec::new(), Vec::new());
         for file in &self.files {
@@ -185,7 +185,7 @@ impl Sim {
         Ok(())
     }
 
-    /// The command that would do it again.
+    /// The command that repeats the run.
     fn made_by(&self) -> String {
         let mut words = vec!["sipyard sim".to_owned()];
         words.extend(self.files.iter().map(|file| file.display().to_string()));

@@ -19,19 +19,19 @@ use sim::{Action, Death, Deed, Link, Search, Span, Who};
 use self::values::{law, numbers, one_or_more, time};
 use super::scenario::{CRITERION, EdgesSetup, Offered, Scenario, ServersSetup};
 
-/// What can happen, as the keys of an event.
+/// The keys of events.
 const DEEDS: [&str; 10] = [
     "kill", "vanish", "restart", "drain", "undrain", "add", "slow", "stall", "cut", "mend",
 ];
 
-/// Whether callers, phones and servers send messages again.
+/// Whether callers, phones and servers retransmit messages.
 const TIMERS: [(&str, Retransmission); 3] = [
     ("rfc3261", Retransmission::Rfc3261),
     ("none", Retransmission::Never),
     ("sipstone", Retransmission::Sipstone),
 ];
 
-/// What a number of calls per second may be.
+/// The range of a number of calls per second.
 const RATES: std::ops::RangeInclusive<f64> = 0.1..=100_000.0;
 
 /// Reads and checks the file at `path`.
@@ -87,7 +87,7 @@ fn scenario(mut root: Section<'_>) -> Option<Scenario> {
     })
 }
 
-/// `"off"`, or how often.
+/// `"off"`, or an interval.
 fn exchange(value: &Value<'_>) -> Read<(String, Option<Duration>)> {
     let interval = match value.as_str() {
         Some("off") => None,
@@ -116,7 +116,8 @@ fn measured(root: &mut Section<'_>) -> Span {
         _ => {
             if !root.has("calls") || root.has("duration") {
                 root.problem(
-                    "how long is measured? write calls = 60000 or duration = \"60s\", not both",
+                    "the length of the measurement is unclear: write either calls = 60000 or \
+                     duration = \"60s\"",
                 );
             }
             Span::Calls(1)
@@ -136,8 +137,9 @@ fn offered(root: &mut Section<'_>) -> Offered {
             let given = ["rate", "load", "peak"].iter().filter(|key| root.has(key));
             if given.count() != 1 {
                 root.problem(
-                    "how many calls? write rate = [200, 2200] in calls per second, or \
-                     load = [0.1, 0.9] as shares of what the servers carry, or a table [peak]",
+                    "the number of calls is unclear: write one of rate = [200, 2200] in calls per \
+                     second, load = [0.1, 0.9] as shares of the servers' capacity, or a table \
+                     [peak]",
                 );
             }
             Offered::Rate(vec![1.0])
@@ -145,7 +147,7 @@ fn offered(root: &mut Section<'_>) -> Offered {
     }
 }
 
-/// Bounds and step are shares of the servers' capacity.
+/// The bounds and the step are shares of the servers' capacity.
 fn search(mut section: Section<'_>) -> Search {
     let mut criterion = CRITERION;
     let low = section.get_or("low", 0.5, number(0.001..=10.0));
@@ -200,7 +202,7 @@ fn actions(root: &mut Section<'_>, edges: &[EdgesSetup], servers: &[ServersSetup
     for mut event in root.tables("event") {
         let at = event.require(
             "at",
-            "write at = \"10s\", counted from the end of the warm-up",
+            "write at = \"10s\", the time since the end of the warm-up",
             time,
         );
         let deed = deed(&mut event, counts);
@@ -251,8 +253,9 @@ fn deed(event: &mut Section<'_>, counts: [usize; 2]) -> Option<Deed> {
         || (event.has("stall") && !event.has("lasting"))
     {
         event.problem(
-            "what happens? write one of kill, vanish, restart, drain, undrain, add = \"server-1\", \
-             slow with speed, stall with lasting, cut or mend = [\"edge-1\", \"server-1\"]",
+            "the event has no single action: write one of kill, vanish, restart, drain, undrain, \
+             add = \"server-1\", slow with speed, stall with lasting, cut or mend = [\"edge-1\", \
+             \"server-1\"]",
         );
     }
     found.into_iter().flatten().next()
@@ -262,7 +265,8 @@ fn value<T>(found: Option<At<T>>) -> Option<T> {
     found.map(|found| found.value)
 }
 
-/// `edge-1`, `server-1` or `caller-1`; `counts` says how many edges and servers there always are.
+/// `edge-1`, `server-1` or `caller-1`. `counts` are the numbers of edges and servers that every
+/// point has.
 fn party(name: &str, [edges, servers]: [usize; 2]) -> Read<Who> {
     let unknown =
         || format!("no party \"{name}\": expected \"edge-1\", \"server-1\" or \"caller-1\"");
@@ -276,7 +280,9 @@ fn party(name: &str, [edges, servers]: [usize; 2]) -> Read<Who> {
     };
     match number.checked_sub(1).filter(|number| *number < count) {
         Some(number) => Ok(who(number)),
-        None => Err(format!("there is no {name}: the last is {kind}-{count}")),
+        None => Err(format!(
+            "there is no {name}: the last one is {kind}-{count}"
+        )),
     }
 }
 

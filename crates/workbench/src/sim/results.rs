@@ -1,4 +1,4 @@
-//! What came of all runs of a scenario.
+//! The results of all runs of a scenario.
 
 use sim::{Estimate, Outcome};
 
@@ -10,7 +10,7 @@ use super::{
 /// All points of a scenario.
 pub(crate) struct Results {
     pub(crate) axes: [Axis; AxisName::ALL.len()],
-    /// The names of the values.
+    /// The names of the metrics.
     pub(crate) metrics: Vec<&'static str>,
     pub(crate) points: Vec<Point>,
 }
@@ -21,12 +21,12 @@ pub(crate) struct Point {
     pub(crate) runs: Vec<Measures>,
 }
 
-/// What one run measured.
+/// The measurements of one run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Measures {
     /// In the order of [`Results::metrics`].
     values: Vec<f64>,
-    /// In the order of [`OCCUPANCY_METRICS`]; empty unless occupancy was watched.
+    /// In the order of [`OCCUPANCY_METRICS`]; empty unless the run recorded the occupancy.
     curves: Vec<Vec<f64>>,
 }
 
@@ -69,7 +69,7 @@ impl Results {
         }
     }
 
-    /// Axes along which something varies.
+    /// The axes with more than one value.
     pub(crate) fn varied(&self) -> impl Iterator<Item = &Axis> {
         self.axes.iter().filter(|axis| axis.values.len() > 1)
     }
@@ -102,7 +102,7 @@ impl Results {
         Estimate::of(&self.values(point, metric))
     }
 
-    /// A curve over the occupancy: its mean at each place over the seeds.
+    /// A curve over the occupancy: at each place, the mean of the seeds.
     pub(crate) fn curve(&self, point: &Point, metric: &str) -> Vec<Estimate> {
         let place = OCCUPANCY_METRICS
             .iter()
@@ -123,7 +123,7 @@ impl Results {
         (0..len).map(at).collect()
     }
 
-    /// The ratio by seed, since the seeds of both are the same.
+    /// The ratio by seed, because the seeds of both are the same.
     pub(crate) fn judge(&self, bar: &Bar) -> Option<Verdict> {
         let values = |selection| {
             let point = self.select(selection).next()?;

@@ -1,4 +1,4 @@
-//! All runs of a scenario, on all cores.
+//! Runs a scenario on all cores.
 
 use std::{
     sync::{
@@ -14,11 +14,11 @@ use super::{
 };
 use crate::progress::Progress;
 
-/// Runs every point with every seed: seed after seed, the policies side by side. The results do
-/// not depend on the number of threads.
+/// Runs every point with every seed: one seed after the other, with the policies side by side. The
+/// results do not depend on the number of threads.
 ///
 /// # Errors
-/// When an edge refuses its configuration.
+/// If an edge refuses its configuration.
 pub(super) fn run(scenario: &Scenario, seed: u64, threads: usize) -> Result<Results, String> {
     let places = scenario.places();
     let count = places.len() * scenario.seeds;

@@ -1,4 +1,4 @@
-//! A scenario: experiments that differ along axes, and what is to be shown of them.
+//! A scenario: experiments that differ along axes, and what to show of their results.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use sim::{
 /// A file under experiments/.
 #[derive(Debug)]
 pub(crate) struct Scenario {
-    /// Its heading.
+    /// The heading of its results.
     pub(crate) title: String,
-    /// What it shows, in paragraphs.
+    /// A description in paragraphs.
     pub(crate) about: Vec<String>,
     pub(crate) seeds: usize,
     pub(crate) warm_up: Duration,
@@ -22,7 +22,7 @@ pub(crate) struct Scenario {
     pub(crate) edges: Vec<EdgesSetup>,
     pub(crate) edge_capacity: Option<Capacity>,
     pub(crate) nodes: NodesSetup,
-    /// How often edges tell each other what they have open; none: never.
+    /// How often edges report their open calls and transactions to each other; none: never.
     pub(crate) exchanges: Vec<(String, Option<Duration>)>,
     pub(crate) policies: Vec<PolicySetup>,
     pub(crate) servers: Vec<ServersSetup>,
@@ -37,14 +37,14 @@ pub(crate) struct Scenario {
     pub(crate) bars: Vec<Bar>,
 }
 
-/// How calls are placed, by a name that curves carry.
+/// The policies that place calls, each with its name in plots.
 #[derive(Debug)]
 pub(crate) struct PolicySetup {
     pub(crate) name: String,
     pub(crate) pool: Pool,
 }
 
-/// Which servers there are.
+/// The servers of the scenario.
 #[derive(Debug)]
 pub(crate) struct ServersSetup {
     pub(crate) name: String,
@@ -52,17 +52,17 @@ pub(crate) struct ServersSetup {
     pub(crate) noise: Option<Noise>,
 }
 
-/// How many edges there are, and what stands behind them, by a name that curves carry.
+/// The numbers of edges, with the nodes behind them, each with its name in plots.
 #[derive(Debug)]
 pub(crate) struct EdgesSetup {
     pub(crate) name: String,
     pub(crate) count: usize,
-    /// Of the second stage; 0: there is none.
+    /// Nodes of the second stage; 0 if there is none.
     pub(crate) nodes: usize,
     pub(crate) users: u32,
 }
 
-/// What the nodes of a second stage have in common.
+/// The common properties of the nodes of a second stage.
 #[derive(Debug)]
 pub(crate) struct NodesSetup {
     pub(crate) duty: Duty,
@@ -70,29 +70,29 @@ pub(crate) struct NodesSetup {
     pub(crate) capacity: Option<Capacity>,
 }
 
-/// How many calls begin in a second.
+/// How many calls start per second.
 #[derive(Debug)]
 pub(crate) enum Offered {
-    /// So many.
+    /// This number.
     Rate(Vec<f64>),
-    /// Such a share of what the servers carry at most.
+    /// This share of the servers' capacity.
     Load(Vec<f64>),
-    /// As many as are carried: that is what is measured.
+    /// As many as the system carries: the run searches for this rate.
     Peak(Search),
 }
 
-/// A drawing of results.
+/// A plot of results.
 #[derive(Debug)]
 pub(crate) struct Plot {
     pub(crate) title: String,
-    /// An axis of the scenario, or none: the occupancy of the first server.
+    /// An axis of the scenario; none for the occupancy of the first server.
     pub(crate) x: Option<AxisName>,
-    /// Metrics; where there are several, the first is drawn as marks and the others as lines.
+    /// Metrics. If there are several, the plot shows the first as marks and the others as lines.
     pub(crate) y: Vec<String>,
     pub(crate) is_log: bool,
-    /// Intervals are of one more run.
+    /// Whether an interval covers one more run, not the mean.
     pub(crate) is_of_one_run: bool,
-    /// What of each axis is shown; an axis that is not named is shown whole.
+    /// The values to show of each axis. An axis without values is shown whole.
     pub(crate) only: Selection,
     pub(crate) stated: Vec<Stated>,
 }
@@ -105,25 +105,25 @@ pub(crate) struct Stated {
     pub(crate) y: f64,
 }
 
-/// A claim about the results that holds or does not.
+/// A claim about the results, which holds or does not.
 #[derive(Debug)]
 pub(crate) struct Bar {
     pub(crate) says: String,
     pub(crate) metric: String,
     pub(crate) of: Selection,
-    /// Its results are what those above are divided by.
+    /// If given, the results above are divided by the results of this.
     pub(crate) over: Option<Selection>,
     pub(crate) bound: Bound,
 }
 
-/// Between what a value must lie.
+/// The bounds of the value.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Bound {
     Least(f64),
     Most(f64),
 }
 
-/// What can vary.
+/// The things that can vary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AxisName {
     Policy,
@@ -134,11 +134,11 @@ pub(crate) enum AxisName {
     Offered,
 }
 
-/// The values that an axis takes.
+/// The values of an axis.
 #[derive(Clone, Debug)]
 pub(crate) struct Axis {
     pub(crate) name: AxisName,
-    /// As in the file and in the results.
+    /// The name in the file and in the results.
     pub(crate) key: &'static str,
     pub(crate) values: Vec<String>,
 }
@@ -146,7 +146,7 @@ pub(crate) struct Axis {
 /// Values of some axes.
 pub(crate) type Selection = Vec<(AxisName, Vec<String>)>;
 
-/// The place of a point on each axis.
+/// The index of a point on each axis.
 pub(crate) type Place = [usize; AxisName::ALL.len()];
 
 impl AxisName {
@@ -161,7 +161,7 @@ impl AxisName {
 }
 
 impl Scenario {
-    /// What varies, or could.
+    /// The things that vary, or can vary.
     pub(crate) fn axes(&self) -> [Axis; AxisName::ALL.len()] {
         let numbers = |values: &[f64]| values.iter().map(ToString::to_string).collect();
         let (offered, rates) = match &self.offered {
@@ -254,7 +254,7 @@ impl Scenario {
         })
     }
 
-    /// The search for a point's peak, if that is what is measured: its bounds are shares of the
+    /// The search for a point's peak, if the scenario has one. Its bounds are shares of the
     /// capacity.
     pub(crate) fn search(&self, experiment: &Experiment) -> Option<Search> {
         let Offered::Peak(search) = &self.offered else {
@@ -269,7 +269,7 @@ impl Scenario {
         })
     }
 
-    /// Shorter and less often: enough to see that it works.
+    /// Shortens the scenario: enough to see that it works.
     pub(crate) fn hurry(&mut self) {
         self.seeds = self.seeds.min(2);
         self.warm_up /= 4;
@@ -283,7 +283,7 @@ impl Scenario {
     }
 }
 
-/// What counts as carried unless the file says otherwise: the paper's share, and SIP's own patience.
+/// The default criterion of a carried rate: the paper's share, and SIP's own timeout.
 pub(crate) const CRITERION: Criterion = Criterion {
     within: Duration::from_secs(32),
     share: 0.9999,

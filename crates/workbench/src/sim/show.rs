@@ -1,4 +1,4 @@
-//! Results as tables, plots, pages and files.
+//! Shows results as tables, plots, pages and files.
 
 use report::{Axis, Bars, Page, Plot as Drawing, Point as Mark, Series, Table};
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use super::{
     scenario::{AxisName, Bar, Bound, Plot, Scenario},
 };
 
-/// A scenario and what came of it.
+/// A scenario with its results.
 pub(crate) struct Shown {
     pub(crate) scenario: Scenario,
     pub(crate) results: Results,
@@ -19,13 +19,13 @@ pub(crate) struct Shown {
 /// One curve of a plot.
 struct Curve {
     name: String,
-    /// What other curves are held against.
+    /// The curve that others are compared with.
     is_reference: bool,
     points: Vec<(String, Estimate)>,
 }
 
 impl Shown {
-    /// For machines: every value of every seed.
+    /// The form for programs: every value of every seed.
     pub(crate) fn json(&self) -> Value {
         let points = self.results.points.iter().map(|point| self.json_of(point));
         json!({
@@ -67,7 +67,7 @@ impl Shown {
         })
     }
 
-    /// For spreadsheets: a row for each point.
+    /// The form for spreadsheets: a row for each point.
     pub(crate) fn csv(&self) -> String {
         let results = &self.results;
         let mut columns: Vec<String> = vec!["scenario".to_owned()];
@@ -111,7 +111,7 @@ impl Shown {
         text
     }
 
-    /// All of it, for a terminal.
+    /// All results, for a terminal.
     pub(crate) fn text(&self) -> String {
         let tables = self.tables().into_iter();
         let mut text = format!("{}\n", self.scenario.title);
@@ -141,7 +141,7 @@ impl Shown {
         page
     }
 
-    /// The bars first, then each plot's numbers and what is stated about them.
+    /// The bars first, then the numbers of each plot and those that the paper states.
     fn tables(&self) -> Vec<(String, Table)> {
         let mut tables: Vec<_> = self.bars().into_iter().collect();
         for plot in &self.scenario.plots {
@@ -170,7 +170,7 @@ impl Shown {
         (!table.is_empty()).then(|| (caption.to_owned(), table))
     }
 
-    /// A row for each place on the x axis, a column for each curve.
+    /// A row for each value of the x axis, a column for each curve.
     fn table(&self, plot: &Plot) -> (String, Table) {
         let curves = self.curves(plot);
         let mut columns = vec![self.x_key(plot).to_owned()];
@@ -210,7 +210,7 @@ impl Shown {
         (!table.is_empty()).then(|| (caption.to_owned(), table))
     }
 
-    /// A long axis in few rows: all of the first ten, then coarser.
+    /// Shortens a long axis to a few rows: all of the first ten, then fewer.
     fn shown_places(&self, plot: &Plot, curves: &[Curve]) -> Vec<String> {
         let longest = curves.iter().max_by_key(|curve| curve.points.len());
         let places = longest.map_or_else(Vec::new, |curve| {
@@ -288,7 +288,8 @@ impl Shown {
         bars.svg()
     }
 
-    /// One for each metric and each combination of the values that the plot shows on the other axes.
+    /// One curve for each metric and each combination of the values on the axes that the plot
+    /// shows.
     fn curves(&self, plot: &Plot) -> Vec<Curve> {
         let of = |(number, metric): (usize, &String)| {
             let mut curves = self.curves_of(plot, metric);
@@ -384,7 +385,7 @@ fn json_of_estimate(Estimate { mean, half }: Estimate) -> Value {
     json!({ "mean": mean, "half": half })
 }
 
-/// A mean with its interval, in as many digits as the interval leaves.
+/// A mean with its interval, in as many digits as the interval allows.
 fn show(Estimate { mean, half }: Estimate) -> String {
     let digits = match mean.abs() {
         0.0 => 0,

@@ -1,4 +1,4 @@
-//! One rate that was tried, and all of them in a table and on a page.
+//! The rates that were tried, in a table and on a page.
 
 use std::{collections::BTreeMap, iter};
 
@@ -15,7 +15,7 @@ use crate::load::{
 /// One rate that was tried.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Probe {
-    /// How many were to begin in a second.
+    /// The rate to offer, per second.
     pub(super) rate: f64,
     offered: u64,
     offered_per_s: f64,
@@ -28,7 +28,7 @@ pub(super) struct Probe {
     answer_p50_ms: f64,
     answer_p99_ms: f64,
     late_p99_ms: f64,
-    /// This machine was quick enough.
+    /// Whether this machine was fast enough to offer the rate.
     pub(super) is_offered: bool,
     pub(super) is_carried: bool,
 }
@@ -63,7 +63,7 @@ impl Probe {
             return "carried".to_owned();
         }
         if !self.is_offered {
-            return "this machine was too slow to offer it".to_owned();
+            return "this machine was too slow to offer this rate".to_owned();
         }
         let most = self
             .failed_by_reason
@@ -74,7 +74,7 @@ impl Probe {
     }
 }
 
-/// How late one in a hundred began.
+/// The delay of the latest start in a hundred.
 pub(super) fn late_ms(stats: &Stats) -> f64 {
     quantile_ms(&stats.late_ns, 0.99)
 }
@@ -89,7 +89,7 @@ pub(super) fn table(units: Units, probes: &[Probe]) -> Table {
             "carried/s",
             &*units.to_string(),
             "success, %",
-            "sent again",
+            "retransmitted",
             "answer p50, ms",
             "answer p99, ms",
             "verdict",
@@ -122,7 +122,7 @@ pub(super) fn page(search: &Search, verdict: &str, probes: &[Probe]) -> String {
         points.map(move |probe| (probe.offered_per_s, value(probe)))
     };
     let from_zero = |value| iter::once((0.0, 0.0)).chain(points(value));
-    let axis = || Axis::linear(format!("{} begun in a second", search.units));
+    let axis = || Axis::linear(format!("{} started per second", search.units));
     let throughput = Plot::new("Throughput", axis(), Axis::linear("per second"))
         .with(Series::line("offered", from_zero(|p| p.offered_per_s)))
         .with(Series::line("carried", from_zero(|p| p.carried_per_s)));

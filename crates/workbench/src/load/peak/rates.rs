@@ -1,18 +1,18 @@
-//! Which rates a search tries.
+//! Decides which rates a search tries.
 
-/// The bisection ends when the rates above and below the peak are so close.
+/// The bisection ends when the ratio of the rates above and below the peak is this small.
 const CLOSE: f64 = 1.02;
 
-/// Which rate is tried next.
+/// Decides which rate comes next.
 pub(super) enum Rates {
-    /// The rate rises as long as there is a growth, and then comes close to the peak from either side.
+    /// While `growth` is set, the rate rises. It then approaches the peak from both sides.
     Bisection {
         rate: f64,
         growth: Option<f64>,
         carried: Option<f64>,
         not_carried: Option<f64>,
     },
-    /// RFC 7502 §4.10: `repeated` counts the successes that were no new maximum.
+    /// RFC 7502 §4.10. `repeated` counts the successes that were not a new maximum.
     Rfc7502 {
         rate: f64,
         highest: f64,
@@ -21,7 +21,7 @@ pub(super) enum Rates {
 }
 
 impl Rates {
-    /// Rates that rise from the first, each so many times the last.
+    /// Rates that rise from the first, each by the same factor.
     pub(super) fn bisection(first: f64, growth: f64) -> Self {
         Self::Bisection {
             rate: first,
@@ -39,7 +39,7 @@ impl Rates {
         }
     }
 
-    /// None: the peak is known.
+    /// None: the search has found the peak.
     pub(super) fn next_rate(&self) -> Option<f64> {
         const REPEATED_MAX: u32 = 10;
         match *self {
@@ -56,7 +56,7 @@ impl Rates {
         }
     }
 
-    /// Tells what became of the rate, and whether no higher one is of interest.
+    /// Records if the system carried the rate, and if a higher rate is of no interest.
     pub(super) fn tell(&mut self, is_carried: bool, is_enough: bool) {
         match self {
             Self::Bisection {
@@ -102,8 +102,8 @@ impl Rates {
 mod tests {
     use super::*;
 
-    /// The rates that are tried when `capacity` is carried and no more, and above `enough` no more is of
-    /// interest.
+    /// The rates that are tried when the system carries `capacity` and no more. No rate above
+    /// `enough` is of interest.
     fn tried(mut rates: Rates, capacity: f64, enough: f64) -> Vec<f64> {
         let mut tried = Vec::new();
         while let Some(rate) = rates.next_rate() {
@@ -140,7 +140,7 @@ mod tests {
         assert!(tried.len() < 20, "{tried:?}");
     }
 
-    /// A failure by chance, below rates that are carried, does not end the search.
+    /// A random failure below rates that are carried does not end the search.
     #[test]
     fn the_highest_rate_that_is_carried_counts() {
         let mut rates = Rates::bisection(100.0, 2.0);

@@ -1,28 +1,29 @@
-//! From what a node saw to a queueing model. Times are milliseconds.
+//! Makes a queueing model from what a node measured. Times are in milliseconds.
 
 use capture::{Demand, customers};
 use lqn::{Builder, CallOrder, Model, Multiplicity, Problem, Scheduling};
 
 use super::seen::{Kind, Seen};
 
-/// A processor's share of time when several work on it, in milliseconds; small against all service times.
+/// The time slice of a processor with several requests, in milliseconds; small against all service
+/// times.
 const QUANTUM_MS: f64 = 0.1;
 
-/// The callers' own work for a call, which a node can't see: little, so that it limits nothing. With none at all, calls that
-/// happen to make no request would take no time.
+/// The callers' own work for a call, which a node can't see. It is so small that it limits nothing.
+/// It is not zero, because a call that happens to make no request would then take no time.
 const CALLER_MS: f64 = 0.01;
 
-/// What a node can't see.
+/// The parameters that a node can't see.
 pub(super) struct Machines {
     /// Of each server.
     pub(super) cores: u32,
-    /// Of each server; as many as are needed, where nothing is said.
+    /// Of each server; if none, as many as the load needs.
     pub(super) threads: Option<u32>,
-    /// Calls in the system at a time; as many as are there when an answer takes T1, where nothing is said.
+    /// Calls in the system at a time; if none, the number at which an answer takes T1.
     pub(super) customers: Option<u32>,
 }
 
-/// What a call asks of the node's workers and of each pool's servers.
+/// The demands of a call at the node's workers and at each pool's servers.
 pub(super) fn demands(seen: &Seen, machines: &Machines) -> Vec<Demand> {
     let node = Demand::new("Pbalancer".to_owned(), seen.workers, seen.node_ms());
     let pools = seen
@@ -34,7 +35,8 @@ pub(super) fn demands(seen: &Seen, machines: &Machines) -> Vec<Demand> {
     [node].into_iter().chain(pools).collect()
 }
 
-/// The model: callers ask, the node works on each request, then a server does. The node's thread does not wait for it.
+/// Makes the model: callers send requests, the node works on each, then a server does. The node's
+/// thread does not wait for the server.
 pub(super) fn model(name: &str, seen: &Seen, machines: &Machines) -> Result<Model, Vec<Problem>> {
     let demands = demands(seen, machines);
     let mut builder = Builder::new(name);
@@ -93,7 +95,7 @@ fn processor(pool: &str) -> String {
     format!("P{}", word(pool))
 }
 
-/// A name that a model's file can hold.
+/// Changes a name to one that a model's file can hold.
 fn word(name: &str) -> String {
     let letter = |letter: char| match letter.is_ascii_alphanumeric() {
         true => letter,

@@ -1,16 +1,16 @@
-//! A node's counters as its /metrics tells them.
+//! Reads a node's counters from its /metrics.
 
 use std::collections::BTreeMap;
 
-/// What a node has counted since its start.
+/// The counters of a node since its start.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Scrape {
-    /// Since the start, in seconds.
+    /// Time since the start, in seconds.
     pub(super) uptime_s: f64,
     /// Processor seconds of all workers.
     pub(super) processor_s: f64,
     pub(super) workers: u32,
-    /// Requests that came again.
+    /// Requests that were retransmitted to the node.
     pub(super) retransmissions: f64,
     pub(super) answered: BTreeMap<Exchange, Answered>,
 }
@@ -23,7 +23,7 @@ pub(super) struct Exchange {
     pub(super) server: String,
 }
 
-/// Those that got a response, and the seconds until their first.
+/// Requests that got a response, and the sum of the seconds to the first response.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Answered {
     pub(super) count: f64,
@@ -34,7 +34,7 @@ impl Scrape {
     /// Reads the OpenMetrics text.
     ///
     /// # Errors
-    /// It lacks something that a model needs.
+    /// If the text lacks a value that a model needs.
     pub(super) fn read(text: &str) -> Result<Self, String> {
         let mut scrape = Self::default();
         for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -44,7 +44,8 @@ impl Scrape {
         }
         if scrape.workers == 0 || scrape.uptime_s == 0.0 {
             return Err(
-                "/metrics does not tell the workers' processor time: is it a Sipyard node, and of this version?"
+                "/metrics lacks the workers' processor time: check that it belongs to a Sipyard \
+                 node of this version"
                     .to_owned(),
             );
         }
@@ -76,7 +77,7 @@ impl Scrape {
     }
 }
 
-/// A line's name, labels and value.
+/// The name, the labels and the value of a line.
 fn sample(line: &str) -> Option<(&str, BTreeMap<&str, &str>, f64)> {
     let (series, value) = line.rsplit_once(' ')?;
     let (name, labels) = series.split_once('{').unwrap_or((series, "}"));

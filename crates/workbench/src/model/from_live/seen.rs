@@ -1,4 +1,4 @@
-//! What happened between the first and the last look at a node.
+//! What happened at a node between the first and the last reading.
 
 use std::collections::BTreeMap;
 
@@ -7,25 +7,25 @@ use serde::Serialize;
 
 use super::scrape::{Answered, Exchange, Scrape};
 
-/// Less than this says little.
+/// Fewer calls than this give poor estimates.
 const CALLS_FEW: f64 = 100.0;
 
-/// Workers that are busy for less of their time sleep between two messages.
+/// Workers that are busy for less than this share of the time sleep between two messages.
 const BUSY_LITTLE: f64 = 0.1;
 
-/// A server that is asked for more of its time lets requests wait.
+/// At a server that is busier than this, requests wait.
 const ASKED_MUCH: f64 = 0.3;
 
-/// A node and its servers, between two looks.
+/// A node and its servers, between two readings.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Seen {
     pub(super) seconds: f64,
-    /// INVITEs; of a node that sees none, all requests.
+    /// INVITEs; if the node saw none, all requests.
     pub(super) calls: f64,
     pub(super) workers: u32,
     /// The share of time that a worker is busy.
     pub(super) busy: f64,
-    /// The node's processor time of a request and all that belongs to it.
+    /// The node's processor time for a request and all messages that belong to it.
     pub(super) request: Figure,
     pub(super) kinds: Vec<Kind>,
     pub(super) warnings: Vec<String>,
@@ -36,10 +36,10 @@ pub(super) struct Seen {
 pub(super) struct Kind {
     pub(super) pool: String,
     pub(super) method: String,
-    /// Servers that answered some.
+    /// Servers that answered at least one.
     pub(super) servers: u32,
     pub(super) per_call: f64,
-    /// To their first responses.
+    /// The time to their first responses.
     pub(super) response: Figure,
 }
 
@@ -50,14 +50,14 @@ pub(super) struct Figure {
     pub(super) ci95_ms: Option<f64>,
 }
 
-/// Of a pool and a method: how many servers answered, and what.
+/// For a pool and a method: how many servers answered, and their counters.
 type ByKind = BTreeMap<(String, String), (u32, Answered)>;
 
 impl Seen {
-    /// What happened between these looks.
+    /// Calculates what happened between these readings.
     ///
     /// # Errors
-    /// No request was answered.
+    /// If no request was answered.
     pub(super) fn between(looks: &[Scrape]) -> Result<Self, String> {
         let spans: Vec<Scrape> = looks
             .windows(2)
@@ -77,7 +77,8 @@ impl Seen {
         let calls = if invites > 0.0 { invites } else { requests };
         if calls == 0.0 {
             return Err(
-                "no request was answered meanwhile: look for longer (--during), or make calls"
+                "no request was answered during this time: watch for longer (--during), or make \
+                 calls"
                     .to_owned(),
             );
         }
@@ -109,7 +110,7 @@ impl Seen {
         Ok(seen)
     }
 
-    /// The pools, each with its servers and what they work on a call, in milliseconds.
+    /// The pools, each with its servers and their work for a call, in milliseconds.
     pub(super) fn pools(&self) -> BTreeMap<&str, (u32, f64)> {
         let mut pools = BTreeMap::new();
         for kind in &self.kinds {
@@ -120,7 +121,7 @@ impl Seen {
         pools
     }
 
-    /// The node's processor time of a call, in milliseconds.
+    /// The node's processor time for a call, in milliseconds.
     pub(super) fn node_ms(&self) -> f64 {
         let requests: f64 = self.kinds.iter().map(|kind| kind.per_call).sum();
         requests * self.request.mean_ms
@@ -129,26 +130,32 @@ impl Seen {
     fn doubts(&self, retransmissions: f64) -> Vec<String> {
         let mut doubts = Vec::new();
         if self.calls < CALLS_FEW {
-            doubts.push(format!("{} calls are few: look for longer", self.calls));
+            doubts.push(format!(
+                "{} calls are too few for a good estimate: watch for longer (--during)",
+                self.calls
+            ));
         }
         if self.busy < BUSY_LITTLE {
             doubts.push(format!(
-                "the workers were busy {:.1} % of the time: their processor time holds wake-ups that busy workers don't \
-                 need, so the node carries more than is said here; look while more calls run",
+                "the workers were busy {:.1} % of the time: their processor time includes wake-ups \
+                 that busy workers don't need, so the node carries more than this model says; \
+                 repeat this while more calls run",
                 100.0 * self.busy
             ));
         }
         if retransmissions > 0.0 {
             doubts.push(format!(
-                "{retransmissions} requests came again: servers were overloaded or packets were lost"
+                "{retransmissions} requests were retransmitted: servers were overloaded or packets \
+                 were lost"
             ));
         }
         for (pool, (servers, demand_ms)) in self.pools() {
             let asked = self.calls / self.seconds * demand_ms / 1e3 / f64::from(servers);
             if asked > ASKED_MUCH {
                 doubts.push(format!(
-                    "pool {pool}: {asked:.1} requests are at a server at a time, so response times hold waiting, \
-                     unless a server works on many at once; look while fewer calls run, or say --server-cores"
+                    "pool {pool}: {asked:.1} requests are at a server at a time, so response times \
+                     include waiting, unless a server works on many at once; repeat this while \
+                     fewer calls run, or give --server-cores"
                 ));
             }
         }
@@ -157,7 +164,7 @@ impl Seen {
 }
 
 impl Figure {
-    /// Seconds by events, of the whole time; the interval by those of each span.
+    /// Seconds per event. The mean is over the whole time; the interval comes from the spans.
     fn of(whole: &Scrape, spans: &[Scrape], ratio: impl Fn(&Scrape) -> (f64, f64)) -> Self {
         let mut sample = Sample::default();
         for (seconds, events) in spans.iter().map(&ratio).filter(|ratio| ratio.1 > 0.0) {
@@ -212,7 +219,7 @@ fn by_kind(span: &Scrape) -> ByKind {
 mod tests {
     use super::*;
 
-    /// A node at a second, after so many calls of an INVITE and a BYE, spread over two servers.
+    /// A node at a second, after this many calls of an INVITE and a BYE on two servers.
     fn look(second: u32, calls: f64, answer_s: f64) -> Scrape {
         let mut scrape = Scrape {
             uptime_s: f64::from(second),
@@ -257,7 +264,11 @@ mod tests {
     fn what_a_node_cannot_tell_is_warned_of() {
         let seen = Seen::between(&[look(1, 0.0, 0.5), look(2, 10.0, 0.5)]).unwrap();
         let warnings = seen.warnings.join("\n");
-        for words in ["10 calls are few", "busy 1.0 %", "pool app: 2.5 requests"] {
+        for words in [
+            "10 calls are too few",
+            "busy 1.0 %",
+            "pool app: 2.5 requests",
+        ] {
             assert!(warnings.contains(words), "{words} is not in {warnings}");
         }
     }

@@ -1,4 +1,4 @@
-//! What captures show, for programs. Times are milliseconds.
+//! The results of captures as JSON. Times are in milliseconds.
 
 use std::net::SocketAddr;
 
@@ -104,7 +104,7 @@ impl From<&Sample> for Figures {
     }
 }
 
-/// All of it.
+/// All results.
 pub(super) fn json(trace: &Trace, study: &Study, demands: &[Demand], model: &str) -> String {
     let answer = Answer {
         points: points(trace),

@@ -1,4 +1,4 @@
-//! What captures show, for people.
+//! The results of captures as tables.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use report::{Page, Table};
 
 use super::super::demand::stations;
 
-/// All of it, as one page.
+/// All results as one page.
 pub(super) fn page(
     title: &str,
     trace: &Trace,
@@ -57,7 +57,7 @@ fn points(trace: &Trace) -> Table {
 }
 
 fn flows(study: &Study, chosen: usize) -> Table {
-    let columns = ["flow", "begins with", "calls", "messages each", "nodes", ""];
+    let columns = ["flow", "starts with", "calls", "messages each", "nodes", ""];
     let mut table = Table::new("Flows of whole calls", columns);
     for (number, flow) in study.flows.iter().enumerate() {
         let mark = if number + 1 == chosen { "modelled" } else { "" };
@@ -154,7 +154,7 @@ fn figure(ms: f64) -> String {
 
 fn pauses(rows: &[Row]) -> Table {
     let mut table = Table::new(
-        "Pauses, which are no work",
+        "Pauses, which do not count as work",
         ["role", "after", "mean, ms", "±95 %, ms"],
     );
     for row in rows.iter().filter(|row| row.pause_ms.greatest() > 0.0) {

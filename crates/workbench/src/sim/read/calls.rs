@@ -1,4 +1,4 @@
-//! How regularly calls begin.
+//! Reads how calls are spaced.
 
 use load::{Bursts, Stream};
 use settings::{
@@ -10,7 +10,7 @@ use super::{values::time, word};
 
 const STREAMS: [(&str, Stream); 2] = [("poisson", Stream::Poisson), ("even", Stream::Even)];
 
-/// `arrivals`: a word, a table of bursts, or a list of these.
+/// Reads `arrivals`: a word, a table of bursts, or a list of these.
 pub(super) fn streams(root: &mut Section<'_>) -> Vec<(String, Stream)> {
     let mut streams = Vec::new();
     for item in root.items("arrivals") {
@@ -34,15 +34,19 @@ fn bursty(mut section: Section<'_>) -> Option<(String, Stream)> {
     let called = section.get_or("name", "bursty", name).to_owned();
     let ratio = section.require(
         "ratio",
-        "a burst's rate over that of calm times",
+        "write how many times the rate of calm times a burst has",
         number(1.0..=1e6),
     );
     let calm = section.require(
         "calm",
-        "the mean length of a calm time, such as \"9s\"",
+        "write the mean length of a calm time, such as \"9s\"",
         time,
     );
-    let burst = section.require("burst", "the mean length of a burst, such as \"1s\"", time);
+    let burst = section.require(
+        "burst",
+        "write the mean length of a burst, such as \"1s\"",
+        time,
+    );
     section.finish();
     let bursts = Bursts {
         ratio: ratio?.value,

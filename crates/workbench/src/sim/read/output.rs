@@ -1,4 +1,4 @@
-//! What is to be shown of the results.
+//! Reads what to show of the results.
 
 use settings::{
     At, Read, Section, Value, hint,
@@ -22,7 +22,7 @@ pub(super) fn plots(root: &mut Section<'_>, scenario: &Scenario) -> Vec<Plot> {
 
 fn plot(mut section: Section<'_>, scenario: &Scenario, axes: &[Axis]) -> Option<Plot> {
     let title = section.require("title", "write title = \"what it shows\"", name);
-    let x = section.require("x", "an axis, or \"occupancy\"", |value| {
+    let x = section.require("x", "write an axis, or \"occupancy\"", |value| {
         x_axis(value, axes)
     });
     let y = metrics_of(&mut section, "y", scenario);
@@ -89,8 +89,12 @@ fn metrics_of(
 
 fn one_stated(mut section: Section<'_>) -> Option<Stated> {
     let curve = section.get_or("curve", "", text);
-    let x = section.require("x", "where on the axis", label);
-    let y = section.require("y", "what the paper states", number(-1e12..=1e12));
+    let x = section.require("x", "write the position on the axis", label);
+    let y = section.require(
+        "y",
+        "write the number that the paper states",
+        number(-1e12..=1e12),
+    );
     section.finish();
     Some(Stated {
         curve: curve.to_owned(),
@@ -99,7 +103,7 @@ fn one_stated(mut section: Section<'_>) -> Option<Stated> {
     })
 }
 
-/// A value of an axis as it is written there, a number or a word.
+/// A value on an axis as the file has it, a number or a word.
 fn label(value: &Value<'_>) -> Read<String> {
     match value {
         Value::String(text) => Ok(text.to_string()),
@@ -108,7 +112,7 @@ fn label(value: &Value<'_>) -> Read<String> {
     }
 }
 
-/// Values of axes: `{ policy = "tlwl", rate = [200, 600] }`.
+/// Reads values on axes: `{ policy = "tlwl", rate = [200, 600] }`.
 fn selection(section: &mut Section<'_>, axes: &[Axis]) -> Selection {
     let mut selection = Vec::new();
     for axis in axes {
@@ -117,7 +121,8 @@ fn selection(section: &mut Section<'_>, axes: &[Axis]) -> Selection {
             for label in &labels {
                 if !axis.values.contains(label) {
                     let known: Vec<&str> = axis.values.iter().map(|value| &**value).collect();
-                    let message = format!("no such value: \"{label}\"; {}", hint(label, &known));
+                    let message =
+                        format!("the axis has no value \"{label}\"; {}", hint(label, &known));
                     section.problem_of(axis.key, at, &message);
                 }
             }
@@ -146,7 +151,7 @@ fn bar(mut section: Section<'_>, scenario: &Scenario, axes: &[Axis]) -> Option<B
         (Some(least), None) => Some(Bound::Least(least.value)),
         (None, Some(most)) => Some(Bound::Most(most.value)),
         _ => {
-            section.problem("how much? write least = 5 or most = 2, not both");
+            section.problem("the bound is unclear: write either least = 5 or most = 2");
             None
         }
     };
@@ -167,7 +172,7 @@ fn point(mut section: Section<'_>, axes: &[Axis]) -> Selection {
         let named = selection.iter().find(|(name, _)| *name == axis.name);
         if named.map_or(axis.values.len(), |(_, labels)| labels.len()) != 1 {
             let message = format!(
-                "which {}? write one of {}",
+                "the selection leaves several points: also give {}, one of {}",
                 axis.key,
                 axis.values.join(", ")
             );

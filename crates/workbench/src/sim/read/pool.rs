@@ -1,4 +1,4 @@
-//! How calls are placed.
+//! Reads the policies that place calls.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use super::{super::scenario::PolicySetup, values::time};
 /// RFC 3261 §17.1.1.1.
 const T1: Duration = Duration::from_millis(500);
 
-/// `policy`: a policy's name, a table with its pool's keys, or a list of these.
+/// Reads `policy`: a policy's name, a table with the keys of its pool, or a list of these.
 pub(super) fn policies(root: &mut Section<'_>) -> Vec<PolicySetup> {
     let mut policies: Vec<PolicySetup> = Vec::new();
     for item in root.items("policy") {
@@ -30,7 +30,10 @@ pub(super) fn policies(root: &mut Section<'_>) -> Vec<PolicySetup> {
     let mut names: Vec<&str> = policies.iter().map(|policy| &*policy.name).collect();
     names.sort_unstable();
     if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-        root.problem(&format!("two policies are called \"{}\"", twice[0]));
+        root.problem(&format!(
+            "two policies have the name \"{}\": rename one",
+            twice[0]
+        ));
     }
     if policies.is_empty() {
         policies.push(plain(Policy::Tlwl));

@@ -1,4 +1,4 @@
-//! The servers.
+//! Reads the servers.
 
 use std::time::Duration;
 
@@ -20,20 +20,23 @@ const DISCIPLINES: [(&str, Discipline); 2] = [
     ("processor-sharing", Discipline::ProcessorSharing),
 ];
 
-/// `[[servers]]`: each is a farm of its own; one with several counts is as many farms.
+/// Reads `[[servers]]`. Each is a farm of its own; one with several counts makes as many farms.
 pub(super) fn all(root: &mut Section<'_>) -> Vec<ServersSetup> {
     let mut farms: Vec<ServersSetup> = Vec::new();
     for section in root.tables("servers") {
         farms.extend(farm(section));
     }
     if !root.has("servers") {
-        root.problem("no servers: add [[servers]] with count = 8 and service = { INVITE = \"1.45ms\", BYE = \"0.83ms\" }");
+        root.problem(
+            "there are no servers: add [[servers]] with count = 8 and service = { INVITE = \
+             \"1.45ms\", BYE = \"0.83ms\" }",
+        );
     }
     let mut names: Vec<&str> = farms.iter().map(|farm| &*farm.name).collect();
     names.sort_unstable();
     if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
         root.problem(&format!(
-            "two farms are called \"{}\": give them names",
+            "two farms have the name \"{}\": give each a name of its own",
             twice[0]
         ));
     }
@@ -75,10 +78,10 @@ fn farm(mut section: Section<'_>) -> Vec<ServersSetup> {
 fn noise(mut section: Section<'_>) -> Option<Noise> {
     let by = section.require(
         "by",
-        "the share of the speed, such as 0.5",
+        "write the share of the speed, such as 0.5",
         number(0.0..=0.99),
     );
-    let every = section.require("every", "how often, such as \"5s\"", time);
+    let every = section.require("every", "write how often, such as \"5s\"", time);
     section.finish();
     Some(Noise {
         by: by?.value,
@@ -86,7 +89,7 @@ fn noise(mut section: Section<'_>) -> Option<Noise> {
     })
 }
 
-/// What all servers of a farm have in common, and their stalls, of which each has the next.
+/// The common properties of a farm's servers, and their stalls. Each server gets the next stall.
 fn config(section: &mut Section<'_>) -> (ServerConfig, Vec<Stall>) {
     let prompt = ServerConfig::prompt(server_address(0));
     let discipline = |value: &Value<'_>| word(value, &DISCIPLINES);
@@ -102,7 +105,7 @@ fn config(section: &mut Section<'_>) -> (ServerConfig, Vec<Stall>) {
     (config, stalls.unwrap_or_default())
 }
 
-/// Times by method. `law` makes all of them random.
+/// Reads times by method. `law` makes all of them random.
 fn service(mut section: Section<'_>) -> Service {
     let kind = section.get_or("law", Kind::Constant, kind);
     let variation = section.get_or("variation", 1.0, number(0.0..=100.0));
@@ -139,11 +142,11 @@ fn kind(value: &Value<'_>) -> Read<Kind> {
     word(value, &kinds)
 }
 
-/// The first stall of each server comes at random: see [`sim::Cluster`].
+/// The first stall of each server comes at a random time: see [`sim::Cluster`].
 fn stalls(mut section: Section<'_>) -> Vec<Stall> {
     let calls = section.get("calls", integer(1..=1_000_000_000));
     let every = section.get("every", time);
-    let advice = "how long a stall is, such as \"1s\"";
+    let advice = "write how long a stall lasts, such as \"1s\"";
     let lasting = section.require("lasting", advice, one_or_more(time));
     let stall = |lasting| match (&calls, &every) {
         (Some(calls), None) => Some(Stall::Calls {
@@ -159,7 +162,7 @@ fn stalls(mut section: Section<'_>) -> Vec<Stall> {
         _ => None,
     };
     if calls.is_some() == every.is_some() {
-        section.problem("how often? write calls = 950 or every = \"5s\", not both");
+        section.problem("the frequency is unclear: write either calls = 950 or every = \"5s\"");
     }
     let lasting = lasting.into_iter().flat_map(|lasting| lasting.value);
     let stalls = lasting.filter_map(stall).collect();

@@ -1,4 +1,4 @@
-//! The edges, and the nodes behind them.
+//! Reads the edges, and the nodes behind them.
 
 use settings::{
     Item, Section,
@@ -20,10 +20,10 @@ const DUTIES: [(&str, Duty); 3] = [
 /// Whether all nodes use one store.
 const STORES: [(&str, bool); 2] = [("own", false), ("shared", true)];
 
-/// Messages that may wait for a processor, about as many as a socket's buffer holds.
+/// Messages that may wait for a processor, about as many as fit into a socket's buffer.
 const WAITING: usize = 200;
 
-/// `edges`: a number, a table with the nodes of a second stage, or a list of these.
+/// Reads `edges`: a number, a table with the nodes of a second stage, or a list of these.
 pub(super) fn edges(root: &mut Section<'_>) -> Vec<EdgesSetup> {
     let mut all: Vec<EdgesSetup> = Vec::new();
     for item in root.items("edges") {
@@ -51,7 +51,7 @@ fn one_stage(count: usize) -> EdgesSetup {
 }
 
 fn two_stages(mut section: Section<'_>) -> Option<EdgesSetup> {
-    let called = section.require("name", "what curves call it", name);
+    let called = section.require("name", "write its name in plots", name);
     let count = section.get_or("count", 1, integer(0..=64));
     let nodes = section.get_or("nodes", 0, integer(0..=64));
     let users = section.get_or("users", 10_000, integer(1..=1_000_000));
@@ -67,7 +67,7 @@ fn two_stages(mut section: Section<'_>) -> Option<EdgesSetup> {
     })
 }
 
-/// `[nodes]`: what all nodes of the second stage have in common.
+/// Reads `[nodes]`: the common properties of the nodes of the second stage.
 pub(super) fn nodes(mut section: Section<'_>) -> NodesSetup {
     let nodes = NodesSetup {
         duty: section.get_or("duty", Duty::Proxy, |value| word(value, &DUTIES)),
@@ -78,15 +78,19 @@ pub(super) fn nodes(mut section: Section<'_>) -> NodesSetup {
     nodes
 }
 
-/// `processor`: what it carries, of how many messages, and how many may wait.
+/// Reads `processor`: its capacity, the messages of each call, and how many messages may wait.
 pub(super) fn processor(section: &mut Section<'_>) -> Option<Capacity> {
     let mut section = section.given_table("processor")?;
     let per_s = section.require(
         "per_s",
-        "the calls or registrations per second that it carries",
+        "write the calls or registrations per second that it carries",
         number(0.1..=1e6),
     );
-    let messages = section.require("messages", "that come to it for each", number(1.0..=100.0));
+    let messages = section.require(
+        "messages",
+        "write how many messages it gets for each",
+        number(1.0..=100.0),
+    );
     let waiting = section.get_or("waiting", WAITING, integer(1..=1_000_000));
     let new = section.get_or("waiting_new", waiting, integer(1..=1_000_000));
     section.finish();

@@ -1,4 +1,4 @@
-//! Single values of a scenario.
+//! Reads single values of a scenario.
 
 use std::{ops::RangeInclusive, time::Duration};
 
@@ -30,7 +30,7 @@ fn parse_time(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(number.parse::<f64>().ok()? * unit_s).ok()
 }
 
-/// A time, which is always the same, or a table with the law and its parameters.
+/// Reads a time that is always the same, or a table with a distribution and its parameters.
 pub(super) fn law(value: &Value<'_>) -> Read<Law> {
     let Some(table) = value.as_table() else {
         return time(value).map(Law::Constant);
@@ -53,23 +53,25 @@ pub(super) fn law(value: &Value<'_>) -> Read<Law> {
     }
 }
 
-/// A list of what `read` takes, or one of it.
+/// Reads one value, or a list of values, each with `read`.
 pub(super) fn one_or_more<'a, T>(
     read: impl Fn(&'a Value<'a>) -> Read<T>,
 ) -> impl Fn(&'a Value<'a>) -> Read<Vec<T>> {
     move |value| match value.as_array() {
-        Some(items) if items.is_empty() => Err("the list is empty".to_owned()),
+        Some(items) if items.is_empty() => {
+            Err("the list is empty: write at least one value".to_owned())
+        }
         Some(items) => items.iter().map(|item| read(item.get_ref())).collect(),
         None => Ok(vec![read(value)?]),
     }
 }
 
-/// A number, or a list of numbers, within a range.
+/// Reads a number, or a list of numbers, within a range.
 pub(super) fn numbers<'a>(range: RangeInclusive<f64>) -> impl Fn(&'a Value<'a>) -> Read<Vec<f64>> {
     one_or_more(number(range))
 }
 
-/// `true` or `false`.
+/// Reads `true` or `false`.
 pub(super) fn boolean(value: &Value<'_>) -> Read<bool> {
     match value {
         Value::Boolean(boolean) => Ok(*boolean),
