@@ -28,7 +28,7 @@ impl<'a> NameAddr<'a> {
         Self::read(&mut Reader::new(text, 0, text.len())).ok()
     }
 
-    /// Finds the first parameter of that name, in any case.
+    /// Finds the first parameter with this name, in any case.
     pub fn param(&self, name: &[u8]) -> Param<'a> {
         params::find(self.params, name)
     }

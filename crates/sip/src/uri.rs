@@ -172,7 +172,7 @@ impl<'a> Uri<'a> {
         })
     }
 
-    /// Finds the first parameter of that name, in any case.
+    /// Finds the first parameter with this name, in any case.
     pub fn param(&self, name: &[u8]) -> Param<'a> {
         pairs(self.params, b';')
             .find(|(known, _)| known.eq_ignore_ascii_case(name))

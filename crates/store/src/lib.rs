@@ -54,7 +54,7 @@ use table::Table;
 /// What is known here of a key, without asking the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// Nothing: only the server can tell.
+    /// Nothing is known: only the server can tell.
     Unknown,
     /// The key has no value.
     Absent,

@@ -70,7 +70,7 @@ impl Control {
         }
     }
 
-    /// Configuration, servers and counters.
+    /// The configuration, the servers and the counters.
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }

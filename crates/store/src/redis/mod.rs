@@ -128,12 +128,12 @@ impl Client {
         })
     }
 
-    /// Returns what is known here, if it can still be believed.
+    /// Returns the cached value, if it is still valid.
     pub(crate) fn cached(&self, key: &[u8]) -> Known {
         Known::of(self.shared.cache.get(key, Now::read()))
     }
 
-    /// Returns what was known when the server was heard last.
+    /// Returns the last known value when the server last answered.
     pub(crate) fn last_known(&self, key: &[u8]) -> Known {
         Known::of(self.shared.cache.last_known(key, Now::read()))
     }
