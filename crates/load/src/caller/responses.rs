@@ -5,7 +5,7 @@ use std::time::Duration;
 use sip::{Message, Method};
 
 use super::{
-    CallName, Caller, State,
+    CallName, Caller, Phase,
     config::Plan,
     wire::{self, INVITE_CSEQ},
 };
@@ -36,7 +36,7 @@ impl Caller {
             }
             Method::Invite => self.on_reinvite_response(now, name, cseq.number, status, out),
             Method::Cancel => self.on_cancel_response(name, status),
-            Method::Bye if self.state_of(name) == State::Closing => {
+            Method::Bye if self.state_of(name) == Phase::Closing => {
                 self.on_bye_response(now, name.slot, status);
             }
             _ => self.stats.strays += u64::from(status >= 200),
@@ -53,15 +53,15 @@ impl Caller {
     ) {
         let slot = name.slot;
         match self.state_of(name) {
-            State::Calling | State::Proceeding => {
+            Phase::Calling | Phase::Proceeding => {
                 let call = &mut self.calls[slot as usize];
                 if status > 100 && !std::mem::replace(&mut call.is_heard, true) {
                     let elapsed = now.saturating_sub(call.began);
                     record(&mut self.stats.first_response_ns, elapsed);
                 }
             }
-            State::Cancelling => {}
-            State::Holding | State::Renewing | State::Closing if (200..300).contains(&status) => {
+            Phase::Cancelling => {}
+            Phase::Holding | Phase::Renewing | Phase::Closing if (200..300).contains(&status) => {
                 self.stats.strays += 1;
                 return self.send_in_dialog(slot, INVITE_CSEQ, |requests| &requests.ack, out);
             }
@@ -73,7 +73,7 @@ impl Caller {
         match status {
             ..200 => self.proceed(now, slot, out),
             200..300 => self.confirm(now, slot, message, out),
-            487 if self.calls[slot as usize].state == State::Cancelling => {
+            487 if self.calls[slot as usize].state == Phase::Cancelling => {
                 self.stats.cancelled += 1;
                 self.vacate(slot);
             }
@@ -101,10 +101,10 @@ impl Caller {
     fn proceed(&mut self, now: Duration, slot: u32, out: &mut Outbox) {
         let call = &mut self.calls[slot as usize];
         match (call.state, call.plan) {
-            (State::Cancelling, _) => {}
-            (_, Plan::Cancel) => self.request(slot, State::Cancelling, now, now, out),
+            (Phase::Cancelling, _) => {}
+            (_, Plan::Cancel) => self.request(slot, Phase::Cancelling, now, now, out),
             _ => {
-                call.state = State::Proceeding;
+                call.state = Phase::Proceeding;
                 call.give_up = self.config.retransmission.rings_until(now, call.give_up);
                 self.timers.set(slot, &mut call.alarm, call.give_up);
             }
@@ -113,7 +113,7 @@ impl Caller {
 
     fn confirm(&mut self, now: Duration, slot: u32, answer: &Message<'_>, out: &mut Outbox) {
         let call = &mut self.calls[slot as usize];
-        if call.state != State::Cancelling {
+        if call.state != Phase::Cancelling {
             record(&mut self.stats.answer_ns, now.saturating_sub(call.began));
         }
         call.dialog.confirm(answer, self.config.proxy);
@@ -145,16 +145,16 @@ impl Caller {
         let slot = name.slot;
         let state = self.state_of(name);
         match status {
-            ..200 if state == State::Renewing => {
+            ..200 if state == Phase::Renewing => {
                 let call = &mut self.calls[slot as usize];
                 call.give_up = self.config.retransmission.rings_until(now, call.give_up);
                 self.timers.set(slot, &mut call.alarm, call.give_up);
             }
             ..200 => {}
-            _ if state == State::Vacant => self.stats.strays += 1,
+            _ if state == Phase::Vacant => self.stats.strays += 1,
             200..300 => {
                 self.send_in_dialog(slot, cseq, |requests| &requests.ack, out);
-                if state != State::Renewing {
+                if state != Phase::Renewing {
                     self.stats.strays += 1;
                     return;
                 }
@@ -167,7 +167,7 @@ impl Caller {
             }
             300.. => {
                 self.send_in_dialog(slot, cseq, |requests| &requests.ack_of_reinvite, out);
-                if state == State::Renewing {
+                if state == Phase::Renewing {
                     self.fail_reinvite(now, slot, Failure::ReinviteRejected(status), out);
                 }
             }
@@ -176,7 +176,7 @@ impl Caller {
 
     /// After a final response to the CANCEL, that of the INVITE is waited for.
     fn on_cancel_response(&mut self, name: CallName, status: u16) {
-        if self.state_of(name) == State::Cancelling && status >= 200 {
+        if self.state_of(name) == Phase::Cancelling && status >= 200 {
             let call = &mut self.calls[name.slot as usize];
             self.timers.set(name.slot, &mut call.alarm, call.give_up);
         }
