@@ -145,27 +145,32 @@ fn kind(value: &Value<'_>) -> Read<Kind> {
 /// The first stall of each server comes at a random time: see [`sim::Cluster`].
 fn stalls(mut section: Section<'_>) -> Vec<Stall> {
     let calls = section.get("calls", integer(1..=1_000_000_000));
-    let every = section.get("every", time);
+    let every = section.get("every", one_or_more(time));
     let advice = "write how long a stall lasts, such as \"1s\"";
     let lasting = section.require("lasting", advice, one_or_more(time));
-    let stall = |lasting| match (&calls, &every) {
-        (Some(calls), None) => Some(Stall::Calls {
-            first: 1,
-            every: calls.value as u64,
-            lasting,
-        }),
-        (None, Some(every)) => Some(Stall::Periodic {
-            first: Duration::ZERO,
-            every: every.value,
-            lasting,
-        }),
-        _ => None,
-    };
     if calls.is_some() == every.is_some() {
         section.problem("the frequency is unclear: write either calls = 950 or every = \"5s\"");
     }
-    let lasting = lasting.into_iter().flat_map(|lasting| lasting.value);
-    let stalls = lasting.filter_map(stall).collect();
+    let lasting = lasting.map(|lasting| lasting.value).unwrap_or_default();
+    let every = every.map(|every| every.value).unwrap_or_default();
+    let stalls = match calls {
+        Some(calls) => lasting
+            .into_iter()
+            .map(|lasting| Stall::Calls {
+                first: 1,
+                every: calls.value as u64,
+                lasting,
+            })
+            .collect(),
+        // After so many servers both lists begin anew together.
+        None => (0..every.len() * lasting.len())
+            .map(|number| Stall::Periodic {
+                first: Duration::ZERO,
+                every: every[number % every.len()],
+                lasting: lasting[number % lasting.len()],
+            })
+            .collect(),
+    };
     section.finish();
     stalls
 }
