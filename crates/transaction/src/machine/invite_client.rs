@@ -1,7 +1,7 @@
 //! RFC 6026 figure 5, which takes the place of RFC 3261 figure 5, with Timer C of RFC 3261 §16.6.
 
-use super::{Action, Input};
-use crate::Timer;
+use super::step::{Action, Input};
+use crate::timer::Timer;
 
 /// Where an INVITE that we sent stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! RFC 6026 figure 7, which takes the place of RFC 3261 figure 7.
 
-use super::{Action, Input};
-use crate::Timer;
+use super::step::{Action, Input};
+use crate::timer::Timer;
 
 /// Where an INVITE that we received stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! RFC 3261 figure 6.
 
-use super::{Action, Input};
-use crate::Timer;
+use super::step::{Action, Input};
+use crate::timer::Timer;
 
 /// Where a request that we sent stands, which is no INVITE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! RFC 3261 figure 8 with RFC 4320: a 100 late or never, and no final response when its client
 //! has given up.
 
-use super::{Action, Input};
-use crate::Timer;
+use super::step::{Action, Input};
+use crate::timer::Timer;
 
 /// Where a request that we received stands, which is no INVITE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,239 @@
+//! What users bind: RFC 3261 §10.3.
+
+use super::*;
+
+/// RFC 3261 §10.3 steps 6 to 8
+#[test]
+fn bindings_are_made_refreshed_and_removed() {
+    let mut world = World::new(open());
+    let one = "<sip:bob@198.51.100.1>";
+    let steps: [(Msg, &[&str]); 9] = [
+        (register(1, ""), &[]),
+        (register(2, one), &["<sip:bob@198.51.100.1>;expires=3600"]),
+        (
+            register(3, "<sip:bob@198.51.100.2>;expires=60;q=0.25").with("Expires", 100),
+            &[
+                "<sip:bob@198.51.100.1>;expires=3600",
+                "<sip:bob@198.51.100.2>;expires=60;q=0.25",
+            ],
+        ),
+        (
+            register(
+                4,
+                "sip:BOB@198.51.100.3, sip:%62ob@198.51.100.1;expires=100000",
+            ),
+            &[
+                "<sip:%62ob@198.51.100.1>;expires=7200",
+                "<sip:bob@198.51.100.2>;expires=60;q=0.25",
+                "<sip:BOB@198.51.100.3>;expires=3600",
+            ],
+        ),
+        (
+            register(5, "<sip:bob@198.51.100.2>;expires=malformed"),
+            &[
+                "<sip:%62ob@198.51.100.1>;expires=7200",
+                "<sip:bob@198.51.100.2>;expires=3600",
+                "<sip:BOB@198.51.100.3>;expires=3600",
+            ],
+        ),
+        (
+            register(
+                6,
+                "<sip:bob@198.51.100.1>;expires=0, <sip:nobody@198.51.100.9>;expires=0",
+            ),
+            &[
+                "<sip:bob@198.51.100.2>;expires=3600",
+                "<sip:BOB@198.51.100.3>;expires=3600",
+            ],
+        ),
+        (
+            register(7, one).with("Expires", 0),
+            &[
+                "<sip:bob@198.51.100.2>;expires=3600",
+                "<sip:BOB@198.51.100.3>;expires=3600",
+            ],
+        ),
+        (register(8, "*").with("Expires", 0), &[]),
+        (register(9, ""), &[]),
+    ];
+    for (message, expected) in steps {
+        let (status, contacts) = world.contacts(&message);
+        assert_eq!(
+            (status, contacts),
+            (200, expected.iter().map(|&c| c.to_owned()).collect())
+        );
+        // RFC 3261 §8.2.7: a retransmission changes nothing and has the same answer.
+        assert_eq!(world.contacts(&message).1, expected);
+    }
+    assert!(world.store.is_empty());
+    assert_eq!(world.cluster.sizes().2, 0);
+    assert_eq!(world.cluster.event(Event::Bound), 5);
+    assert_eq!(world.cluster.event(Event::Unbound), 3);
+}
+
+#[test]
+fn bindings_end() {
+    let mut world = World::new(open());
+    world.pass(&register(1, "<sip:bob@198.51.100.1>;expires=60"));
+    world.pass(&register(2, "<sip:bob@198.51.100.2>;expires=90"));
+    world.cluster.wait(s(30));
+    let (_, contacts) = world.contacts(&register(3, ""));
+    assert_eq!(
+        contacts,
+        [
+            "<sip:bob@198.51.100.1>;expires=30",
+            "<sip:bob@198.51.100.2>;expires=60"
+        ]
+    );
+    world.cluster.wait(s(30));
+    let (_, contacts) = world.contacts(&register(4, ""));
+    assert_eq!(contacts, ["<sip:bob@198.51.100.2>;expires=30"]);
+    world.cluster.wait(s(31));
+    assert_eq!(world.contacts(&register(5, "")).1, [""; 0]);
+    let invite = request("INVITE", ALICE, "call").set("To", "<sip:bob@example.com>");
+    let call = Msg {
+        start: "INVITE sip:bob@example.com SIP/2.0".to_owned(),
+        ..invite
+    };
+    assert_eq!(world.pass(&call).status(), 480);
+}
+
+/// RFC 3261 §10.3 step 7: a request that is overtaken changes nothing at all.
+#[test]
+fn requests_out_of_order_are_refused_whole() {
+    let mut world = World::new(open());
+    let (one, two) = ("<sip:bob@198.51.100.1>", "<sip:bob@198.51.100.2>");
+    world.pass(&register(5, one));
+    for late in [
+        register(4, &format!("{two}, {one};expires=0")),
+        register(4, "*").with("Expires", 0),
+    ] {
+        assert_eq!(world.pass(&late).status(), 500);
+    }
+    // A phone that has started anew has another Call-ID.
+    let restarted = register(1, &format!("{one};expires=100")).set("Call-ID", "after");
+    let expected = ["<sip:bob@198.51.100.1>;expires=100".to_owned()];
+    assert_eq!(world.contacts(&restarted), (200, expected.into()));
+}
+
+/// A REGISTER, the status that it gets, and a header field of the answer.
+type Case = (Msg, u16, (&'static str, &'static str));
+
+/// What Request-URI, To, Contact and Expires can be.
+fn addresses_and_contacts() -> Vec<Case> {
+    let phone = "<sip:bob@198.51.100.1>";
+    let good = || register(1, phone);
+    let to = |uri: &str| good().set("To", format!("<{uri}>;tag-less"));
+    let at = |uri: &str| Msg {
+        start: format!("REGISTER {uri} SIP/2.0"),
+        ..good()
+    };
+    vec![
+        (at("sip:example.org"), 404, ("", "")),
+        (at(&format!("sip:{EDGE}")), 200, ("", "")),
+        (to("sip:bob@example.org"), 404, ("", "")),
+        (to("sip:example.com"), 404, ("", "")),
+        (to("tel:+4930123456"), 404, ("", "")),
+        (to("sips:bob@EXAMPLE.com:5061"), 200, ("", "")),
+        (register(1, "*"), 400, ("", "")),
+        (register(1, "*").with("Expires", 60), 400, ("", "")),
+        (
+            register(1, &format!("*, {phone}")).with("Expires", 0),
+            400,
+            ("", ""),
+        ),
+        (register(1, "*;q=1").with("Expires", 0), 400, ("", "")),
+        (register(1, "<sip:bob@198.51.100.1"), 400, ("", "")),
+        (register(1, "<no uri>"), 400, ("", "")),
+        (register(1, &format!("{phone};q=2")), 400, ("", "")),
+        (
+            register(1, &format!("{phone};expires=59")),
+            423,
+            ("Min-Expires", "60"),
+        ),
+        (good().with("Expires", 1), 423, ("Min-Expires", "60")),
+    ]
+}
+
+/// What Require, Supported, Path and Call-ID can be.
+fn extensions() -> Vec<Case> {
+    let good = || register(1, "<sip:bob@198.51.100.1>");
+    vec![
+        (
+            good().with("Require", "gruu, path"),
+            420,
+            ("Unsupported", "gruu"),
+        ),
+        (
+            good().with("Require", "outbound"),
+            420,
+            ("Unsupported", "outbound"),
+        ),
+        (good().with("Supported", "gruu, outbound"), 200, ("", "")),
+        (
+            good().with("Path", "<sip:192.0.2.1;lr>"),
+            420,
+            ("Unsupported", "path"),
+        ),
+        (
+            good().with("Supported", "path").with("Path", "<sip:"),
+            400,
+            ("", ""),
+        ),
+        (
+            good()
+                .with("Supported", "a, PATH")
+                .with("Path", "<sip:192.0.2.1;lr>"),
+            200,
+            ("Path", "<sip:192.0.2.1;lr>"),
+        ),
+        (good().set("Call-ID", "\u{e9}"), 200, ("", "")),
+    ]
+}
+
+#[test]
+fn what_is_wrong_with_a_register_is_told() {
+    for (message, status, (name, value)) in addresses_and_contacts().into_iter().chain(extensions())
+    {
+        let mut world = World::new(open());
+        let reply = world.pass(&message);
+        assert_eq!(reply.status(), status, "{message}");
+        if !name.is_empty() {
+            assert_eq!(reply.get(name), value, "{message}");
+        }
+        assert_eq!(world.store.len(), usize::from(status == 200), "{message}");
+    }
+}
+
+#[test]
+fn a_user_has_so_many_contacts() {
+    let mut world = World::new(open());
+    for number in 1..=3 {
+        let contact = format!("<sip:bob@198.51.100.{number}>");
+        assert_eq!(world.pass(&register(number, &contact)).status(), 200);
+    }
+    let fourth = world.pass(&register(4, "<sip:bob@198.51.100.4>"));
+    assert_eq!(fourth.status(), 403);
+    assert_eq!(world.cluster.event(Event::ContactsFull), 1);
+    let moved = register(
+        5,
+        "<sip:bob@198.51.100.1>;expires=0, <sip:bob@198.51.100.4>",
+    );
+    assert_eq!(world.contacts(&moved).1.len(), 3);
+}
+
+/// RFC 3608 §6.3
+#[test]
+fn users_are_told_their_service_route() {
+    let mut config = open();
+    let route = vec![
+        "sip:a.example.com;lr".to_owned(),
+        "sip:b.example.com;lr".to_owned(),
+    ];
+    config.registrar.as_mut().unwrap().service_route = route;
+    let reply = World::new(config).pass(&register(1, "<sip:bob@198.51.100.1>"));
+    assert_eq!(
+        reply.all("Service-Route"),
+        ["<sip:a.example.com;lr>", "<sip:b.example.com;lr>"]
+    );
+}
