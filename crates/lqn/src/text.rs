@@ -55,7 +55,7 @@ E 3
         (
             " p Ps s 0.01 m 2",
             " p Ps s 0.01 m 0",
-            "line 4: processor Ps has multiplicity 0: at least 1",
+            "line 4: processor Ps has multiplicity 0: write at least 1",
         ),
         (
             "-1 Pc z 5",
@@ -75,12 +75,12 @@ E 3
         (
             " s xe 1 -1",
             " s xe one -1",
-            "line 13: one: a number was expected",
+            "line 13: one: expected a number",
         ),
         (
             " s xe 1 -1",
             " s xe -2 -1",
-            "line 8: entry xe, phase 1: service time -2: at least 0",
+            "line 8: entry xe, phase 1: service time -2: write at least 0",
         ),
         (
             " z se xe 0 2 -1",
@@ -90,17 +90,18 @@ E 3
         (
             " z se xe 0 2 -1",
             " y se xe 0 2 -1",
-            "line 8: synchronous calls go in a circle, so that threads may wait for each other for ever: sT -> sT",
+            "line 8: synchronous calls form a circle, so threads can wait for each other \
+                 forever: sT -> sT",
         ),
         (
             " a xe 0.5\n",
             " F se xe 1.5 -1\n",
-            "line 8: entry se forwards to xe with probability 1.5: from 0 to 1",
+            "line 8: entry se forwards to xe with probability 1.5: write 0 to 1",
         ),
         (
             " a xe 0.5\n-1\n",
             " a xe 0.5\n",
-            "line 18: the file ends in the middle of section E: it ends with -1",
+            "line 18: the file ends within section E: end the section with -1",
         ),
         (
             " s xe 1 -1",
