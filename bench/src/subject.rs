@@ -19,6 +19,9 @@ pub(crate) const CORE: usize = 0;
 /// The core of the load.
 pub(crate) const CORE_OF_LOAD: usize = 1;
 
+/// Names the `sipyard` that this one is compared with, if any.
+pub(crate) const BEFORE: &str = "BEFORE";
+
 pub(crate) const KAMAILIO: &str = "/usr/sbin/kamailio";
 
 /// A program, in one of its ways of working.
@@ -29,6 +32,8 @@ pub(crate) enum Subject {
     KamailioStateless,
     KamailioCallLoad,
     Sipyard,
+    /// Another build of Sipyard, which the variable [`BEFORE`] names.
+    Before,
 }
 
 /// A subject that runs.
@@ -40,11 +45,12 @@ pub(crate) struct Running {
 }
 
 impl Subject {
-    pub(crate) const ALL: [Self; 4] = [
+    pub(crate) const ALL: [Self; 5] = [
         Self::Floor,
         Self::KamailioStateless,
         Self::KamailioCallLoad,
         Self::Sipyard,
+        Self::Before,
     ];
 
     pub(crate) fn title(self) -> &'static str {
@@ -53,12 +59,16 @@ impl Subject {
             Self::KamailioStateless => "Kamailio, stateless, Call-ID hash",
             Self::KamailioCallLoad => "Kamailio, stateful, call load",
             Self::Sipyard => "Sipyard, tlwl",
+            Self::Before => "Sipyard before, tlwl",
         }
     }
 
     /// Why it cannot be measured here, if so.
     pub(crate) fn missing(self) -> Option<String> {
         let program = self.program();
+        if self == Self::Before && program.as_os_str().is_empty() {
+            return Some(format!("{BEFORE} names no other sipyard"));
+        }
         if !program.exists() {
             return Some(format!("{} is not there", program.display()));
         }
@@ -70,7 +80,8 @@ impl Subject {
                 .stderr(Stdio::null());
             command.status().is_ok_and(|status| status.success())
         };
-        (self == Self::Sipyard && !serves()).then(|| format!("{} cannot serve", program.display()))
+        (matches!(self, Self::Sipyard | Self::Before) && !serves())
+            .then(|| format!("{} cannot serve", program.display()))
     }
 
     /// Starts it before these servers. It may take a moment until it takes calls.
@@ -100,7 +111,7 @@ impl Subject {
                 let config = include_str!("../peers/kamailio-call-load.cfg");
                 dispatcher(files.path(), config, &listen, servers, ";maxload=1000000")
             }
-            Self::Sipyard => return edge("tlwl", servers),
+            Self::Sipyard | Self::Before => return edge_of(&program, "tlwl", servers),
         };
         Ok(Running {
             process: process?,
@@ -114,6 +125,7 @@ impl Subject {
             Self::Floor => beside_us("floor"),
             Self::KamailioStateless | Self::KamailioCallLoad => PathBuf::from(KAMAILIO),
             Self::Sipyard => beside_us("sipyard"),
+            Self::Before => env::var_os(BEFORE).unwrap_or_default().into(),
         }
     }
 }
@@ -146,12 +158,16 @@ pub(crate) fn build() -> io::Result<()> {
 
 /// Starts Sipyard before these servers, with this policy.
 pub(crate) fn edge(policy: &str, servers: &[SocketAddr]) -> io::Result<Running> {
+    edge_of(&sipyard(), policy, servers)
+}
+
+fn edge_of(program: &Path, policy: &str, servers: &[SocketAddr]) -> io::Result<Running> {
     let servers = servers.iter().map(|it| format!("{{ address = \"{it}\" }}"));
     let servers: Vec<_> = servers.collect();
     let config = include_str!("../peers/sipyard.toml")
         .replace("@POLICY@", policy)
         .replace("@SERVERS@", &servers.join(", "));
-    serve(&config)
+    serve(program, &config)
 }
 
 /// Starts Sipyard as a registrar that keeps its bindings in memory, or in a file.
@@ -161,7 +177,8 @@ pub(crate) fn registrar(in_file: bool) -> io::Result<Running> {
     } else {
         "memory"
     };
-    serve(&include_str!("../peers/sipyard-registrar.toml").replace("@STORE@", store))
+    let config = include_str!("../peers/sipyard-registrar.toml");
+    serve(&sipyard(), &config.replace("@STORE@", store))
 }
 
 /// Starts Kamailio as a registrar that keeps its bindings in memory.
@@ -177,14 +194,14 @@ pub(crate) fn kamailio_registrar() -> io::Result<Running> {
 }
 
 /// Starts Sipyard with a configuration that leaves its own addresses open.
-fn serve(config: &str) -> io::Result<Running> {
+fn serve(program: &Path, config: &str) -> io::Result<Running> {
     let files = tempfile::tempdir()?;
     let address = free_address()?;
     let config = config
         .replace("@LISTEN@", &address.to_string())
         .replace("@ADMIN@", &free_address()?.to_string());
     let path = written(files.path(), "sipyard.toml", &config)?;
-    let process = Process::start(CORE, &sipyard(), &["serve", "--config", &path])?;
+    let process = Process::start(CORE, program, &["serve", "--config", &path])?;
     Ok(Running {
         process,
         address,

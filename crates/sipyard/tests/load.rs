@@ -271,7 +271,7 @@ fn bound(registrar: &Edge) -> u64 {
     let status = registrar.status();
     let workers = status["workers"].as_array().unwrap().iter();
     workers
-        .map(|worker| worker["events"]["bound"].as_u64().unwrap())
+        .map(|worker| worker["bound"].as_u64().unwrap())
         .sum()
 }
 

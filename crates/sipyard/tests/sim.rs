@@ -158,12 +158,17 @@ const MISTAKES: [(&str, &str, &str, &str); 14] = [
         "4:8",
         "9 is out of range",
     ),
-    ("load = [0.2, 0.4]", "", "1:1", "how many calls?"),
+    (
+        "load = [0.2, 0.4]",
+        "",
+        "1:1",
+        "the number of calls is unclear",
+    ),
     (
         "calls = 500",
         "calls = 500\nduration = \"1s\"",
         "1:1",
-        "how long is measured?",
+        "the length of the measurement is unclear",
     ),
     (
         "holding = \"100ms\"",
@@ -176,9 +181,14 @@ const MISTAKES: [(&str, &str, &str, &str); 14] = [
         "slow = \"server-1\"",
         "slow = \"server-3\"",
         "17:8",
-        "there is no server-3: the last is server-2",
+        "there is no server-3: the last one is server-2",
     ),
-    ("slow = \"server-1\"", "", "15:1", "what happens?"),
+    (
+        "slow = \"server-1\"",
+        "",
+        "15:1",
+        "the event has no single action",
+    ),
     (
         "x = \"load\"",
         "x = \"rate\"",
@@ -195,7 +205,7 @@ const MISTAKES: [(&str, &str, &str, &str); 14] = [
         "of = { policy = \"tlwl\", load = 0.4 }",
         "of = { policy = \"tlwl\" }",
         "40:6",
-        "which load?",
+        "also give load, one of ",
     ),
     ("count = 2", "cuont = 2", "12:1", "did you mean `count`?"),
     (
