@@ -28,7 +28,7 @@ find_profdata() {
 same_llvm() {
     local ours theirs
     ours=$(rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p')
-    theirs=$("$1" --version | sed -n 's/.*LLVM version \([0-9]*\).*/\1/p')
+    theirs=$("$1" --version 2>/dev/null | sed -n 's/.*LLVM version \([0-9]*\).*/\1/p')
     [ "$ours" = "$theirs" ]
 }
 
