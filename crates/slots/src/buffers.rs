@@ -58,9 +58,15 @@ impl Buffers {
         }
     }
 
+    /// Whether so many bytes can be kept.
+    #[must_use]
+    pub fn has_room(&self, bytes: usize) -> bool {
+        self.kept_bytes + bytes <= self.budget
+    }
+
     /// Copies bytes; none when the budget has no room for them.
     pub fn keep(&mut self, bytes: &[u8]) -> Option<Kept> {
-        if self.kept_bytes + bytes.len() > self.budget {
+        if !self.has_room(bytes.len()) {
             return None;
         }
         let mut buffer = self.take();

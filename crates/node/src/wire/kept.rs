@@ -13,7 +13,11 @@ const SHARE_BYTES: usize = 4096;
 
 /// The copies that so many kept requests may have.
 pub(crate) fn copies_of(requests: usize, message_bytes: usize) -> Buffers {
-    Buffers::new(requests.saturating_mul(SHARE_BYTES).max(message_bytes))
+    Buffers::new(
+        requests
+            .saturating_mul(SHARE_BYTES)
+            .saturating_add(message_bytes),
+    )
 }
 
 /// A request as it came.

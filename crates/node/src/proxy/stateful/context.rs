@@ -116,6 +116,7 @@ impl ResponseContext {
 pub(super) struct Contexts {
     table: Table<ResponseContext>,
     copies: Buffers,
+    message_bytes: usize,
     /// Memory that is used again.
     spare: Vec<(Vec<Branch>, Targets, Best)>,
     looked_up: usize,
@@ -126,13 +127,16 @@ impl Contexts {
         Self {
             table: Table::new(limit, now),
             copies: copies_of(limit, message_bytes),
+            message_bytes,
             spare: Vec::new(),
             looked_up: 0,
         }
     }
 
+    /// Whether [`Self::open`] has room for any request. A caller counts a request on a server before
+    /// it is opened, so it has to know that before.
     pub(super) fn has_room(&self) -> bool {
-        self.table.has_room(1)
+        self.table.has_room(1) && self.copies.has_room(self.message_bytes)
     }
 
     /// Adds one that has no server transaction and no branch yet; none when there is no room.
