@@ -6,7 +6,7 @@ use node::{
 };
 
 use crate::{
-    harness::{ALICE, Cluster, ONE, TWO, config},
+    harness::{ALICE, Cluster, ONE, TWO, config, stateful},
     message::request,
 };
 
@@ -135,6 +135,29 @@ fn a_cancel_counts_even_when_all_transactions_are_open() {
     cluster.pass(&cancel.respond(200));
     cluster.pass(&received.respond(487));
     assert_eq!(cluster.total(), (0, 0, 0.0));
+}
+
+/// Long requests used up the bytes of kept copies while the table had room. The next request was
+/// counted on its server and not held, so it stayed counted for ever.
+#[test]
+fn a_request_without_room_for_its_copy_counts_nowhere() {
+    let mut config = stateful(&[ONE]);
+    config.limits.held_transactions = 16;
+    let long = "x".repeat(config.limits.message_bytes - 1000);
+    let mut cluster = Cluster::new(config);
+    let invite = |call: &str| request("INVITE", ALICE, call).with("X-Long", &long);
+    let mut held = 0_u32;
+    let refused = loop {
+        let sent = cluster.pass(&invite(&format!("call{held}")));
+        if !sent.is_request() {
+            break sent;
+        }
+        held += 1;
+    };
+    assert_eq!(refused.status(), 503);
+    assert!((1..8).contains(&held), "{held} held: the table was full");
+    let work = 1.75 * f64::from(held);
+    assert_eq!(cluster.total(), (held.into(), held.into(), work));
 }
 
 #[test]
