@@ -73,6 +73,7 @@ pub fn config() -> Config {
             drain: Duration::from_secs(10),
         },
         exchange: Default::default(),
+        trust: Default::default(),
         registrar: None,
     }
 }

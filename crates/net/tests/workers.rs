@@ -69,6 +69,7 @@ fn config(listeners: &[SocketAddr], servers: &[SocketAddr]) -> Config {
             drain: second,
         },
         exchange: Default::default(),
+        trust: Default::default(),
         registrar: None,
     }
 }

@@ -63,6 +63,7 @@ fn configuration() -> Config {
             drain: SECONDS(10),
         },
         exchange: Default::default(),
+        trust: Default::default(),
         registrar: None,
     }
 }

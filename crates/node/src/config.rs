@@ -1,8 +1,14 @@
 //! What a node is told: plain values, already checked by whoever read the file.
 
-use std::{fmt, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use balance::Policy;
+pub use ipnet::IpNet;
 use sip::digest::Algorithm;
 
 /// Everything a node is configured with. Replaced whole, never in part.
@@ -26,6 +32,36 @@ pub struct Config {
     pub timers: Timers,
     /// Other edges before the same servers.
     pub exchange: Exchange,
+    /// Whom the node believes, and where nobody outside may make it send to.
+    pub trust: Trust,
+}
+
+/// Who outside of the pools is believed, and which addresses users may not name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Trust {
+    /// Networks of hosts that are believed as the servers of the pools are: media servers, other
+    /// proxies, trunks with whom there is a contract. RFC 3325's trust domain.
+    pub peers: Vec<IpNet>,
+    /// Networks that no contact, Route or Path of a user may lead to.
+    pub denied: Vec<IpNet>,
+}
+
+impl Trust {
+    /// Whether a host is a peer.
+    pub fn is_peer(&self, ip: IpAddr) -> bool {
+        contains(&self.peers, ip)
+    }
+
+    /// Whether no user may lead the node to a host.
+    pub fn is_denied(&self, ip: IpAddr) -> bool {
+        contains(&self.denied, ip)
+    }
+}
+
+/// IPv4 addresses of a listener for both families come as IPv6 ones: RFC 4291 §2.5.5.2.
+fn contains(networks: &[IpNet], ip: IpAddr) -> bool {
+    let ip = ip.to_canonical();
+    networks.iter().any(|network| network.contains(&ip))
 }
 
 /// Bytes that nobody else may know; not even a log.

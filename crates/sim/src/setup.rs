@@ -228,6 +228,7 @@ impl Setup {
             }],
             pools: vec![pool],
             exchange: self.exchange(number),
+            trust: Default::default(),
             ..self.bare_node(format!("edge-{}", number + 1), edge_address(number))
         }
     }
@@ -264,6 +265,7 @@ impl Setup {
                 drain: Duration::from_secs(10),
             },
             exchange: Exchange::default(),
+            trust: Default::default(),
             registrar: None,
         }
     }

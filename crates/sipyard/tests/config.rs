@@ -134,6 +134,21 @@ fn unknown_keys_are_refused_everywhere() {
 }
 
 #[test]
+fn trust_is_in_networks() {
+    check(
+        &good(
+            "[trust]\npeers = [\"10.0.0.0/8\", \"10.0.0.1/8\", \"2001:db8::1\"]\ndenied = [\"ten\", 10]\n",
+        ),
+        &[
+            "f:6:9: trust.peers: \"10.0.0.1/8\" has bits behind its prefix: write \"10.0.0.0/8\" for the \
+             network, or \"10.0.0.1\" for the host",
+            "f:7:10: trust.denied: \"ten\" is no network: write one such as \"10.0.0.0/8\" or \
+             \"2001:db8::/32\"",
+        ],
+    );
+}
+
+#[test]
 fn secrets_are_readable_and_long() {
     let node = |secret: &str| good("").replace("file:secret", secret);
     check(

@@ -62,6 +62,7 @@ pub(crate) fn config(servers: &[&str]) -> Config {
             drain: s(10),
         },
         exchange: Default::default(),
+        trust: Default::default(),
         registrar: None,
     }
 }

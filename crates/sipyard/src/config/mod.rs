@@ -13,6 +13,7 @@ mod sections;
 pub(crate) mod servers;
 #[cfg(test)]
 mod tests;
+mod trust;
 
 use std::{net::SocketAddr, path::Path};
 
@@ -108,6 +109,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
     let routes = route::routes(&mut root, &names);
     let registrar = registrar::registrar(&mut root);
     let rules = registrar.as_ref().map(|registrar| registrar.rules.clone());
+    let trust = trust::trust(root.table("trust"));
     root.finish();
     let identity = identity?;
     Some(Configuration {
@@ -121,6 +123,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
             limits,
             timers,
             exchange: identity.exchange,
+            trust,
         },
         workers: identity.workers,
         admin,

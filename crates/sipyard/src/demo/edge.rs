@@ -145,6 +145,7 @@ fn config(address: SocketAddr, servers: &[SocketAddr], policy: Policy) -> Config
             drain: Duration::from_secs(10),
         },
         exchange: Default::default(),
+        trust: Default::default(),
         registrar: None,
     }
 }
