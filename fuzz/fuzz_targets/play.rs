@@ -34,6 +34,7 @@ pub fn config() -> Config {
     Config {
         name: "fuzzed".to_owned(),
         secret: b"the secret of a node that is fuzzed".to_vec().into(),
+        accepted_secret: None,
         listeners: vec![listener("192.0.2.10:5060"), listener("[2001:db8::10]:5060")],
         pools: vec![Pool {
             name: "app".to_owned(),

@@ -35,6 +35,7 @@ fn config(listeners: &[SocketAddr], servers: &[SocketAddr]) -> Config {
     Config {
         name: "edge".to_owned(),
         secret: b"a secret of at least thirty-two bytes".to_vec().into(),
+        accepted_secret: None,
         listeners: listeners.iter().map(listener).collect(),
         pools: vec![Pool {
             name: "app".to_owned(),

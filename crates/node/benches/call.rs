@@ -29,6 +29,7 @@ fn configuration() -> Config {
     Config {
         name: "bench".to_owned(),
         secret: b"a secret for nothing but benchmarks".to_vec().into(),
+        accepted_secret: None,
         listeners: vec![listener],
         pools: vec![config::Pool {
             name: "app".to_owned(),

@@ -18,6 +18,9 @@ pub struct Config {
     pub name: String,
     /// The cluster's secret: keys the affinity tokens. At least 32 bytes.
     pub secret: Secret,
+    /// Another secret whose tokens and reports are read, but none are written with it: the one before, or
+    /// the one to come.
+    pub accepted_secret: Option<Secret>,
     /// Where the node listens. A listener's place in this list is its index.
     pub listeners: Vec<Listener>,
     /// The server pools.

@@ -136,7 +136,7 @@ impl Node {
     }
 
     fn forecast(&self, now: Duration, request: &Request<'_>) -> Forecast {
-        if let Ok(Some(affinity)) = request.affinity(&self.snapshot) {
+        if let Ok(Some(affinity)) = request.affinity() {
             let to_server = affinity.direction == Direction::ToServer;
             return Forecast::Token {
                 server: affinity.server,

@@ -79,7 +79,10 @@ impl Snapshot {
         Self {
             holds_state,
             addresses,
-            keys: Keys::new(config.secret.as_ref()),
+            keys: Keys::new(
+                config.secret.as_ref(),
+                config.accepted_secret.as_ref().map(AsRef::as_ref),
+            ),
             config,
             listeners,
             members,
@@ -130,6 +133,13 @@ impl Snapshot {
     /// The server that a peer is, if it is this one, else any that it is.
     pub(crate) fn member_of_or(&self, own: Option<ServerId>, flow: Flow) -> Option<&Arc<Member>> {
         self.member_at_or(own, flow.remote)
+    }
+
+    /// Whether a peer is believed: a server of a pool, a peer of `[trust]`, or another edge.
+    pub(crate) fn is_trusted(&self, flow: Flow) -> bool {
+        self.member_of(flow).is_some()
+            || self.config.trust.is_peer(flow.remote.ip())
+            || self.config.exchange.peers.contains(&flow.remote)
     }
 
     /// The server that listens at an address that a token names; of several pools' the first.
@@ -210,6 +220,18 @@ impl Snapshot {
             }
             Host::Name(name) => self.is_us(name, Some(port)),
         }
+    }
+
+    /// The name of the listener that a URI names.
+    pub(crate) fn advertised_as(&self, uri: &Uri<'_>) -> Option<&str> {
+        let mut buffer = [0_u8; 64];
+        let host = match uri.host {
+            Host::Ip(ip) => write_ip(ip, &mut buffer),
+            Host::Name(name) => name,
+        };
+        let named = |listener: &&Listener| listener.is_at(host, uri.port);
+        let listener = self.listeners.iter().find(named)?;
+        Some(&listener.advertise)
     }
 
     pub(crate) fn is_our_address(&self, address: SocketAddr) -> bool {

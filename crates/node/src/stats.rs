@@ -73,6 +73,7 @@ counted! {
         HandedOver = "handed_over", "A message was handed to the worker that owns its call",
         Retransmission = "retransmission", "A request was a retransmission",
         FailedOver = "failed_over", "A request went to another server",
+        NotOfServer = "not_of_server", "A request claimed to be of a server's side, and its sender was not trusted",
         ForgedToken = "forged_token", "An affinity token was not ours or not of this call",
         Rebuilt = "rebuilt", "A session was built again from its token",
         ExpiredEarly = "expired_early", "The session table was full, so an expired session was forgotten early",

@@ -251,6 +251,7 @@ impl Setup {
         Config {
             name,
             secret: b"a secret that no simulation keeps".to_vec().into(),
+            accepted_secret: None,
             listeners: vec![Listener {
                 address,
                 advertise: address.to_string(),

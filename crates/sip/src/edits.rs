@@ -104,20 +104,17 @@ impl Edits {
 
     /// Inserts a Record-Route with the value that `write` appends above all others.
     pub fn push_record_route(&mut self, message: &Message<'_>, write: impl FnOnce(&mut Vec<u8>)) {
-        let at = match message.field(HeaderName::RecordRoute) {
-            Some(field) => usize::from(field.line),
-            None => above(message, HeaderName::Via),
-        };
-        self.push_line(at, "Record-Route", write);
+        self.push_above(message, HeaderName::RecordRoute, write);
+    }
+
+    /// Inserts a Path with the value that `write` appends above all others. RFC 3327 §5.2
+    pub fn push_path(&mut self, message: &Message<'_>, write: impl FnOnce(&mut Vec<u8>)) {
+        self.push_above(message, HeaderName::Path, write);
     }
 
     /// Inserts a Route with the values that `write` appends above all others.
     pub fn push_route(&mut self, message: &Message<'_>, write: impl FnOnce(&mut Vec<u8>)) {
-        let at = match message.field(HeaderName::Route) {
-            Some(field) => usize::from(field.line),
-            None => above(message, HeaderName::Via),
-        };
-        self.push_line(at, "Route", write);
+        self.push_above(message, HeaderName::Route, write);
     }
 
     /// Removes the topmost `count` Route values that are left, and each field that loses its last
@@ -206,6 +203,20 @@ impl Edits {
     }
 
     /// Puts a header field before all that is put in at the same position.
+    /// Inserts a field above all others of its name.
+    fn push_above(
+        &mut self,
+        message: &Message<'_>,
+        name: HeaderName,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let at = match message.field(name) {
+            Some(field) => usize::from(field.line),
+            None => above(message, HeaderName::Via),
+        };
+        self.push_line(at, name.as_str(), write);
+    }
+
     fn push_line(&mut self, at: usize, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
         let index = self.edits.partition_point(|edit| edit.at < at);
         self.add(index, Span { start: at, end: at }, |out| {

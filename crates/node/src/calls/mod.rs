@@ -15,6 +15,7 @@ use std::time::Duration;
 use balance::ServerId;
 use sip::Method;
 use slots::Wheel;
+use transaction::Flow;
 
 use self::{dialogs::DialogId, lengths::CallLengths, sessions::Sessions};
 pub(crate) use self::{
@@ -31,7 +32,7 @@ use crate::{
         keys::{SessionKey, tag_hash},
         request::Request,
         response::Response,
-        token::Direction,
+        token::{Affinity, Client, Direction},
     },
 };
 
@@ -129,6 +130,7 @@ impl Calls {
         let session = self.sessions.get_mut(entry);
         session.starter_tag = tag_hash(request.from_tag);
         session.is_call = request.method == Method::Invite;
+        session.client = request.client(cx.snapshot).into();
         Ok(entry)
     }
 
@@ -141,10 +143,12 @@ impl Calls {
         cx: Context<'_>,
         request: &Request<'_>,
         member: &Member,
+        next_hop: Flow,
     ) -> Result<SessionId, NotNow> {
         let entry = self.begin(cx, request, member.server.id(), Reason::Originated)?;
         let session = self.sessions.get_mut(entry);
         session.from_server = true;
+        session.client = request.called_client(next_hop).into();
         if session.is_call {
             member.server.open_call();
         }
@@ -157,9 +161,12 @@ impl Calls {
         &mut self,
         cx: Context<'_>,
         request: &Request<'_>,
-        direction: Direction,
+        affinity: Affinity,
         server: ServerId,
     ) -> Option<SessionId> {
+        let Affinity {
+            direction, client, ..
+        } = affinity;
         let begun = self.begin(cx, request, server, Reason::Token);
         if begun == Err(NotNow::SessionsFull) {
             cx.stats.count(Event::SessionsFull, 1);
@@ -169,6 +176,7 @@ impl Calls {
         let is_call = !matches!(request.method, Method::Subscribe | Method::Notify);
         let session = self.sessions.get_mut(entry);
         session.is_call = is_call;
+        session.client = client.into();
         // The number of an ACK is that of an INVITE that was answered.
         session.cseq_next[direction as usize] = match request.method {
             Method::Ack => request.cseq.number.saturating_add(1),
@@ -203,7 +211,7 @@ impl Calls {
         cx: Context<'_>,
         response: &Response<'_>,
         member: &Member,
-        direction: Direction,
+        affinity: Option<Affinity>,
         attempt: u8,
     ) {
         if self.sessions.is_full() && !self.sessions.forget_oldest() {
@@ -215,7 +223,11 @@ impl Calls {
             .insert(cx.now, response.key, server, Reason::Answered);
         let session = self.sessions.get_mut(entry);
         session.starter_tag = tag_hash(response.from_tag);
+        let direction = affinity.map_or(Direction::ToServer, |affinity| affinity.direction);
         session.from_server = direction == Direction::FromServer;
+        if let Some(Affinity { client, .. }) = affinity {
+            session.client = client.into();
+        }
         session.begin(response.branch.id);
         session.set_attempt(response.branch.id, attempt);
         session.cseq_next[direction as usize] = response.cseq.number.saturating_add(1);
@@ -256,6 +268,17 @@ impl Calls {
         session.seen(cx.now);
         if request.is_initial() {
             session.begin(request.id);
+        }
+    }
+
+    /// A server has accepted a request of its client's within the dialog: where that request came from, the
+    /// client is now. A NAT may have given it another port, and nobody else's request is accepted.
+    pub(crate) fn move_client(&mut self, entry: SessionId, response: &Response<'_>) {
+        let session = self.sessions.get_mut(entry);
+        if let Some(client) = session.client.get()
+            && let Some(flow) = response.return_flow()
+        {
+            session.client = Client { flow, ..client }.into();
         }
     }
 

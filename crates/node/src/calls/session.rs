@@ -6,7 +6,10 @@ use balance::ServerId;
 use slots::Id;
 
 use super::dialogs::Dialog;
-use crate::{wire::keys::SessionKey, work::open::OpenRequest};
+use crate::{
+    wire::{keys::SessionKey, token::PackedClient},
+    work::open::OpenRequest,
+};
 
 /// Names a session of this worker.
 pub(crate) type SessionId = Id<Session>;
@@ -40,6 +43,8 @@ pub(crate) struct Session {
     /// Seconds of silence after which its dialog is over. RFC 4028; 0: not said.
     pub(crate) interval_s: u32,
     pub(crate) server: ServerId,
+    /// Its other end, where its client was when a server last answered it.
+    pub(crate) client: PackedClient,
     /// How often the initial request was placed again, or [`ELSEWHERE`].
     attempt: u8,
     /// Unanswered re-checks.
@@ -92,6 +97,7 @@ impl Session {
             ended: 0,
             interval_s: 0,
             server,
+            client: PackedClient::NONE,
             attempt: 0,
             checks: 0,
             life: Life::Active,
@@ -168,4 +174,4 @@ pub(super) fn millis(at: Duration) -> u32 {
     at.as_millis() as u32
 }
 
-const _: () = assert!(size_of::<Session>() <= 72);
+const _: () = assert!(size_of::<Session>() <= 96);

@@ -294,7 +294,7 @@ mod tests {
     use crate::wire::keys::Keys;
 
     fn key(number: u32) -> SessionKey {
-        Keys::new(b"secret").session(&number.to_be_bytes())
+        Keys::new(b"secret", None).session(&number.to_be_bytes())
     }
 
     fn id<'a>(server_tag: &'a [u8]) -> DialogId<'a> {

@@ -13,7 +13,7 @@ use crate::{
     context::Context,
     member::Member,
     snapshot::PoolView,
-    wire::{request::Request, response::Response, token::Direction},
+    wire::{request::Request, response::Response, token::Affinity},
 };
 
 /// Servers that get a copy of a CANCEL at most. A pool that has more gets none: 481.
@@ -48,22 +48,24 @@ impl Budget {
 pub(super) fn adopt(cx: Context<'_>, calls: &mut Calls, attempt: u8, response: &Response<'_>) {
     if response.cseq.method == Method::Invite
         && response.is_final()
-        && let Some((member, direction)) = invited(cx, response)
+        && let Some((member, affinity)) = invited(cx, response)
     {
-        calls.rebuild_answered(cx, response, member, direction, attempt);
+        calls.rebuild_answered(cx, response, member, affinity, attempt);
     }
 }
 
-/// The server at one end of an INVITE, and which way that went. A failure tells of no token; it comes from
-/// the server.
-fn invited<'s>(cx: Context<'s>, response: &Response<'_>) -> Option<(&'s Arc<Member>, Direction)> {
+/// The server at one end of an INVITE, and its token. A failure tells of no token; it comes from the
+/// server.
+fn invited<'s>(
+    cx: Context<'s>,
+    response: &Response<'_>,
+) -> Option<(&'s Arc<Member>, Option<Affinity>)> {
     if !response.is_success() {
-        let member = cx.snapshot.member_of(response.flow)?;
-        return Some((member, Direction::ToServer));
+        return Some((cx.snapshot.member_of(response.flow)?, None));
     }
     let affinity = response.affinity(cx.snapshot)?;
     let member = cx.snapshot.member_at(affinity.server)?;
-    Some((member, affinity.direction))
+    Some((member, Some(affinity)))
 }
 
 /// Whether a response says no more than that this server, of the several that got a CANCEL, is not the
@@ -88,7 +90,7 @@ pub(super) fn cancelled(cx: Context<'_>, request: &Request<'_>) -> Option<Vec<So
     if let Some((member, hop)) = outward(cx, request) {
         let server = Some(member.server.id());
         let is_stateful = cx.snapshot.is_stateful(request.method, Some(host), server);
-        return (!is_stateful).then(|| vec![hop]);
+        return (!is_stateful).then(|| vec![hop.remote]);
     }
     let route = cx.snapshot.route(Method::Invite, host).ok()?;
     let pool = cx

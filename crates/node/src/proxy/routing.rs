@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use balance::ServerId;
 use sip::Method;
+use transaction::Flow;
 
 use crate::{
     admission::{NotNow, refuse},
@@ -16,8 +17,8 @@ use crate::{
     wire::{
         keys::tag_hash,
         reply::Reply,
-        request::Request,
-        token::{Affinity, Direction},
+        request::{Forged, Request},
+        token::{Affinity, Client, Direction},
     },
     work::{Course, Work},
 };
@@ -30,7 +31,7 @@ pub(super) fn known_course(
     request: &Request<'_>,
     session: Option<SessionId>,
 ) -> Result<Option<Course>, Reply> {
-    let affinity = request.affinity(cx.snapshot).unwrap_or_else(|()| {
+    let affinity = request.affinity().unwrap_or_else(|Forged| {
         if !request.is_initial() {
             cx.stats.count(Event::ForgedToken, 1);
         }
@@ -43,16 +44,28 @@ pub(super) fn known_course(
     if let Some(entry) = session.filter(|&entry| !is_another_call(calls, request, entry)) {
         let server = calls.get(entry).server;
         let sender = cx.snapshot.member_of_or(Some(server), from);
-        let direction = match sender {
-            Some(member) if member.server.id() == server => Direction::FromServer,
-            _ => Direction::ToServer,
+        let course = match sender {
+            Some(member) if member.server.id() == server => {
+                let client = calls.get(entry).client.get();
+                from_server(cx, request, Some(server), client, session)
+            }
+            _ => {
+                let member = cx.snapshot.member(server);
+                to_server(
+                    cx,
+                    request,
+                    Some(server),
+                    member.map(|member| member.address),
+                    session,
+                )
+            }
         };
-        return course(cx, request, direction, Some(server), None, session).map(Some);
+        return course.map(Some);
     }
     match cx.snapshot.member_of(from) {
         Some(member) if !request.is_initial() => {
             let server = Some(member.server.id());
-            course(cx, request, Direction::FromServer, server, None, None).map(Some)
+            from_server(cx, request, server, None, None).map(Some)
         }
         _ => Ok(None),
     }
@@ -73,50 +86,79 @@ fn token_course(
     session: Option<SessionId>,
     affinity: Affinity,
 ) -> Result<Course, Reply> {
-    let Affinity {
-        server: address,
-        direction,
-    } = affinity;
-    let of_session = session.map(|entry| calls.get(entry).server);
-    let member = cx.snapshot.member_at_or(of_session, address);
+    let of_session = session.map(|entry| calls.get(entry));
+    let latest = of_session.and_then(|session| session.client.get());
+    let of_session = of_session.map(|session| session.server);
+    let member = cx.snapshot.member_at_or(of_session, affinity.server);
     let server = member.map(|member| member.server.id());
-    let mut course = course(cx, request, direction, server, Some(address), session)?;
+    let mut course = match affinity.direction {
+        Direction::ToServer => to_server(cx, request, server, Some(affinity.server), session)?,
+        Direction::FromServer => {
+            if server.is_some() && !may_be_of_server(cx, request, affinity.server) {
+                cx.stats.count(Event::NotOfServer, 1);
+                return Err(Reply::new(403));
+            }
+            let client = latest.unwrap_or(affinity.client);
+            from_server(cx, request, server, Some(client), session)?
+        }
+    };
     if session.is_none()
         && let Some(server) = server
     {
-        course.session = calls.rebuild(cx, request, direction, server);
+        course.session = calls.rebuild(cx, request, affinity, server);
     }
     Ok(course)
 }
 
-/// The next hop of a request whose direction is known. RFC 3261 §16.6: a server's requests go where
-/// Route and Request-URI say, and those to a user's phone where Route says.
-fn course(
+/// Whether a request may be of a server's side of its dialog: it comes from the server's host, or from
+/// whom the node trusts.
+fn may_be_of_server(cx: Context<'_>, request: &Request<'_>, server: SocketAddr) -> bool {
+    let sender = request.datagram.flow;
+    sender.remote.ip() == server.ip() || cx.snapshot.is_trusted(sender)
+}
+
+/// The course of a request to the server at this address.
+fn to_server(
     cx: Context<'_>,
     request: &Request<'_>,
-    direction: Direction,
     server: Option<ServerId>,
     address: Option<SocketAddr>,
     session: Option<SessionId>,
 ) -> Result<Course, Reply> {
-    let next_hop = match direction {
-        Direction::FromServer => outward_hop(cx, request),
-        Direction::ToServer if server.is_none() && request.path.next.is_some() => {
-            request.next_hop().or(address)
+    let address = address.ok_or_else(|| Reply::new(481))?;
+    Ok(Course {
+        direction: Direction::ToServer,
+        server,
+        next_hop: request.flow_to_server(cx.snapshot, address),
+        session,
+        is_placed: false,
+    })
+}
+
+/// The course of a request from a server's side: to its client's flow, so that one behind a NAT gets it.
+/// RFC 3261 §16.6: where Route and Request-URI say, if its client is reached by them, or if it is not
+/// known.
+fn from_server(
+    cx: Context<'_>,
+    request: &Request<'_>,
+    server: Option<ServerId>,
+    client: Option<Client>,
+    session: Option<SessionId>,
+) -> Result<Course, Reply> {
+    let is_trusted = || cx.snapshot.is_trusted(request.datagram.flow);
+    let next_hop = match client {
+        Some(client) if !client.has_route_set || !is_trusted() => {
+            Some(client.flow).filter(|flow| !cx.snapshot.is_our_address(flow.remote))
         }
-        Direction::ToServer => address.or_else(|| Some(cx.snapshot.member(server?)?.address)),
+        _ => outward_hop(cx, request),
     };
-    match next_hop {
-        Some(next_hop) => Ok(Course {
-            direction,
-            server,
-            next_hop,
-            session,
-            is_placed: false,
-        }),
-        None if direction == Direction::FromServer => Err(refuse(cx, NotNow::Unreachable)),
-        None => Err(Reply::new(481)),
-    }
+    Ok(Course {
+        direction: Direction::FromServer,
+        server,
+        next_hop: next_hop.ok_or_else(|| refuse(cx, NotNow::Unreachable))?,
+        session,
+        is_placed: false,
+    })
 }
 
 /// The course of a request that starts something: outwards when a server sends it to an
@@ -129,7 +171,7 @@ pub(super) fn new_course(
     named: Option<ServerId>,
 ) -> Result<Course, Reply> {
     if let Some((member, next_hop)) = outward(cx, request) {
-        let begun = work.calls.originate(cx, request, member);
+        let begun = work.calls.originate(cx, request, member, next_hop);
         return Ok(Course {
             direction: Direction::FromServer,
             server: Some(member.server.id()),
@@ -137,6 +179,9 @@ pub(super) fn new_course(
             session: Some(begun.map_err(|why| refuse(cx, why))?),
             is_placed: false,
         });
+    }
+    if request.path.phone.is_some() {
+        return to_phone(cx, request);
     }
     let route = route(cx, request)?;
     if route.state == Mode::Stateful {
@@ -162,10 +207,19 @@ pub(super) fn new_course(
     Ok(Course {
         direction: Direction::ToServer,
         server: Some(server),
-        next_hop: member.address,
+        next_hop: request.flow_to_server(cx.snapshot, member.address),
         session: Some(begun.map_err(|why| refuse(cx, why))?),
         is_placed: true,
     })
+}
+
+/// The course of a request to a phone that registered through here, from somebody who is no server.
+fn to_phone(cx: Context<'_>, request: &Request<'_>) -> Result<Course, Reply> {
+    if !cx.snapshot.is_trusted(request.datagram.flow) {
+        cx.stats.count(Event::NotOfServer, 1);
+        return Err(Reply::new(403));
+    }
+    from_server(cx, request, None, None, None)
 }
 
 fn route<'s>(cx: Context<'s>, request: &Request<'_>) -> Result<&'s config::Route, Reply> {
@@ -193,24 +247,27 @@ pub(super) fn registrar<'s>(
 ) -> Option<&'s config::Registrar> {
     let (method, host) = (request.method, &request.path.target.host);
     let registrar = cx.snapshot.registrar(method, host);
-    registrar.filter(|_| request.is_initial() && outward(cx, request).is_none())
+    registrar.filter(|_| {
+        request.is_initial() && request.path.phone.is_none() && outward(cx, request).is_none()
+    })
 }
 
 /// The server that sends a request to somebody outside, and where to.
-pub(super) fn outward<'s>(
-    cx: Context<'s>,
-    request: &Request<'_>,
-) -> Option<(&'s Member, SocketAddr)> {
+pub(super) fn outward<'s>(cx: Context<'s>, request: &Request<'_>) -> Option<(&'s Member, Flow)> {
     let member = cx.snapshot.member_of(request.datagram.flow)?;
     Some((member, outward_hop(cx, request)?))
 }
 
-fn outward_hop(cx: Context<'_>, request: &Request<'_>) -> Option<SocketAddr> {
+fn outward_hop(cx: Context<'_>, request: &Request<'_>) -> Option<Flow> {
+    if request.path.phone.is_some() {
+        return request.path.phone;
+    }
     let is_ours = |hop: &SocketAddr| {
         cx.snapshot.is_our_address(*hop)
             || (request.path.next.is_none() && cx.snapshot.is_our_uri(&request.path.target))
     };
-    request.next_hop().filter(|hop| !is_ours(hop))
+    let hop = request.next_hop().filter(|hop| !is_ours(hop))?;
+    cx.snapshot.flow_to(hop, request.datagram.flow.listener)
 }
 
 /// Whether a request is of a server's, to somebody outside: within a dialog, by its Route, or because
@@ -224,8 +281,13 @@ pub(super) fn leads_outward(cx: Context<'_>, request: &Request<'_>) -> bool {
         };
         return is_of_server() && (request.path.next.is_some() || is_foreign());
     }
-    match request.affinity(cx.snapshot) {
-        Ok(Some(affinity)) => affinity.direction == Direction::FromServer,
-        Ok(None) | Err(()) => is_of_server(),
+    match request.affinity() {
+        Ok(Some(Affinity {
+            direction, client, ..
+        })) => {
+            let is_trusted = || cx.snapshot.is_trusted(request.datagram.flow);
+            direction == Direction::FromServer && client.has_route_set && is_trusted()
+        }
+        Ok(None) | Err(Forged) => is_of_server(),
     }
 }

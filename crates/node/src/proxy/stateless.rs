@@ -4,7 +4,7 @@
 //! An INVITE is kept until it is answered, so that it can go to another server when its server is
 //! silent, refuses or dies.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use balance::Health;
 use sip::{Edits, Method};
@@ -19,7 +19,7 @@ use crate::{
         reply::{self, Reply},
         request::Request,
         response::Response,
-        token::{Direction, Starter},
+        token::Direction,
     },
     work::{Course, Holder, Kind, OpenId, Progress},
 };
@@ -62,19 +62,10 @@ impl Stateless {
         course: &Course,
         attempt: u8,
     ) {
-        let starter = match course.direction {
-            Direction::ToServer => Starter::Client,
-            Direction::FromServer => Starter::Server,
-        };
-        let server = course
-            .server
-            .and_then(|server| step.cx.snapshot.member(server))
-            .map(|member| member.address);
-        let affinity = server
-            .filter(|_| request.forms_dialog())
-            .map(|server| (server, starter));
+        let ends = course.ends(step.cx, request);
+        let affinity = ends.filter(|_| request.forms_dialog());
         let hop = Hop {
-            to: course.next_hop,
+            flow: course.next_hop,
             purpose: Purpose::Relay(attempt),
             uri: None,
             path: &[],
@@ -84,14 +75,9 @@ impl Stateless {
     }
 
     /// Sends a CANCEL to a server that may have its INVITE.
-    pub(super) fn copy(
-        &mut self,
-        step: &mut Step<'_>,
-        request: &Request<'_>,
-        to: std::net::SocketAddr,
-    ) {
+    pub(super) fn copy(&mut self, step: &mut Step<'_>, request: &Request<'_>, to: SocketAddr) {
         let hop = Hop {
-            to,
+            flow: request.flow_to_server(step.cx.snapshot, to),
             purpose: Purpose::Relay(0),
             uri: None,
             path: &[],
@@ -120,7 +106,8 @@ impl Stateless {
             }
             let server = step.work.get(open).server();
             if let Some(member) = cx.snapshot.member(server) {
-                (course.server, course.next_hop) = (Some(server), member.address);
+                let next_hop = request.flow_to_server(cx.snapshot, member.address);
+                (course.server, course.next_hop) = (Some(server), next_hop);
             }
         }
         let attempt = step.work.get(open).attempt;
@@ -167,7 +154,7 @@ impl Stateless {
             let course = Course {
                 direction: Direction::ToServer,
                 server: Some(new.server.id()),
-                next_hop: new.address,
+                next_hop: request.flow_to_server(cx.snapshot, new.address),
                 session: Some(work.get(open).session),
                 is_placed: true,
             };
@@ -207,10 +194,7 @@ impl Stateless {
 
     /// Sends a response on to the Via below ours. RFC 3261 §16.11
     pub(super) fn pass_back(&mut self, step: &mut Step<'_>, response: &Response<'_>) {
-        let via = response.message.via_below(&response.via);
-        let to = via.and_then(|via| via.response_address());
-        let flow = to.map(|to| transaction::Flow::udp(response.branch.listener, to));
-        let Some(flow) = flow else {
+        let Some(flow) = response.return_flow() else {
             return step.cx.stats.drop_one(Dropped::NoReturnPath);
         };
         relay::without_our_via(&mut self.edits, response);
@@ -375,7 +359,7 @@ fn withdraw(
     step: &mut Step<'_>,
     method: Method<'_>,
     branch: Branch,
-    to: std::net::SocketAddr,
+    to: SocketAddr,
     response: &Response<'_>,
 ) {
     let snapshot = step.cx.snapshot;

@@ -23,8 +23,6 @@ pub(crate) struct Target {
     pub(crate) name: Option<Name>,
     /// The next hop, in the order in which its addresses are to be tried.
     pub(crate) addresses: Vec<SocketAddr>,
-    /// Where it ends, if that is elsewhere.
-    pub(crate) far_end: Option<SocketAddr>,
     /// What its Route begins with; may be empty.
     pub(crate) path: Vec<u8>,
     /// Its preference in thousandths: higher ones come first, equal ones together.
@@ -57,7 +55,6 @@ fn target(binding: &Binding<'_>) -> Option<Target> {
         uri: binding.contact.into(),
         name,
         addresses,
-        far_end: contact.address().filter(|_| !binding.path.is_empty()),
         path: binding.path.into(),
         q: binding.q,
     })

@@ -1,11 +1,13 @@
 //! The keyed hashes of a cluster: all come from its secret, so that every node that has it, and
 //! the same node after a restart, computes the same.
 
-use std::{fmt, hash::Hasher};
+use std::{fmt, hash::Hasher, iter};
 
 use sha2::{Digest, Sha256};
 use siphasher::sip::SipHasher24;
 use siphasher::sip128::{Hasher128, SipHasher13};
+
+use super::seal::Sealer;
 
 /// Identifies a session: a keyed 128-bit hash of its Call-ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,8 +30,11 @@ impl SessionKey {
 pub(crate) struct Keys {
     session: SipHasher13,
     branch: SipHasher24,
-    token: SipHasher24,
+    /// Of the secret, and of the other one that is accepted.
+    dialog: (Sealer, Option<Sealer>),
+    path: (Sealer, Option<Sealer>),
     report: SipHasher24,
+    accepted_report: Option<SipHasher24>,
     nonce: [u8; 16],
 }
 
@@ -40,12 +45,20 @@ impl fmt::Debug for Keys {
 }
 
 impl Keys {
-    pub(crate) fn new(secret: &[u8]) -> Self {
+    /// Tokens and reports are written with `secret`, and read with `accepted`, too.
+    pub(crate) fn new(secret: &[u8], accepted: Option<&[u8]>) -> Self {
+        let sealers = |purpose: &str| {
+            let other = accepted.map(|accepted| Sealer::new(purpose, accepted));
+            (Sealer::new(purpose, secret), other)
+        };
+        let report = |secret: &[u8]| SipHasher24::new_with_key(&derive("sipyard report", secret));
         Self {
             session: SipHasher13::new_with_key(&derive("sipyard session", secret)),
             branch: SipHasher24::new_with_key(&derive("sipyard branch", secret)),
-            token: SipHasher24::new_with_key(&derive("sipyard token", secret)),
-            report: SipHasher24::new_with_key(&derive("sipyard report", secret)),
+            dialog: sealers("dialog"),
+            path: sealers("path"),
+            report: report(secret),
+            accepted_report: accepted.map(report),
             nonce: derive("sipyard nonce", secret),
         }
     }
@@ -79,9 +92,13 @@ impl Keys {
 
     /// The MAC of a ledger report.
     pub(crate) fn report(&self, bytes: &[u8]) -> u64 {
-        let mut hasher = self.report;
-        hasher.write(bytes);
-        hasher.finish()
+        mac(self.report, bytes)
+    }
+
+    /// Whether this is the MAC of a report, under a secret that is accepted.
+    pub(crate) fn is_report(&self, bytes: &[u8], is: u64) -> bool {
+        let keys = iter::once(self.report).chain(self.accepted_report);
+        keys.into_iter().any(|key| mac(key, bytes) == is)
     }
 
     /// The identity of a node among its peers.
@@ -94,17 +111,35 @@ impl Keys {
         hasher.finish()
     }
 
-    /// The MAC of an affinity token.
-    pub(crate) fn token(&self, parts: &[&[u8]]) -> u64 {
-        let mut hasher = self.token;
-        write_parts(&mut hasher, parts);
-        hasher.finish()
+    /// Seals a dialog's tokens.
+    pub(super) fn dialog(&self) -> &Sealer {
+        &self.dialog.0
     }
+
+    /// Open a dialog's tokens.
+    pub(super) fn dialogs(&self) -> impl Iterator<Item = &Sealer> {
+        iter::once(&self.dialog.0).chain(&self.dialog.1)
+    }
+
+    /// Seals the tokens of Path URIs.
+    pub(super) fn path(&self) -> &Sealer {
+        &self.path.0
+    }
+
+    /// Open the tokens of Path URIs.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Sealer> {
+        iter::once(&self.path.0).chain(&self.path.1)
+    }
+}
+
+fn mac(mut key: SipHasher24, bytes: &[u8]) -> u64 {
+    key.write(bytes);
+    key.finish()
 }
 
 /// Lengths go in too, so that no two lists of parts read the same: all in one word, as a hasher
 /// takes few long pieces faster than many short ones.
-fn write_parts(hasher: &mut SipHasher24, parts: &[&[u8]]) {
+pub(super) fn write_parts(hasher: &mut impl Hasher, parts: &[&[u8]]) {
     let mut lengths = 0;
     for part in parts {
         debug_assert!(part.len() < 1 << 16, "a message is no longer");
@@ -115,7 +150,7 @@ fn write_parts(hasher: &mut SipHasher24, parts: &[&[u8]]) {
     hasher.write_u64(lengths);
 }
 
-fn derive(purpose: &str, secret: &[u8]) -> [u8; 16] {
+pub(super) fn derive(purpose: &str, secret: &[u8]) -> [u8; 16] {
     let digest = Sha256::new()
         .chain_update(purpose)
         .chain_update([0])

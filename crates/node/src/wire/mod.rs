@@ -7,4 +7,5 @@ pub(crate) mod relay;
 pub(crate) mod reply;
 pub(crate) mod request;
 pub(crate) mod response;
+mod seal;
 pub(crate) mod token;

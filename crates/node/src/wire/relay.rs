@@ -7,16 +7,17 @@ use transaction::Flow;
 
 use super::{
     branch::{Branch, Purpose},
+    reply,
     request::Request,
     response::Response,
-    token::{self, Starter},
+    token::{self, Ends, Starter},
 };
 use crate::{io::Outbox, snapshot::Snapshot};
 
 /// Where a request goes and what it carries there.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Hop<'a> {
-    pub(crate) to: SocketAddr,
+    pub(crate) flow: Flow,
     pub(crate) purpose: Purpose,
     /// Its Request-URI there, if that is another.
     pub(crate) uri: Option<&'a [u8]>,
@@ -26,7 +27,7 @@ pub(crate) struct Hop<'a> {
     pub(crate) affinity: Option<(SocketAddr, Starter)>,
 }
 
-/// Queues a request for its next hop. RFC 3261 §16.6. Nothing, when no listener reaches it.
+/// Queues a request for its next hop. RFC 3261 §16.6
 pub(crate) fn request(
     snapshot: &Snapshot,
     edits: &mut Edits,
@@ -34,22 +35,20 @@ pub(crate) fn request(
     hop: &Hop<'_>,
     out: &mut Outbox,
 ) {
-    if let Some(flow) = prepare(snapshot, edits, request, hop) {
-        let bytes = request.message.bytes();
-        out.send(flow, |out| edits.apply(bytes, out));
-    }
+    prepare(snapshot, edits, request, hop);
+    let bytes = request.message.bytes();
+    out.send(hop.flow, |out| edits.apply(bytes, out));
 }
 
-/// Gathers the edits for a request's next hop, and says on which flow it is reached.
+/// Gathers the edits for a request's next hop.
 pub(crate) fn prepare(
     snapshot: &Snapshot,
     edits: &mut Edits,
     request: &Request<'_>,
     hop: &Hop<'_>,
-) -> Option<Flow> {
+) {
     let hit = request.datagram.flow.listener;
-    let flow = snapshot.flow_to(hop.to, hit)?;
-    let listener = flow.listener;
+    let listener = hop.flow.listener;
     let message = request.message;
     edits.clear();
     edits.set_max_forwards(message, request.hops_left());
@@ -69,27 +68,11 @@ pub(crate) fn prepare(
         edits.redo_strict_route(message, &next);
     }
     edits.set_received(message, &request.via, request.datagram.flow.remote);
-    if let Some((server, starter)) = hop.affinity {
-        // The hop nearest to the next one comes on top: two on a change of listener, RFC 5658.
-        for index in [Some(hit).filter(|_| hit != listener), Some(listener)]
-            .into_iter()
-            .flatten()
-        {
-            edits.push_record_route(message, |out| {
-                out.extend_from_slice(b"<sip:");
-                token::write(
-                    snapshot.keys(),
-                    server,
-                    starter,
-                    request.call_id,
-                    request.from_tag,
-                    out,
-                );
-                out.push(b'@');
-                out.extend_from_slice(snapshot.listener(index).advertise.as_bytes());
-                out.extend_from_slice(b";lr>");
-            });
-        }
+    if let Some(ends) = ends(snapshot, request, hop) {
+        push_record_routes(snapshot, edits, request, ends, [hit, listener]);
+    }
+    if request.method == Method::Register && !snapshot.is_trusted(request.datagram.flow) {
+        push_path(snapshot, edits, request);
     }
     let branch = Branch {
         purpose: hop.purpose,
@@ -97,7 +80,55 @@ pub(crate) fn prepare(
         id: request.id,
     };
     edits.push_via(message, |out| write_via(snapshot, listener, branch, out));
-    Some(flow)
+}
+
+/// The ends of the dialog that a request may start. A request without a From tag, as of RFC 2543, starts none
+/// that a token could be bound to.
+fn ends(snapshot: &Snapshot, request: &Request<'_>, hop: &Hop<'_>) -> Option<Ends> {
+    let (server, starter) = hop.affinity.filter(|_| !request.from_tag.is_empty())?;
+    let client = match starter {
+        Starter::Client => request.client(snapshot),
+        Starter::Server => request.called_client(hop.flow),
+    };
+    Some(Ends {
+        server,
+        client,
+        starter,
+    })
+}
+
+/// The listener nearest to the next hop comes on top: two on a change of listener, RFC 5658.
+fn push_record_routes(
+    snapshot: &Snapshot,
+    edits: &mut Edits,
+    request: &Request<'_>,
+    ends: Ends,
+    [hit, sent]: [u8; 2],
+) {
+    let two = [Some(hit).filter(|_| hit != sent), Some(sent)];
+    for index in two.into_iter().flatten() {
+        edits.push_record_route(request.message, |out| {
+            out.extend_from_slice(b"<sip:");
+            let (call_id, tag) = (request.call_id, request.from_tag);
+            token::write(snapshot.keys(), ends, call_id, tag, out);
+            out.push(b'@');
+            out.extend_from_slice(snapshot.listener(index).advertise.as_bytes());
+            out.extend_from_slice(b";lr>");
+        });
+    }
+}
+
+/// Has calls of whoever registers come back over this node and this flow. RFC 3327, RFC 5626 §5.1
+fn push_path(snapshot: &Snapshot, edits: &mut Edits, request: &Request<'_>) {
+    let flow = reply::return_flow(Some(&request.via), request.datagram.flow);
+    let at = snapshot.listener(flow.listener).advertise.as_bytes();
+    edits.push_path(request.message, |out| {
+        out.extend_from_slice(b"<sip:");
+        token::write_flow(snapshot.keys(), flow, at, out);
+        out.push(b'@');
+        out.extend_from_slice(at);
+        out.extend_from_slice(b";lr>");
+    });
 }
 
 /// Gathers the edit that takes our Via off a response. RFC 3261 §16.7 step 3

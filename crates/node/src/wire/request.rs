@@ -1,13 +1,14 @@
 //! A request as the node sees it: what it needs to know to route it, or why it won't.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use sip::{CSeq, Fault, HeaderName, Host, Message, Method, NameAddr, Scheme, Uri, Via};
+use transaction::Flow;
 
 use super::{
     keys::SessionKey,
-    reply::Reply,
-    token::{self, Affinity},
+    reply::{self, Reply},
+    token::{self, Affinity, Client},
 };
 use crate::{io::Datagram, question::Name, snapshot::Snapshot};
 
@@ -47,9 +48,15 @@ pub(crate) struct Path<'a> {
     pub(crate) own_routes: usize,
     /// The Route value after ours.
     pub(crate) next: Option<NameAddr<'a>>,
-    /// The user part of our Route value.
-    token: Option<&'a [u8]>,
+    /// What our Route value says of the request's dialog.
+    affinity: Result<Option<Affinity>, Forged>,
+    /// The phone that our Route value leads to, as it is from a Path of ours. RFC 3327
+    pub(crate) phone: Option<Flow>,
 }
+
+/// A token that isn't ours, or that is of another dialog.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Forged;
 
 impl<'a> Request<'a> {
     /// Reads what routing needs: RFC 3261 §16.3 step 1 and §16.4.
@@ -73,11 +80,11 @@ impl<'a> Request<'a> {
         let key = snapshot.keys().session(call_id);
         let id = transaction::identity(snapshot.keys().branch(key), message, &essentials);
         let from_tag = from_tag.unwrap_or_default();
-        let is_token = |text: &[u8]| {
+        let open = |text: &[u8]| {
             let to_tag = to_tag.unwrap_or_default();
-            token::read(snapshot.keys(), text, call_id, from_tag, to_tag).is_some()
+            token::read(snapshot.keys(), text, call_id, from_tag, to_tag)
         };
-        let path = Path::read(snapshot, message, is_token)?;
+        let path = Path::read(snapshot, message, open)?;
         let hops = message.max_forwards()?;
         Ok(Self {
             message,
@@ -157,15 +164,39 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// The affinity that our Route value carries. Err: it carries one that isn't ours.
-    pub(crate) fn affinity(&self, snapshot: &Snapshot) -> Result<Option<Affinity>, ()> {
-        let Some(text) = self.path.token else {
-            return Ok(None);
-        };
-        let to_tag = self.to_tag.unwrap_or_default();
-        match token::read(snapshot.keys(), text, self.call_id, self.from_tag, to_tag) {
-            Some(affinity) => Ok(Some(affinity)),
-            None => Err(()),
+    /// The affinity that our Route value carries.
+    ///
+    /// # Errors
+    /// It carries a token, but none of this dialog.
+    pub(crate) fn affinity(&self) -> Result<Option<Affinity>, Forged> {
+        self.path.affinity
+    }
+
+    /// The flow to a server. One that no listener reaches is as one that is silent.
+    pub(crate) fn flow_to_server(&self, snapshot: &Snapshot, address: SocketAddr) -> Flow {
+        let hit = self.datagram.flow.listener;
+        let flow = snapshot.flow_to(address, hit);
+        flow.unwrap_or(Flow::udp(hit, address))
+    }
+
+    /// The client's end of a dialog that it starts from outside. One that is trusted and not behind a
+    /// NAT is reached by its route set.
+    pub(crate) fn client(&self, snapshot: &Snapshot) -> Client {
+        let sender = self.datagram.flow;
+        let says = str::from_utf8(self.via.host).unwrap_or_default();
+        let says: Option<IpAddr> = says.trim_matches(['[', ']']).parse().ok();
+        let is_behind_nat = says.is_some_and(|ip| ip != sender.remote.ip().to_canonical());
+        Client {
+            flow: reply::return_flow(Some(&self.via), sender),
+            has_route_set: !is_behind_nat && snapshot.is_trusted(sender),
+        }
+    }
+
+    /// The client's end of a dialog that it starts from a server's side.
+    pub(crate) fn called_client(&self, flow: Flow) -> Client {
+        Client {
+            flow,
+            has_route_set: self.path.phone.is_none(),
         }
     }
 
@@ -221,11 +252,11 @@ impl<'a> Request<'a> {
 }
 
 impl<'a> Path<'a> {
-    /// `is_token` knows the tokens of the request's dialog, whichever node made them.
+    /// `open` reads the tokens of the request's dialog, whichever node made them.
     fn read(
         snapshot: &Snapshot,
         message: &'a Message<'a>,
-        is_token: impl Fn(&[u8]) -> bool,
+        open: impl Fn(&[u8]) -> Option<Affinity>,
     ) -> Result<Self, Reply> {
         let target = message.target()?;
         let uri = message.request_uri().unwrap_or_default();
@@ -235,15 +266,16 @@ impl<'a> Path<'a> {
             was_strict: false,
             own_routes: 0,
             next: None,
-            token: None,
+            affinity: Ok(None),
+            phone: None,
         };
         if let Some(user) = target.user.filter(|user| token::looks_like(user))
             && snapshot.is_our_uri(&target)
         {
-            path.token = Some(user);
+            path.affinity = open(user).map(Some).ok_or(Forged);
             path.undo_strict_route(message)?;
         }
-        path.skip_own_routes(snapshot, message, is_token)?;
+        path.skip_own_routes(snapshot, message, open)?;
         Ok(path)
     }
 
@@ -263,7 +295,7 @@ impl<'a> Path<'a> {
         &mut self,
         snapshot: &Snapshot,
         message: &Message<'a>,
-        is_token: impl Fn(&[u8]) -> bool,
+        open: impl Fn(&[u8]) -> Option<Affinity>,
     ) -> Result<(), Fault> {
         let mut routes = message.routes().peekable();
         while let Some(route) = routes.next() {
@@ -273,14 +305,31 @@ impl<'a> Path<'a> {
                 break;
             }
             let uri = Uri::parse(route.uri).map_err(|_| Fault::Route)?;
-            let is_of_cluster = || self.own_routes == 0 && uri.user.is_some_and(&is_token);
-            if self.own_routes == 2 || !(snapshot.is_our_uri(&uri) || is_of_cluster()) {
+            let affinity = uri
+                .user
+                .filter(|_| self.affinity == Ok(None))
+                .and_then(&open);
+            let is_of_cluster = self.own_routes == 0 && affinity.is_some();
+            if self.own_routes == 2 || !(snapshot.is_our_uri(&uri) || is_of_cluster) {
                 self.next = Some(route);
                 break;
             }
             self.own_routes += 1;
-            self.token = self.token.or(uri.user);
+            if let (Ok(None), Some(user)) = (self.affinity, uri.user) {
+                self.phone = self.phone.or_else(|| phone(snapshot, &uri, user));
+                self.affinity = match affinity {
+                    None if self.phone.is_none() => Err(Forged),
+                    affinity => Ok(affinity),
+                };
+            }
         }
         Ok(())
     }
+}
+
+/// The phone whose flow the token in a URI of ours names.
+fn phone(snapshot: &Snapshot, uri: &Uri<'_>, token: &[u8]) -> Option<Flow> {
+    let at = snapshot.advertised_as(uri)?;
+    let flow = token::read_flow(snapshot.keys(), token, at.as_bytes())?;
+    snapshot.has_listener(flow.listener).then_some(flow)
 }

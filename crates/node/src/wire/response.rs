@@ -75,6 +75,13 @@ impl<'a> Response<'a> {
             .find_map(|text| token::read(snapshot.keys(), text, call_id, from_tag, to_tag))
     }
 
+    /// Where it goes: to the Via below ours. RFC 3261 §18.2.2
+    pub(crate) fn return_flow(&self) -> Option<Flow> {
+        let via = self.message.via_below(&self.via)?;
+        let to = via.response_address()?;
+        Some(Flow::udp(self.branch.listener, to))
+    }
+
     pub(crate) fn is_final(&self) -> bool {
         self.status >= 200
     }

@@ -1,18 +1,61 @@
-//! The affinity token: the user part of our Record-Route URI says which server a call is on.
+//! The tokens in the user part of our Record-Route and Path URIs. They say where a dialog's two ends
+//! are, or where a phone is, so that any node with the cluster's secret can send a request there, and
+//! nobody else can make it send one elsewhere.
 //!
-//! A node that has the cluster's secret routes an in-dialog request by the token alone. Its MAC
-//! covers the server's address, the Call-ID and the tag of whoever started the dialog, so it
-//! fits no other call and tells in which direction a request goes.
+//! An [`Affinity`] is bound to the Call-ID and to the tag of whoever started the dialog; so it fits no
+//! other call, and tells in which direction a request goes.
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::keys::Keys;
+use transaction::Flow;
+
+use super::{keys::Keys, seal};
 
 /// What a token of ours says of the request that carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Affinity {
     pub(crate) server: SocketAddr,
+    pub(crate) client: Client,
     pub(crate) direction: Direction,
+}
+
+/// The end of a dialog that is not the server's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Client {
+    /// Where it is reached, behind a NAT too.
+    pub(crate) flow: Flow,
+    /// It is reached where Route and Request-URI say, as RFC 3261 §16.6 has it, if somebody says so whom
+    /// the node trusts.
+    pub(crate) has_route_set: bool,
+}
+
+/// A [`Client`], or none, in few bytes, as there may be a million.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PackedClient([u8; 20]);
+
+impl PackedClient {
+    pub(crate) const NONE: Self = Self([0; 20]);
+
+    pub(crate) fn get(self) -> Option<Client> {
+        let [flags, listener, address @ ..] = &self.0;
+        let bytes = address_bytes(flags & CLIENT_IS_IPV6 != 0);
+        let is_there = flags & IS_THERE != 0;
+        let remote = read_address(&address[..bytes]).filter(|_| is_there)?;
+        Some(Client {
+            flow: Flow::udp(*listener, remote),
+            has_route_set: flags & HAS_ROUTE_SET != 0,
+        })
+    }
+}
+
+impl From<Client> for PackedClient {
+    fn from(client: Client) -> Self {
+        let mut bytes = [0; 20];
+        bytes[0] = IS_THERE | client.flags();
+        bytes[1] = client.flow.listener;
+        write_address(client.flow.remote, &mut bytes[2..]);
+        Self(bytes)
+    }
 }
 
 /// Which way a request crosses the node.
@@ -25,35 +68,56 @@ pub(crate) enum Direction {
 
 /// Who sent the request that started the dialog.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
 pub(crate) enum Starter {
-    Client = 0x10,
-    Server = 0x20,
+    Client,
+    Server,
 }
 
-const MAC_BYTES: usize = 8;
-const BYTES_MAX: usize = 1 + 16 + 2 + MAC_BYTES;
-const _: () = assert!(
-    BYTES_MAX.is_multiple_of(3) && (BYTES_MAX - 12).is_multiple_of(3),
-    "tokens of both families are whole groups of three bytes"
-);
+/// The two ends of a dialog that is about to start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ends {
+    pub(crate) server: SocketAddr,
+    pub(crate) client: Client,
+    pub(crate) starter: Starter,
+}
 
-/// Appends the token of a dialog that `starter` starts with tag `from_tag`.
-pub(crate) fn write(
-    keys: &Keys,
-    server: SocketAddr,
-    starter: Starter,
-    call_id: &[u8],
-    from_tag: &[u8],
-    out: &mut Vec<u8>,
-) {
-    let mut bytes = [0; BYTES_MAX];
-    let mut len = 1 + write_address(server, &mut bytes[1..]);
-    bytes[0] = starter as u8 | (len - 1) as u8 & 0x0f;
-    let mac = keys.token(&[&bytes[..len], call_id, from_tag]);
-    bytes[len..len + MAC_BYTES].copy_from_slice(&mac.to_be_bytes());
-    len += MAC_BYTES;
-    base64_write(&bytes[..len], out);
+const STARTED_BY_SERVER: u8 = 1;
+const SERVER_IS_IPV6: u8 = 2;
+const CLIENT_IS_IPV6: u8 = 4;
+const HAS_ROUTE_SET: u8 = 8;
+const IS_THERE: u8 = 16;
+
+impl Client {
+    fn flags(self) -> u8 {
+        flag(self.flow.remote.is_ipv6(), CLIENT_IS_IPV6) | flag(self.has_route_set, HAS_ROUTE_SET)
+    }
+}
+
+fn flag(is: bool, flag: u8) -> u8 {
+    if is { flag } else { 0 }
+}
+
+/// The sizes of a dialog's ends: a byte of flags, one for the listener, two addresses.
+const ENDS_BYTES: [usize; 3] = [14, 26, 38];
+/// The sizes of a flow: the same with one address.
+const FLOW_BYTES: [usize; 2] = [8, 20];
+
+/// Appends the token of a dialog whose first request has this Call-ID and From tag.
+pub(crate) fn write(keys: &Keys, ends: Ends, call_id: &[u8], from_tag: &[u8], out: &mut Vec<u8>) {
+    let Ends {
+        server,
+        client,
+        starter,
+    } = ends;
+    let mut plain = [0; seal::PLAIN_MAX];
+    plain[0] = flag(starter == Starter::Server, STARTED_BY_SERVER)
+        | flag(server.is_ipv6(), SERVER_IS_IPV6)
+        | client.flags();
+    plain[1] = client.flow.listener;
+    let mut len = 2;
+    len += write_address(server, &mut plain[len..]);
+    len += write_address(client.flow.remote, &mut plain[len..]);
+    keys.dialog().seal(&plain[..len], [call_id, from_tag], out);
 }
 
 /// Reads the token in `text`. None: it isn't ours, or belongs to another call.
@@ -64,61 +128,88 @@ pub(crate) fn read(
     from_tag: &[u8],
     to_tag: &[u8],
 ) -> Option<Affinity> {
-    let mut buffer = [0; BYTES_MAX];
-    let bytes = base64_read(text, &mut buffer)?;
-    let (signed, mac) = bytes.split_last_chunk::<MAC_BYTES>()?;
-    let (&head, address) = signed.split_first()?;
-    let starter = match head & 0xf0 {
-        0x10 => Starter::Client,
-        0x20 => Starter::Server,
-        _ => return None,
-    };
-    let server = read_address(address)?;
-    let mac = u64::from_be_bytes(*mac);
-    let of_starter = if keys.token(&[signed, call_id, from_tag]) == mac {
-        true
-    } else if keys.token(&[signed, call_id, to_tag]) == mac {
-        false
-    } else {
+    if !looks_like(text) {
         return None;
-    };
-    let direction = match (starter, of_starter) {
-        (Starter::Client, true) | (Starter::Server, false) => Direction::ToServer,
-        (Starter::Client, false) | (Starter::Server, true) => Direction::FromServer,
-    };
-    Some(Affinity { server, direction })
-}
-
-/// Whether `text` has the form of a token, valid or not.
-pub(crate) fn looks_like(text: &[u8]) -> bool {
-    let mut buffer = [0; BYTES_MAX];
-    base64_read(text, &mut buffer).is_some_and(|bytes| {
-        matches!(bytes[0] >> 4, 1 | 2) && address_len(bytes[0]) + 1 + MAC_BYTES == bytes.len()
+    }
+    keys.dialogs().find_map(|sealer| {
+        let opened = sealer.open(text)?;
+        let is_of = |tag: &[u8]| !tag.is_empty() && sealer.fits(&opened, [call_id, tag]);
+        let is_of_starter = is_of(from_tag);
+        if !is_of_starter && !is_of(to_tag) {
+            return None;
+        }
+        let ends = read_ends(opened.plain())?;
+        let direction = match (ends.starter, is_of_starter) {
+            (Starter::Client, true) | (Starter::Server, false) => Direction::ToServer,
+            (Starter::Client, false) | (Starter::Server, true) => Direction::FromServer,
+        };
+        let Ends { server, client, .. } = ends;
+        Some(Affinity {
+            server,
+            client,
+            direction,
+        })
     })
 }
 
-/// The low bits of the head: how long the address is, 6 for IPv4, 2 for IPv6 (18 modulo 16).
-fn address_len(head: u8) -> usize {
-    match head & 0x0f {
-        6 => 6,
-        2 => 18,
-        _ => 0,
+/// Whether `text` has the form of a dialog's token, valid or not.
+pub(crate) fn looks_like(text: &[u8]) -> bool {
+    seal::looks_sealed(text, &ENDS_BYTES)
+}
+
+fn read_ends(plain: &[u8]) -> Option<Ends> {
+    let (&[flags, listener], addresses) = plain.split_first_chunk()?;
+    let has = |flag: u8| flags & flag != 0;
+    let server_bytes = address_bytes(has(SERVER_IS_IPV6));
+    let (server, remote) = addresses.split_at_checked(server_bytes)?;
+    Some(Ends {
+        server: read_address(server)?,
+        client: Client {
+            flow: Flow::udp(listener, read_address(remote)?),
+            has_route_set: has(HAS_ROUTE_SET),
+        },
+        starter: if has(STARTED_BY_SERVER) {
+            Starter::Server
+        } else {
+            Starter::Client
+        },
+    })
+}
+
+/// Appends the token of a phone's flow, for a Path URI with this host and port. RFC 3327, RFC 5626 §5.2
+pub(crate) fn write_flow(keys: &Keys, flow: Flow, at: &[u8], out: &mut Vec<u8>) {
+    let mut plain = [0; seal::PLAIN_MAX];
+    plain[1] = flow.listener;
+    let len = 2 + write_address(flow.remote, &mut plain[2..]);
+    keys.path().seal(&plain[..len], [at, b""], out);
+}
+
+/// Reads the token of a flow in the Path URI with this host and port. None: no node of the cluster
+/// wrote it.
+pub(crate) fn read_flow(keys: &Keys, text: &[u8], at: &[u8]) -> Option<Flow> {
+    if !seal::looks_sealed(text, &FLOW_BYTES) {
+        return None;
     }
+    keys.paths().find_map(|sealer| {
+        let opened = sealer.open(text)?;
+        let (&[_, listener], remote) = opened.plain().split_first_chunk()?;
+        let flow = Flow::udp(listener, read_address(remote)?);
+        sealer.fits(&opened, [at, b""]).then_some(flow)
+    })
+}
+
+fn address_bytes(is_ipv6: bool) -> usize {
+    if is_ipv6 { 18 } else { 6 }
 }
 
 fn write_address(address: SocketAddr, out: &mut [u8]) -> usize {
-    let len = match address.ip() {
-        IpAddr::V4(ip) => {
-            out[..4].copy_from_slice(&ip.octets());
-            4
-        }
-        IpAddr::V6(ip) => {
-            out[..16].copy_from_slice(&ip.octets());
-            16
-        }
-    };
-    out[len..len + 2].copy_from_slice(&address.port().to_be_bytes());
-    len + 2
+    let ip_bytes = address_bytes(address.is_ipv6()) - 2;
+    match address.ip() {
+        IpAddr::V4(ip) => out[..ip_bytes].copy_from_slice(&ip.octets()),
+        IpAddr::V6(ip) => out[..ip_bytes].copy_from_slice(&ip.octets()),
+    }
+    out[ip_bytes..ip_bytes + 2].copy_from_slice(&address.port().to_be_bytes());
+    ip_bytes + 2
 }
 
 fn read_address(bytes: &[u8]) -> Option<SocketAddr> {
@@ -131,119 +222,107 @@ fn read_address(bytes: &[u8]) -> Option<SocketAddr> {
     Some(SocketAddr::new(ip, u16::from_be_bytes(*port)))
 }
 
-/// RFC 4648 §5 without padding: all its characters are unreserved in a SIP user part.
-const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-
-/// Of what is no character of the alphabet.
-const NO_VALUE: u8 = 0xff;
-
-const VALUES: [u8; 256] = {
-    let mut values = [NO_VALUE; 256];
-    let mut value = 0;
-    while value < 64 {
-        values[ALPHABET[value] as usize] = value as u8;
-        value += 1;
-    }
-    values
-};
-
-/// Bytes in threes, which is what tokens are.
-fn base64_write(bytes: &[u8], out: &mut Vec<u8>) {
-    let (groups, rest) = bytes.as_chunks();
-    debug_assert!(rest.is_empty(), "a token is whole groups");
-    for &[a, b, c] in groups {
-        let bits = u32::from_be_bytes([0, a, b, c]);
-        out.extend([18, 12, 6, 0].map(|shift| ALPHABET[(bits >> shift) as usize & 63]));
-    }
-}
-
-/// None: `text` hasn't the length or the characters of a token.
-fn base64_read<'b>(text: &[u8], buffer: &'b mut [u8; BYTES_MAX]) -> Option<&'b [u8]> {
-    let (groups, []) = text.as_chunks::<4>() else {
-        return None;
-    };
-    let bytes = buffer.get_mut(..groups.len() * 3)?;
-    if bytes.len() <= MAC_BYTES {
-        return None;
-    }
-    for (group, three) in groups.iter().zip(bytes.as_chunks_mut::<3>().0) {
-        let values = group.map(|character| VALUES[usize::from(character)]);
-        if values.contains(&NO_VALUE) {
-            return None;
-        }
-        let [a, b, c, d] = values.map(u32::from);
-        let [_, bits @ ..] = (a << 18 | b << 12 | c << 6 | d).to_be_bytes();
-        *three = bits;
-    }
-    Some(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const SECRET: &[u8] = b"a secret of at least thirty-two bytes";
+
     fn keys() -> Keys {
-        Keys::new(b"a secret of at least thirty-two bytes")
+        Keys::new(SECRET, None)
     }
 
-    fn token(server: &str, starter: Starter) -> Vec<u8> {
-        let mut text = Vec::new();
-        write(
-            &keys(),
-            server.parse().unwrap(),
+    fn ends(server: &str, client: &str, starter: Starter) -> Ends {
+        Ends {
+            server: server.parse().unwrap(),
+            client: Client {
+                flow: Flow::udp(3, client.parse().unwrap()),
+                has_route_set: false,
+            },
             starter,
-            b"call",
-            b"alice",
-            &mut text,
-        );
+        }
+    }
+
+    fn token(ends: Ends) -> Vec<u8> {
+        let mut text = Vec::new();
+        write(&keys(), ends, b"call", b"alice", &mut text);
         text
     }
 
     #[test]
-    fn a_token_says_server_and_direction() {
+    fn a_token_says_both_ends_and_the_direction() {
         use Direction::{FromServer, ToServer};
-        for server in ["10.0.0.11:5060", "[2001:db8::1]:65535"] {
+        for (server, client, length) in [
+            ("10.0.0.11:5060", "192.0.2.1:40000", 32),
+            ("10.0.0.11:5060", "[2001:db8::2]:1", 48),
+            ("[2001:db8::1]:65535", "192.0.2.1:5060", 48),
+            ("[2001:db8::1]:65535", "[2001:db8::2]:1", 64),
+        ] {
             for (starter, from, to, direction) in [
                 (Starter::Client, "alice", "bob", ToServer),
                 (Starter::Client, "bob", "alice", FromServer),
                 (Starter::Server, "alice", "bob", FromServer),
                 (Starter::Server, "bob", "alice", ToServer),
             ] {
-                let text = token(server, starter);
+                let ends = ends(server, client, starter);
+                let text = token(ends);
+                assert_eq!(text.len(), length);
                 assert!(looks_like(&text));
                 let affinity = read(&keys(), &text, b"call", from.as_bytes(), to.as_bytes());
-                let server = server.parse().unwrap();
-                assert_eq!(affinity, Some(Affinity { server, direction }));
+                let Ends { server, client, .. } = ends;
+                let expected = Affinity {
+                    server,
+                    client,
+                    direction,
+                };
+                assert_eq!(affinity, Some(expected));
             }
         }
     }
 
     #[test]
     fn a_token_fits_one_call_and_one_secret() {
-        let text = token("10.0.0.11:5060", Starter::Client);
-        assert_eq!(text.len(), 20);
+        let text = token(ends("10.0.0.11:5060", "192.0.2.1:5060", Starter::Client));
         assert_eq!(read(&keys(), &text, b"other", b"alice", b"bob"), None);
         assert_eq!(read(&keys(), &text, b"call", b"mallory", b"bob"), None);
-        let other = Keys::new(b"another secret, thirty-two bytes long");
+        let other = Keys::new(b"another secret, thirty-two bytes long", None);
         assert_eq!(read(&other, &text, b"call", b"alice", b"bob"), None);
     }
 
+    /// A token from an INVITE without a From tag fitted whatever had no tag.
     #[test]
-    fn no_bit_of_a_token_can_change() {
-        let text = token("10.0.0.11:5060", Starter::Client);
-        for place in 0..text.len() {
-            for &character in ALPHABET {
-                let mut forged = text.clone();
-                forged[place] = character;
-                let read = read(&keys(), &forged, b"call", b"alice", b"bob");
-                assert_eq!(read.is_some(), forged == text);
-            }
-        }
-        for length in 0..text.len() {
-            assert_eq!(
-                read(&keys(), &text[..length], b"call", b"alice", b"bob"),
-                None
-            );
+    fn a_dialog_without_a_tag_has_no_token() {
+        let mut text = Vec::new();
+        let ends = ends("10.0.0.11:5060", "192.0.2.1:5060", Starter::Client);
+        write(&keys(), ends, b"call", b"", &mut text);
+        assert_eq!(read(&keys(), &text, b"call", b"", b"bob"), None);
+        assert_eq!(read(&keys(), &text, b"call", b"bob", b""), None);
+    }
+
+    #[test]
+    fn two_secrets_are_read_and_one_is_written() {
+        let text = token(ends("10.0.0.11:5060", "192.0.2.1:5060", Starter::Client));
+        let newer = b"the secret that comes after the first";
+        let both = Keys::new(newer, Some(SECRET));
+        assert!(read(&both, &text, b"call", b"alice", b"bob").is_some());
+        let mut renewed = Vec::new();
+        let ends = ends("10.0.0.11:5060", "192.0.2.1:5060", Starter::Client);
+        write(&both, ends, b"call", b"alice", &mut renewed);
+        let new = Keys::new(newer, None);
+        assert!(read(&new, &renewed, b"call", b"alice", b"bob").is_some());
+        assert!(read(&new, &text, b"call", b"alice", b"bob").is_none());
+    }
+
+    #[test]
+    fn a_flow_is_read_at_its_own_host_alone() {
+        for (remote, length) in [("192.0.2.1:40000", 24), ("[2001:db8::2]:1", 40)] {
+            let flow = Flow::udp(7, remote.parse().unwrap());
+            let mut text = Vec::new();
+            write_flow(&keys(), flow, b"edge:5060", &mut text);
+            assert_eq!(text.len(), length);
+            assert_eq!(read_flow(&keys(), &text, b"edge:5060"), Some(flow));
+            assert_eq!(read_flow(&keys(), &text, b"victim:5060"), None);
+            assert_eq!(read(&keys(), &text, b"edge:5060", b"", b""), None);
         }
     }
 

@@ -3,8 +3,16 @@
 use std::net::SocketAddr;
 
 use balance::ServerId;
+use transaction::Flow;
 
-use crate::{calls::SessionId, wire::token::Direction};
+use crate::{
+    calls::SessionId,
+    context::Context,
+    wire::{
+        request::Request,
+        token::{Direction, Starter},
+    },
+};
 
 /// Where a request goes.
 #[derive(Clone, Copy, Debug)]
@@ -12,8 +20,29 @@ pub(crate) struct Course {
     pub(crate) direction: Direction,
     /// The server at the inner end; none: it isn't configured here, a token named its address.
     pub(crate) server: Option<ServerId>,
-    pub(crate) next_hop: SocketAddr,
+    pub(crate) next_hop: Flow,
     pub(crate) session: Option<SessionId>,
     /// The server was chosen just now: the ledger has the request.
     pub(crate) is_placed: bool,
+}
+
+impl Course {
+    /// The server's end of a dialog that its request may start, and who starts that. A peer that calls a
+    /// phone stands where a server would.
+    pub(crate) fn ends(
+        &self,
+        cx: Context<'_>,
+        request: &Request<'_>,
+    ) -> Option<(SocketAddr, Starter)> {
+        let server = self.server.and_then(|server| cx.snapshot.member(server));
+        let server = server.map(|member| member.address);
+        match self.direction {
+            Direction::ToServer => Some((server?, Starter::Client)),
+            Direction::FromServer => {
+                let peer =
+                    Some(request.datagram.flow.remote).filter(|_| request.path.phone.is_some());
+                Some((server.or(peer)?, Starter::Server))
+            }
+        }
+    }
 }

@@ -299,7 +299,11 @@ impl Work {
         if response.status == 503 {
             self.count_failed(cx, open);
         }
+        let is_answer_to_client = response.is_success() && self.get(open).is_charged;
         let closed = self.close(cx, open);
+        if is_answer_to_client && !closed.is_initial {
+            self.calls.move_client(closed.session, response);
+        }
         self.calls.follow(cx, closed.session, response);
         if let Some(tags) = closed.ends_dialog {
             self.calls.end_dialog(cx, closed.session, tags);
@@ -370,8 +374,9 @@ impl Work {
         let is_call = self.calls.get(session).is_call;
         if let Some(new) = self.place(cx, request, pool, is_call, &[old.server.id()]) {
             self.calls.fail_over(cx, session, new);
+            let next_hop = request.flow_to_server(cx.snapshot, new.address);
             (course.server, course.next_hop, course.is_placed) =
-                (Some(new.server.id()), new.address, true);
+                (Some(new.server.id()), next_hop, true);
         }
     }
 

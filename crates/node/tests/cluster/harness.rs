@@ -42,6 +42,7 @@ pub(crate) fn config(servers: &[&str]) -> Config {
         secret: b"the secret that all nodes of this test share"
             .to_vec()
             .into(),
+        accepted_secret: None,
         listeners: vec![listener(EDGE)],
         pools: vec![pool("app", servers)],
         routes: vec![route(&[], &[], "app")],

@@ -116,6 +116,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
         node: node::Config {
             name: identity.name,
             secret: identity.secret.into(),
+            accepted_secret: identity.accepted_secret.map(Into::into),
             listeners,
             pools,
             registrar: rules,

@@ -36,6 +36,7 @@ pub(crate) const fn minutes(minutes: u64) -> Duration {
 pub(crate) struct Identity {
     pub(crate) name: String,
     pub(crate) secret: Vec<u8>,
+    pub(crate) accepted_secret: Option<Vec<u8>>,
     pub(crate) workers: usize,
     pub(crate) exchange: Exchange,
 }
@@ -47,8 +48,9 @@ pub(crate) fn identity(mut section: Section<'_>, listeners: &[Listener]) -> Opti
     let secret = section.require(
         "secret",
         "write secret = \"file:PATH\"; `openssl rand -hex 32 > PATH` writes one",
-        |value| secret(folder, text(value)?),
+        |value| secret_of(folder, text(value)?),
     );
+    let accepted = section.get("accept_secret", |value| secret_of(folder, text(value)?));
     // A listener's sockets and the session table are split by worker; more threads than this
     // share no machine that exists.
     let workers = section.get_or("workers", 0, integer(0..=256));
@@ -57,6 +59,7 @@ pub(crate) fn identity(mut section: Section<'_>, listeners: &[Listener]) -> Opti
     Some(Identity {
         name,
         secret: secret?.value,
+        accepted_secret: accepted.map(|found| found.value),
         workers,
         exchange,
     })
@@ -98,7 +101,7 @@ fn unreachable(peer: SocketAddr, listeners: &[Listener]) -> Option<String> {
     }
 }
 
-fn secret(folder: &Path, text: &str) -> Read<Vec<u8>> {
+fn secret_of(folder: &Path, text: &str) -> Read<Vec<u8>> {
     let secret = match text.strip_prefix("file:") {
         Some(path) => read_secret(&folder.join(path))?,
         None => text.as_bytes().to_vec(),

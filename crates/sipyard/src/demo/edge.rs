@@ -117,6 +117,7 @@ fn config(address: SocketAddr, servers: &[SocketAddr], policy: Policy) -> Config
     Config {
         name: "demo".to_owned(),
         secret: secret.into(),
+        accepted_secret: None,
         listeners: vec![Listener {
             address,
             advertise: address.to_string(),

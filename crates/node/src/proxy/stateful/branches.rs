@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use balance::{Health, ServerId};
 use sip::Message;
-use transaction::Key;
+use transaction::{Flow, Key};
 
 use super::{
     Stateful,
@@ -32,7 +32,8 @@ const SILENCE_T1: u32 = 8;
 /// One target of a request, and what it takes along.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Aim<'a> {
-    pub(super) to: SocketAddr,
+    /// None: no listener reaches it.
+    pub(super) flow: Option<Flow>,
     /// Its Request-URI there, if that is another.
     pub(super) uri: Option<&'a [u8]>,
     /// What its Route begins with there; may be empty.
@@ -100,11 +101,12 @@ impl Stateful {
     ) {
         while !target.addresses.is_empty() {
             let to = target.addresses.remove(0);
+            let hit = request.datagram.flow.listener;
             let aim = Aim {
-                to,
+                flow: step.cx.snapshot.flow_to(to, hit),
                 uri: Some(&target.uri),
                 path: &target.path,
-                affinity: Some((target.far_end.unwrap_or(to), Starter::Client)),
+                affinity: Some((to, Starter::Client)),
                 breadth,
             };
             self.start_branch(step, place, request, &aim);
@@ -177,16 +179,16 @@ impl Stateful {
             number,
             route: context.route,
         };
-        let hop = Hop {
-            to: aim.to,
-            purpose,
-            uri: aim.uri,
-            path: aim.path,
-            affinity: aim.affinity.filter(|_| request.forms_dialog()),
-        };
-        let flow = relay::prepare(cx.snapshot, &mut self.edits, request, &hop);
-        let sent = flow.and_then(|flow| {
+        let sent = aim.flow.and_then(|flow| {
+            let hop = Hop {
+                flow,
+                purpose,
+                uri: aim.uri,
+                path: aim.path,
+                affinity: aim.affinity.filter(|_| request.forms_dialog()),
+            };
             let (edits, message) = (&mut self.edits, request.message);
+            relay::prepare(cx.snapshot, edits, request, &hop);
             set_breadth(edits, message, aim.breadth);
             let key = Key::client(client_id(request.id, number), request.method);
             let write = |out: &mut Vec<u8>| edits.apply(message.bytes(), out);
@@ -197,7 +199,7 @@ impl Stateful {
         context.open += usize::from(sent.is_some());
         context.branches.push(Branch {
             transaction: sent,
-            flow,
+            flow: aim.flow,
             breadth: aim.breadth,
             target: None,
             is_answered: false,
@@ -310,7 +312,7 @@ impl Stateful {
                 return false;
             };
             let aim = Aim {
-                to: new.address,
+                flow: Some(request.flow_to_server(step.cx.snapshot, new.address)),
                 uri: None,
                 path: &[],
                 affinity: Some((new.address, Starter::Client)),

@@ -31,7 +31,7 @@ use crate::{
     wire::{
         reply::{self, Reply},
         request::Request,
-        token::{Direction, Starter},
+        token::Direction,
     },
     work::{Course, Holder},
 };
@@ -124,16 +124,11 @@ impl Stateful {
         let context = self.contexts.get_mut(place);
         context.record = Some(open);
         context.may_move = request.is_initial() && course.direction == Direction::ToServer;
-        let server = course.server.and_then(|server| cx.snapshot.member(server));
-        let starter = match course.direction {
-            Direction::ToServer => Starter::Client,
-            Direction::FromServer => Starter::Server,
-        };
         let aim = Aim {
-            to: course.next_hop,
+            flow: Some(course.next_hop),
             uri: None,
             path: &[],
-            affinity: server.map(|member| (member.address, starter)),
+            affinity: course.ends(cx, request),
             breadth: context.breadth,
         };
         self.start_branch(step, place, request, &aim);

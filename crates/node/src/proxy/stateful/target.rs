@@ -75,7 +75,6 @@ mod tests {
             uri: uri.into(),
             name: None,
             addresses: vec![address],
-            far_end: None,
             path: Vec::new(),
             q,
         }
