@@ -16,6 +16,7 @@ mod learn;
 mod limits;
 mod message;
 mod names;
+mod nat;
 mod network;
 mod originated;
 mod orphans;

@@ -195,7 +195,7 @@ pub(crate) fn request(method: &str, from: &str, call: &str) -> Msg {
 /// One side of a dialog. RFC 3261 §12
 #[derive(Clone, Debug)]
 pub(crate) struct Dialog {
-    us: SocketAddr,
+    pub(crate) us: SocketAddr,
     call_id: String,
     local: String,
     remote: String,

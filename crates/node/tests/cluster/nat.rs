@@ -1,0 +1,247 @@
+//! Clients behind NATs, and strangers who say that they are somebody's server.
+
+use node::{
+    Config,
+    config::Trust,
+    stats::{Dropped, Event},
+};
+
+use crate::{
+    harness::{ALICE, Cluster, EDGE, Established, ONE, TWO, config, stateful},
+    message::{Msg, request, uri_of},
+};
+
+/// As Alice's host knows itself.
+const PRIVATE: &str = "192.168.1.2:5060";
+/// As others see her.
+const NAT: &str = "203.0.113.7:40001";
+/// The same after her NAT forgot her.
+const REBOUND: &str = "203.0.113.7:40002";
+const STRANGER: &str = "198.51.100.66:5060";
+
+fn farm() -> Config {
+    config(&[ONE, TWO])
+}
+
+/// A call from behind a NAT.
+fn natted(cluster: &mut Cluster) -> Established {
+    let mut call = cluster.establish_with(&request("INVITE", PRIVATE, "call").from(NAT));
+    assert_eq!(
+        uri_of(call.invite.get("Contact")),
+        "sip:alice@192.168.1.2:5060"
+    );
+    call.caller.us = NAT.parse().unwrap();
+    call
+}
+
+fn is_sent_to(cluster: &mut Cluster, message: &Msg, to: &str) {
+    assert_eq!(cluster.pass(message).to, to.parse().unwrap(), "{message}");
+}
+
+/// Callers behind a NAT got no BYE: it went to the private address of their Contact.
+#[test]
+fn a_caller_behind_a_nat_is_hung_up_on() {
+    for config in [farm(), stateful(&[ONE, TWO])] {
+        for restarts in [false, true] {
+            let mut cluster = Cluster::new(config.clone());
+            let mut call = natted(&mut cluster);
+            if restarts {
+                cluster.restart(config.clone());
+            }
+            for method in ["INVITE", "BYE"] {
+                let received = cluster.exchange(&call.callee.request(method), 200);
+                assert_eq!(received.to, NAT.parse().unwrap(), "{method}");
+                assert_eq!(received.uri(), "sip:alice@192.168.1.2:5060");
+            }
+            assert_eq!(cluster.total(), (0, 0, 0.0));
+        }
+    }
+}
+
+#[test]
+fn a_server_that_ignores_the_route_set_reaches_its_caller_too() {
+    let mut cluster = Cluster::new(farm());
+    let mut call = natted(&mut cluster);
+    call.callee.routes.clear();
+    is_sent_to(&mut cluster, &call.callee.request("BYE"), NAT);
+}
+
+/// A caller whose NAT gave it another port was lost to its server.
+#[test]
+fn a_caller_is_where_a_server_last_answered_it() {
+    let mut cluster = Cluster::new(farm());
+    let mut call = natted(&mut cluster);
+    let received = cluster.pass(&call.caller.request("INFO").from(REBOUND));
+    is_sent_to(&mut cluster, &call.callee.request("INFO"), NAT);
+    cluster.pass(&received.respond(200));
+    is_sent_to(&mut cluster, &call.callee.request("BYE"), REBOUND);
+}
+
+#[test]
+fn a_request_that_its_server_refuses_moves_nobody() {
+    let mut cluster = Cluster::new(farm());
+    let mut call = natted(&mut cluster);
+    let replayed = cluster.pass(&call.caller.request("INFO").from(STRANGER));
+    cluster.pass(&replayed.respond(500));
+    is_sent_to(&mut cluster, &call.callee.request("BYE"), NAT);
+}
+
+/// RFC 3261 §16.6: a proxy of ours may have sent the INVITE, and its Contact is elsewhere.
+#[test]
+fn a_trusted_caller_is_reached_by_its_route_set() {
+    let mut config = farm();
+    let peers = vec!["198.51.100.0/24".parse().unwrap()];
+    config.trust = Trust {
+        peers,
+        ..Trust::default()
+    };
+    let mut cluster = Cluster::new(config.clone());
+    let invite =
+        request("INVITE", "198.51.100.9:5070", "call").set("Contact", "<sip:a@198.51.100.8:5080>");
+    let mut call = cluster.establish_with(&invite);
+    is_sent_to(
+        &mut cluster,
+        &call.callee.request("INFO"),
+        "198.51.100.8:5080",
+    );
+    // Behind a NAT nobody is.
+    let mut cluster = Cluster::new(config);
+    let invite = request("INVITE", PRIVATE, "call").from("198.51.100.9:5070");
+    let mut call = cluster.establish_with(&invite);
+    is_sent_to(
+        &mut cluster,
+        &call.callee.request("INFO"),
+        "198.51.100.9:5070",
+    );
+}
+
+/// A caller's own token with the tags turned round sent whatever it liked to whom it liked, and had the
+/// DNS asked for names.
+#[test]
+fn a_stranger_does_not_speak_for_a_server() {
+    for restarts in [false, true] {
+        let mut cluster = Cluster::new(farm());
+        let call = cluster.establish("call");
+        if restarts {
+            cluster.restart(farm());
+        }
+        let turned = |method: &str, uri: &str| {
+            Msg::new(ALICE.parse().unwrap(), format!("{method} {uri} SIP/2.0"))
+                .with(
+                    "Via",
+                    format!("SIP/2.0/UDP {ALICE};rport;branch=z9hG4bK-{method}"),
+                )
+                .with("Max-Forwards", 70)
+                .with("Route", call.caller.routes.join(", "))
+                .with("From", call.answer.get("To"))
+                .with("To", call.answer.get("From"))
+                .with("Call-ID", "call@test")
+                .with("CSeq", format!("7 {method}"))
+        };
+        for uri in ["sip:victim@198.51.100.1:5060", "sip:victim@victim.example"] {
+            let refused = cluster.pass(&turned("MESSAGE", uri));
+            assert_eq!(
+                (refused.status(), refused.to),
+                (403, ALICE.parse().unwrap())
+            );
+        }
+        assert!(
+            cluster
+                .send(&turned("ACK", "sip:victim@198.51.100.1"))
+                .is_empty()
+        );
+        assert_eq!(cluster.event(Event::NotOfServer), 3);
+        assert_eq!(cluster.dropped(Dropped::RefusedAck), 1);
+        assert!(cluster.questions.is_empty());
+    }
+}
+
+/// An INVITE without a From tag got a token that fitted any request without one.
+#[test]
+fn a_request_without_a_tag_gets_no_token() {
+    let mut cluster = Cluster::new(farm());
+    let received =
+        cluster.pass(&request("INVITE", ALICE, "old").set("From", "<sip:alice@example.com>"));
+    assert_eq!(received.get("Record-Route"), "");
+}
+
+#[test]
+fn the_secret_changes_without_losing_a_call() {
+    let mut config = farm();
+    let mut cluster = Cluster::new(config.clone());
+    let mut calls = [natted(&mut cluster), cluster.establish("other")];
+    let old = config.secret.clone();
+    config.secret = b"the secret that comes after the one before"
+        .to_vec()
+        .into();
+    config.accepted_secret = Some(old);
+    cluster.restart(config.clone());
+    is_sent_to(&mut cluster, &calls[0].callee.request("BYE"), NAT);
+    let bye = cluster.pass(&calls[1].caller.request("BYE"));
+    assert_eq!(bye.to, calls[1].server);
+    config.accepted_secret = None;
+    cluster.restart(config);
+    assert_eq!(cluster.pass(&calls[1].caller.request("BYE")).status(), 481);
+}
+
+/// A REGISTER as Alice's phone sends it from behind her NAT.
+fn register() -> Msg {
+    request("REGISTER", PRIVATE, "register").from(NAT)
+}
+
+/// The call that a registrar behind the edge sends to a phone, with the Path of its binding.
+fn call_to_phone(from: &str, path: &str, call: &str) -> Msg {
+    let mut invite = request("INVITE", from, call).with("Route", path);
+    invite.start = format!("INVITE sip:alice@{PRIVATE} SIP/2.0");
+    invite
+}
+
+/// Phones behind a NAT that registered through an edge could not be called.
+#[test]
+fn a_phone_that_registers_through_an_edge_is_reached() {
+    for config in [farm(), stateful(&[ONE, TWO])] {
+        let mut cluster = Cluster::new(config.clone());
+        let path = cluster.pass(&register()).get("Path").to_owned();
+        assert!(path.ends_with(&format!("@{EDGE};lr>")), "{path}");
+        // Another edge with this address and secret has taken over.
+        cluster.restart(config);
+        let invite = call_to_phone(ONE, &path, "in");
+        let sent = cluster.send(&invite);
+        let received = sent.iter().find(|sent| sent.is_request()).unwrap();
+        assert_eq!(received.to, NAT.parse().unwrap());
+        assert_eq!(received.uri(), format!("sip:alice@{PRIVATE}"));
+        assert_eq!(received.get("Route"), "");
+        let answer = received.respond(200).from(NAT);
+        let answered = cluster.pass(&answer);
+        assert_eq!(answered.to, ONE.parse().unwrap());
+        let mut caller = crate::message::Dialog::of_caller(&invite, &answered);
+        let mut callee = crate::message::Dialog::of_callee(received, &answer);
+        is_sent_to(&mut cluster, &caller.request("INFO"), NAT);
+        is_sent_to(&mut cluster, &callee.request("BYE").from(REBOUND), ONE);
+    }
+}
+
+#[test]
+fn strangers_do_not_use_the_path_to_a_phone() {
+    let mut config = farm();
+    config.trust.peers = vec!["198.51.100.9/32".parse().unwrap()];
+    let mut cluster = Cluster::new(config);
+    let path = cluster.pass(&register()).get("Path").to_owned();
+    let refused = cluster.pass(&call_to_phone(STRANGER, &path, "a"));
+    assert_eq!(
+        (refused.status(), cluster.event(Event::NotOfServer)),
+        (403, 1)
+    );
+    let received = cluster.pass(&call_to_phone("198.51.100.9:5060", &path, "b"));
+    assert_eq!(received.to, NAT.parse().unwrap());
+    assert_ne!(received.get("Record-Route"), "");
+}
+
+/// RFC 3327 §5.2: a server that registers itself somewhere, and what comes over another edge, has its way.
+#[test]
+fn trusted_registrations_get_no_path() {
+    let mut config = farm();
+    config.trust.peers = vec!["203.0.113.0/24".parse().unwrap()];
+    let mut cluster = Cluster::new(config);
+    assert_eq!(cluster.pass(&register()).get("Path"), "");
+}
