@@ -32,7 +32,7 @@ use crate::{
         keys::{SessionKey, tag_hash},
         request::Request,
         response::Response,
-        token::{Affinity, Client, Direction},
+        token::{Affinity, Client, Direction, Starter},
     },
 };
 
@@ -177,6 +177,7 @@ impl Calls {
         let session = self.sessions.get_mut(entry);
         session.is_call = is_call;
         session.client = client.into();
+        session.from_server = affinity.starter == Starter::Server;
         // The number of an ACK is that of an INVITE that was answered.
         session.cseq_next[direction as usize] = match request.method {
             Method::Ack => request.cseq.number.saturating_add(1),

@@ -18,7 +18,7 @@ use crate::{
         keys::tag_hash,
         reply::Reply,
         request::{Forged, Request},
-        token::{Affinity, Client, Direction},
+        token::{Affinity, Client, Direction, Starter},
     },
     work::{Course, Work},
 };
@@ -41,13 +41,17 @@ pub(super) fn known_course(
         return token_course(cx, calls, request, session, affinity).map(Some);
     }
     let from = request.datagram.flow;
-    if let Some(entry) = session.filter(|&entry| !is_another_call(calls, request, entry)) {
+    let session = session.filter(|&entry| !is_another_call(calls, request, entry));
+    if request.path.phone.is_some() {
+        return phone_course(cx, calls, request, session);
+    }
+    if let Some(entry) = session {
         let server = calls.get(entry).server;
         let sender = cx.snapshot.member_of_or(Some(server), from);
         let course = match sender {
             Some(member) if member.server.id() == server => {
                 let client = calls.get(entry).client.get();
-                from_server(cx, request, Some(server), client, session)
+                outwards(cx, request, Some(server), client, session)
             }
             _ => {
                 let member = cx.snapshot.member(server);
@@ -65,10 +69,33 @@ pub(super) fn known_course(
     match cx.snapshot.member_of(from) {
         Some(member) if !request.is_initial() => {
             let server = Some(member.server.id());
-            from_server(cx, request, server, None, None).map(Some)
+            outwards(cx, request, server, None, None).map(Some)
         }
         _ => Ok(None),
     }
+}
+
+/// The course of a request to a phone that registered through here. None: it starts a call. A call that its
+/// caller sent through here, too, counts once: what the server sends on to the phone has no session.
+fn phone_course(
+    cx: Context<'_>,
+    calls: &Calls,
+    request: &Request<'_>,
+    session: Option<SessionId>,
+) -> Result<Option<Course>, Reply> {
+    let sender = request.datagram.flow;
+    if !cx.snapshot.is_trusted(sender) {
+        cx.stats.count(Event::NotOfServer, 1);
+        return Err(Reply::new(403));
+    }
+    let member = cx.snapshot.member_of(sender);
+    let is_of_call = matches!(request.method, Method::Ack | Method::Cancel);
+    if session.is_none() && member.is_some() && !is_of_call {
+        return Ok(None);
+    }
+    let session = session.filter(|&entry| calls.get(entry).from_server);
+    let server = member.map(|member| member.server.id());
+    outwards(cx, request, server, None, session).map(Some)
 }
 
 /// A peer that starts over uses an old Call-ID for a new call.
@@ -86,6 +113,9 @@ fn token_course(
     session: Option<SessionId>,
     affinity: Affinity,
 ) -> Result<Course, Reply> {
+    let is_known = session.is_some();
+    let from_server = affinity.starter == Starter::Server;
+    let session = session.filter(|&entry| calls.get(entry).from_server == from_server);
     let of_session = session.map(|entry| calls.get(entry));
     let latest = of_session.and_then(|session| session.client.get());
     let of_session = of_session.map(|session| session.server);
@@ -99,12 +129,10 @@ fn token_course(
                 return Err(Reply::new(403));
             }
             let client = latest.unwrap_or(affinity.client);
-            from_server(cx, request, server, Some(client), session)?
+            outwards(cx, request, server, Some(client), session)?
         }
     };
-    if session.is_none()
-        && let Some(server) = server
-    {
+    if !is_known && let Some(server) = server {
         course.session = calls.rebuild(cx, request, affinity, server);
     }
     Ok(course)
@@ -138,7 +166,7 @@ fn to_server(
 /// The course of a request from a server's side: to its client's flow, so that one behind a NAT gets it.
 /// RFC 3261 §16.6: where Route and Request-URI say, if its client is reached by them, or if it is not
 /// known.
-fn from_server(
+fn outwards(
     cx: Context<'_>,
     request: &Request<'_>,
     server: Option<ServerId>,
@@ -180,9 +208,6 @@ pub(super) fn new_course(
             is_placed: false,
         });
     }
-    if request.path.phone.is_some() {
-        return to_phone(cx, request);
-    }
     let route = route(cx, request)?;
     if route.state == Mode::Stateful {
         held.map_err(|why| refuse(cx, why))?;
@@ -211,15 +236,6 @@ pub(super) fn new_course(
         session: Some(begun.map_err(|why| refuse(cx, why))?),
         is_placed: true,
     })
-}
-
-/// The course of a request to a phone that registered through here, from somebody who is no server.
-fn to_phone(cx: Context<'_>, request: &Request<'_>) -> Result<Course, Reply> {
-    if !cx.snapshot.is_trusted(request.datagram.flow) {
-        cx.stats.count(Event::NotOfServer, 1);
-        return Err(Reply::new(403));
-    }
-    from_server(cx, request, None, None, None)
 }
 
 fn route<'s>(cx: Context<'s>, request: &Request<'_>) -> Result<&'s config::Route, Reply> {

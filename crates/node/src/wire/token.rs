@@ -16,6 +16,7 @@ use super::{keys::Keys, seal};
 pub(crate) struct Affinity {
     pub(crate) server: SocketAddr,
     pub(crate) client: Client,
+    pub(crate) starter: Starter,
     pub(crate) direction: Direction,
 }
 
@@ -143,10 +144,15 @@ pub(crate) fn read(
             (Starter::Client, true) | (Starter::Server, false) => Direction::ToServer,
             (Starter::Client, false) | (Starter::Server, true) => Direction::FromServer,
         };
-        let Ends { server, client, .. } = ends;
+        let Ends {
+            server,
+            client,
+            starter,
+        } = ends;
         Some(Affinity {
             server,
             client,
+            starter,
             direction,
         })
     })
@@ -273,6 +279,7 @@ mod tests {
                 let expected = Affinity {
                     server,
                     client,
+                    starter,
                     direction,
                 };
                 assert_eq!(affinity, Some(expected));
