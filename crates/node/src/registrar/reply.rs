@@ -16,7 +16,7 @@ pub(super) fn success(
 ) -> Reply {
     let contacts = bindings.iter().map(|binding| contact(binding, wall));
     let mut headers: Vec<_> = contacts.map(|value| ("Contact", value)).collect();
-    if !wish.path.is_empty() {
+    if wish.knows_path && !wish.path.is_empty() {
         headers.push(("Path", wish.path.clone()));
     }
     let route = |uri: &String| ("Service-Route", format!("<{uri}>"));

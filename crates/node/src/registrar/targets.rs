@@ -1,9 +1,6 @@
 //! Where a user's bindings lead: RFC 3261 §16.5, RFC 3327 §5.4.
 
-use std::{
-    net::{IpAddr, SocketAddr},
-    time::Duration,
-};
+use std::{net::SocketAddr, time::Duration};
 
 use location::Binding;
 use sip::{NameAddr, Param, Scheme, Uri};
@@ -11,7 +8,10 @@ use sip::{NameAddr, Param, Scheme, Uri};
 use super::bindings;
 use crate::{
     question::{Name, Record},
-    wire::reply::Reply,
+    wire::{
+        nat::{is_made_up, is_private},
+        reply::Reply,
+    },
 };
 
 /// A place that a request may go to: RFC 3261 §16.5.
@@ -62,7 +62,7 @@ fn target(binding: &Binding<'_>) -> Option<Target> {
 
 /// A contact's name, unless it is one that phones make up. RFC 2606 §2
 fn name_of(contact: &Uri<'_>) -> Option<Name> {
-    Name::of(contact).filter(|name| !name.host.to_ascii_lowercase().ends_with(".invalid"))
+    Name::of(contact).filter(|name| !is_made_up(name.host.as_bytes()))
 }
 
 /// A contact's address as long as its name, if it has one, is not resolved: the one that it says, or
@@ -80,26 +80,6 @@ fn address_of(contact: &Uri<'_>, received: SocketAddr) -> SocketAddr {
         .address()
         .filter(|address| is_udp && !is_behind_nat(address))
         .unwrap_or(received)
-}
-
-/// RFC 1918, RFC 6598, RFC 4193, and what means this host or this link.
-fn is_private(ip: IpAddr) -> bool {
-    match ip.to_canonical() {
-        IpAddr::V4(ip) => {
-            let [a, b, ..] = ip.octets();
-            ip.is_private()
-                || ip.is_loopback()
-                || ip.is_link_local()
-                || ip.is_unspecified()
-                || (a == 100 && b & 0xc0 == 64)
-        }
-        IpAddr::V6(ip) => {
-            ip.is_loopback()
-                || ip.is_unspecified()
-                || ip.is_unique_local()
-                || ip.is_unicast_link_local()
-        }
-    }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use sip::{HeaderName, Host, NameAddr, Param, Uri};
 use crate::{
     config,
     context::Context,
-    wire::{reply::Reply, request::Request},
+    wire::{reply::Reply, request::Request, token},
 };
 
 /// RFC 3261 §20.10: what an expires parameter that can't be read means.
@@ -29,6 +29,8 @@ pub(super) struct Wish<'a> {
     pub(super) change: Change<'a>,
     /// The values of its Path, with commas between them.
     pub(super) path: String,
+    /// Its user agent is told of the Path.
+    pub(super) knows_path: bool,
     pub(super) received: std::net::SocketAddr,
 }
 
@@ -74,6 +76,7 @@ impl<'a> Wish<'a> {
             cseq: request.cseq.number,
             change: change(config, request)?,
             path: path(cx, request)?,
+            knows_path: knows_path(request),
             received: request.datagram.flow.remote,
         })
     }
@@ -104,20 +107,20 @@ fn check_options(request: &Request<'_>) -> Result<(), Reply> {
     }
 }
 
-/// RFC 3327 §5.3: a Path that the user agent doesn't know of was slipped in. A Path decides where calls
-/// go, so only who is trusted may set one; without it the phone would not be reached, so it is not ignored.
+/// RFC 3327 §5.3. A Path decides where calls go, so it must be from somebody who is trusted, or of an edge of
+/// the cluster; without it the phone would not be reached, so it is not ignored.
 fn path(cx: Context<'_>, request: &Request<'_>) -> Result<String, Reply> {
     let message = request.message;
-    if message.header(HeaderName::Path).is_some() && !cx.snapshot.is_trusted(request.datagram.flow)
-    {
-        return Err(Reply::because(403, "Path Only From Peers"));
-    }
+    let is_trusted = || cx.snapshot.is_trusted(request.datagram.flow);
     let mut path = String::new();
     for value in message.paths() {
         let NameAddr { span, uri, .. } = value?;
         let bytes = &message.bytes()[span.start..span.end];
         let text = str::from_utf8(bytes).map_err(|_| Reply::new(400))?;
         Uri::parse(uri).map_err(|_| sip::Fault::Path)?;
+        if !token::is_path_of_cluster(cx.snapshot.keys(), uri) && !is_trusted() {
+            return Err(Reply::because(403, "Path Only From Peers"));
+        }
         if !path.is_empty() {
             path.push(',');
         }
@@ -126,15 +129,16 @@ fn path(cx: Context<'_>, request: &Request<'_>) -> Result<String, Reply> {
             return Err(Reply::because(400, "Path Too Long"));
         }
     }
-    let knows = |name| {
-        let mut tags = message.option_tags(name);
-        tags.any(|tag| tag.eq_ignore_ascii_case(b"path"))
-    };
-    if path.is_empty() || knows(HeaderName::Supported) || knows(HeaderName::Require) {
-        Ok(path)
-    } else {
-        Err(Reply::new(420).with("Unsupported", "path".to_owned()))
-    }
+    Ok(path)
+}
+
+/// Whether the user agent is to be told of its Path. RFC 3327 §5.1: one that doesn't know it has an edge that
+/// set it all the same.
+fn knows_path(request: &Request<'_>) -> bool {
+    [HeaderName::Supported, HeaderName::Require]
+        .into_iter()
+        .flat_map(|name| request.message.option_tags(name))
+        .any(|tag| tag.eq_ignore_ascii_case(b"path"))
 }
 
 fn change<'a>(config: &config::Registrar, request: &Request<'a>) -> Result<Change<'a>, Reply> {

@@ -2,12 +2,12 @@
 
 use std::net::SocketAddr;
 
-use sip::{Edits, Essentials, HeaderName, Message, Method, Uri};
+use sip::{Edits, Essentials, HeaderName, Message, Method, NameAddr, Uri};
 use transaction::Flow;
 
 use super::{
     branch::{Branch, Purpose},
-    reply,
+    nat, reply,
     request::Request,
     response::Response,
     token::{self, Ends, Starter},
@@ -71,7 +71,7 @@ pub(crate) fn prepare(
     if let Some(ends) = ends(snapshot, request, hop) {
         push_record_routes(snapshot, edits, request, ends, [hit, listener]);
     }
-    if request.method == Method::Register && !snapshot.is_trusted(request.datagram.flow) {
+    if request.method == Method::Register && is_of_phone(snapshot, request) {
         push_path(snapshot, edits, request);
     }
     let branch = Branch {
@@ -116,6 +116,17 @@ fn push_record_routes(
             out.extend_from_slice(b";lr>");
         });
     }
+}
+
+/// Whether a REGISTER comes from the phone itself that it registers.
+fn is_of_phone(snapshot: &Snapshot, request: &Request<'_>) -> bool {
+    let sender = request.datagram.flow;
+    let mut contacts = request.message.contacts().map_while(Result::ok);
+    let is_sender = |contact: NameAddr<'_>| {
+        let uri = Uri::parse(contact.uri);
+        uri.is_ok_and(|uri| nat::is_sender(&uri, &request.via, sender.remote.ip()))
+    };
+    !snapshot.is_trusted(sender) && contacts.any(is_sender)
 }
 
 /// Has calls of whoever registers come back over this node and this flow. RFC 3327, RFC 5626 §5.1

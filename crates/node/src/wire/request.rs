@@ -1,12 +1,13 @@
 //! A request as the node sees it: what it needs to know to route it, or why it won't.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use sip::{CSeq, Fault, HeaderName, Host, Message, Method, NameAddr, Scheme, Uri, Via};
 use transaction::Flow;
 
 use super::{
     keys::SessionKey,
+    nat::is_behind_nat,
     reply::{self, Reply},
     token::{self, Affinity, Client},
 };
@@ -183,9 +184,7 @@ impl<'a> Request<'a> {
     /// NAT is reached by its route set.
     pub(crate) fn client(&self, snapshot: &Snapshot) -> Client {
         let sender = self.datagram.flow;
-        let says = str::from_utf8(self.via.host).unwrap_or_default();
-        let says: Option<IpAddr> = says.trim_matches(['[', ']']).parse().ok();
-        let is_behind_nat = says.is_some_and(|ip| ip != sender.remote.ip().to_canonical());
+        let is_behind_nat = is_behind_nat(&self.via, sender.remote.ip());
         Client {
             flow: reply::return_flow(Some(&self.via), sender),
             has_route_set: !is_behind_nat && snapshot.is_trusted(sender),
@@ -289,8 +288,9 @@ impl<'a> Path<'a> {
         Ok(())
     }
 
-    /// A node that bridges two listeners is in the route set twice. RFC 5658. What the topmost route gives to
-    /// another node of the cluster is ours too: whoever sent it here did not get through there.
+    /// A node that bridges two listeners is in the route set twice with one token, RFC 5658; with two, a call
+    /// passes it twice. What the topmost route gives to another node of the cluster is ours too: whoever
+    /// sent it here did not get through there.
     fn skip_own_routes(
         &mut self,
         snapshot: &Snapshot,
@@ -298,6 +298,7 @@ impl<'a> Path<'a> {
         open: impl Fn(&[u8]) -> Option<Affinity>,
     ) -> Result<(), Fault> {
         let mut routes = message.routes().peekable();
+        let mut first = None;
         while let Some(route) = routes.next() {
             let route = route?;
             let is_target = self.was_strict && routes.peek().is_none();
@@ -309,12 +310,17 @@ impl<'a> Path<'a> {
                 .user
                 .filter(|_| self.affinity == Ok(None))
                 .and_then(&open);
-            let is_of_cluster = self.own_routes == 0 && affinity.is_some();
-            if self.own_routes == 2 || !(snapshot.is_our_uri(&uri) || is_of_cluster) {
+            let is_ours = match self.own_routes {
+                0 => snapshot.is_our_uri(&uri) || affinity.is_some(),
+                1 => snapshot.is_our_uri(&uri) && uri.user == first,
+                _ => false,
+            };
+            if !is_ours {
                 self.next = Some(route);
                 break;
             }
             self.own_routes += 1;
+            first = uri.user;
             if let (Ok(None), Some(user)) = (self.affinity, uri.user) {
                 self.phone = self.phone.or_else(|| phone(snapshot, &uri, user));
                 self.affinity = match affinity {

@@ -7,6 +7,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use sip::Uri;
 use transaction::Flow;
 
 use super::{keys::Keys, seal};
@@ -202,6 +203,17 @@ pub(crate) fn read_flow(keys: &Keys, text: &[u8], at: &[u8]) -> Option<Flow> {
         let flow = Flow::udp(listener, read_address(remote)?);
         sealer.fits(&opened, [at, b""]).then_some(flow)
     })
+}
+
+/// Whether a node of the cluster wrote a Path URI, which leads back to the flow of a phone.
+pub(crate) fn is_path_of_cluster(keys: &Keys, uri: &[u8]) -> bool {
+    let user = Uri::parse(uri).ok().and_then(|uri| uri.user);
+    let mut parts = uri.splitn(2, |&byte| byte == b'@').skip(1);
+    let at = parts
+        .next()
+        .and_then(|rest| rest.split(|&byte| byte == b';').next());
+    user.zip(at)
+        .is_some_and(|(user, at)| read_flow(keys, user, at).is_some())
 }
 
 fn address_bytes(is_ipv6: bool) -> usize {

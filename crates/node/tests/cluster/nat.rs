@@ -7,8 +7,8 @@ use node::{
 };
 
 use crate::{
-    harness::{ALICE, Cluster, EDGE, Established, ONE, TWO, config, stateful},
-    message::{Msg, request, uri_of},
+    harness::{ALICE, Cluster, EDGE, Established, ONE, Sent, TWO, config, stateful},
+    message::{Dialog, Msg, request, uri_of},
 };
 
 /// As Alice's host knows itself.
@@ -214,10 +214,92 @@ fn a_phone_that_registers_through_an_edge_is_reached() {
         let answer = received.respond(200).from(NAT);
         let answered = cluster.pass(&answer);
         assert_eq!(answered.to, ONE.parse().unwrap());
-        let mut caller = crate::message::Dialog::of_caller(&invite, &answered);
-        let mut callee = crate::message::Dialog::of_callee(received, &answer);
+        let mut caller = Dialog::of_caller(&invite, &answered);
+        let mut callee = Dialog::of_callee(received, &answer);
         is_sent_to(&mut cluster, &caller.request("INFO"), NAT);
         is_sent_to(&mut cluster, &callee.request("BYE").from(REBOUND), ONE);
+    }
+}
+
+/// A request as the registrar behind the edge passes it on.
+fn via_core(request: &Sent) -> Msg {
+    let mut passed = request.message.clone().without("Content-Length");
+    passed.from = request.to;
+    let branch = request.get("CSeq").replace(' ', "-");
+    let via = format!(
+        "SIP/2.0/UDP {};rport;branch=z9hG4bK-core-{branch}",
+        request.to
+    );
+    passed.headers.insert(0, ("Via".to_owned(), via));
+    passed
+}
+
+/// A call from a phone to a phone over one edge: the edge saw both legs as one dialog of its server's, and
+/// sent the call back to its caller.
+#[test]
+fn a_call_passes_its_edge_twice_and_counts_once() {
+    for config in [farm(), stateful(&[ONE])] {
+        let mut cluster = Cluster::new(Config {
+            pools: config.pools[..1].to_vec(),
+            ..config
+        });
+        let path = cluster.pass(&register()).get("Path").to_owned();
+        let invite = request("INVITE", ALICE, "call").with("X-Leg", "one");
+        let at_core = request_of(cluster.send(&invite));
+        let mut to_phone = via_core(&at_core);
+        to_phone.start = format!("INVITE sip:alice@{PRIVATE} SIP/2.0");
+        let at_phone = cluster.pass(&to_phone.with("Route", &path));
+        assert_eq!(at_phone.to, NAT.parse().unwrap());
+        let answer = at_phone.respond(200).from(NAT);
+        let at_core = cluster.pass(&answer);
+        let mut at_core =
+            Msg::parse(at_core.to, &at_core.message.to_string()).without("Content-Length");
+        at_core.headers.remove(0);
+        let answered = cluster.pass(&at_core);
+        assert_eq!(answered.to, ALICE.parse().unwrap());
+        assert_eq!(answered.all("Record-Route").len(), 2);
+        let mut caller = Dialog::of_caller(&invite, &answered);
+        let mut callee = Dialog::of_callee(&at_phone, &answer);
+        assert_eq!(cluster.total().0, 1);
+        for (message, to) in [
+            (caller.ack(), NAT),
+            (caller.request("INFO"), NAT),
+            (callee.request("INFO").from(NAT), ALICE),
+            (caller.request("BYE"), NAT),
+        ] {
+            let at_core = cluster.pass(&message);
+            assert!(config_has(&cluster, at_core.to), "{at_core:?}");
+            is_sent_to(&mut cluster, &via_core(&at_core), to);
+        }
+    }
+}
+
+/// The request among what was sent.
+fn request_of(sent: Vec<Sent>) -> Sent {
+    sent.into_iter().find(|sent| sent.is_request()).unwrap()
+}
+
+/// Whether a server listens at an address.
+fn config_has(cluster: &Cluster, address: std::net::SocketAddr) -> bool {
+    let snapshot = cluster.shared.snapshot();
+    let mut servers = snapshot.members().iter().flatten();
+    servers.any(|member| member.address == address)
+}
+
+/// Somebody may register a phone that is elsewhere: it is not reached where the REGISTER came from.
+#[test]
+fn a_phone_elsewhere_gets_no_path() {
+    let mut cluster = Cluster::new(farm());
+    for (contact, has_path) in [
+        ("<sip:alice@198.51.100.20>", false),
+        ("<sip:alice@phone.example.com>", false),
+        ("<sip:alice@x7f.invalid>", true),
+        ("<sip:alice@10.1.2.3>", true),
+        ("<sip:alice@203.0.113.7:5090>", true),
+    ] {
+        let register = register().set("Contact", contact).set("Call-ID", contact);
+        let sent = cluster.pass(&register);
+        assert_eq!(sent.get("Path") != "", has_path, "{contact}");
     }
 }
 

@@ -171,11 +171,7 @@ fn extensions() -> Vec<Case> {
             ("Unsupported", "outbound"),
         ),
         (good().with("Supported", "gruu, outbound"), 200, ("", "")),
-        (
-            good().with("Path", "<sip:192.0.2.1;lr>"),
-            420,
-            ("Unsupported", "path"),
-        ),
+        (good().with("Path", "<sip:192.0.2.1;lr>"), 200, ("Path", "")),
         (
             good().with("Supported", "path").with("Path", "<sip:"),
             400,

@@ -1,0 +1,56 @@
+//! Who is behind a NAT.
+
+use std::net::IpAddr;
+
+use sip::{Host, Uri, Via};
+
+/// Whether a request's sender knows itself by another address than the one it is seen at.
+pub(crate) fn is_behind_nat(via: &Via<'_>, seen: IpAddr) -> bool {
+    ip_of(via).is_some_and(|ip| ip != seen.to_canonical())
+}
+
+/// Whether a contact is the host itself that sent it in a request with this Via: not one elsewhere, for which
+/// somebody else registers it.
+pub(crate) fn is_sender(contact: &Uri<'_>, via: &Via<'_>, seen: IpAddr) -> bool {
+    let seen = seen.to_canonical();
+    match contact.host {
+        Host::Ip(ip) => {
+            let ip = ip.to_canonical();
+            ip == seen || ip_of(via) == Some(ip) || (is_private(ip) && !is_private(seen))
+        }
+        Host::Name(name) => is_made_up(name),
+    }
+}
+
+/// A name that phones make up for want of an address. RFC 2606 §2
+pub(crate) fn is_made_up(name: &[u8]) -> bool {
+    const SUFFIX: &[u8] = b".invalid";
+    name.len() >= SUFFIX.len() && name[name.len() - SUFFIX.len()..].eq_ignore_ascii_case(SUFFIX)
+}
+
+/// The address in a Via's sent-by, if it is one.
+fn ip_of(via: &Via<'_>) -> Option<IpAddr> {
+    let host = str::from_utf8(via.host).ok()?;
+    let ip: IpAddr = host.trim_matches(['[', ']']).parse().ok()?;
+    Some(ip.to_canonical())
+}
+
+/// RFC 1918, RFC 6598, RFC 4193, and what means this host or this link.
+pub(crate) fn is_private(ip: IpAddr) -> bool {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => {
+            let [a, b, ..] = ip.octets();
+            ip.is_private()
+                || ip.is_loopback()
+                || ip.is_link_local()
+                || ip.is_unspecified()
+                || (a == 100 && b & 0xc0 == 64)
+        }
+        IpAddr::V6(ip) => {
+            ip.is_loopback()
+                || ip.is_unspecified()
+                || ip.is_unique_local()
+                || ip.is_unicast_link_local()
+        }
+    }
+}
