@@ -15,6 +15,7 @@ mod edges;
 mod explain;
 pub mod figures;
 mod io;
+mod keep_alive;
 mod member;
 mod node;
 mod probes;

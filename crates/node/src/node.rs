@@ -10,6 +10,7 @@ use crate::{
     context::Context,
     edges::{self, Exchange},
     io::{Datagram, Handover, Input, Named, Origin, Outbox},
+    keep_alive,
     probes::{self, Probes},
     proxy::{ParkedRequest, Proxy, Routed},
     question::{Answer, Asker, QuestionId},
@@ -227,6 +228,7 @@ impl Desks {
             Err(_) if datagram.bytes.first() == Some(&edges::FIRST_BYTE) => {
                 self.on_report(cx, datagram, out);
             }
+            Err(_) if keep_alive::answer(&datagram, out) => cx.stats.count(Event::KeptAlive, 1),
             Err(ParseError::KeepAlive) => cx.stats.drop_one(Dropped::KeepAlive),
             Err(ParseError::TooManyHeaders) => cx.stats.drop_one(Dropped::TooManyHeaders),
             Err(_) => cx.stats.drop_one(Dropped::Malformed),

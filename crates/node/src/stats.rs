@@ -47,7 +47,7 @@ counted! {
     pub enum Dropped {
         Malformed = "malformed", "Not SIP, or cut off before its headers ended",
         TooManyHeaders = "too_many_headers", "More header fields than the limit",
-        KeepAlive = "keep_alive", "A keep-alive: empty lines",
+        KeepAlive = "keep_alive", "A keep-alive that wants no answer: empty lines",
         MalformedResponse = "malformed_response", "A response that can't be understood",
         ForeignResponse = "foreign_response", "A response whose topmost Via is not ours. RFC 3261 §18.1.2",
         NoReturnPath = "no_return_path", "A response with no Via below ours that says where to",
@@ -71,6 +71,7 @@ counted! {
         Received = "messages_received", "A datagram came in",
         Sent = "messages_sent", "A datagram was given to the sockets",
         HandedOver = "handed_over", "A message was handed to the worker that owns its call",
+        KeptAlive = "kept_alive", "A keep-alive was answered: empty lines, or a STUN binding request. RFC 5626 §3.5",
         Retransmission = "retransmission", "A request was a retransmission",
         FailedOver = "failed_over", "A request went to another server",
         NotOfServer = "not_of_server", "A request claimed to be of a server's side, and its sender was not trusted",
