@@ -139,8 +139,17 @@ fn measure_subject(
 
 /// Starts a subject and waits until it carries calls from each of the generator's sockets.
 pub(crate) fn start(subject: Subject, generator: &mut Generator) -> io::Result<Running> {
+    let running = subject.start(&generator.callee_addresses())?;
+    started(running, subject.title(), generator)
+}
+
+/// Waits until a program carries calls from each of the generator's sockets.
+pub(crate) fn started(
+    mut running: Running,
+    title: &str,
+    generator: &mut Generator,
+) -> io::Result<Running> {
     const CALLS: u64 = crate::generator::SERVERS as u64;
-    let mut running = subject.start(&generator.callee_addresses())?;
     generator.call(running.address, Arrivals::Window(1), CALLS);
     let mut waited = Duration::ZERO;
     while generator.caller().stats().carried < CALLS {
@@ -150,8 +159,7 @@ pub(crate) fn start(subject: Subject, generator: &mut Generator) -> io::Result<R
         if running.process.has_ended() || waited > START_MAX {
             let log = running.process.log();
             return Err(io::Error::other(format!(
-                "{} carries no calls:\n{log}",
-                subject.title()
+                "{title} carries no calls:\n{log}"
             )));
         }
     }

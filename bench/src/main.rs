@@ -12,6 +12,7 @@ mod load_program;
 mod machine;
 mod memory;
 mod process;
+mod public;
 mod range;
 mod register;
 mod sockets;
@@ -62,6 +63,8 @@ enum What {
     Sockets,
     /// CPU per REGISTER and per call to a registered user, beside Kamailio.
     Register,
+    /// What an edge that all may reach loses to attacks. As root, for forged ICMP.
+    Public,
     /// The peak that a model of one call a second predicts, and the one that is measured.
     Model,
     /// The same in a few minutes, too short for the record: goes to target/bench.
@@ -117,6 +120,15 @@ fn run(arguments: Arguments) -> io::Result<()> {
             let measured = figures::stamped(register::measure()?)?;
             let page = register::page(&measured);
             return write(&arguments.results, "register", &measured, &page);
+        }
+        What::Public => {
+            let measured = figures::stamped(public::measure()?)?;
+            return write(
+                &arguments.results,
+                "public",
+                &measured,
+                &public::page(&measured),
+            );
         }
         What::Model => {
             let checks = figures::stamped(live::measure(live::Effort::FULL)?)?;

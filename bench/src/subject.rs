@@ -170,6 +170,18 @@ fn edge_of(program: &Path, policy: &str, servers: &[SocketAddr]) -> io::Result<R
     serve(program, &config)
 }
 
+/// Starts Sipyard as strangers may reach it: before these servers, and as the registrar of a domain whose
+/// users prove who they are.
+pub(crate) fn public_edge(servers: &[SocketAddr]) -> io::Result<Running> {
+    let servers = servers.iter().map(|it| format!("{{ address = \"{it}\" }}"));
+    let servers: Vec<_> = servers.collect();
+    let config = include_str!("../peers/sipyard-public.toml");
+    serve(
+        &sipyard(),
+        &config.replace("@SERVERS@", &servers.join(", ")),
+    )
+}
+
 /// Starts Sipyard as a registrar that keeps its bindings in memory, or in a file.
 pub(crate) fn registrar(in_file: bool) -> io::Result<Running> {
     let store = if in_file {
