@@ -318,3 +318,32 @@ fn number(number: f64) -> Option<Value> {
 fn seconds(time: Duration) -> Option<Value> {
     number(time.as_secs_f64())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two limits were in the configuration and not in the metrics.
+    #[test]
+    fn every_limit_has_a_figure() {
+        let limits = Limits {
+            sessions: 1,
+            transactions: 2,
+            held_transactions: 3,
+            registrations: 4,
+            retained_requests: 5,
+            message_bytes: 6,
+            headers: 7,
+            handover_queue: 8,
+        };
+        let shown = LIMITS.iter().map(|figure| {
+            let value = figure.read(&limits).unwrap();
+            format!("{}: {}", figure.name, value.as_f64())
+        });
+        let shown: Vec<String> = shown.collect();
+        assert_eq!(
+            format!("Limits {{ {} }}", shown.join(", ")),
+            format!("{limits:?}")
+        );
+    }
+}

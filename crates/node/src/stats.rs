@@ -103,9 +103,10 @@ counted! {
     }
 }
 
-/// The statuses that a node itself answers with.
-pub const REPLIES: [u16; 19] = [
-    200, 400, 401, 403, 404, 405, 408, 416, 420, 423, 480, 481, 482, 483, 500, 503, 505, 513, 0,
+/// The statuses that a node itself answers with. The last place is for all others: there are none.
+pub const REPLIES: [u16; 21] = [
+    100, 200, 400, 401, 403, 404, 405, 408, 416, 420, 423, 480, 481, 482, 483, 487, 500, 503, 505,
+    513, 0,
 ];
 
 /// One worker's counters.
@@ -132,10 +133,9 @@ impl WorkerStats {
     }
 
     pub(crate) fn reply(&self, status: u16) {
-        let place = REPLIES
-            .iter()
-            .position(|&known| known == status)
-            .unwrap_or(REPLIES.len() - 1);
+        let place = REPLIES.iter().position(|&known| known == status);
+        debug_assert!(place.is_some(), "REPLIES lacks {status}");
+        let place = place.unwrap_or(REPLIES.len() - 1);
         add(&self.replies[place], 1);
     }
 

@@ -96,6 +96,24 @@ fn the_caller_hears_100_in_time() {
     assert_eq!(to(&cluster.wait(s(10)), ALICE), [""; 0]);
 }
 
+/// A 100 and a 487 of the node's own were counted among the `other` answers.
+#[test]
+fn answers_of_the_node_are_counted_by_their_status() {
+    let mut cluster = Cluster::new(stateful(&[ONE]));
+    let invite = request("INVITE", ALICE, "call");
+    let received = cluster.pass(&invite);
+    cluster.send(&received.respond(180));
+    cluster.send(&invite.cancel());
+    let sent = cluster.wait(TRANSACTION_MAX * 2);
+    assert_eq!(to(&sent, ALICE)[0], "487");
+    assert_eq!(cluster.replies(487), 1);
+
+    let mut cluster = Cluster::new(stateful(&[ONE]));
+    cluster.pass(&invite);
+    assert_eq!(to(&cluster.wait(ms(200)), ALICE), ["100"]);
+    assert_eq!((cluster.replies(100), cluster.replies(0)), (1, 0));
+}
+
 /// RFC 3261 §17.1.1.2
 #[test]
 fn a_lost_invite_is_sent_again() {

@@ -292,4 +292,13 @@ mod tests {
         check(&WORKER, &worker);
         check(&REGISTRAR, &worker);
     }
+
+    /// The status did not show the held transactions.
+    #[test]
+    fn every_size_of_a_worker_has_a_column() {
+        for size in figures::WORKER {
+            let shown = WORKER.iter().any(|(_, name, _)| *name == size.full_name());
+            assert!(shown, "{}", size.name);
+        }
+    }
 }
