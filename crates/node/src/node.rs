@@ -6,7 +6,7 @@ use fastrand::Rng;
 use sip::{Message, Method, ParseError};
 
 use crate::{
-    admission::{NotNow, refuse},
+    admission::{NotNow, RETRY_AFTER_S, admit, refuse},
     context::Context,
     edges::{self, Exchange},
     io::{Datagram, Handover, Input, Named, Origin, Outbox},
@@ -262,6 +262,7 @@ impl Desks {
         out: &mut Outbox,
     ) -> Result<(), Reply> {
         if let Some(reply) = request.answer_of_ours(cx.snapshot) {
+            admit(cx, Ok(()), || RETRY_AFTER_S)?;
             answer(cx, &request.datagram, request.message, &reply, out);
             return Ok(());
         }

@@ -135,6 +135,19 @@ fn options_for_the_node_itself() {
     );
 }
 
+/// A draining edge answered OPTIONS with 200, so whoever probed it went on sending it calls.
+#[test]
+fn options_to_a_draining_node_are_refused() {
+    let mut cluster = Cluster::new(config(&[ONE]));
+    let options = with_uri("OPTIONS", &format!("sip:{EDGE}"));
+    assert_eq!(cluster.pass(&options).status(), 200);
+    cluster.shared.drain();
+    let refused = cluster.pass(&options);
+    assert_eq!(refused.status(), 503);
+    assert!(!refused.get("Retry-After").is_empty());
+    assert_eq!((cluster.replies(200), cluster.replies(503)), (1, 1));
+}
+
 #[test]
 fn without_a_server_a_request_is_refused() {
     let mut cluster = Cluster::new(config(&[ONE]));
