@@ -47,6 +47,8 @@ pub enum OpenError {
     InUse(PathBuf),
     /// The file is no store.
     Foreign(PathBuf),
+    /// A group or others may use the file; its mode.
+    Exposed(PathBuf, u32),
     /// The file is damaged in its middle.
     Damaged {
         /// The file.
@@ -73,6 +75,13 @@ impl fmt::Display for OpenError {
                 "{}: not a store's file: name another path, or move it away to begin anew",
                 path.display()
             ),
+            Self::Exposed(path, mode) => {
+                let path = path.display();
+                write!(
+                    f,
+                    "{path}: others than its owner may use it (mode {mode:03o}): run `chmod 600 {path}`"
+                )
+            }
             Self::Damaged { path, from, to } => write!(
                 f,
                 "{}: damaged between bytes {from} and {to}, so entries are lost: put a backup in its \
@@ -87,7 +96,7 @@ impl std::error::Error for OpenError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io(_, error) | Self::Thread(error) => Some(error),
-            Self::InUse(_) | Self::Foreign(_) | Self::Damaged { .. } => None,
+            Self::InUse(_) | Self::Foreign(_) | Self::Exposed(..) | Self::Damaged { .. } => None,
         }
     }
 }

@@ -4,6 +4,9 @@
 //! answers. When half of the file is outdated, the thread rewrites it, a piece after each batch,
 //! and then replaces the whole file.
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     collections::HashMap,
     fs::{self, File, TryLockError},
@@ -19,8 +22,9 @@ use std::{
 
 use crate::{
     Error, OpenError, Put,
+    disk::{self, Disk, SystemDisk},
     entry::{Entry, Value},
-    log::{Log, beside, install},
+    log::{Log, beside},
     request::{Done, Now},
     table::{SHARDS, Table},
 };
@@ -56,30 +60,12 @@ impl Writer {
         table: Arc<Table>,
         queue_max: usize,
     ) -> Result<Self, OpenError> {
-        let lock = lock(path)?;
-        let new = beside(path, ".new");
-        let io_error = |error| OpenError::Io(path.to_owned(), error);
-        let log = if path.try_exists().map_err(io_error)? {
-            let now = Now::read();
-            Log::open(path, |entry| table.put(entry, now))?
-        } else {
-            create(&new, path).map_err(io_error)?
-        };
+        let mut file = LogFile::open(path, table, Box::new(SystemDisk))?;
         let (sender, queue) = sync_channel(queue_max);
-        let mut file = LogFile {
-            path: path.to_owned(),
-            new,
-            table,
-            log: Some(log),
-            rewrite: None,
-            failed: None,
-            failing: false,
-            _lock: lock,
-        };
         let thread = thread::Builder::new()
             .name("store".into())
             .spawn(move || file.run(&queue))
-            .map_err(io_error)?;
+            .map_err(OpenError::Thread)?;
         Ok(Self {
             queue: Some(sender),
             thread: Some(thread),
@@ -113,7 +99,7 @@ impl Drop for Writer {
 fn lock(path: &Path) -> Result<File, OpenError> {
     let lock_path = beside(path, ".lock");
     let io_error = |error| OpenError::Io(lock_path.clone(), error);
-    let file = File::create(&lock_path).map_err(io_error)?;
+    let file = disk::open_or_create(&lock_path).map_err(io_error)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(OpenError::InUse(path.to_owned())),
@@ -121,10 +107,11 @@ fn lock(path: &Path) -> Result<File, OpenError> {
     }
 }
 
-fn create(new: &Path, path: &Path) -> io::Result<Log> {
+fn create(new: &Path, path: &Path, disk: &dyn Disk) -> io::Result<Log> {
     let log = Log::create(new)?;
-    log.sync()?;
-    install(new, path)?;
+    log.sync(disk)?;
+    disk.rename(new, path)?;
+    disk.sync_folder_of(path)?;
     Ok(log)
 }
 
@@ -134,14 +121,15 @@ struct LogFile {
     /// The path of the new file.
     new: PathBuf,
     table: Arc<Table>,
-    /// None after a failed sync: it is then unknown which parts of the file are on disk, so only a
-    /// rewritten file can be trusted.
+    /// None after a failed sync of the file or of its folder: it is then unknown what is on disk, so
+    /// only a rewritten file can be trusted.
     log: Option<Log>,
     rewrite: Option<Rewrite>,
     /// When a rewrite last failed: time since the process began.
     failed: Option<Duration>,
     /// Whether the disk refused the last batch.
     failing: bool,
+    disk: Box<dyn Disk>,
     _lock: File,
 }
 
@@ -152,6 +140,30 @@ struct Rewrite {
 }
 
 impl LogFile {
+    /// Reads the file at `path` into the table, or creates the file.
+    fn open(path: &Path, table: Arc<Table>, disk: Box<dyn Disk>) -> Result<Self, OpenError> {
+        let lock = lock(path)?;
+        let new = beside(path, ".new");
+        let io_error = |error| OpenError::Io(path.to_owned(), error);
+        let log = if path.try_exists().map_err(io_error)? {
+            let now = Now::read();
+            Log::open(path, |entry| table.put(entry, now))?
+        } else {
+            create(&new, path, &*disk).map_err(io_error)?
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            new,
+            table,
+            log: Some(log),
+            rewrite: None,
+            failed: None,
+            failing: false,
+            disk,
+            _lock: lock,
+        })
+    }
+
     fn run(&mut self, queue: &Receiver<Change>) {
         loop {
             let patience = match self.rewrite {
@@ -193,7 +205,7 @@ impl LogFile {
             io::Error::other("the disk failed, and the file is not rewritten yet")
         })?;
         log.append(entries.clone())?;
-        if let Err(error) = log.sync() {
+        if let Err(error) = log.sync(&*self.disk) {
             self.log = None;
             return Err(error);
         }
@@ -250,11 +262,16 @@ impl LogFile {
             rewrite.log.append(&entries)?;
             rewrite.shard += 1;
         }
-        rewrite.log.sync()?;
-        if rewrite.shard == SHARDS {
-            install(&self.new, &self.path)?;
-            self.log = self.rewrite.take().map(|rewrite| rewrite.log);
+        rewrite.log.sync(&*self.disk)?;
+        if rewrite.shard < SHARDS {
+            return Ok(());
         }
+        self.disk.rename(&self.new, &self.path)?;
+        // The old file has lost its name, so what is written there is lost with it. Nothing may be
+        // acknowledged in the new one either until its name is on disk.
+        self.log = None;
+        self.disk.sync_folder_of(&self.path)?;
+        self.log = self.rewrite.take().map(|rewrite| rewrite.log);
         Ok(())
     }
 

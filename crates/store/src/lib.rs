@@ -11,6 +11,8 @@
 //! | `file:` | on disk, synced | at once | the process and the machine's power |
 //! | `redis://` | in the server's memory | a message later, see [`Limits::age_max`] | as the server is set up |
 //!
+//! A file is its owner's alone. [`Store::open`] refuses one that others may use.
+//!
 //! Read [`Store`] first.
 //!
 //! ```
@@ -30,6 +32,7 @@
 )]
 
 mod address;
+mod disk;
 mod entry;
 mod error;
 mod file;
@@ -41,6 +44,7 @@ mod table;
 use std::{sync::Arc, task::Poll, time::Duration};
 
 pub use address::{Address, RedisAddress};
+pub use disk::check_private;
 pub use entry::{Next, Value};
 pub use error::{Error, OpenError};
 pub use request::{Limits, Put};

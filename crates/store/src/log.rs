@@ -8,7 +8,7 @@
 
 use std::{
     ffi::OsString,
-    fs::{self, File, OpenOptions},
+    fs::{File, OpenOptions},
     hash::{BuildHasher, RandomState},
     io::{self, BufReader, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
@@ -18,6 +18,7 @@ use crc32fast::Hasher;
 
 use crate::{
     OpenError,
+    disk::{self, Disk},
     entry::{Entry, VALUE_BYTES_MAX},
 };
 
@@ -42,7 +43,7 @@ pub(crate) struct Log {
 impl Log {
     /// Makes an empty file at `path`, and replaces one that exists.
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
-        let mut file = File::create(path)?;
+        let mut file = disk::create(path)?;
         let salt = RandomState::new().hash_one(path).to_be_bytes();
         file.write_all(&file_head(salt))?;
         Ok(Self {
@@ -62,7 +63,8 @@ impl Log {
             .write(true)
             .open(path)
             .map_err(io_error)?;
-        let size = file.metadata().map_err(io_error)?.len();
+        let metadata = file.metadata().map_err(io_error)?;
+        let size = metadata.len();
         let mut reader = BufReader::with_capacity(1 << 20, &file);
         let mut head = [0; FILE_HEAD_BYTES];
         if size < head.len() as u64 {
@@ -75,6 +77,7 @@ impl Log {
         if !head.starts_with(MAGIC) {
             return Err(OpenError::Foreign(path.to_owned()));
         }
+        disk::check_mode(path, &metadata.permissions())?;
         if head != file_head(salt) {
             return Err(OpenError::Damaged {
                 path: path.to_owned(),
@@ -152,8 +155,8 @@ impl Log {
     }
 
     /// Waits until all frames so far are on disk.
-    pub(crate) fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+    pub(crate) fn sync(&self, disk: &dyn Disk) -> io::Result<()> {
+        disk.sync(&self.file)
     }
 
     fn seal(&self, frames: &mut [u8], start: usize) {
@@ -176,13 +179,6 @@ impl Log {
         self.dirty = false;
         Ok(())
     }
-}
-
-/// Replaces the file at `path` by the finished file at `new`.
-pub(crate) fn install(new: &Path, path: &Path) -> io::Result<()> {
-    fs::rename(new, path)?;
-    let folder = path.parent().filter(|folder| *folder != Path::new(""));
-    File::open(folder.unwrap_or_else(|| Path::new(".")))?.sync_all()
 }
 
 /// The path with a suffix.
