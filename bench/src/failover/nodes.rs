@@ -1,7 +1,7 @@
 //! Programs of a fail-over: nodes of ours, and how they fail.
 
 use std::{
-    fs, io,
+    io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     path::Path,
     thread,
@@ -54,9 +54,7 @@ impl Node {
             "[node]\nname = \"{sip}\"\nsecret = \"a secret for benchmarks, of no use elsewhere\"\nworkers = 1\n\
              [[listen]]\ntransport = \"udp\"\naddress = \"{sip}\"\n[admin]\naddress = \"{admin}\"\n{sections}"
         );
-        let path = files.path().join("sipyard.toml");
-        fs::write(&path, config)?;
-        let path = path.display().to_string();
+        let path = written(files.path(), "sipyard.toml", &config)?;
         let mut process = Process::start(CORE, &subject::sipyard(), &["serve", "--config", &path])?;
         until_log(&mut process, "has started")?;
         Ok(Self {
@@ -138,7 +136,7 @@ pub(super) fn until(what: &str, mut is_so: impl FnMut() -> io::Result<bool>) -> 
 /// Writes a file of a program; its path.
 pub(super) fn written(folder: &Path, name: &str, text: &str) -> io::Result<String> {
     let path = folder.join(name);
-    fs::write(&path, text)?;
+    testbed::write_private(&path, text)?;
     Ok(path.display().to_string())
 }
 

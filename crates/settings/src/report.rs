@@ -83,6 +83,10 @@ impl<'a> Report<'a> {
         }
     }
 
+    pub(crate) fn file(&self) -> &'a Path {
+        self.path
+    }
+
     pub(crate) fn folder(&self) -> &'a Path {
         self.path.parent().unwrap_or_else(|| Path::new(""))
     }

@@ -62,6 +62,12 @@ impl<'a> Section<'a> {
         self.at
     }
 
+    /// Returns the path of the file.
+    #[must_use]
+    pub fn file(&self) -> &'a Path {
+        self.report.file()
+    }
+
     /// Returns the file's folder, which paths in the file are relative to.
     #[must_use]
     pub fn folder(&self) -> &'a Path {

@@ -2,18 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-use std::{fs, process::Command};
+use std::process::Command;
 
 /// Runs `sipyard check` on a file that holds `text`, beside a good secret and a short one.
 fn run(text: &str) -> (Option<i32>, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(
-        folder.path().join("secret"),
-        "0123456789abcdef".repeat(4) + "\n",
-    )
-    .unwrap();
-    fs::write(folder.path().join("short"), "secret\n").unwrap();
-    fs::write(folder.path().join("f"), text).unwrap();
+    let secret = "0123456789abcdef".repeat(4) + "\n";
+    for (name, text) in [("secret", &*secret), ("short", "secret\n"), ("f", text)] {
+        testbed::write_private(&folder.path().join(name), text).unwrap();
+    }
     let output = Command::new(env!("CARGO_BIN_EXE_sipyard"))
         .args(["check", "f"])
         .current_dir(folder.path())
@@ -112,8 +109,8 @@ fn an_empty_file_lacks_what_is_required() {
         "",
         &[
             "f:1:1: there is no listener: add [[listen]] with transport, address and advertise",
-            "f:1:1: node: `secret` is missing: write secret = \"file:PATH\"; `openssl rand -hex 32 \
-             > PATH` writes one",
+            "f:1:1: node: `secret` is missing: write secret = \"file:PATH\"; `(umask 077; \
+             openssl rand -hex 32 > PATH)` writes one",
             "f:1:1: there is no pool: add [pool.NAME] with the servers that take the calls",
             "f:1:1: there is no route: add [[route]] with to = \"NAME\", the pool that takes the \
              calls",

@@ -41,7 +41,7 @@ impl Disk for SystemDisk {}
 /// Makes an empty file that its owner alone may use, whatever the umask, and replaces one that exists.
 pub(crate) fn create(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => open_private(path, OpenOptions::new().create_new(true)),
     }
 }

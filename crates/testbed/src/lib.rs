@@ -11,8 +11,10 @@ mod redis;
 mod running;
 
 use std::{
-    io,
+    fs, io,
     net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
+    os::unix::fs::PermissionsExt,
+    path::Path,
     thread,
     time::{Duration, Instant},
 };
@@ -42,6 +44,15 @@ pub fn comes_within(limit: Duration, mut holds: impl FnMut() -> bool) -> bool {
         thread::sleep(TICK);
     }
     true
+}
+
+/// Writes a file that its owner alone can read, as one with a secret must be.
+///
+/// # Errors
+/// As when any file is written.
+pub fn write_private(path: &Path, contents: &str) -> io::Result<()> {
+    fs::write(path, contents)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))
 }
 
 /// A UDP address of this machine that nobody uses.

@@ -2,9 +2,9 @@
 
 use std::{path::Path, time::Duration};
 
-use ::store::Address;
+use ::store::{Address, OpenError, check_private};
 use settings::{
-    Read, Section, Value, hint,
+    At, Read, Section, Value, hint,
     value::{duration, integer, list, text},
 };
 use sip::digest::Algorithm;
@@ -40,6 +40,11 @@ pub(crate) fn registrar(root: &mut Section<'_>) -> Option<Registrar> {
     }
     let advice = "write store = \"file:PATH\", \"redis://HOST:PORT\" or \"memory\"";
     let store = section.require("store", advice, |value| address(folder, text(value)?));
+    if let Some(At { value, at }) = &store
+        && let Some(error) = exposed(value)
+    {
+        section.problem_of("store", *at, &error.to_string());
+    }
     let (expires_min, expires_default, expires_max) = expires(section.table("expires"));
     let contacts_max = section.get_or("contacts", 10, integer(1..=100));
     let algorithms = algorithms(&mut section);
@@ -106,6 +111,16 @@ fn route(value: &Value<'_>) -> Read<String> {
             "{error}: write a URI such as \"sip:edge.example.com;lr\""
         )),
     }
+}
+
+/// Why others can read the store's file. One that can't be looked at is not there yet, or closed to
+/// this user, which the node says when it opens it.
+fn exposed(address: &Address) -> Option<OpenError> {
+    let Address::File(path) = address else {
+        return None;
+    };
+    let error = check_private(path).err()?;
+    matches!(error, OpenError::Exposed(..)).then_some(error)
 }
 
 /// A store's address. A relative path of a file starts in the configuration's folder.

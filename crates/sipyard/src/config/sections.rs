@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use ::store::check_private;
 use node::{
     LISTENERS_MAX,
     config::{Exchange, Limits, Listener, Timers},
@@ -44,13 +45,16 @@ pub(crate) struct Identity {
 /// Reads `[node]`; none if it has no secret.
 pub(crate) fn identity(mut section: Section<'_>, listeners: &[Listener]) -> Option<Identity> {
     let name = section.get_or("name", "sipyard", name).to_owned();
-    let folder = section.folder();
+    let file = section.file();
+    let is_local = listeners.iter().all(|it| it.address.ip().is_loopback());
     let secret = section.require(
         "secret",
-        "write secret = \"file:PATH\"; `openssl rand -hex 32 > PATH` writes one",
-        |value| secret_of(folder, text(value)?),
+        "write secret = \"file:PATH\"; `(umask 077; openssl rand -hex 32 > PATH)` writes one",
+        |value| secret_of(file, is_local, text(value)?),
     );
-    let accepted = section.get("accept_secret", |value| secret_of(folder, text(value)?));
+    let accepted = section.get("accept_secret", |value| {
+        secret_of(file, is_local, text(value)?)
+    });
     // A listener's sockets and the session table are split by worker; more threads than this
     // share no machine that exists.
     let workers = section.get_or("workers", 0, integer(0..=256));
@@ -101,10 +105,16 @@ fn unreachable(peer: SocketAddr, listeners: &[Listener]) -> Option<String> {
     }
 }
 
-fn secret_of(folder: &Path, text: &str) -> Read<Vec<u8>> {
+/// The secret, as the text of the file or in a file of its own. A file with it must be private. A
+/// node that only this machine reaches may have one in the open, to try things out.
+fn secret_of(file: &Path, is_local: bool, text: &str) -> Read<Vec<u8>> {
     let secret = match text.strip_prefix("file:") {
-        Some(path) => read_secret(&folder.join(path))?,
-        None => text.as_bytes().to_vec(),
+        Some(path) => read_secret(&file.with_file_name(path))?,
+        None if is_local => text.as_bytes().to_vec(),
+        None => {
+            check_private(file).map_err(|error| error.to_string())?;
+            text.as_bytes().to_vec()
+        }
     };
     if secret.len() >= SECRET_BYTES_MIN {
         return Ok(secret);
@@ -123,6 +133,7 @@ fn read_secret(path: &Path) -> Read<Vec<u8>> {
             path.display()
         )
     })?;
+    check_private(path).map_err(|error| error.to_string())?;
     Ok(bytes.trim_ascii_end().to_vec())
 }
 

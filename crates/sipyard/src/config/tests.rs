@@ -26,7 +26,8 @@ to = "app"
 
 fn loaded(text: &str) -> super::Configuration {
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("secret"), "0123456789abcdef".repeat(4)).unwrap();
+    let secret = "0123456789abcdef".repeat(4);
+    testbed::write_private(&folder.path().join("secret"), &secret).unwrap();
     let path = folder.path().join("sipyard.toml");
     fs::write(&path, text).unwrap();
     load(&path).unwrap()

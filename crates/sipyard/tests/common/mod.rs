@@ -65,7 +65,8 @@ impl Settings {
     /// Free ports and an empty folder with a secret.
     pub fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        fs::write(folder.path().join("secret"), "0123456789abcdef".repeat(4)).unwrap();
+        let secret = "0123456789abcdef".repeat(4);
+        testbed::write_private(&folder.path().join("secret"), &secret).unwrap();
         Self {
             folder,
             sip: free_udp(),
