@@ -105,13 +105,20 @@ impl Host {
             )
             .replace("192.0.2.10", &SHARED.to_string())
             .replace("\"10.0.0.11:5060\", \"10.0.0.12:5060\"", &own);
+        // The hosts have networks of their own, but one file system.
+        let config = format!("{config}\n[admin]\nsocket = \"admin.sock\"\n");
         let config = written(files.path(), "sipyard.toml", &config)?;
         let mut edge = net.start(place, CORE, &sipyard(), &["serve", "--config", &config])?;
         until_log(&mut edge, "has started")?;
         // keepalived runs no scripts below /tmp as securely as it would elsewhere.
+        let socket = files.path().join("admin.sock");
+        let socket = socket.display();
         let text = include_str!("../../../etc/keepalived.conf")
             .replace("    enable_script_security\n", "")
-            .replace("/usr/local/bin/sipyard", &sipyard().display().to_string())
+            .replace(
+                "/usr/local/bin/sipyard ctl",
+                &format!("{} ctl --admin {socket}", sipyard().display()),
+            )
             .replace("priority 100", &format!("priority {}", 100 - place))
             .replace("192.0.2.10", &SHARED.to_string());
         let file = written(files.path(), "keepalived.conf", &text)?;

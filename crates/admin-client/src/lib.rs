@@ -1,19 +1,34 @@
-//! A client of a node's admin API: HTTP on a blocking socket.
+//! A client of a node's admin API: HTTP on a Unix socket or on TCP.
 //!
 //! [`Client::ask`] sends one request and returns the whole [`Answer`]. The client does not
 //! interpret paths and bodies.
 
-use std::{error, fmt, time::Duration};
+mod socket;
 
-use ureq::{Agent, http::Request};
+use std::{env, error, fmt, path::Path, time::Duration};
+
+use ureq::{Agent, http::Request, unversioned::resolver::DefaultResolver};
+
+pub use socket::default_socket;
+
+use socket::SocketConnector;
 
 /// How long a nearby node may take to answer a short question.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The environment variable with the token that a client shows on TCP. An argument would stand in
+/// the list of processes.
+pub const TOKEN: &str = "SIPYARD_TOKEN";
+
+/// What stands for a Unix socket in a URL.
+const LOCAL: &str = "http://127.0.0.1";
+
 /// A node's admin API.
 #[derive(Debug)]
 pub struct Client {
+    address: String,
     url: String,
+    authorization: Option<String>,
     agent: Agent,
 }
 
@@ -31,25 +46,44 @@ pub struct Answer {
 pub struct Unanswered(ureq::Error);
 
 impl Client {
-    /// Creates a client for the API at `url`, such as `http://127.0.0.1:8060`. It waits at most
-    /// `patience` for an answer.
+    /// Creates a client for the API at `address`: a URL such as `http://127.0.0.1:8060`, or the path
+    /// of a Unix socket. It waits at most `patience` for an answer.
     #[must_use]
-    pub fn new(url: &str, patience: Duration) -> Self {
+    pub fn new(address: &str, patience: Duration) -> Self {
         let agent = Agent::config_builder()
             .http_status_as_error(false)
             // Nodes are on this machine or near it: never behind a proxy.
             .proxy(None)
-            .timeout_global(Some(patience));
-        Self {
-            url: url.trim_end_matches('/').to_owned(),
-            agent: agent.build().into(),
+            .timeout_global(Some(patience))
+            .build();
+        if address.contains("://") {
+            Self {
+                address: address.to_owned(),
+                url: address.trim_end_matches('/').to_owned(),
+                authorization: env::var(TOKEN).ok().map(|token| format!("Bearer {token}")),
+                agent: agent.into(),
+            }
+        } else {
+            let connector = SocketConnector(address.into());
+            Self {
+                address: address.to_owned(),
+                url: LOCAL.to_owned(),
+                authorization: None,
+                agent: Agent::with_parts(agent, connector, DefaultResolver::default()),
+            }
         }
     }
 
-    /// Returns the API's URL, without a slash at its end.
+    /// Creates a client for the API at a Unix socket.
     #[must_use]
-    pub fn url(&self) -> &str {
-        &self.url
+    pub fn of_socket(path: &Path, patience: Duration) -> Self {
+        Self::new(&path.display().to_string(), patience)
+    }
+
+    /// Returns the API's address, as it was given.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
     }
 
     /// Sends a request for `path`, such as `/metrics`, and waits for the answer.
@@ -66,8 +100,10 @@ impl Client {
         let mut request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.url));
-        for (name, value) in headers {
-            request = request.header(*name, *value);
+        let own = self.authorization.iter();
+        let own = own.map(|value| ("Authorization", value.as_str()));
+        for (name, value) in own.chain(headers.iter().copied()) {
+            request = request.header(name, value);
         }
         let request = request.body(body).map_err(ureq::Error::from)?;
         let mut response = self.agent.run(request)?;

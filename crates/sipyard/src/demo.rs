@@ -138,13 +138,13 @@ impl Show {
              emulated servers, 60 % of what they can carry. A server works for {} ms on an\n\
              INVITE, {} ms on a BYE, and stalls for {} s every {STALL_EVERY} calls. The policy\n\
              changes by a live reload every {} s: {policies}.\n\
-             Ask the edge at any time: sipyard ctl --admin http://{} status",
+             Ask the edge at any time: sipyard ctl --admin {} status",
             self.edge.address(),
             ms(INVITE),
             ms(BYE),
             STALL.as_secs(),
             phase.as_secs_f64(),
-            self.edge.admin(),
+            self.edge.admin().display(),
         )
     }
 

@@ -16,6 +16,7 @@ mod members;
 mod resolver;
 mod serve;
 mod store;
+mod token;
 mod user;
 mod view;
 
@@ -49,6 +50,7 @@ enum Command {
     Plan(workbench::Plan),
     Sim(workbench::Sim),
     Store(store::Store),
+    Token(token::MakeToken),
     User(user::User),
 }
 
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         Command::Plan(command) => command.run(),
         Command::Sim(command) => command.run(),
         Command::Store(command) => command.run(),
+        Command::Token(command) => command.run(),
         Command::User(command) => command.run(),
     }
 }

@@ -48,7 +48,7 @@ fn announced(redis: &Redis, name: &str, more: &str) -> Edge {
     settings.write_whole(&format!(
         r#"node = {{ name = "core", secret = "file:secret", workers = 1 }}
 listen = [ {{ transport = "udp", address = "{sip}" }} ]
-admin.address = "{admin}"
+admin = {{ address = "{admin}", socket = "admin.sock" }}
 {more}
 [cluster]
 store = "redis://{redis}"

@@ -73,6 +73,8 @@ fn good_files_are_summed_up() {
         to = "a"
         [admin]
         address = "127.0.0.1:9000"
+        socket = "admin.sock"
+        tokens = ["read:2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"]
         "#,
         "f: ok (listens on udp [::]:5060; pools: b (1 x user-hash), a (1 x tlwl); \
          admin on http://127.0.0.1:9000)",
@@ -493,6 +495,25 @@ address = "8060"
             "f:14:11: admin.address: \"8060\" is not IP:PORT, such as \"10.0.0.11:5060\" or \
              \"[2001:db8::1]:5060\"; write an IP address, because names are not looked up",
         ],
+    );
+}
+
+#[test]
+fn tokens_are_roles_and_hashes() {
+    let expected = "expected ROLE:HASH, as `sipyard token ROLE` prints it beside the token";
+    let hash = "0".repeat(64);
+    check(
+        &good(&format!(
+            "[admin]\nsocket = \"\"\ntokens = [\"read:{hash}\", \"{hash}\"]\n"
+        )),
+        &[
+            "f:6:10: admin.socket: the text is empty: write at least one character",
+            &format!("f:7:10: admin.tokens: {expected}"),
+        ],
+    );
+    check(
+        &good(&format!("admin.tokens = [\"reads:{hash}\"]")),
+        &["f:5:16: admin.tokens: unknown role \"reads\"; did you mean `read`?"],
     );
 }
 

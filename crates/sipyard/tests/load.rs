@@ -111,7 +111,7 @@ fn registrar(keys: &str) -> Settings {
     settings.write_whole(&format!(
         r#"node = {{ name = "registrar", secret = "file:secret", workers = 1 }}
 listen = [ {{ transport = "udp", address = "{sip}" }} ]
-admin.address = "{admin}"
+admin = {{ address = "{admin}", socket = "admin.sock" }}
 registrar = {{ domains = ["example.com"], {keys} }}
 route = [ {{ hosts = ["example.com"], to = "registrar" }} ]
 "#

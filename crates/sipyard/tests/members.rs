@@ -134,7 +134,7 @@ listen = [ {{ transport = "udp", address = "{sip}" }} ]
 registrar = {{ domains = ["example.com"], store = "memory", auth = false }}
 route = [ {{ to = "registrar" }} ]
 dns.servers = ["{}"]
-admin.address = "{admin}"
+admin = {{ address = "{admin}", socket = "admin.sock" }}
 "#,
         dns.address
     ));

@@ -9,7 +9,7 @@ use std::{
     net::{SocketAddr, TcpListener, UdpSocket},
 };
 
-use common::{Edge, Settings, eventually, free_udp};
+use common::{Edge, OPERATORS_TOKEN, Settings, eventually, free_udp};
 
 /// A pool of one server that nobody probes.
 const POOL: &str = r#"servers = [ { address = "127.0.0.1:9" } ]
@@ -51,7 +51,9 @@ fn pages_of_other_sites_are_refused() {
     }
     assert_eq!(edge.status()["pools"][0]["servers"][0]["state"], "up");
     let own = format!("http://{}", edge.settings.admin);
-    assert_eq!(edge.ask_with("POST", drain, &[("Origin", &own)]).0, 200);
+    let token = format!("Bearer {OPERATORS_TOKEN}");
+    let headers = [("Origin", &*own), ("Authorization", &token)];
+    assert_eq!(edge.ask_with("POST", drain, &headers).0, 200);
 }
 
 #[test]
@@ -80,7 +82,7 @@ fn all_ports_in_use_are_told_with_their_places() {
     assert_eq!(edge.wait().code(), Some(2));
     for words in [
         format!("edge.toml:2:43: cannot bind UDP {sip}: Address already in use (os error 98)"),
-        format!("edge.toml:4:17: cannot bind TCP {admin}: Address already in use (os error 98)"),
+        format!("edge.toml:4:21: cannot bind TCP {admin}: Address already in use (os error 98)"),
     ] {
         edge.wait_for_log(&words);
     }
@@ -111,7 +113,7 @@ fn a_reload_is_whole_or_refused_whole() {
         .write(&format!("{POOL}\npolicy = \"rr\""), "[timers]\nt1 = 5\n");
     edge.signal("HUP");
     edge.wait_for_log("reload refused");
-    let (status, body) = edge.ask("POST", "/api/v1/reload");
+    let (status, body) = edge.ask_as_operator("POST", "/api/v1/reload");
     assert_eq!(status, 422);
     assert!(body.contains("edge.toml:6:6: timers.t1"), "{body}");
     assert!(body.contains("edge.toml:11:10: pool.app.policy"), "{body}");
@@ -133,7 +135,7 @@ fn what_is_fixed_at_start_needs_a_restart() {
         .replace(&edge.sip().to_string(), &free_udp().to_string());
     edge.settings
         .write_whole(&(text + "[limits]\nsessions = 10\n"));
-    let (status, body) = edge.ask("POST", "/api/v1/reload");
+    let (status, body) = edge.ask_as_operator("POST", "/api/v1/reload");
     assert_eq!(status, 409, "{body}");
     for key in ["node.workers", "listen", "limits"] {
         let words = format!("{key} has changed; restart the node to apply it");

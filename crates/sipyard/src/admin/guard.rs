@@ -1,13 +1,14 @@
-//! Guards the admin API against web pages. A browser on this machine sends requests to a loopback
-//! address for any page that it shows, without the operator's knowledge.
+//! Guards the admin API on TCP: against clients without a token, and against web pages. A browser on
+//! this machine sends requests to a loopback address for any page that it shows, without the
+//! operator's knowledge.
 
 use std::{net::SocketAddr, sync::Arc};
 
 use axum::{
     extract::{Request, State},
     http::{
-        HeaderMap, HeaderName, StatusCode,
-        header::{HOST, ORIGIN},
+        HeaderMap, HeaderName, HeaderValue, StatusCode,
+        header::{AUTHORIZATION, HOST, ORIGIN, WWW_AUTHENTICATE},
         uri::Authority,
     },
     middleware::Next,
@@ -15,7 +16,53 @@ use axum::{
 };
 
 use super::refused;
-use crate::serve::Control;
+use crate::{config::Admin, serve::Control, token::Role};
+
+/// Refuses a client whose token does not have the role.
+pub(super) async fn require(
+    State((control, role)): State<(Arc<Control>, Role)>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let Err((status, problem)) = check_token(&control.admin(), role, request.headers()) else {
+        return next.run(request).await;
+    };
+    let mut response = refused(status, vec![problem]);
+    if status == StatusCode::UNAUTHORIZED {
+        let challenge = HeaderValue::from_static("Bearer");
+        response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+    }
+    response
+}
+
+/// Whether a client may do what needs this role. On a loopback address, readers need no token.
+fn check_token(admin: &Admin, role: Role, headers: &HeaderMap) -> Result<(), (StatusCode, String)> {
+    let shown = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+    let Some(shown) = shown.and_then(|shown| shown.strip_prefix(b"Bearer ")) else {
+        if role == Role::Read && admin.address.ip().is_loopback() {
+            return Ok(());
+        }
+        let problem = format!(
+            "this needs a token with the role {}, which `sipyard token` makes, or on the node's \
+             machine the Unix socket {}",
+            role.as_str(),
+            admin.socket.display()
+        );
+        return Err((StatusCode::UNAUTHORIZED, problem));
+    };
+    match admin.tokens.iter().find(|token| token.is(shown)) {
+        Some(token) if token.role >= role => Ok(()),
+        Some(token) => {
+            let (has, needs) = (token.role.as_str(), role.as_str());
+            let problem = format!("the token has the role {has}, and this needs {needs}");
+            Err((StatusCode::FORBIDDEN, problem))
+        }
+        None => {
+            let problem = "the token is none of admin.tokens".to_owned();
+            Err((StatusCode::UNAUTHORIZED, problem))
+        }
+    }
+}
 
 /// Refuses requests of web pages of other sites.
 pub(super) async fn guard(
@@ -23,7 +70,7 @@ pub(super) async fn guard(
     request: Request,
     next: Next,
 ) -> Response {
-    match check(control.admin(), request.headers()) {
+    match check(control.admin().address, request.headers()) {
         Ok(()) => next.run(request).await,
         Err(problem) => refused(StatusCode::FORBIDDEN, vec![problem]),
     }

@@ -5,7 +5,7 @@ mod guard;
 mod metrics;
 mod records;
 
-use std::{net::SocketAddr, sync::Arc};
+use std::{future::IntoFuture, net::SocketAddr, sync::Arc};
 
 use axum::{
     Json, Router,
@@ -18,42 +18,67 @@ use axum::{
 };
 use node::{Forecast, Member};
 use serde::Deserialize;
+use tokio::net::{TcpListener, UnixListener};
 
 use crate::{
     explain::Explanation,
     serve::Control,
     store::{ASK_BYTES_MAX, PATH},
+    token::Role,
     view::{Done, Refused, members, status},
 };
-use guard::guard;
+use guard::{guard, require};
 use metrics::{MEDIA_TYPE, Metrics};
 
 /// The largest message that `explain` takes: a longer one fits no datagram.
 const BODY_BYTES_MAX: usize = 65_535;
 
-/// All routes of the API.
-pub(crate) fn router(control: Arc<Control>) -> Router {
-    let metrics = Arc::new(Metrics::new(Arc::clone(&control)));
+/// Answers the API on TCP, where clients need tokens, and on the Unix socket, which only the node's
+/// user can open.
+pub(crate) fn spawn(control: &Arc<Control>, tcp: TcpListener, socket: UnixListener) {
+    let on_tcp = |role| from_fn_with_state((Arc::clone(control), role), require);
+    let routes = open()
+        .merge(for_readers(control).route_layer(on_tcp(Role::Read)))
+        .merge(for_operators().route_layer(on_tcp(Role::Operate)))
+        .layer(from_fn_with_state(Arc::clone(control), guard));
+    let all_routes = open().merge(for_readers(control)).merge(for_operators());
+    tokio::spawn(axum::serve(tcp, routes.with_state(Arc::clone(control))).into_future());
+    let all_routes = all_routes.with_state(Arc::clone(control));
+    tokio::spawn(axum::serve(socket, all_routes).into_future());
+}
+
+/// What whoever watches over the node asks.
+fn open() -> Router<Arc<Control>> {
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(readyz))
+}
+
+/// What changes nothing and tells no secret.
+fn for_readers(control: &Arc<Control>) -> Router<Arc<Control>> {
+    let metrics = Arc::new(Metrics::new(Arc::clone(control)));
+    Router::new()
         .route(
             "/metrics",
             get(move || async move { metrics_text(&metrics) }),
         )
         .route("/api/v1/status", get(show_status))
+        .route("/api/v1/explain", get(explain_call).post(explain_message))
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+}
+
+/// What changes the node, or shows and changes its users.
+fn for_operators() -> Router<Arc<Control>> {
+    Router::new()
         .route("/api/v1/servers/{address}/drain", post(drain))
         .route("/api/v1/servers/{address}/undrain", post(undrain))
         .route("/api/v1/servers/{address}/weight", post(weight))
         .route("/api/v1/reload", post(reload))
-        .route("/api/v1/explain", get(explain_call).post(explain_message))
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .route(
             PATH,
             post(records::records).layer(DefaultBodyLimit::max(ASK_BYTES_MAX)),
         )
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .layer(from_fn_with_state(Arc::clone(&control), guard))
-        .with_state(control)
 }
 
 async fn readyz(State(control): State<Arc<Control>>) -> (StatusCode, &'static str) {

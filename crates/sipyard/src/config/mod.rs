@@ -5,6 +5,7 @@
 //! of the binary, or every problem of the file. It never returns a part of either.
 
 mod address;
+mod admin;
 mod cluster;
 mod pool;
 mod registrar;
@@ -15,10 +16,11 @@ pub(crate) mod servers;
 mod tests;
 mod trust;
 
-use std::{net::SocketAddr, path::Path};
+use std::path::Path;
 
 use settings::{Place, Problem, Section};
 
+pub(crate) use admin::{ADMIN_PORT, Admin, AdminPlaces};
 pub(crate) use cluster::{Announced, Cluster};
 pub(crate) use registrar::Registrar;
 pub(crate) use sections::Dns;
@@ -31,8 +33,8 @@ pub(crate) struct Configuration {
     pub(crate) node: node::Config,
     /// Worker threads; 0 starts one per core.
     pub(crate) workers: usize,
-    /// Where the admin API listens.
-    pub(crate) admin: SocketAddr,
+    /// Where the admin API listens, and whom it lets in.
+    pub(crate) admin: Admin,
     /// The origins of each pool's servers, in the pools' order.
     pub(crate) sources: Vec<Vec<Source>>,
     /// The DNS servers that are asked for names.
@@ -43,8 +45,8 @@ pub(crate) struct Configuration {
     pub(crate) registrar: Option<Registrar>,
     /// The place of each listener's address in the file, in the listeners' order.
     pub(crate) listener_places: Vec<Place>,
-    /// The place of the admin API's address in the file.
-    pub(crate) admin_place: Place,
+    /// The places of the admin API's sockets in the file.
+    pub(crate) admin_places: AdminPlaces,
 }
 
 impl Configuration {
@@ -77,7 +79,7 @@ impl Configuration {
         format!(
             "listens on {}{pools}{registrar}; admin on http://{}",
             listeners.join(", "),
-            self.admin
+            self.admin.address
         )
     }
 }
@@ -97,7 +99,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
     let identity = sections::identity(root.table("node"), &listeners);
     let timers = sections::timers(root.table("timers"));
     let limits = sections::limits(root.table("limits"));
-    let (admin, admin_place) = sections::admin(root.table("admin"));
+    let (admin, admin_places) = admin::admin(root.table("admin"));
     let dns = sections::dns(root.table("dns"));
     let cluster = cluster::cluster(&mut root, &listeners);
     let sourced = pool::pools(&mut root, &timers, &listeners);
@@ -133,6 +135,6 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
         cluster,
         registrar,
         listener_places,
-        admin_place,
+        admin_places,
     })
 }

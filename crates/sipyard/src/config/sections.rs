@@ -1,11 +1,6 @@
-//! The sections `[node]`, `[[listen]]`, `[limits]`, `[timers]`, `[dns]` and `[admin]`.
+//! The sections `[node]`, `[[listen]]`, `[limits]`, `[timers]` and `[dns]`.
 
-use std::{
-    fs,
-    net::{Ipv4Addr, SocketAddr},
-    path::Path,
-    time::Duration,
-};
+use std::{fs, net::SocketAddr, path::Path, time::Duration};
 
 use ::store::check_private;
 use node::{
@@ -268,15 +263,4 @@ pub(crate) fn dns(mut section: Section<'_>) -> Dns {
     };
     section.finish();
     dns
-}
-
-/// Reads `[admin]`: the address and its place in the file.
-pub(crate) fn admin(mut section: Section<'_>) -> (SocketAddr, Place) {
-    let found = section.get("address", address).unwrap_or_else(|| At {
-        value: SocketAddr::from((Ipv4Addr::LOCALHOST, 8060)),
-        at: section.at(),
-    });
-    let place = section.place(found.at);
-    section.finish();
-    (found.value, place)
 }

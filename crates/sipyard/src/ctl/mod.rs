@@ -10,12 +10,13 @@ use std::{
     process::ExitCode,
 };
 
-use admin_client::{Client, PATIENCE};
+use admin_client::{Client, PATIENCE, default_socket};
 use clap::{Args, Subcommand};
 use serde::de::DeserializeOwned;
 use settings::refuse;
 
 use crate::{
+    config::ADMIN_PORT,
     explain::Explanation,
     view::{Done, Refused, Status},
 };
@@ -26,15 +27,18 @@ use crate::{
   sipyard ctl status
   sipyard ctl drain 10.0.0.11:5060
   sipyard ctl weight 10.0.0.11:5060 0.5
-  sipyard ctl --admin http://127.0.0.1:9000 --json status
+  sipyard ctl --admin /run/sipyard/9000.sock --json status
+  SIPYARD_TOKEN=TOKEN sipyard ctl --admin http://10.0.0.2:8060 status
 
+Only the user who runs the node, and root, can use its Unix socket. On TCP, clients need a token of
+`sipyard token`; on a loopback address, status and explain need none.
 Exit code: 0 if the node did it, 2 if the node refused it, 1 if no node answered.")]
 pub(crate) struct Ctl {
-    /// The address of the node's admin API
+    /// The node's admin API: the path of its Unix socket, or its URL
     #[arg(
         long,
-        value_name = "URL",
-        default_value = "http://127.0.0.1:8060",
+        value_name = "PATH|URL",
+        default_value_t = default_socket(ADMIN_PORT).display().to_string(),
         global = true
     )]
     admin: String,
@@ -182,7 +186,8 @@ fn read_message(path: &Path) -> Result<Vec<u8>, Failure> {
 
 fn unanswered(error: impl std::fmt::Display) -> Failure {
     Failure::Unanswered(format!(
-        "{error}; check that the node runs and that --admin is its admin.address"
+        "{error}; check that the node runs, that --admin is its admin.socket or admin.address, and \
+         that you are its user or root"
     ))
 }
 

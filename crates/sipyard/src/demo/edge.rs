@@ -1,7 +1,6 @@
 //! The demo's edge: a node on embedded defaults, between the callers and the servers.
 
 use std::{
-    future::IntoFuture,
     io,
     net::{Ipv4Addr, SocketAddr},
     path::Path,
@@ -9,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use admin_client::default_socket;
 use balance::Policy;
 use net::Workers;
 use node::{
@@ -21,10 +21,10 @@ use tokio::net::TcpListener;
 
 use crate::{
     admin,
-    config::{Configuration, Dns},
+    config::{Admin, AdminPlaces, Configuration, Dns},
     members::Members,
     resolver::Resolver,
-    serve::Control,
+    serve::{Control, UnixSocket},
 };
 
 /// The path that the admin API would reload the configuration from.
@@ -34,7 +34,7 @@ const EMBEDDED: &str = "the demo's embedded configuration";
 pub(super) struct Edge {
     control: Arc<Control>,
     address: SocketAddr,
-    admin: SocketAddr,
+    socket: UnixSocket,
 }
 
 impl Edge {
@@ -49,16 +49,24 @@ impl Edge {
         let address = traffic::bind(traffic::LOOPBACK)?.local_addr();
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let admin = listener.local_addr()?;
+        let socket = UnixSocket::bind(&default_socket(admin.port())).map_err(io::Error::other)?;
         let configuration = Configuration {
             node: config(address, servers, policy),
             workers: 1,
-            admin,
+            admin: Admin {
+                address: admin,
+                socket: socket.path().to_owned(),
+                tokens: Vec::new(),
+            },
             sources: Vec::new(),
             dns: Dns::default(),
             cluster: None,
             registrar: None,
             listener_places: Vec::new(),
-            admin_place: Place::file(Path::new(EMBEDDED)),
+            admin_places: AdminPlaces {
+                address: Place::file(Path::new(EMBEDDED)),
+                socket: Place::file(Path::new(EMBEDDED)),
+            },
         };
         let shared = Shared::new(configuration.node.clone(), configuration.workers);
         let shared = Arc::new(shared.map_err(io::Error::other)?);
@@ -77,11 +85,11 @@ impl Edge {
             clock,
         );
         let control = Arc::new(control);
-        tokio::spawn(axum::serve(listener, admin::router(Arc::clone(&control))).into_future());
+        admin::spawn(&control, listener, socket.listener()?);
         Ok(Self {
             control,
             address,
-            admin,
+            socket,
         })
     }
 
@@ -90,9 +98,9 @@ impl Edge {
         self.address
     }
 
-    /// The address of its admin API.
-    pub(super) fn admin(&self) -> SocketAddr {
-        self.admin
+    /// The Unix socket of its admin API.
+    pub(super) fn admin(&self) -> &Path {
+        self.socket.path()
     }
 
     /// The configuration, the servers and the counters.

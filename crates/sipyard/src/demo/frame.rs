@@ -76,7 +76,10 @@ fn heading(scene: &Scene, paint: Paint) -> Vec<String> {
     };
     let clock = format!("{:>4} s  ", scene.elapsed.as_secs());
     let keys = paint.paint(DIM, "  (Ctrl-C stops)");
-    let ask = format!("status: sipyard ctl --admin http://{} status", scene.admin);
+    let ask = format!(
+        "status: sipyard ctl --admin {} status",
+        scene.admin.display()
+    );
     vec![
         paint.paint(BOLD, &title) + &keys,
         paint.paint(DIM, &ask),

@@ -1,6 +1,6 @@
 //! Everything that the demo shows at one moment, as plain values.
 
-use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
 use load::Failure;
 
@@ -16,8 +16,8 @@ use crate::view::{ServerState, members, state_of};
 pub(super) struct Scene {
     /// The address at which the edge takes calls.
     pub(super) edge: SocketAddr,
-    /// The address of the edge's admin API.
-    pub(super) admin: SocketAddr,
+    /// The Unix socket of the edge's admin API.
+    pub(super) admin: PathBuf,
     /// Time since the first call.
     pub(super) elapsed: Duration,
     pub(super) act: Act,
@@ -105,7 +105,7 @@ impl Scene {
         }
         Self {
             edge: edge.address(),
-            admin: edge.admin(),
+            admin: edge.admin().to_owned(),
             elapsed,
             act,
             servers: servers.collect(),

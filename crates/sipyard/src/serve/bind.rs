@@ -17,12 +17,18 @@ use socket::{
 };
 use store::{Limits, Store};
 
-use super::answers::Answers;
+use super::{answers::Answers, unix::UnixSocket};
 use crate::config::Configuration;
 
-/// Binds the admin API's socket, after it has checked that every listener's address is free. The
+/// The sockets of the admin API.
+pub(super) struct AdminSockets {
+    pub(super) tcp: TcpListener,
+    pub(super) unix: UnixSocket,
+}
+
+/// Binds the admin API's sockets, after it has checked that every listener's address is free. The
 /// workers bind and run in one step, and nothing may run unless everything can.
-pub(super) fn admin(configuration: &Configuration) -> Result<TcpListener, Vec<Problem>> {
+pub(super) fn admin(configuration: &Configuration) -> Result<AdminSockets, Vec<Problem>> {
     let listeners = configuration.node.listeners.iter();
     let mut problems: Vec<Problem> = listeners
         .zip(&configuration.listener_places)
@@ -31,19 +37,22 @@ pub(super) fn admin(configuration: &Configuration) -> Result<TcpListener, Vec<Pr
             Some(problem(place, "UDP", listener.address, &bound.err()?))
         })
         .collect();
-    let admin = TcpListener::bind(configuration.admin).and_then(|listener| {
+    let (admin, places) = (&configuration.admin, &configuration.admin_places);
+    let tcp = TcpListener::bind(admin.address).and_then(|listener| {
         listener.set_nonblocking(true)?;
         Ok(listener)
     });
-    match admin {
-        Ok(listener) if problems.is_empty() => Ok(listener),
-        Ok(_) => Err(problems),
-        Err(error) => {
-            let place = &configuration.admin_place;
-            problems.push(problem(place, "TCP", configuration.admin, &error));
-            Err(problems)
-        }
+    let tcp = tcp.map_err(|error| problem(&places.address, "TCP", admin.address, &error));
+    let unix = UnixSocket::bind(&admin.socket).map_err(|error| {
+        let path = admin.socket.display();
+        let message = format!("cannot bind the Unix socket {path}: {error}");
+        places.socket.problem(message)
+    });
+    match (tcp, unix) {
+        (Ok(tcp), Ok(unix)) if problems.is_empty() => return Ok(AdminSockets { tcp, unix }),
+        (tcp, unix) => problems.extend([tcp.err(), unix.err()].into_iter().flatten()),
     }
+    Err(problems)
 }
 
 /// Opens the registrar's store.

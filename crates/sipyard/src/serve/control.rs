@@ -1,9 +1,8 @@
 //! The questions and changes that an operator can send to a running node.
 
 use std::{
-    net::SocketAddr,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -14,7 +13,7 @@ use store::Store;
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
-    config::{self, Configuration},
+    config::{self, Admin, Configuration},
     members::{self, Members},
 };
 
@@ -35,7 +34,7 @@ pub(crate) struct Control {
     worker_threads: usize,
     store_address: Option<store::Address>,
     store: Option<Arc<Store>>,
-    admin: SocketAddr,
+    admin: Mutex<Admin>,
 }
 
 /// Why a configuration was refused.
@@ -66,7 +65,7 @@ impl Control {
             worker_threads: configuration.workers,
             store_address: store_of(configuration),
             store,
-            admin: configuration.admin,
+            admin: Mutex::new(configuration.admin.clone()),
         }
     }
 
@@ -100,9 +99,14 @@ impl Control {
         self.clock.now()
     }
 
-    /// The address of the admin API.
-    pub(crate) fn admin(&self) -> SocketAddr {
-        self.admin
+    /// The sockets of the admin API, and the tokens in force.
+    pub(crate) fn admin(&self) -> Admin {
+        self.locked_admin().clone()
+    }
+
+    fn locked_admin(&self) -> MutexGuard<'_, Admin> {
+        let locked = self.admin.lock();
+        locked.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks every worker; returns fewer answers if a worker is too busy.
@@ -178,7 +182,10 @@ impl Control {
             problems: vec![format!("{}: {error}", self.path.display())],
         })?;
         match self.shared.reload(next.node, self.now()) {
-            Ok(()) => Ok(done),
+            Ok(()) => {
+                self.locked_admin().tokens = next.admin.tokens;
+                Ok(done)
+            }
             Err(error) => Err(Refusal {
                 needs_restart: true,
                 problems: vec![format!("{}: {error}", self.path.display())],
@@ -191,13 +198,15 @@ impl Control {
         let snapshot = self.shared.snapshot();
         let (old, new): (&Config, &Config) = (snapshot.config(), &next.node);
         let (dns, cluster) = self.members.settings();
+        let admin = self.admin();
         [
             ("node.secret", old.secret != new.secret),
             ("node.workers", self.worker_threads != next.workers),
             ("listen", old.listeners != new.listeners),
             ("limits", old.limits != new.limits),
             ("registrar.store", self.store_address != store_of(next)),
-            ("admin.address", self.admin != next.admin),
+            ("admin.address", admin.address != next.admin.address),
+            ("admin.socket", admin.socket != next.admin.socket),
             ("dns", *dns != next.dns),
             ("cluster", cluster != next.cluster.as_ref()),
         ]

@@ -4,11 +4,9 @@ mod answers;
 mod bind;
 mod control;
 mod health;
+mod unix;
 
-use std::{
-    future::IntoFuture, io, net::TcpListener, path::PathBuf, process::ExitCode, sync::Arc,
-    time::Duration,
-};
+use std::{io, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
 
 use clap::Args;
 use settings::{Place, Problem, refuse, value::show};
@@ -20,8 +18,10 @@ use tokio::{
 use tracing::level_filters::LevelFilter;
 
 pub(crate) use control::Control;
+pub(crate) use unix::UnixSocket;
 
 use answers::Answers;
+use bind::AdminSockets;
 
 use crate::{
     admin, config,
@@ -86,11 +86,12 @@ impl Serve {
         let answers = Answers::new(store.clone(), resolver);
         let (shared, workers) = bind::workers(&self.config, &configuration, clock, answers)?;
         let news = format!(
-            "{} {} has started, {} workers: {}",
+            "{} {} has started, {} workers: {} and {}",
             configuration.node.name,
             env!("CARGO_PKG_VERSION"),
             shared.workers().len(),
-            configuration.summary()
+            configuration.summary(),
+            configuration.admin.socket.display()
         );
         let control = Control::new(
             self.config,
@@ -112,7 +113,7 @@ impl Serve {
 /// A node whose workers run.
 struct Started {
     control: Arc<Control>,
-    admin: TcpListener,
+    admin: AdminSockets,
     /// The line that the log shows when the node handles signals.
     news: String,
 }
@@ -140,12 +141,13 @@ impl Started {
     /// Runs the control thread: the admin API, signals, and the log of the servers' health.
     async fn run(self) -> io::Result<()> {
         let control = self.control;
-        let admin = tokio::net::TcpListener::from_std(self.admin)?;
+        let AdminSockets { tcp, unix } = self.admin;
+        let tcp = tokio::net::TcpListener::from_std(tcp)?;
+        let socket = unix.listener()?;
         let mut stop = Stop::new()?;
         let mut reload = signal(SignalKind::hangup())?;
         tracing::info!("{}", self.news);
-        let app = admin::router(Arc::clone(&control));
-        tokio::spawn(axum::serve(admin, app).into_future());
+        admin::spawn(&control, tcp, socket);
         tokio::spawn(health::watch(Arc::clone(&control)));
         tokio::spawn(members::watch(Arc::clone(&control)));
         let announced = Arc::clone(&control);

@@ -1,18 +1,10 @@
-//! Asks a running node for its records through its admin API. A client that can read the node's
-//! secret may ask.
+//! Asks a running node for its records through the Unix socket of its admin API.
 
-use std::{
-    collections::VecDeque,
-    fmt::Write as _,
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    time::Duration,
-};
+use std::{collections::VecDeque, time::Duration};
 
 use ::store::{Put, Value};
 use admin_client::Client;
-use node::config::Secret;
 use serde::{Deserialize, Serialize};
-use sip::digest::{Algorithm, Ha1};
 
 use super::{
     Failure,
@@ -67,39 +59,16 @@ pub(crate) enum Outcome {
     Changed(Option<Record>),
 }
 
-/// The `Authorization` header that a request must have.
-pub(crate) fn authorization(secret: &Secret) -> String {
-    let key = match Ha1::new(Algorithm::Sha256, b"sipyard", b"records", secret.as_ref()) {
-        Ha1::Sha256(hash) => hash.to_vec(),
-        Ha1::Md5(hash) => hash.to_vec(),
-    };
-    let mut text = "Bearer ".to_owned();
-    for byte in key {
-        // Writing to a string can't fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
-}
-
 /// A running node.
 pub(crate) struct Remote {
     client: Client,
-    authorization: String,
 }
 
 impl Remote {
     /// The node that runs with this configuration.
     pub(crate) fn of(configuration: &Configuration) -> Self {
-        let mut admin = configuration.admin;
-        if admin.ip().is_unspecified() {
-            admin.set_ip(match admin.ip() {
-                IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-                IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-            });
-        }
         Self {
-            client: Client::new(&format!("http://{admin}"), PATIENCE),
-            authorization: authorization(&configuration.node.secret),
+            client: Client::of_socket(&configuration.admin.socket, PATIENCE),
         }
     }
 
@@ -175,14 +144,12 @@ impl Remote {
 
     fn ask(&self, ask: &Ask) -> Result<Told, Failure> {
         let body = serde_json::to_vec(ask).map_err(|error| self.failed(error))?;
-        let headers = [
-            ("Authorization", &*self.authorization),
-            ("Content-Type", "application/json"),
-        ];
+        let headers = [("Content-Type", "application/json")];
         let answer = self.client.ask("POST", PATH, &headers, &body);
         let answer = answer.map_err(|error| {
             self.failed(format!(
-                "{error}; check that the node of this configuration runs"
+                "{error}; check that the node of this configuration runs, and that you are its \
+                 user or root"
             ))
         })?;
         if answer.is_success {
@@ -195,7 +162,7 @@ impl Remote {
     }
 
     fn failed(&self, why: impl std::fmt::Display) -> Failure {
-        Failure::Failed(format!("{}: {why}", self.client.url()))
+        Failure::Failed(format!("{}: {why}", self.client.address()))
     }
 }
 

@@ -31,6 +31,10 @@ use tempfile::TempDir;
 /// What a node must have done within, on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
+/// A token with the role `operate`, and its hash by `sha256sum`.
+pub const OPERATORS_TOKEN: &str = "the operator's token";
+pub const OPERATORS_HASH: &str = "8499490b92f216c7cb912f217fea28a53d508ada2f9491d3e7680694d02ac8c4";
+
 /// The binary under test.
 pub fn sipyard() -> Command {
     Command::new(env!("CARGO_BIN_EXE_sipyard"))
@@ -87,7 +91,7 @@ impl Settings {
             r#"node = {{ name = "edge", secret = "file:secret", workers = 1 }}
 listen = [ {{ transport = "udp", address = "{sip}" }} ]
 route = [ {{ to = "app" }} ]
-admin.address = "{admin}"
+admin = {{ address = "{admin}", socket = "admin.sock", tokens = ["operate:{OPERATORS_HASH}"] }}
 {more}
 [pool.app]
 {pool}
@@ -174,9 +178,15 @@ impl Edge {
         assert!(!timeout.timed_out(), "the log never said: {words}");
     }
 
-    /// The status and body of a request to the admin API.
+    /// The status and body of a request to the admin API on TCP.
     pub fn ask(&self, method: &str, path: &str) -> (u16, String) {
         self.ask_with(method, path, &[])
+    }
+
+    /// The same, with the operator's token.
+    pub fn ask_as_operator(&self, method: &str, path: &str) -> (u16, String) {
+        let token = format!("Bearer {OPERATORS_TOKEN}");
+        self.ask_with(method, path, &[("Authorization", &token)])
     }
 
     /// The same, with headers.
@@ -210,7 +220,8 @@ impl Edge {
     /// Runs `sipyard ctl` against it: exit code, standard output, standard error.
     pub fn ctl(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
         let output = sipyard()
-            .args(["ctl", "--admin", &format!("http://{}", self.settings.admin)])
+            .args(["ctl", "--admin"])
+            .arg(self.folder().join("admin.sock"))
             .args(arguments)
             .output()
             .unwrap();

@@ -22,7 +22,7 @@ pub(crate) fn configure(settings: &Settings, pool: &str, servers: &[SocketAddr])
         r#"node = {{ name = "edge", secret = "file:secret", workers = 2 }}
 listen = [ {{ transport = "udp", address = "{sip}" }} ]
 route = [ {{ to = "app" }} ]
-admin.address = "{admin}"
+admin = {{ address = "{admin}", socket = "admin.sock" }}
 [pool.app]
 servers = [ {servers} ]
 {pool}

@@ -140,6 +140,9 @@ impl FromLive {
             ))]);
             ExitCode::FAILURE
         })?;
+        if !answer.is_success {
+            return Err(refuse([self.told(&answer.text())]));
+        }
         Scrape::read(&answer.text()).map_err(|problem| refuse([self.told(&problem)]))
     }
 

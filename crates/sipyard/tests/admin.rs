@@ -1,0 +1,169 @@
+//! Who may ask and change a node: its user through the Unix socket, and clients with tokens on TCP.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+mod common;
+
+use std::{
+    fs,
+    os::unix::{fs::PermissionsExt, net::UnixListener},
+};
+
+use common::{Edge, Settings, sipyard};
+
+const POOL: &str = r#"servers = [ { address = "127.0.0.1:9" } ]
+probe = false"#;
+
+/// What the secret of the nodes' SIP messages once opened the users with: its SHA-256, with a prefix.
+const OF_THE_SECRET: &str = "7a9e2d245a31cc097fc141958071bd7e12cba82476d40a8eef93e102f3dd7542";
+
+const DRAIN: &str = "/api/v1/servers/127.0.0.1:9/drain";
+
+/// `sipyard token`: the token, and the line of the configuration.
+fn token(role: &str) -> (String, String) {
+    let output = sipyard().args(["token", role]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let behind = |words: &str| {
+        let line = text.lines().find(|line| line.contains(words)).unwrap();
+        line.split_once(": ").unwrap().1.to_owned()
+    };
+    (behind("the token"), behind("in [admin]"))
+}
+
+/// A node whose admin API listens at this address, on its own port, with these keys.
+fn edge(ip: &str, keys: &str) -> Edge {
+    let settings = Settings::new();
+    let (sip, port) = (settings.sip, settings.admin.port());
+    settings.write_whole(&format!(
+        r#"node = {{ name = "edge", secret = "file:secret", workers = 1 }}
+listen = [ {{ transport = "udp", address = "{sip}" }} ]
+route = [ {{ to = "app" }} ]
+[pool.app]
+{POOL}
+[admin]
+address = "{ip}:{port}"
+socket = "admin.sock"
+{keys}
+"#
+    ));
+    settings.start()
+}
+
+fn with(edge: &Edge, token: &str, method: &str, path: &str) -> u16 {
+    let token = format!("Bearer {token}");
+    edge.ask_with(method, path, &[("Authorization", &token)]).0
+}
+
+/// Whoever knew the secret of the cluster's SIP messages could read all users over HTTP, and whoever
+/// reached the port could change the node.
+#[test]
+fn on_loopback_readers_need_no_token_and_operators_do() {
+    let (reader, _) = token("read");
+    let (operator, line) = token("operate");
+    let edge = edge("127.0.0.1", &line);
+    for path in ["/healthz", "/readyz", "/metrics", "/api/v1/status"] {
+        assert_eq!(edge.ask("GET", path).0, 200, "{path}");
+    }
+    for path in [DRAIN, "/api/v1/reload", "/api/v1/records"] {
+        let (status, body) = edge.ask("POST", path);
+        assert_eq!(status, 401, "{path}");
+        let socket = edge.folder().join("admin.sock");
+        let told = "a token with the role operate, which `sipyard token` makes";
+        assert!(body.contains(told), "{body}");
+        assert!(body.contains(socket.to_str().unwrap()), "{body}");
+    }
+    assert_eq!(
+        with(&edge, &reader, "GET", "/metrics"),
+        401,
+        "not of this node"
+    );
+    assert_eq!(with(&edge, OF_THE_SECRET, "POST", "/api/v1/records"), 401);
+    assert_eq!(with(&edge, &operator, "GET", "/metrics"), 200);
+    assert_eq!(with(&edge, &operator, "POST", DRAIN), 200);
+}
+
+#[test]
+fn elsewhere_all_but_health_needs_a_token() {
+    let (reader, reads) = token("read");
+    let edge = edge("0.0.0.0", &reads);
+    for (path, without) in [("/healthz", 200), ("/readyz", 200), ("/metrics", 401)] {
+        assert_eq!(edge.ask("GET", path).0, without, "{path}");
+        assert_eq!(with(&edge, &reader, "GET", path), 200, "{path}");
+    }
+    assert_eq!(with(&edge, &reader, "POST", DRAIN), 403);
+    let url = format!("http://127.0.0.1:{}", edge.settings.admin.port());
+    let ctl = |token: &str, what: &[&str]| {
+        let mut ctl = sipyard();
+        ctl.env("SIPYARD_TOKEN", token)
+            .args(["ctl", "--admin", &url]);
+        ctl.args(what).output().unwrap().status.code()
+    };
+    assert_eq!(ctl(&reader, &["status"]), Some(0));
+    assert_eq!(ctl("other", &["status"]), Some(2));
+    assert_eq!(ctl(&reader, &["drain", "127.0.0.1:9"]), Some(2));
+}
+
+/// A token that leaked goes with a reload, without a restart.
+#[test]
+fn tokens_come_and_go_by_reload() {
+    let (first, line) = token("operate");
+    let (second, other_line) = token("operate");
+    let edge = edge("127.0.0.1", &line);
+    let text = fs::read_to_string(edge.settings.path()).unwrap();
+    edge.settings.write_whole(&text.replace(&line, &other_line));
+    assert_eq!(edge.ctl(&["reload"]).0, Some(0));
+    assert_eq!(with(&edge, &first, "POST", DRAIN), 401);
+    assert_eq!(with(&edge, &second, "POST", DRAIN), 200);
+}
+
+#[test]
+fn the_socket_is_of_the_nodes_user_and_goes_with_the_node() {
+    let mut edge = edge("127.0.0.1", "");
+    let socket = edge.folder().join("admin.sock");
+    let mode = fs::metadata(&socket).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    assert_eq!(edge.ctl(&["drain", "127.0.0.1:9"]).0, Some(0));
+    edge.signal("TERM");
+    assert_eq!(edge.wait().code(), Some(0));
+    assert!(!socket.exists());
+}
+
+#[test]
+fn a_stale_socket_is_replaced_and_one_in_use_is_not() {
+    let settings = Settings::new();
+    let socket = settings.path().with_file_name("admin.sock");
+    drop(UnixListener::bind(&socket).unwrap());
+    settings.write(POOL, "");
+    let first = settings.start();
+    assert_eq!(first.ctl(&["status"]).0, Some(0));
+
+    let second = Settings::new();
+    second.write(POOL, "");
+    let text = fs::read_to_string(second.path()).unwrap();
+    let shared = format!("socket = \"{}\"", socket.display());
+    second.write_whole(&text.replace("socket = \"admin.sock\"", &shared));
+    let mut second = second.spawn();
+    assert_eq!(second.wait().code(), Some(2));
+    second.wait_for_log(&format!(
+        "cannot bind the Unix socket {}: another node uses it: stop that node, or choose another \
+         path",
+        socket.display()
+    ));
+    assert_eq!(
+        first.ctl(&["status"]).0,
+        Some(0),
+        "it is still the first one's"
+    );
+}
+
+#[test]
+fn a_file_of_another_kind_is_left_alone() {
+    let settings = Settings::new();
+    let path = settings.path().with_file_name("admin.sock");
+    fs::write(&path, "somebody's").unwrap();
+    settings.write(POOL, "");
+    let mut edge = settings.spawn();
+    assert_eq!(edge.wait().code(), Some(2));
+    edge.wait_for_log("there is a file that is not a socket: choose another path");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "somebody's");
+}
