@@ -43,16 +43,22 @@ pub(super) fn admin(configuration: &Configuration) -> Result<AdminSockets, Vec<P
         Ok(listener)
     });
     let tcp = tcp.map_err(|error| problem(&places.address, "TCP", admin.address, &error));
-    let unix = UnixSocket::bind(&admin.socket).map_err(|error| {
-        let path = admin.socket.display();
-        let message = format!("cannot bind the Unix socket {path}: {error}");
-        places.socket.problem(message)
+    // Of two nodes that start at the same time, only one gets as far as the Unix socket.
+    let sockets = tcp.and_then(|tcp| {
+        let unix = UnixSocket::bind(&admin.socket).map_err(|error| {
+            let path = admin.socket.display();
+            let message = format!("cannot bind the Unix socket {path}: {error}");
+            places.socket.problem(message)
+        })?;
+        Ok(AdminSockets { tcp, unix })
     });
-    match (tcp, unix) {
-        (Ok(tcp), Ok(unix)) if problems.is_empty() => return Ok(AdminSockets { tcp, unix }),
-        (tcp, unix) => problems.extend([tcp.err(), unix.err()].into_iter().flatten()),
+    match sockets {
+        Ok(sockets) if problems.is_empty() => Ok(sockets),
+        sockets => {
+            problems.extend(sockets.err());
+            Err(problems)
+        }
     }
-    Err(problems)
 }
 
 /// Opens the registrar's store.

@@ -1,11 +1,11 @@
 //! The Unix socket of the admin API. Only the user who runs the node can open it.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
+    fs::{self, DirBuilder},
     io,
     os::unix::{
-        fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt},
-        net::UnixListener,
+        fs::{DirBuilderExt, FileTypeExt},
+        net::{UnixListener, UnixStream},
     },
     path::{Path, PathBuf},
 };
@@ -16,8 +16,6 @@ use rustix::{fs::Mode, process::umask};
 pub(crate) struct UnixSocket {
     listener: UnixListener,
     path: PathBuf,
-    /// Held while the process lives, so a socket without a process is known as stale.
-    _lock: File,
 }
 
 impl UnixSocket {
@@ -33,7 +31,6 @@ impl UnixSocket {
             builder.recursive(true).mode(0o700);
             builder.create(folder).map_err(failed)?;
         }
-        let lock = lock(path)?;
         remove_stale(path)?;
         let before = umask(Mode::from_raw_mode(0o177));
         let bound = UnixListener::bind(path);
@@ -43,7 +40,6 @@ impl UnixSocket {
         Ok(Self {
             listener,
             path: path.to_owned(),
-            _lock: lock,
         })
     }
 
@@ -65,28 +61,20 @@ impl Drop for UnixSocket {
     }
 }
 
-fn lock(path: &Path) -> Result<File, String> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".lock");
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(false).mode(0o600);
-    let file = options.open(name).map_err(|error| error.to_string())?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => {
-            Err("another node uses it: stop that node, or choose another path".into())
-        }
-        Err(TryLockError::Error(error)) => Err(error.to_string()),
-    }
-}
-
+/// Removes a socket that no process listens on any more.
 fn remove_stale(path: &Path) -> Result<(), String> {
     match fs::symlink_metadata(path) {
-        Ok(metadata) if metadata.file_type().is_socket() => {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error.to_string()),
+        Ok(metadata) if !metadata.file_type().is_socket() => {
+            return Err("there is a file that is not a socket: choose another path".into());
+        }
+        Ok(_) => {}
+    }
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             fs::remove_file(path).map_err(|error| error.to_string())
         }
-        Ok(_) => Err("there is a file that is not a socket: choose another path".into()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error.to_string()),
+        _ => Err("another node uses it: stop that node, or choose another path".into()),
     }
 }
