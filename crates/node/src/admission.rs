@@ -16,6 +16,8 @@ pub(crate) enum NotNow {
     Draining,
     /// The session table is full of active sessions.
     SessionsFull,
+    /// The session has as many open requests as it may have.
+    SessionBusy,
     /// The table of open or of held transactions is full.
     TransactionsFull,
     /// Too many REGISTERs wait for the store.
@@ -71,6 +73,7 @@ impl NotNow {
     fn event(self) -> Option<Event> {
         match self {
             Self::SessionsFull => Some(Event::SessionsFull),
+            Self::SessionBusy => Some(Event::SessionBusy),
             Self::TransactionsFull => Some(Event::TransactionsFull),
             Self::RegistrationsFull => Some(Event::RegistrationsFull),
             Self::UnlocatedFull => Some(Event::UnlocatedFull),

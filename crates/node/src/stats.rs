@@ -50,6 +50,8 @@ counted! {
         KeepAlive = "keep_alive", "A keep-alive that wants no answer: empty lines",
         MalformedResponse = "malformed_response", "A response that can't be understood",
         ForeignResponse = "foreign_response", "A response whose topmost Via is not ours. RFC 3261 §18.1.2",
+        ForgedBranch = "forged_branch", "A response with a branch that we did not make of the Via below ours",
+        ReturnsToUs = "returns_to_us", "A response whose Via below ours names this node, too",
         NoReturnPath = "no_return_path", "A response with no Via below ours that says where to",
         RefusedAck = "refused_ack", "An ACK that would have been refused",
         Superseded = "superseded", "A response from a server that the request was taken away from",
@@ -98,6 +100,8 @@ counted! {
         Leaked = "leaked", "A dialog was found to be over without a BYE",
         Stray = "stray", "A response without an open transaction: of a fork, or a retransmission",
         OrphanedCancel = "orphaned_cancels", "A CANCEL of an INVITE that is not known went to each server that may have it",
+        CancelsFull = "cancels_full", "A CANCEL of an INVITE that is not known was refused, as its source had sent too many",
+        SessionBusy = "session_busy", "A call had as many open requests as it may have, so another was refused",
         ReportSent = "reports_sent", "A report of open work went to a peer",
         ReportReceived = "reports_received", "A peer's report was taken",
     }

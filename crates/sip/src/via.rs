@@ -55,20 +55,16 @@ pub struct Via<'a> {
     pub received: Option<&'a [u8]>,
     /// The rport parameter (RFC 3581 §3).
     pub rport: Rport,
-    /// The maddr parameter (RFC 3261 §18.2.2).
-    pub maddr: Option<&'a [u8]>,
     /// The rport parameter with its value.
     pub(crate) rport_span: Option<Span>,
 }
 
 impl<'a> Via<'a> {
-    /// The destination of the response (RFC 3261 §18.2.2, RFC 3581 §4): maddr, else received and
-    /// rport, else sent-by. None if that is a name.
+    /// The destination of the response (RFC 3261 §18.2.2, RFC 3581 §4): received and rport, else
+    /// sent-by. None if that is a name. A maddr parameter, which is for multicast, is ignored: with
+    /// it a stranger could have responses sent to anybody.
     pub fn response_address(&self) -> Option<SocketAddr> {
         let port = self.port.unwrap_or(PORT_DEFAULT);
-        if let Some(maddr) = self.maddr {
-            return Some(SocketAddr::new(ip(maddr)?, port));
-        }
         if let Some(received) = self.received.and_then(ip) {
             let port = self.rport.port().unwrap_or(port);
             return Some(SocketAddr::new(received, port));
@@ -89,14 +85,12 @@ impl<'a> Via<'a> {
             branch: None,
             received: None,
             rport: Rport::Absent,
-            maddr: None,
             rport_span: None,
         };
         while let Some(param) = GenericParam::read(reader)? {
             match param.name.len() {
                 6 if param.is(b"branch") => via.branch = via.branch.or(param.value),
                 8 if param.is(b"received") => via.received = via.received.or(param.value),
-                5 if param.is(b"maddr") => via.maddr = via.maddr.or(param.value),
                 5 if param.is(b"rport") && !via.rport.is_present() => {
                     via.rport = read_rport(param.value)?;
                     via.rport_span = Some(reader.span_from(param.name));

@@ -2,7 +2,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use sip::{Essentials, Message, Method};
+use sip::{Method, Via};
 
 /// RFC 3261's magic cookie: the branch alone identifies a client's transactions.
 const COOKIE: &[u8] = b"z9hG4bK";
@@ -68,27 +68,26 @@ impl Hash for Key {
     }
 }
 
-/// The identity that a request shares with its retransmissions, its ACK and its CANCEL, and with
-/// nothing else: by branch and sent-by, RFC 3261 §17.2.3. The hasher's key must be secret: what is
-/// hashed, the peer chooses.
+/// The identity that a request shares with its retransmissions, its ACK, its CANCEL and its
+/// responses, and with nothing else: by branch and sent-by of its topmost Via, RFC 3261 §17.2.3.
+/// The hasher's key must be secret: what is hashed, the peer chooses.
 ///
-/// A peer of RFC 2543's time sets no cookie. Of what then identifies its transaction the To tag is
-/// left out: an ACK has that of the response, and CSeq tells apart the requests of a dialog.
-pub fn identity(mut hasher: impl Hasher, message: &Message<'_>, known: &Essentials<'_>) -> u64 {
-    let via = &known.via;
-    match via.branch.filter(|branch| branch.starts_with(COOKIE)) {
-        Some(branch) => {
-            let port = via.port.unwrap_or(5060).to_be_bytes();
-            write_parts(&mut hasher, &[branch, via.host, &port]);
-        }
-        None => {
-            let uri = message.request_uri().unwrap_or_default();
-            let from_tag = known.from_tag.unwrap_or_default();
-            let via = &message.bytes()[via.span.start..via.span.end];
-            let number = known.cseq.number.to_be_bytes();
-            write_parts(&mut hasher, &[uri, from_tag, known.call_id, via]);
-            hasher.write(&number);
-        }
+/// A peer of RFC 2543's time sets no cookie. Of what then identifies its transaction two things are
+/// left out: the To tag, as an ACK has that of the response, and the Request-URI, which no response
+/// has. CSeq tells apart the requests of a dialog.
+pub fn identity(
+    mut hasher: impl Hasher,
+    via: &Via<'_>,
+    from_tag: Option<&[u8]>,
+    call_id: &[u8],
+    number: u32,
+) -> u64 {
+    let branch = via.branch.unwrap_or_default();
+    let port = via.port.unwrap_or(5060).to_be_bytes();
+    write_parts(&mut hasher, &[branch, via.host, &port]);
+    if !branch.starts_with(COOKIE) {
+        let parts = [from_tag.unwrap_or_default(), call_id, &number.to_be_bytes()];
+        write_parts(&mut hasher, &parts);
     }
     hasher.finish()
 }
@@ -117,6 +116,8 @@ fn number(method: Method<'_>) -> u32 {
 mod tests {
     use std::hash::DefaultHasher;
 
+    use sip::Message;
+
     use super::*;
 
     fn key(method: &str, uri: &str, via: &str, to: &str, cseq: u32) -> Key {
@@ -126,7 +127,9 @@ mod tests {
         );
         let message = Message::parse(text.as_bytes(), 16).expect("well formed");
         let known = message.essentials().expect("well formed");
-        let id = identity(DefaultHasher::new(), &message, &known);
+        let (from_tag, number) = (known.from_tag, known.cseq.number);
+        let hasher = DefaultHasher::new();
+        let id = identity(hasher, &known.via, from_tag, known.call_id, number);
         Key::server(id, known.cseq.method)
     }
 
@@ -156,10 +159,11 @@ mod tests {
             (VIA, "via", "10.0.0.1;branch=z9hG4bK2", false),
             (VIA, "via", "10.0.0.2;branch=z9hG4bK1", false),
             (VIA, "via", "10.0.0.1:5061;branch=z9hG4bK1", false),
-            // Without a cookie: Request-URI, CSeq, Via.
-            (OLD, "uri", "sip:e@d", false),
+            // Without a cookie: CSeq, Via. The Request-URI does not come back in a response.
+            (OLD, "uri", "sip:e@d", true),
             (OLD, "cseq", "2", false),
             (OLD, "via", "10.0.0.1", false),
+            (OLD, "via", "10.0.0.2;branch=1", false),
         ];
         for (via, what, value, same) in cases {
             let is_same = varied(via, what, value) == varied(via, "", "");

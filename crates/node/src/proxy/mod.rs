@@ -4,6 +4,7 @@
 //! [`routing`] finds the [`Course`]; [`stateless`] and [`stateful`] are the two senders, and
 //! [`Proxy::transact`] alone decides which of them has a request. Both stand on [`Work`].
 
+mod budget;
 mod orphans;
 mod parked;
 mod routing;
@@ -18,7 +19,9 @@ use sip::Method;
 use transaction::Flow;
 
 pub(crate) use self::parked::ParkedRequest;
-use self::{orphans::Budget, parked::Parked, stateful::Stateful, stateless::Stateless, step::Step};
+use self::{
+    budget::PerSource, parked::Parked, stateful::Stateful, stateless::Stateless, step::Step,
+};
 use crate::{
     admission::{NotNow, RETRY_AFTER_S, admit, refuse},
     calls::{SessionId, tag_pair},
@@ -39,7 +42,7 @@ pub(crate) struct Proxy {
     stateless: Stateless,
     stateful: Stateful,
     parked: Parked,
-    orphans: Budget,
+    orphans: PerSource,
 }
 
 /// What became of a request.
@@ -68,7 +71,7 @@ impl Proxy {
             stateless: Stateless::default(),
             stateful: Stateful::new(config, share(limits.held_transactions), now),
             parked: Parked::new(limits.message_bytes, now),
-            orphans: Budget::default(),
+            orphans: PerSource::new(orphans::CANCELS_PER_S_MAX),
         }
     }
 
@@ -235,10 +238,12 @@ impl Proxy {
             return Ok(());
         }
         let holder = holder_of(cx, request, &course);
-        let has_room =
-            step.work.has_room() && (holder == Holder::Stateless || stateful.room().is_ok());
-        if !has_room {
-            return pass_uncounted(stateless, step, request, &course);
+        let room = step.work.room_in(session).and_then(|()| match holder {
+            Holder::Stateless => Ok(()),
+            Holder::Stateful => stateful.room(),
+        });
+        if let Err(why) = room {
+            return pass_uncounted(stateless, step, request, &course, why);
         }
         let direction = course.direction;
         step.work.calls.go_on(cx, request, direction, session);
@@ -302,12 +307,16 @@ impl Proxy {
         request: &Request<'_>,
         out: &mut Outbox,
     ) -> Result<(), Reply> {
-        let servers = orphans::cancelled(cx, request).filter(|_| self.orphans.spend(cx.now));
-        let servers = servers.ok_or_else(|| Reply::new(481))?;
+        let (servers, purpose) = orphans::cancelled(cx, request).ok_or_else(|| Reply::new(481))?;
+        let source = cx.snapshot.keys().source(request.datagram.flow.remote.ip());
+        if !self.orphans.spend(cx.now, source) {
+            cx.stats.count(Event::CancelsFull, 1);
+            return Err(Reply::new(481));
+        }
         cx.stats.count(Event::OrphanedCancel, 1);
         let (_, stateless, mut step) = self.split(cx, out);
         for to in servers {
-            stateless.copy(&mut step, request, to);
+            stateless.copy(&mut step, request, purpose, to);
         }
         Ok(())
     }
@@ -324,11 +333,28 @@ impl Proxy {
             Purpose::Relay(attempt) => self.on_relayed(cx, session, attempt, response, out),
             Purpose::Held { number, .. } => {
                 let (stateful, _, mut step) = self.split(cx, out);
-                stateful.on_response(&mut step, number, response);
+                if !stateful.on_response(&mut step, number, response) {
+                    self.on_unmatched(cx, response, out);
+                }
             }
             Purpose::Probe | Purpose::Recheck => {
                 self.work.calls.on_recheck_answer(cx, session, response);
             }
+        }
+    }
+
+    /// A response to a request of a stateful route, without a transaction: it goes nowhere,
+    /// RFC 6026 §7.3, unless it answers a CANCEL that was passed on because its INVITE is not known.
+    fn on_unmatched(&mut self, cx: Context<'_>, response: &Response<'_>, out: &mut Outbox) {
+        let back = match response.way_back(cx.snapshot) {
+            _ if response.cseq.method != Method::Cancel => Err(Dropped::Unmatched),
+            Ok(_) if orphans::is_of_a_copy(cx, response) => Err(Dropped::OfACopy),
+            back => back,
+        };
+        let (_, stateless, mut step) = self.split(cx, out);
+        match back {
+            Ok(back) => stateless.pass_back(&mut step, response, back),
+            Err(reason) => cx.stats.drop_one(reason),
         }
     }
 
@@ -340,13 +366,17 @@ impl Proxy {
         response: &Response<'_>,
         out: &mut Outbox,
     ) {
+        let back = match response.way_back(cx.snapshot) {
+            Ok(back) => back,
+            Err(reason) => return cx.stats.drop_one(reason),
+        };
         let (_, stateless, mut step) = self.split(cx, out);
         match session {
-            Some(session) => stateless.on_response(&mut step, session, attempt, response),
+            Some(session) => stateless.on_response(&mut step, session, attempt, response, back),
             None if orphans::is_of_a_copy(cx, response) => cx.stats.drop_one(Dropped::OfACopy),
             None => {
                 orphans::adopt(cx, &mut step.work.calls, attempt, response);
-                stateless.pass_back(&mut step, response);
+                stateless.pass_back(&mut step, response, back);
             }
         }
     }
@@ -421,15 +451,18 @@ fn holder_of(cx: Context<'_>, request: &Request<'_>, course: &Course) -> Holder 
 }
 
 /// Without room for its transaction what starts something is refused, while what goes on or
-/// ends passes: a call that can't be ended would only fill the table for longer.
+/// ends passes: a call that can't be ended would only fill the table for longer. Where the call
+/// itself has too many open requests, only what ends it passes.
 fn pass_uncounted(
     stateless: &mut Stateless,
     step: &mut Step<'_>,
     request: &Request<'_>,
     course: &Course,
+    why: NotNow,
 ) -> Result<(), Reply> {
-    let refusal = refuse(step.cx, NotNow::TransactionsFull);
-    if request.is_initial() {
+    let refusal = refuse(step.cx, why);
+    let only_adds = why == NotNow::SessionBusy && !request.ends_dialog();
+    if request.is_initial() || only_adds {
         return Err(refusal);
     }
     step.cx.stats.count(Event::Uncounted, 1);

@@ -1,7 +1,7 @@
 //! What comes after an INVITE that this node does not know, as it passed before a restart or by another
 //! node: its CANCEL, its final response and the ACK. RFC 3261 §16.10, §16.11
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc};
 
 use balance::Health;
 use sip::Method;
@@ -13,36 +13,15 @@ use crate::{
     context::Context,
     member::Member,
     snapshot::PoolView,
-    wire::{request::Request, response::Response, token::Affinity},
+    wire::{branch::Purpose, request::Request, response::Response, token::Affinity},
 };
 
 /// Servers that get a copy of a CANCEL at most. A pool that has more gets none: 481.
 const COPIES_MAX: usize = 32;
 
-/// CANCELs that a worker copies in a second at most, so that nobody turns it on its own servers: 481
-/// for what is more.
-const CANCELS_PER_S_MAX: u32 = 100;
-
-/// How many CANCELs may be copied still.
-#[derive(Debug, Default)]
-pub(super) struct Budget {
-    second: u64,
-    spent: u32,
-}
-
-impl Budget {
-    pub(super) fn spend(&mut self, now: Duration) -> bool {
-        if self.second != now.as_secs() {
-            *self = Self {
-                second: now.as_secs(),
-                spent: 0,
-            };
-        }
-        let may = self.spent < CANCELS_PER_S_MAX;
-        self.spent += u32::from(may);
-        may
-    }
-}
+/// CANCELs from one source that a worker copies in a second at most, so that nobody turns it on its own
+/// servers: 481 for what is more.
+pub(super) const CANCELS_PER_S_MAX: u32 = 50;
 
 /// An INVITE that is not known has its final response: its session begins with that.
 pub(super) fn adopt(cx: Context<'_>, calls: &mut Calls, attempt: u8, response: &Response<'_>) {
@@ -79,26 +58,37 @@ pub(super) fn is_of_a_copy(cx: Context<'_>, response: &Response<'_>) -> bool {
     pool.is_some_and(|pool| usable(cx, pool).len() > 1)
 }
 
-/// Each server that may have got the INVITE of a CANCEL, as which one did is not known; none: there is
-/// none, there are too many, or their answers belong to transactions that are gone with the node that
-/// held them.
-pub(super) fn cancelled(cx: Context<'_>, request: &Request<'_>) -> Option<Vec<SocketAddr>> {
+/// Each server that may have got the INVITE of a CANCEL, as which one did is not known, and the purpose that
+/// the INVITE was sent for. None: there is no server, or there are too many.
+pub(super) fn cancelled(
+    cx: Context<'_>,
+    request: &Request<'_>,
+) -> Option<(Vec<SocketAddr>, Purpose)> {
     if !request.is_initial() {
         return None;
     }
     let host = &request.path.target.host;
     if let Some((member, hop)) = outward(cx, request) {
         let server = Some(member.server.id());
-        let is_stateful = cx.snapshot.is_stateful(request.method, Some(host), server);
-        return (!is_stateful).then(|| vec![hop.remote]);
+        let is_stateful = cx.snapshot.is_stateful(Method::Invite, Some(host), server);
+        return Some((vec![hop.remote], first_purpose(is_stateful)));
     }
     let route = cx.snapshot.route(Method::Invite, host).ok()?;
-    let pool = cx
-        .snapshot
-        .pool_at(route)
-        .filter(|_| route.state == Mode::Stateless)?;
-    let servers = usable(cx, pool);
-    (1..=COPIES_MAX).contains(&servers.len()).then_some(servers)
+    let servers = usable(cx, cx.snapshot.pool_at(route)?);
+    let is_few = (1..=COPIES_MAX).contains(&servers.len());
+    is_few.then(|| (servers, first_purpose(route.state == Mode::Stateful)))
+}
+
+/// What the branch of a request says when it is sent for the first time.
+fn first_purpose(is_stateful: bool) -> Purpose {
+    if is_stateful {
+        Purpose::Held {
+            number: 0,
+            route: None,
+        }
+    } else {
+        Purpose::Relay(0)
+    }
 }
 
 fn usable(cx: Context<'_>, pool: &PoolView) -> Vec<SocketAddr> {

@@ -8,6 +8,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use balance::Health;
 use sip::{Edits, Method};
+use transaction::Flow;
 
 use super::step::Step;
 use crate::{
@@ -74,11 +75,17 @@ impl Stateless {
         self.relay(step, request, &hop);
     }
 
-    /// Sends a CANCEL to a server that may have its INVITE.
-    pub(super) fn copy(&mut self, step: &mut Step<'_>, request: &Request<'_>, to: SocketAddr) {
+    /// Sends a CANCEL to a server that may have its INVITE, which was sent for this purpose.
+    pub(super) fn copy(
+        &mut self,
+        step: &mut Step<'_>,
+        request: &Request<'_>,
+        purpose: Purpose,
+        to: SocketAddr,
+    ) {
         let hop = Hop {
             flow: request.flow_to_server(step.cx.snapshot, to),
-            purpose: Purpose::Relay(0),
+            purpose,
             uri: None,
             path: &[],
             affinity: None,
@@ -127,7 +134,7 @@ impl Stateless {
             Some(invite) => {
                 if !work.get(invite).is_cancelled {
                     work.cancel(cx, invite);
-                    if work.has_room() {
+                    if work.room_in(session).is_ok() {
                         work.open(cx, request, &course, session, Holder::Stateless);
                     }
                 }
@@ -176,9 +183,10 @@ impl Stateless {
         session: SessionId,
         attempt: u8,
         response: &Response<'_>,
+        back: Flow,
     ) {
         if self.fate(step, session, attempt, response) == Fate::Pass {
-            return self.pass_back(step, response);
+            return self.pass_back(step, response, back);
         }
         step.cx.stats.drop_one(Dropped::Superseded);
         if response.cseq.method == Method::Invite {
@@ -192,14 +200,11 @@ impl Stateless {
         }
     }
 
-    /// Sends a response on to the Via below ours. RFC 3261 §16.11
-    pub(super) fn pass_back(&mut self, step: &mut Step<'_>, response: &Response<'_>) {
-        let Some(flow) = response.return_flow() else {
-            return step.cx.stats.drop_one(Dropped::NoReturnPath);
-        };
+    /// Sends a response on to the Via below ours, whose [flow](Response::way_back) this is.
+    pub(super) fn pass_back(&mut self, step: &mut Step<'_>, response: &Response<'_>, back: Flow) {
         relay::without_our_via(&mut self.edits, response);
         let bytes = response.message.bytes();
-        step.out.send(flow, |out| self.edits.apply(bytes, out));
+        step.out.send(back, |out| self.edits.apply(bytes, out));
     }
 
     fn fate(

@@ -1,6 +1,8 @@
 //! The branch of our Via: deterministic, so that a node that keeps no transaction sends a
 //! retransmission, a CANCEL and the ACK of a failure with the same one. RFC 3261 §16.11
 
+use super::keys::Keys;
+
 /// RFC 3261's cookie, and ours.
 const PREFIX: &[u8] = b"z9hG4bKsy";
 const LENGTH: usize = PREFIX.len() + 2 + 16;
@@ -21,7 +23,8 @@ pub(crate) struct Branch {
     pub(crate) id: u64,
 }
 
-/// Why we sent the request.
+/// Why we sent the request. A branch says the purpose openly, and its id is bound to it: see
+/// [`Self::seal`](Purpose::seal).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// It was relayed, for the `n`th time to another server.
@@ -33,6 +36,16 @@ pub(crate) enum Purpose {
     Probe,
     /// To see whether a dialog is alive.
     Recheck,
+}
+
+impl Purpose {
+    /// What the branch says of the request with this identity.
+    pub(crate) fn seal(self, keys: &Keys, id: u64) -> u64 {
+        match self {
+            Self::Held { .. } => keys.held(id),
+            Self::Relay(_) | Self::Probe | Self::Recheck => id,
+        }
+    }
 }
 
 impl Branch {

@@ -1,7 +1,7 @@
 //! The keyed hashes of a cluster: all come from its secret, so that every node that has it, and
 //! the same node after a restart, computes the same.
 
-use std::{fmt, hash::Hasher, iter};
+use std::{fmt, hash::Hasher, iter, net::IpAddr};
 
 use sha2::{Digest, Sha256};
 use siphasher::sip::SipHasher24;
@@ -78,6 +78,14 @@ impl Keys {
         hasher
     }
 
+    /// What our branch says of a request that is held. No peer can make it of what the branch of a
+    /// stateless hop says, or the other way round.
+    pub(crate) fn held(&self, id: u64) -> u64 {
+        let mut hasher = self.branch;
+        write_parts(&mut hasher, &[b"held", &id.to_be_bytes()]);
+        hasher.finish()
+    }
+
     /// A hash of parts that belong to a session.
     pub(crate) fn of_session(&self, session: SessionKey, parts: &[&[u8]]) -> u64 {
         let mut hasher = self.branch(session);
@@ -109,6 +117,17 @@ impl Keys {
             &[b"owner", name.as_bytes(), listeners.as_bytes()],
         );
         hasher.finish()
+    }
+
+    /// A hash of where a datagram came from, by which sources are told apart.
+    pub(crate) fn source(&self, ip: IpAddr) -> u64 {
+        let mut hasher = self.session;
+        match ip.to_canonical() {
+            IpAddr::V4(ip) => hasher.write(&ip.octets()),
+            // RFC 4291 §2.5.4: a host has a whole /64 of addresses.
+            IpAddr::V6(ip) => hasher.write(&ip.octets()[..8]),
+        }
+        hasher.finish128().h1
     }
 
     /// Seals a dialog's tokens.

@@ -77,7 +77,7 @@ pub(crate) fn prepare(
     let branch = Branch {
         purpose: hop.purpose,
         listener: hit,
-        id: request.id,
+        id: hop.purpose.seal(snapshot.keys(), request.id),
     };
     edits.push_via(message, |out| write_via(snapshot, listener, branch, out));
 }

@@ -69,7 +69,6 @@ impl<'a> Request<'a> {
         if datagram.truncated {
             return Err(Reply::new(513));
         }
-        let essentials = message.essentials()?;
         let sip::Essentials {
             via,
             from_tag,
@@ -77,9 +76,10 @@ impl<'a> Request<'a> {
             call_id,
             cseq,
             ..
-        } = essentials;
+        } = message.essentials()?;
         let key = snapshot.keys().session(call_id);
-        let id = transaction::identity(snapshot.keys().branch(key), message, &essentials);
+        let hasher = snapshot.keys().branch(key);
+        let id = transaction::identity(hasher, &via, from_tag, call_id, cseq.number);
         let from_tag = from_tag.unwrap_or_default();
         let open = |text: &[u8]| {
             let to_tag = to_tag.unwrap_or_default();

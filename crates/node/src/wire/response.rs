@@ -65,6 +65,31 @@ impl<'a> Response<'a> {
         })
     }
 
+    /// Where it goes on to: as the Via below ours says, if our branch was made of that Via. So a
+    /// stranger can have no response sent to a place of their choice. RFC 3261 §16.11
+    ///
+    /// # Errors
+    /// Why it is to be dropped.
+    pub(crate) fn way_back(&self, snapshot: &Snapshot) -> Result<Flow, Dropped> {
+        let below = self.message.via_below(&self.via);
+        let below = below.ok_or(Dropped::NoReturnPath)?;
+        let from_tag = Some(self.from_tag).filter(|tag| !tag.is_empty());
+        let hasher = snapshot.keys().branch(self.key);
+        let number = self.cseq.number;
+        let id = transaction::identity(hasher, &below, from_tag, self.call_id, number);
+        let Branch {
+            purpose, listener, ..
+        } = self.branch;
+        if purpose.seal(snapshot.keys(), id) != self.branch.id {
+            return Err(Dropped::ForgedBranch);
+        }
+        let to = below.response_address().ok_or(Dropped::NoReturnPath)?;
+        if snapshot.is_our_address(to) || snapshot.is_us(below.host, below.port) {
+            return Err(Dropped::ReturnsToUs);
+        }
+        Ok(Flow::udp(listener, to))
+    }
+
     /// The affinity in the Record-Route value that is ours, if a server gave it back.
     pub(crate) fn affinity(&self, snapshot: &Snapshot) -> Option<Affinity> {
         let routes = self.message.record_routes().map_while(Result::ok);

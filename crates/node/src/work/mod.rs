@@ -17,11 +17,14 @@ use sip::Method;
 use slots::{Buffers, Slab, Table};
 
 pub use self::decisions::DecisionView;
-use self::decisions::{Decisions, Ledgers};
 pub(crate) use self::{
     course::Course,
     learn::Learner,
     open::{ATTEMPTS_MAX, Holder, Kind, OpenId, OpenRequest, Progress},
+};
+use self::{
+    decisions::{Decisions, Ledgers},
+    open::OPEN_MAX,
 };
 use crate::{
     admission::NotNow,
@@ -78,8 +81,23 @@ impl Work {
     }
 
     /// Whether a request may be opened.
-    pub(crate) fn has_room(&self) -> bool {
+    fn has_room(&self) -> bool {
         self.requests.has_room(1)
+    }
+
+    /// Whether a request of a session may be opened.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn room_in(&self, session: SessionId) -> Result<(), NotNow> {
+        if self.of_session(session).nth(OPEN_MAX - 1).is_some() {
+            return Err(NotNow::SessionBusy);
+        }
+        if self.has_room() {
+            Ok(())
+        } else {
+            Err(NotNow::TransactionsFull)
+        }
     }
 
     /// Whether a session with an open request may begin.
@@ -186,6 +204,7 @@ impl Work {
             sent_at: cx.now,
             began_at: cx.now,
             session,
+            before: None,
             next: self.calls.get(session).requests,
             retained: None,
             cost,
@@ -202,8 +221,12 @@ impl Work {
             waits,
             met_idle,
         };
+        let next = opened.next;
         let open = self.requests.insert(opened).expect("there is room");
         self.calls.get_mut(session).requests = Some(open);
+        if let Some(next) = next {
+            self.get_mut(next).before = Some(open);
+        }
         if holder == Holder::Stateless {
             self.wait(cx, request, pool, open);
         }
@@ -278,18 +301,12 @@ impl Work {
         self.discharge(cx, open);
         self.forget_retained(open);
         let closed = self.requests.remove(open);
-        let session = self.calls.get_mut(closed.session);
-        if session.requests == Some(open) {
-            session.requests = closed.next;
-        } else {
-            let mut before = session.requests.expect("the closed one is in the list");
-            while self.get(before).next != Some(open) {
-                before = self
-                    .get(before)
-                    .next
-                    .expect("the closed one is in the list");
-            }
-            self.get_mut(before).next = closed.next;
+        match closed.before {
+            Some(before) => self.get_mut(before).next = closed.next,
+            None => self.calls.get_mut(closed.session).requests = closed.next,
+        }
+        if let Some(next) = closed.next {
+            self.get_mut(next).before = closed.before;
         }
         closed
     }

@@ -14,6 +14,10 @@ pub(crate) type OpenId = Id<OpenRequest>;
 /// Placements of one request at most, the first included.
 pub(crate) const ATTEMPTS_MAX: usize = 4;
 
+/// Open requests of one session at most. A call has a few; who fills the list is up to no good, or has a
+/// server that is silent.
+pub(super) const OPEN_MAX: usize = 64;
+
 /// A request that was forwarded and has no final response yet.
 #[derive(Clone, Debug)]
 pub(crate) struct OpenRequest {
@@ -24,7 +28,8 @@ pub(crate) struct OpenRequest {
     /// When it was first forwarded.
     pub(crate) began_at: Duration,
     pub(crate) session: SessionId,
-    /// The next open request of the session.
+    /// Its neighbours among the open requests of the session.
+    pub(crate) before: Option<OpenId>,
     pub(crate) next: Option<OpenId>,
     /// Its copy, so that it can be sent to another server.
     pub(crate) retained: Option<Id<KeptRequest>>,

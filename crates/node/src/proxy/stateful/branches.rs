@@ -190,7 +190,8 @@ impl Stateful {
             let (edits, message) = (&mut self.edits, request.message);
             relay::prepare(cx.snapshot, edits, request, &hop);
             set_breadth(edits, message, aim.breadth);
-            let key = Key::client(client_id(request.id, number), request.method);
+            let id = purpose.seal(cx.snapshot.keys(), request.id);
+            let key = Key::client(client_id(id, number), request.method);
             let write = |out: &mut Vec<u8>| edits.apply(message.bytes(), out);
             self.transactions
                 .request(cx.now, key, flow, place, step.out, write)

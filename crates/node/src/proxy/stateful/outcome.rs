@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     proxy::step::Step,
-    stats::{Dropped, Event},
+    stats::Event,
     wire::{
         relay,
         reply::{self, Reply},
@@ -20,29 +20,38 @@ use crate::{
 };
 
 impl Stateful {
-    /// A response to a request that was sent on branch `number`. RFC 6026 §7.3: one without a
-    /// transaction goes nowhere.
+    /// A response to a request that was sent on branch `number`. False: no transaction waits for it.
     pub(in crate::proxy) fn on_response(
         &mut self,
         step: &mut Step<'_>,
         number: u8,
         response: &Response<'_>,
-    ) {
+    ) -> bool {
         let id = client_id(response.branch.id, number);
         let key = Key::client(id, response.cseq.method);
         let Some(id) = self.transactions.find(key) else {
-            return step.cx.stats.drop_one(Dropped::Unmatched);
+            return false;
         };
         let owner = self.transactions.owner(id);
         let (now, message) = (step.cx.now, response.message);
         let is_news = self.transactions.on_response(now, id, message, step.out);
-        let Some(place) = owner.filter(|_| is_news) else {
-            return;
-        };
+        if let Some(place) = owner.filter(|_| is_news)
+            && let Some(number) = self.contexts.get(place).number_of(id)
+        {
+            self.on_news(step, place, number, response);
+        }
+        true
+    }
+
+    /// A response moves a context on.
+    fn on_news(
+        &mut self,
+        step: &mut Step<'_>,
+        place: ContextId,
+        number: usize,
+        response: &Response<'_>,
+    ) {
         let context = self.contexts.get_mut(place);
-        let Some(number) = context.number_of(id) else {
-            return;
-        };
         let branch = &mut context.branches[number];
         branch.is_answered = true;
         let was_final = branch.is_final;

@@ -1,0 +1,205 @@
+//! What strangers send to make the node work for them.
+
+use node::{
+    Config,
+    stats::{Dropped, Event},
+};
+
+use crate::{
+    harness::{ALICE, BOB, Cluster, ONE, Sent, TRANSACTION_MAX, TWO, config, ms, s, stateful},
+    message::{Msg, request},
+};
+
+const VICTIM: &str = "198.51.100.99:5060";
+
+/// The node knows nothing of the call any more.
+fn restarted(config: &Config) -> (Cluster, Sent) {
+    let mut cluster = Cluster::new(config.clone());
+    let received = cluster.pass(&request("OPTIONS", ALICE, "call"));
+    cluster.restart(config.clone());
+    (cluster, received)
+}
+
+/// The same response with another Via below ours.
+fn with_second_via(response: &Msg, via: &str) -> Msg {
+    let ours = response.get("Via").to_owned();
+    response
+        .clone()
+        .without("Via")
+        .with("Via", ours)
+        .with("Via", via)
+}
+
+/// A stray 200 with our Via and any second Via was relayed: whoever knew the name of a listener had the
+/// node send to a third address. RFC 3261 §16.11
+#[test]
+fn a_response_is_relayed_only_by_the_via_that_its_branch_was_made_of() {
+    for config in [config(&[ONE]), stateful(&[ONE])] {
+        let (mut cluster, received) = restarted(&config);
+        let made_up = received.respond(200).to_string();
+        let made_up = made_up.replace(received.branch(), "z9hG4bKsy0A0123456789abcdef");
+        assert!(
+            cluster
+                .send_bytes(0, received.to, made_up.as_bytes())
+                .is_empty()
+        );
+        for via in [
+            format!("SIP/2.0/UDP {VICTIM};branch=z9hG4bK-call-1"),
+            format!("SIP/2.0/UDP {ALICE};rport;branch=z9hG4bK-call-2"),
+            format!("SIP/2.0/UDP {VICTIM}"),
+        ] {
+            let stray = with_second_via(&received.respond(200), &via);
+            assert!(cluster.send(&stray).is_empty(), "{stray}");
+        }
+        let dropped = [Dropped::ForgedBranch, Dropped::Unmatched];
+        let dropped: u64 = dropped.map(|reason| cluster.dropped(reason)).iter().sum();
+        assert_eq!(dropped, 4);
+    }
+    let (mut cluster, received) = restarted(&config(&[ONE]));
+    assert_eq!(
+        cluster.pass(&received.respond(200)).to,
+        ALICE.parse().unwrap()
+    );
+}
+
+/// A callee that got the request could answer it to somebody else while it was open, too.
+#[test]
+fn an_open_request_is_answered_to_its_caller() {
+    let mut cluster = Cluster::new(config(&[ONE]));
+    let received = cluster.pass(&request("OPTIONS", ALICE, "call"));
+    let via = format!("SIP/2.0/UDP {VICTIM};branch=z9hG4bK-x");
+    assert!(
+        cluster
+            .send(&with_second_via(&received.respond(200), &via))
+            .is_empty()
+    );
+    assert_eq!(cluster.dropped(Dropped::ForgedBranch), 1);
+    assert_eq!(cluster.total(), (0, 1, 1.0));
+    assert_eq!(
+        cluster.pass(&received.respond(200)).to,
+        ALICE.parse().unwrap()
+    );
+}
+
+/// The branch of a held request said the same as that of a relayed one but for a letter: a server could
+/// have responses relayed for which no transaction waited. RFC 6026 §7.3
+#[test]
+fn a_held_requests_branch_is_no_relayed_ones() {
+    let mut cluster = Cluster::new(stateful(&[ONE]));
+    let received = cluster.pass(&request("INVITE", ALICE, "call"));
+    let relayed = received.branch().replacen("syA", "sy0", 1);
+    let answer = received.respond(200).to_string();
+    let answer = answer.replace(received.branch(), &relayed);
+    assert!(
+        cluster
+            .send_bytes(0, received.to, answer.as_bytes())
+            .is_empty()
+    );
+    assert_eq!(cluster.dropped(Dropped::ForgedBranch), 1);
+}
+
+/// RFC 2543's peers set no cookie; their responses come back to them all the same.
+#[test]
+fn a_caller_without_a_cookie_gets_its_answer() {
+    for is_restarted in [false, true] {
+        let mut cluster = Cluster::new(config(&[ONE]));
+        let old = request("OPTIONS", ALICE, "call").set("Via", format!("SIP/2.0/UDP {ALICE}"));
+        let received = cluster.pass(&old);
+        if is_restarted {
+            cluster.restart(config(&[ONE]));
+        }
+        assert_eq!(cluster.pass(&received.respond(200)).to, old.from);
+    }
+}
+
+/// A caller that gave the node's own address for its own had the node answer itself.
+#[test]
+fn no_response_goes_to_the_node_itself() {
+    let mut cluster = Cluster::new(config(&[ONE]));
+    let via = format!("SIP/2.0/UDP {};branch=z9hG4bK-1", crate::harness::EDGE);
+    let received = cluster.pass(&request("OPTIONS", ALICE, "call").set("Via", via));
+    assert!(cluster.send(&received.respond(200)).is_empty());
+    assert_eq!(cluster.dropped(Dropped::ReturnsToUs), 1);
+}
+
+/// Via's maddr was obeyed for relayed responses only: it let a stranger aim them at anybody. It is ignored.
+#[test]
+fn maddr_in_a_via_is_ignored() {
+    for config in [config(&[ONE]), stateful(&[ONE])] {
+        let mut cluster = Cluster::new(config);
+        let via = format!("SIP/2.0/UDP {ALICE};maddr=198.51.100.99;rport;branch=z9hG4bK-1");
+        let received = cluster.pass(&request("OPTIONS", ALICE, "call").set("Via", via));
+        assert_eq!(
+            cluster.pass(&received.respond(200)).to,
+            ALICE.parse().unwrap()
+        );
+    }
+}
+
+/// One Call-ID with rising CSeq made a list of open requests that grew without bound, and was walked for
+/// each of them.
+#[test]
+fn a_call_has_so_many_open_requests_and_no_more() {
+    for config in [config(&[ONE, TWO]), stateful(&[ONE, TWO])] {
+        let mut cluster = Cluster::new(config);
+        let invite = |number: u32| {
+            let invite = request("INVITE", ALICE, "call");
+            invite.again(number, &number.to_string())
+        };
+        let mut open: Vec<_> = (1..=64)
+            .map(|number| cluster.pass(&invite(number)))
+            .collect();
+        assert!(open.iter().all(|sent| sent.is_request()));
+        for number in 65..70 {
+            let refused = cluster.pass(&invite(number));
+            assert_eq!(
+                (refused.to, refused.status()),
+                (ALICE.parse().unwrap(), 503)
+            );
+            assert!(!refused.get("Retry-After").is_empty());
+        }
+        assert_eq!(cluster.event(Event::SessionBusy), 5);
+        assert_eq!(cluster.total().1, 64);
+        for (place, left) in [(31, 63), (62, 62), (0, 61), (30, 60)] {
+            cluster.send(&open.remove(place).respond(486));
+            assert_eq!(cluster.total().1, left);
+        }
+        assert!(cluster.pass(&invite(70)).is_request());
+        for sent in &open {
+            cluster.send(&sent.respond(486));
+        }
+        assert_eq!(cluster.total().1, 1);
+    }
+}
+
+/// A call with as many open requests as it may have can be ended.
+#[test]
+fn a_busy_call_can_be_ended() {
+    let mut cluster = Cluster::new(config(&[ONE]));
+    let mut call = cluster.establish("call");
+    for _ in 0..64 {
+        cluster.pass(&call.caller.request("INFO"));
+    }
+    assert_eq!(cluster.pass(&call.caller.request("INFO")).status(), 503);
+    cluster.exchange(&call.caller.request("BYE"), 200);
+    cluster.wait(TRANSACTION_MAX + ms(20));
+    assert_eq!(cluster.total(), (0, 0, 0.0));
+}
+
+/// CANCELs of INVITEs that are not known had one budget for all: one stranger used it up, and then nobody's
+/// callees stopped ringing.
+#[test]
+fn a_flood_of_cancels_uses_up_its_own_budget() {
+    let mut cluster = Cluster::new(config(&[ONE, TWO]));
+    let mut copied = |from: &str, cancels: usize| {
+        let cancel = |call| request("INVITE", from, &format!("{from}{call}")).cancel();
+        let sent = (0..cancels).map(|call| cluster.send(&cancel(call)).len());
+        let copied = sent.filter(|&copies| copies == 2).count();
+        (copied, cluster.event(Event::CancelsFull))
+    };
+    assert_eq!(copied(ALICE, 200), (50, 150));
+    assert_eq!(copied(BOB, 10), (10, 150));
+    cluster.wait(s(1) + ms(1));
+    let cancel = request("INVITE", ALICE, "later").cancel();
+    assert_eq!(cluster.send(&cancel).len(), 2);
+}
