@@ -215,7 +215,8 @@ pub struct Limits {
     pub retained_requests: usize,
     /// Bytes of a message. Longer: 513.
     pub message_bytes: usize,
-    /// Header fields of a message. More: dropped.
+    /// Header fields of a message. More: a request gets 400 if the first of them make an answer; all else is
+    /// dropped.
     pub headers: usize,
     /// Messages that wait for another worker. Full: dropped.
     pub handover_queue: usize,

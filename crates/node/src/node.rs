@@ -22,7 +22,7 @@ use crate::{
     wire::{
         branch::Purpose,
         reply::{self, Reply},
-        request::Request,
+        request::{Request, without_our_maddr},
         response::Response,
     },
     work::Learner,
@@ -221,6 +221,9 @@ impl Desks {
         out: &mut Outbox,
     ) {
         match Message::parse(datagram.bytes, cx.snapshot.config().limits.headers) {
+            Ok(message) if message.is_cut() && !message.is_answerable() => {
+                cx.stats.drop_one(Dropped::TooManyHeaders);
+            }
             Ok(message) if message.is_request() => {
                 self.on_request(cx, datagram, &message, origin, out);
             }
@@ -230,7 +233,6 @@ impl Desks {
             }
             Err(_) if keep_alive::answer(&datagram, out) => cx.stats.count(Event::KeptAlive, 1),
             Err(ParseError::KeepAlive) => cx.stats.drop_one(Dropped::KeepAlive),
-            Err(ParseError::TooManyHeaders) => cx.stats.drop_one(Dropped::TooManyHeaders),
             Err(_) => cx.stats.drop_one(Dropped::Malformed),
         }
     }
@@ -243,6 +245,10 @@ impl Desks {
         origin: Origin,
         out: &mut Outbox,
     ) {
+        if let Some(bytes) = without_our_maddr(cx.snapshot, message) {
+            let bytes = &bytes;
+            return self.on_datagram(cx, Datagram { bytes, ..datagram }, origin, out);
+        }
         let request = Request::read(cx.snapshot, datagram, message);
         let served = request.and_then(|request| self.serve(cx, &request, origin, out));
         if let Err(refusal) = served {

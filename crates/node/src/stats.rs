@@ -46,7 +46,7 @@ counted! {
     /// Why a message was not forwarded and nobody was told.
     pub enum Dropped {
         Malformed = "malformed", "Not SIP, or cut off before its headers ended",
-        TooManyHeaders = "too_many_headers", "More header fields than the limit",
+        TooManyHeaders = "too_many_headers", "More header fields than the limit, in a response or in a request that can't be answered",
         KeepAlive = "keep_alive", "A keep-alive that wants no answer: empty lines",
         MalformedResponse = "malformed_response", "A response that can't be understood",
         ForeignResponse = "foreign_response", "A response whose topmost Via is not ours. RFC 3261 §18.1.2",
@@ -108,9 +108,9 @@ counted! {
 }
 
 /// The statuses that a node itself answers with. The last place is for all others: there are none.
-pub const REPLIES: [u16; 21] = [
-    100, 200, 400, 401, 403, 404, 405, 408, 416, 420, 423, 480, 481, 482, 483, 487, 500, 503, 505,
-    513, 0,
+pub const REPLIES: [u16; 22] = [
+    100, 200, 400, 401, 403, 404, 405, 408, 416, 420, 423, 440, 480, 481, 482, 483, 487, 500, 503,
+    505, 513, 0,
 ];
 
 /// One worker's counters.

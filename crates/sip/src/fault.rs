@@ -16,19 +16,16 @@ pub enum ParseError {
     BadStatus,
     /// The empty line that ends the headers is missing.
     Truncated,
-    /// More header fields than the caller allows.
-    TooManyHeaders,
 }
 
 impl ParseError {
     /// Every variant, in the order of declaration, so that `error as usize` is its index.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 5] = [
         Self::KeepAlive,
         Self::TooLong,
         Self::NotSip,
         Self::BadStatus,
         Self::Truncated,
-        Self::TooManyHeaders,
     ];
 
     /// A short label for counters.
@@ -39,7 +36,6 @@ impl ParseError {
             Self::NotSip => "not_sip",
             Self::BadStatus => "bad_status",
             Self::Truncated => "truncated",
-            Self::TooManyHeaders => "too_many_headers",
         }
     }
 }
@@ -52,7 +48,6 @@ impl fmt::Display for ParseError {
             Self::NotSip => "no SIP start line",
             Self::BadStatus => "no status code from 100 to 699",
             Self::Truncated => "no empty line after the headers",
-            Self::TooManyHeaders => "too many header fields",
         })
     }
 }
@@ -72,6 +67,8 @@ pub enum Fault {
     Version,
     /// A header field has no name or no colon.
     HeaderField,
+    /// There are more header fields than the reader allows. Those beyond are not read.
+    TooManyHeaders,
     /// The Request-URI is malformed.
     RequestUri,
     /// The Request-URI's scheme is not sip, sips or tel.
@@ -120,6 +117,7 @@ impl Fault {
             Self::StartLine => "Bad Request-Line",
             Self::Version => "Version Not Supported",
             Self::HeaderField => "Bad Header Field",
+            Self::TooManyHeaders => "Too Many Header Fields",
             Self::RequestUri => "Bad Request-URI",
             Self::UriScheme => "Unsupported URI Scheme",
             Self::Via => "Bad Via",

@@ -63,6 +63,7 @@ header_names! {
     ProxyAuthorization "Proxy-Authorization",
     ResourcePriority "Resource-Priority",
     Path "Path",
+    MaxBreadth "Max-Breadth",
 }
 
 const _: () = assert!(

@@ -35,7 +35,16 @@ impl Headers {
                     fault,
                 });
             }
-            left = left.checked_sub(1).ok_or(ParseError::TooManyHeaders)?;
+            if left == 0 {
+                return Ok(Self {
+                    first,
+                    present,
+                    repeated,
+                    end: lines.at() as u16,
+                    fault: Some(Fault::TooManyHeaders),
+                });
+            }
+            left -= 1;
             let line = lines.next().ok_or(ParseError::Truncated)?;
             if let Some(name) = line.known {
                 let bit = 1 << name as u32;

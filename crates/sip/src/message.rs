@@ -40,7 +40,7 @@ pub struct CSeq<'a> {
 
 impl<'a> Message<'a> {
     /// Finds the start line, the headers and the body of a datagram's message. The message may have
-    /// at most `headers_max` header fields.
+    /// at most `headers_max` header fields: one that has more [is cut](Self::is_cut) behind these.
     ///
     /// Line ends before the start line (RFC 3261 §7.5) and bytes beyond Content-Length
     /// (RFC 3261 §18.3) do not belong to the message.
@@ -96,6 +96,18 @@ impl<'a> Message<'a> {
     /// Whether the message is a request.
     pub const fn is_request(&self) -> bool {
         matches!(self.start_line, StartLine::Request { .. })
+    }
+
+    /// Whether it has too many header fields, so that only the first are known.
+    pub const fn is_cut(&self) -> bool {
+        matches!(self.fault, Some(Fault::TooManyHeaders))
+    }
+
+    /// Whether all that an answer copies can be read (RFC 3261 §8.2.6.2).
+    pub fn is_answerable(&self) -> bool {
+        let has_names = self.from().is_ok() && self.to().is_ok();
+        let is_known = self.call_id().is_ok() && self.cseq().is_ok();
+        self.is_request() && has_names && is_known && self.top_via().is_ok()
     }
 
     /// A request's method.

@@ -16,6 +16,9 @@ use crate::{io::Datagram, question::Name, snapshot::Snapshot};
 /// Allow in answers of the node's own. RFC 3261 §11.2
 const ALLOW: &str = "OPTIONS";
 
+/// RFC 5393 §5.3.3: what a request without Max-Breadth gets, and the most that one may bring.
+const BREADTH_MAX: u32 = 60;
+
 /// A request as far as routing needs to know it.
 #[derive(Debug)]
 pub(crate) struct Request<'a> {
@@ -121,6 +124,9 @@ impl<'a> Request<'a> {
         if self.path.target.scheme == Scheme::Sips {
             return Err(Reply::because(416, "SIPS Not Supported"));
         }
+        if self.breadth() == 0 && !matches!(self.method, Method::Ack | Method::Cancel) {
+            return Err(Reply::new(440));
+        }
         // RFC 3261 §16.3 step 5; ACK and CANCEL must not carry it, §8.2.2.3.
         if self.message.header(HeaderName::ProxyRequire).is_some()
             && !matches!(self.method, Method::Ack | Method::Cancel)
@@ -135,6 +141,13 @@ impl<'a> Request<'a> {
     /// Max-Forwards as it goes on: RFC 3261 §16.6 step 3.
     pub(crate) fn hops_left(&self) -> u32 {
         self.hops.map_or(70, |hops| hops.saturating_sub(1))
+    }
+
+    /// Max-Breadth, as much of it as the node lets pass: RFC 5393 §5.3.3.
+    pub(crate) fn breadth(&self) -> u32 {
+        let given = self.message.header(HeaderName::MaxBreadth);
+        let given = given.and_then(|value| str::from_utf8(value).ok()?.parse().ok());
+        given.unwrap_or(BREADTH_MAX).min(BREADTH_MAX)
     }
 
     /// It starts no dialog and belongs to none, or starts one.
@@ -338,4 +351,39 @@ fn phone(snapshot: &Snapshot, uri: &Uri<'_>, token: &[u8]) -> Option<Flow> {
     let at = snapshot.advertised_as(uri)?;
     let flow = token::read_flow(snapshot.keys(), token, at.as_bytes())?;
     snapshot.has_listener(flow.listener).then_some(flow)
+}
+
+/// A request anew without the maddr of its Request-URI that names this node, and without what goes with
+/// that. None: there is no such maddr. RFC 3261 §16.4
+pub(crate) fn without_our_maddr(snapshot: &Snapshot, message: &Message<'_>) -> Option<Vec<u8>> {
+    let text = message.request_uri().filter(|uri| uri.contains(&b';'))?;
+    let mut named = Uri::parse(text).ok()?;
+    let (params, port) = (named.params, named.port);
+    let transport = named.param(b"transport").value();
+    named.host = Host::parse(named.param(b"maddr").value()?)?;
+    let is_udp = transport.is_none_or(|name| name.eq_ignore_ascii_case(b"udp"));
+    if named.scheme != Scheme::Sip
+        || !named.headers.is_empty()
+        || !is_udp
+        || !snapshot.is_our_uri(&named)
+    {
+        return None;
+    }
+    let mut head = &text[..text.len() - params.len() - 1];
+    if port.is_some() {
+        head = &head[..head.iter().rposition(|&byte| byte == b':')?];
+    }
+    let mut uri = head.to_vec();
+    for param in params.split(|&byte| byte == b';') {
+        let name = param.split(|&byte| byte == b'=').next().unwrap_or(param);
+        let goes = [&b"maddr"[..], b"transport"];
+        if !goes.iter().any(|gone| gone.eq_ignore_ascii_case(name)) {
+            uri.push(b';');
+            uri.extend_from_slice(param);
+        }
+    }
+    let (mut edits, mut out) = (sip::Edits::default(), Vec::new());
+    edits.set_request_uri(message, &uri);
+    edits.apply(message.bytes(), &mut out);
+    Some(out)
 }

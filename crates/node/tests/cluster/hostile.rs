@@ -6,7 +6,9 @@ use node::{
 };
 
 use crate::{
-    harness::{ALICE, BOB, Cluster, ONE, Sent, TRANSACTION_MAX, TWO, config, ms, s, stateful},
+    harness::{
+        ALICE, BOB, Cluster, ONE, Sent, TRANSACTION_MAX, TWO, config, location, ms, s, stateful,
+    },
     message::{Msg, request},
 };
 
@@ -202,4 +204,69 @@ fn a_flood_of_cancels_uses_up_its_own_budget() {
     cluster.wait(s(1) + ms(1));
     let cancel = request("INVITE", ALICE, "later").cancel();
     assert_eq!(cluster.send(&cancel).len(), 2);
+}
+
+/// Max-Breadth: 0 was sent on as 1: who had used up the breadth of a request got one more branch at each
+/// node. RFC 5393 §5.3.3
+#[test]
+fn a_request_without_breadth_goes_nowhere() {
+    for config in [config(&[ONE]), stateful(&[ONE]), location()] {
+        let mut cluster = Cluster::new(config);
+        let invite = |breadth| request("INVITE", ALICE, "call").with("Max-Breadth", breadth);
+        assert_eq!(cluster.pass(&invite(0)).status(), 440);
+        assert_eq!((cluster.replies(440), cluster.total()), (1, (0, 0, 0.0)));
+        assert!(cluster.questions.is_empty());
+    }
+    let mut cluster = Cluster::new(stateful(&[ONE]));
+    let sent = cluster.pass(&request("INVITE", ALICE, "call").with("Max-Breadth", 1));
+    assert_eq!(sent.all("Max-Breadth"), ["1"]);
+}
+
+/// A maddr that named this node stayed in the Request-URI: servers behind it saw an address that was not
+/// theirs, and a server's own request found no way out. RFC 3261 §16.4
+#[test]
+fn maddr_that_names_us_leaves_the_request_uri() {
+    let cases = [
+        (
+            "sip:bob@example.com;maddr=192.0.2.10",
+            "sip:bob@example.com",
+        ),
+        (
+            "sip:bob@example.com:5060;maddr=192.0.2.10;user=phone",
+            "sip:bob@example.com;user=phone",
+        ),
+        (
+            "sip:bob@example.com;transport=udp;MADDR=192.0.2.10;a;b=1",
+            "sip:bob@example.com;a;b=1",
+        ),
+        (
+            "sip:bob:x@[2001:db8::1];maddr=192.0.2.10",
+            "sip:bob:x@[2001:db8::1]",
+        ),
+        (
+            "sip:bob;maddr=192.0.2.10@example.com",
+            "sip:bob;maddr=192.0.2.10@example.com",
+        ),
+        (
+            "sip:bob@example.com:5070;maddr=192.0.2.10",
+            "sip:bob@example.com:5070;maddr=192.0.2.10",
+        ),
+        (
+            "sip:bob@example.com;maddr=192.0.2.11",
+            "sip:bob@example.com;maddr=192.0.2.11",
+        ),
+        (
+            "sip:bob@example.com;transport=tcp;maddr=192.0.2.10",
+            "sip:bob@example.com;transport=tcp;maddr=192.0.2.10",
+        ),
+    ];
+    for (came, goes) in cases {
+        let mut cluster = Cluster::new(config(&[ONE]));
+        let mut invite = request("INVITE", ALICE, "call");
+        invite.start = format!("INVITE {came} SIP/2.0");
+        let sent = cluster.pass(&invite);
+        assert_eq!((sent.to, sent.uri()), (ONE.parse().unwrap(), goes));
+        assert_eq!(cluster.pass(&invite).uri(), goes);
+        assert_eq!(cluster.event(Event::Retransmission), 1);
+    }
 }

@@ -7,7 +7,7 @@ use node::{
 
 use crate::{
     harness::{ALICE, Cluster, ONE, TWO, config, stateful},
-    message::request,
+    message::{Msg, request},
 };
 
 fn limited(change: impl FnOnce(&mut node::config::Limits)) -> Config {
@@ -160,14 +160,28 @@ fn a_request_without_room_for_its_copy_counts_nowhere() {
     assert_eq!(cluster.total(), (held.into(), held.into(), work));
 }
 
+/// A request with more than 128 header fields met silence, and its sender sent it again and again.
 #[test]
-fn too_many_header_fields_are_dropped() {
+fn too_many_header_fields_are_answered() {
     let mut cluster = Cluster::new(limited(|limits| limits.headers = 12));
-    let message = request("OPTIONS", ALICE, "few");
-    cluster.pass(&message);
-    let message = (0..9).fold(message, |message, n| message.with("X", n));
-    assert!(cluster.send(&message).is_empty());
-    assert_eq!(cluster.dropped(Dropped::TooManyHeaders), 1);
+    let few = request("OPTIONS", ALICE, "few");
+    let received = cluster.pass(&few);
+    let many = |message: Msg| (0..9).fold(message, |message, n| message.with("X", n));
+    let refused = cluster.pass(&many(few));
+    assert_eq!(
+        (refused.to, refused.status()),
+        (ALICE.parse().unwrap(), 400)
+    );
+    assert!(refused.start.ends_with("400 Too Many Header Fields"));
+    assert_eq!(refused.get("Call-ID"), "few@test");
+    let response = many(many(received.respond(200)));
+    assert!(cluster.send(&response).is_empty(), "responses are dropped");
+    let mut late = request("OPTIONS", ALICE, "late");
+    let x = ("X".to_owned(), String::new());
+    late.headers.splice(0..0, vec![x; 12]);
+    assert!(cluster.send(&late).is_empty(), "nothing says how to answer");
+    assert_eq!(cluster.dropped(Dropped::TooManyHeaders), 2);
+    assert_eq!(cluster.total(), (0, 1, 1.0));
 }
 
 #[test]

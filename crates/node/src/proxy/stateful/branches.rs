@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use balance::{Health, ServerId};
-use sip::Message;
+use sip::{HeaderName, Message};
 use transaction::{Flow, Key};
 
 use super::{
@@ -22,9 +22,6 @@ use crate::{
     },
     work::Progress,
 };
-
-/// RFC 5393 §5.3.3: what a request without Max-Breadth gets, and the most that one may bring.
-const BREADTH_MAX: u32 = 60;
 
 /// How often T1 an address may be silent to an INVITE when its target has another.
 const SILENCE_T1: u32 = 8;
@@ -345,14 +342,8 @@ pub(super) fn client_id(id: u64, number: u8) -> u64 {
     id.wrapping_add(number.into())
 }
 
-/// A request's Max-Breadth: RFC 5393 §5.3.3.
-pub(super) fn breadth_of(message: &Message<'_>) -> u32 {
-    let given = breadth_header(message).and_then(|value| str::from_utf8(value).ok()?.parse().ok());
-    given.unwrap_or(BREADTH_MAX).clamp(1, BREADTH_MAX)
-}
-
 fn set_breadth(edits: &mut sip::Edits, message: &Message<'_>, breadth: u32) {
-    match (breadth_header(message), message.call_id()) {
+    match (message.header(HeaderName::MaxBreadth), message.call_id()) {
         (Some(value), _) => edits.replace(message.span_of(value), |out| {
             out.extend_from_slice(breadth.to_string().as_bytes())
         }),
@@ -361,9 +352,4 @@ fn set_breadth(edits: &mut sip::Edits, message: &Message<'_>, breadth: u32) {
         }),
         (None, Err(_)) => {}
     }
-}
-
-fn breadth_header<'a>(message: &Message<'a>) -> Option<&'a [u8]> {
-    let is_it = |(name, _): &(&[u8], &[u8])| name.eq_ignore_ascii_case(b"Max-Breadth");
-    message.headers().find(is_it).map(|(_, value)| value)
 }

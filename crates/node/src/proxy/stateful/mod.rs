@@ -152,7 +152,7 @@ impl Stateful {
         context.server = server;
         context.open = usize::from(server.is_some());
         context.is_invite = request.method == Method::Invite;
-        context.breadth = branches::breadth_of(request.message);
+        context.breadth = request.breadth();
         Ok(place)
     }
 
