@@ -53,6 +53,7 @@ counted! {
         ForgedBranch = "forged_branch", "A response with a branch that we did not make of the Via below ours",
         ReturnsToUs = "returns_to_us", "A response whose Via below ours names this node, too",
         NoReturnPath = "no_return_path", "A response with no Via below ours that says where to",
+        AnswerTooLong = "answer_too_long", "A request so short that its answer would have more than twice its bytes",
         RefusedAck = "refused_ack", "An ACK that would have been refused",
         Superseded = "superseded", "A response from a server that the request was taken away from",
         HandoverFull = "handover_full", "The queue to the worker that owns the call was full",

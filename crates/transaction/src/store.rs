@@ -295,6 +295,11 @@ impl<O: Copy> Transactions<O> {
         is_over
     }
 
+    /// Forgets a transaction, as if it had never been: nobody is told.
+    pub fn forget(&mut self, id: Id<Transaction<O>>) {
+        self.remove(id);
+    }
+
     /// Does what is due, up to the next thing that the transaction user must know; none: all is
     /// done.
     pub fn poll(&mut self, now: Duration, out: &mut impl Sender) -> Option<Event<O>> {

@@ -1,12 +1,13 @@
 //! Answers of the node's own. RFC 3261 §8.2.6
 
-use sip::{Fault, Message, Via};
+use sip::{Fault, Message, Method, Via};
 use transaction::Flow;
 
 use crate::{
     context::Context,
     io::{Datagram, Outbox},
     snapshot::Snapshot,
+    stats::Dropped,
 };
 
 /// An answer of the node's own to a request. As an error it is a refusal.
@@ -43,7 +44,12 @@ impl From<Fault> for Reply {
     }
 }
 
-/// Counts and queues an answer of the node's own.
+/// Bytes of an answer of our own at most, for each byte of its request: who writes another's address into
+/// a datagram gains little by what we send there.
+const AMPLIFICATION_MAX: usize = 2;
+
+/// Counts and queues an answer of the node's own. One that would be much longer than its request goes
+/// without its last header fields, or not at all.
 pub(crate) fn send(
     cx: Context<'_>,
     datagram: &Datagram<'_>,
@@ -51,12 +57,45 @@ pub(crate) fn send(
     reply: &Reply,
     out: &mut Outbox,
 ) {
-    cx.stats.reply(reply.status);
     let via = request.top_via().ok();
     let back = return_flow(via.as_ref(), datagram.flow);
+    let mut fits = false;
     out.send(back, |out| {
-        write(cx.snapshot, datagram.flow, request, reply, out)
+        fits = write_within(cx.snapshot, datagram, request, reply, out);
     });
+    if fits {
+        cx.stats.reply(reply.status);
+    } else {
+        cx.stats.drop_one(Dropped::AnswerTooLong);
+    }
+}
+
+/// Appends an answer of the node's own that is not much longer than its request. False: there is none.
+pub(crate) fn write_within(
+    snapshot: &Snapshot,
+    datagram: &Datagram<'_>,
+    request: &Message<'_>,
+    reply: &Reply,
+    out: &mut Vec<u8>,
+) -> bool {
+    let start = out.len();
+    // What a user is told of their bindings can't be cut short.
+    let is_granted = reply.status < 300 && request.method() == Some(Method::Register);
+    let most = if is_granted {
+        usize::MAX
+    } else {
+        datagram.bytes.len() * AMPLIFICATION_MAX
+    };
+    let least = usize::from(matches!(reply.status, 401 | 407));
+    for headers in (least..=reply.headers.len()).rev() {
+        let headers = &reply.headers[..headers];
+        write_with(snapshot, datagram.flow, request, reply, headers, out);
+        if out.len() - start <= most {
+            return true;
+        }
+        out.truncate(start);
+    }
+    false
 }
 
 /// Where the responses of a request with this topmost Via go. RFC 3261 §18.2.2, RFC 3581 §4
@@ -77,13 +116,24 @@ pub(crate) fn write(
     reply: &Reply,
     out: &mut Vec<u8>,
 ) {
+    write_with(snapshot, flow, request, reply, &reply.headers, out);
+}
+
+fn write_with(
+    snapshot: &Snapshot,
+    flow: Flow,
+    request: &Message<'_>,
+    reply: &Reply,
+    headers: &[(&'static str, String)],
+    out: &mut Vec<u8>,
+) {
     let via = request.top_via().ok();
     let call_id = request.call_id().unwrap_or_default();
     let branch = via.and_then(|via| via.branch).unwrap_or_default();
     let key = snapshot.keys().session(call_id);
     let tag = snapshot.keys().of_session(key, &[b"reply", branch]);
-    let headers = reply.headers.iter();
     let headers: Vec<_> = headers
+        .iter()
         .map(|(name, value)| (*name, value.as_str()))
         .collect();
     sip::write_reply(

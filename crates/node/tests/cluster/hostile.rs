@@ -1,13 +1,15 @@
 //! What strangers send to make the node work for them.
 
 use node::{
-    Config,
+    Answer, Config, Datagram, Flow,
     stats::{Dropped, Event},
 };
 
 use crate::{
+    forking::{binding, record_of},
     harness::{
-        ALICE, BOB, Cluster, ONE, Sent, TRANSACTION_MAX, TWO, config, location, ms, s, stateful,
+        ALICE, BOB, Cluster, ONE, Sent, TRANSACTION_MAX, TWO, config, location, ms, route, s,
+        stateful,
     },
     message::{Msg, request},
 };
@@ -268,5 +270,175 @@ fn maddr_that_names_us_leaves_the_request_uri() {
         assert_eq!((sent.to, sent.uri()), (ONE.parse().unwrap(), goes));
         assert_eq!(cluster.pass(&invite).uri(), goes);
         assert_eq!(cluster.event(Event::Retransmission), 1);
+    }
+}
+
+/// A 404, 480 or 503 from a look-up was repeated by Timer G for 32 s, towards whoever's address the INVITE
+/// had for its source; a slow store made a 100 of it as well.
+#[test]
+fn a_look_up_that_fails_has_one_answer() {
+    let failures: [(&[Answer], u16); 4] = [
+        (&[Answer::Record(None), Answer::Record(None)], 404),
+        (&[record_of(&[])], 480),
+        (&[Answer::Failed], 503),
+        (&[], 503),
+    ];
+    for (answers, status) in failures {
+        for method in ["INVITE", "MESSAGE"] {
+            let mut cluster = Cluster::new(location());
+            let mut sent = cluster.send(&request(method, ALICE, "call"));
+            assert!(cluster.wait(ms(500)).is_empty(), "no 100 before it goes on");
+            sent.extend(cluster.send(&request(method, ALICE, "call")));
+            for answer in answers {
+                sent.extend(cluster.answer(answer.clone()));
+            }
+            sent.extend(cluster.wait(s(4)));
+            assert_eq!((sent.len(), sent[0].status()), (1, status));
+            assert!(
+                cluster
+                    .send(&request(method, ALICE, "call").ack_of(&sent[0]))
+                    .is_empty()
+            );
+            assert!(cluster.wait(TRANSACTION_MAX * 2).is_empty());
+            assert_eq!(cluster.held(), 0);
+        }
+    }
+}
+
+/// The 487 of an INVITE that was cancelled while its user was looked up was repeated, too.
+#[test]
+fn a_look_up_that_is_cancelled_has_one_answer() {
+    let mut cluster = Cluster::new(location());
+    let invite = request("INVITE", ALICE, "call");
+    cluster.send(&invite);
+    assert!(cluster.wait(s(1)).is_empty());
+    let sent = cluster.send(&invite.cancel());
+    let statuses: Vec<_> = sent.iter().map(|sent| sent.status()).collect();
+    assert_eq!(statuses, [200, 487]);
+    assert!(
+        cluster
+            .answer(record_of(&[binding("sip:bob@198.51.100.1")]))
+            .is_empty()
+    );
+    assert!(cluster.wait(TRANSACTION_MAX * 2).is_empty());
+    assert_eq!(cluster.held(), 0);
+}
+
+/// A 100 that was due while the user was looked up comes when the INVITE goes on.
+#[test]
+fn an_invite_that_goes_on_late_has_its_100() {
+    let mut cluster = Cluster::new(location());
+    cluster.send(&request("INVITE", ALICE, "call"));
+    cluster.wait(ms(300));
+    let sent = cluster.answer(record_of(&[binding("sip:bob@198.51.100.1")]));
+    let statuses: Vec<_> = sent.iter().map(|sent| sent.status()).collect();
+    assert_eq!(statuses, [100, 0]);
+}
+
+/// What a stranger sends, as short as it can be, with `more` before the empty line.
+fn short(method: &str, uri: &str, more: &str) -> String {
+    format!(
+        "{method} {uri} SIP/2.0\r\nv:SIP/2.0/UDP a;branch=z9hG4bK1;rport\r\nf:<sip:a@b>;tag=1\r\n\
+         t:<sip:c@example.com>\r\ni:1\r\nCSeq:1 {method}\r\n{more}\r\n"
+    )
+}
+
+/// Short requests that the node answers itself, by the status.
+fn answered_requests() -> Vec<(u16, String)> {
+    let here = "sip:c@example.com";
+    vec![
+        (200, short("OPTIONS", "sip:192.0.2.10", "")),
+        (400, "X sip:a SIP/2.0\r\n\r\n".to_owned()),
+        (400, short("INVITE", here, "Max-Forwards:256\r\n")),
+        (400, short("INVITE", here, &"X:\r\n".repeat(64))),
+        (401, short("REGISTER", "sip:example.com", "")),
+        (404, short("INVITE", "sip:c@example.org", "")),
+        (405, short("MESSAGE", "sip:c@example.net", "")),
+        (416, short("INVITE", "sips:c@example.com", "")),
+        (420, short("INVITE", here, "Proxy-Require:a\r\n")),
+        (
+            420,
+            short(
+                "INVITE",
+                here,
+                &format!("Proxy-Require:{}\r\n", "\u{fffd}".repeat(50)),
+            ),
+        ),
+        (
+            423,
+            short(
+                "REGISTER",
+                "sip:example.com",
+                "Expires:1\r\nm:<sip:c@a>\r\n",
+            ),
+        ),
+        (440, short("INVITE", here, "Max-Breadth:0\r\n")),
+        (480, short("INVITE", here, "")),
+        (481, short("CANCEL", here, "")),
+        (
+            481,
+            short("BYE", here, "").replace("com>\r\n", "com>;tag=2\r\n"),
+        ),
+        (483, short("INVITE", here, "Max-Forwards:0\r\n")),
+        (503, short("INVITE", "sip:c@example.net", "")),
+        (
+            505,
+            short("INVITE", here, "").replace("SIP/2.0\r\nv:", "SIP/3.0\r\nv:"),
+        ),
+        (513, short("INVITE", here, "")),
+    ]
+}
+
+/// A registrar, and a pool for INVITEs whose server is down.
+fn answering(status: u16) -> Cluster {
+    let mut config = location();
+    config.listeners[0].address = "[2001:db8::10]:5060".parse().unwrap();
+    config.routes[0].hosts = vec!["example.com".to_owned()];
+    config
+        .routes
+        .push(route(&["INVITE"], &["example.net"], "app"));
+    config
+        .routes
+        .push(route(&["REGISTER"], &["example.net"], "app"));
+    if status == 423 {
+        config.registrar.as_mut().unwrap().algorithms.clear();
+    }
+    let cluster = Cluster::new(config);
+    cluster.member(ONE).server.drain();
+    cluster
+}
+
+/// An answer of the node had up to four times the bytes of its request: with a forged source the node
+/// threw more at a third party than it got. Each request has one answer, and at most twice its bytes.
+#[test]
+fn no_answer_is_much_longer_than_its_request() {
+    let long = "2001:db8:1111:2222:3333:4444:5555:6666";
+    let from: std::net::SocketAddr = format!("[{long}]:50000").parse().unwrap();
+    for (status, short) in answered_requests() {
+        let padded = short.replace("\r\n\r\n", &format!("\r\nX:{}\r\n\r\n", "x".repeat(600)));
+        for (request, must_be_answered) in [(&short, false), (&padded, true)] {
+            let mut cluster = answering(status);
+            let mut sent = cluster.send_datagram(Datagram {
+                flow: Flow::udp(0, from),
+                bytes: request.as_bytes(),
+                truncated: status == 513,
+            });
+            while !cluster.questions.is_empty() {
+                sent.extend(cluster.answer(record_of(&[])));
+            }
+            sent.extend(cluster.wait(TRANSACTION_MAX * 2));
+            let bytes: usize = sent.iter().map(|sent| sent.bytes.len()).sum();
+            assert!(
+                bytes <= 2 * request.len(),
+                "{status}: {bytes} for\n{request}"
+            );
+            assert!(sent.len() <= 1, "{status}: {sent:#?}");
+            let statuses: Vec<_> = sent.iter().map(|sent| sent.status()).collect();
+            if must_be_answered || !sent.is_empty() {
+                assert_eq!(statuses, [status], "{request}");
+            } else {
+                assert_eq!(cluster.dropped(Dropped::AnswerTooLong), 1);
+            }
+        }
     }
 }

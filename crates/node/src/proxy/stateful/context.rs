@@ -43,6 +43,8 @@ pub(super) struct ResponseContext {
     /// It goes where its user is, by what a loop leaves as it is: RFC 5393 §4.2.1.
     pub(super) route: Option<u32>,
     pub(super) phase: Phase,
+    /// Its 100 was due while it was looked up.
+    pub(super) owes_trying: bool,
     /// Transactions that are not over.
     pub(super) open: usize,
 }
@@ -88,6 +90,11 @@ pub(super) struct Branch {
 }
 
 impl ResponseContext {
+    /// The listener that the request came in by.
+    pub(super) fn hit(&self) -> u8 {
+        self.request.as_ref().map_or(0, |kept| kept.flow.listener)
+    }
+
     /// Max-Breadth that no branch uses: RFC 5393 §5.3.3.
     pub(super) fn breadth_left(&self) -> u32 {
         let used = self.active().map(|branch| branch.breadth).sum();
@@ -156,6 +163,7 @@ impl Contexts {
             breadth: 0,
             route: None,
             phase: Phase::Search,
+            owes_trying: false,
             open: 0,
         })
     }

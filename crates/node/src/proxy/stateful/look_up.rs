@@ -20,7 +20,7 @@ use crate::{
     stats::Event,
     wire::{
         branch::{Branch, Purpose},
-        reply::Reply,
+        reply::{self, Reply},
         request::Request,
     },
 };
@@ -127,11 +127,7 @@ impl Stateful {
             return;
         };
         let context = self.contexts.get_mut(place);
-        let hit = context
-            .request
-            .as_ref()
-            .map_or(0, |kept| kept.flow.listener);
-        let addresses = reachable(step.cx, answer, hit);
+        let addresses = reachable(step.cx, answer, context.hit());
         if addresses.is_empty() {
             step.cx.stats.count(Event::NameNotFound, 1);
         }
@@ -154,11 +150,16 @@ impl Stateful {
     fn search(&mut self, step: &mut Step<'_>, place: ContextId) {
         self.contexts.disarm(place);
         let context = self.contexts.get_mut(place);
-        context.targets.drop_unreachable();
+        let hit = context.hit();
+        let reaches = |to| step.cx.snapshot.flow_to(to, hit).is_some();
+        context.targets.drop_unreachable(reaches);
         if context.targets.is_empty() {
             return self.end_look_up(step, place, &Reply::new(480));
         }
         context.phase = Phase::Search;
+        if context.owes_trying {
+            self.reply(step, place, &Reply::new(100));
+        }
         self.advance(step, place);
     }
 
@@ -177,10 +178,21 @@ impl Stateful {
         }
     }
 
-    fn end_look_up(&mut self, step: &mut Step<'_>, place: ContextId, refusal: &Reply) {
-        self.contexts.disarm(place);
+    /// Refuses a request that went nowhere, and forgets it. Its sender may be anybody, and the address
+    /// anybody's: so it gets one answer, which comes again only with the request. RFC 3261 §8.2.7
+    pub(super) fn end_look_up(&mut self, step: &mut Step<'_>, place: ContextId, refusal: &Reply) {
         self.contexts.stop_search(place, Phase::Over);
-        self.reply(step, place, refusal);
+        let context = self.contexts.get_mut(place);
+        if let Some(server) = context.server.take() {
+            context.open -= 1;
+            self.transactions.forget(server);
+        }
+        if let Some(kept) = &context.request
+            && let Some(message) = kept.message(step.cx.snapshot)
+        {
+            reply::send(step.cx, &kept.datagram(), &message, refusal, step.out);
+        }
+        self.close_context_if_done(step, place);
     }
 
     fn ask_where(&self, step: &mut Step<'_>, place: ContextId, key: Box<[u8]>) {

@@ -164,7 +164,10 @@ impl Stateful {
         let Some(place) = self.transactions.owner(id) else {
             return;
         };
-        if !self.contexts.get(place).is_over() {
+        let context = self.contexts.get(place);
+        if context.phase.is_look_up() {
+            self.end_look_up(step, place, &Reply::new(487));
+        } else if !context.is_over() {
             self.contexts.stop_search(place, Phase::LastTargets);
             self.contexts.get_mut(place).best.offer_own(487);
             self.cancel_branches(step, place);
@@ -189,9 +192,20 @@ impl Stateful {
     fn on_told(&mut self, step: &mut Step<'_>, told: Told<ContextId>) {
         let Told { id, owner, notice } = told;
         match notice {
-            Notice::Trying => self.reply(step, owner, &Reply::new(100)),
+            Notice::Trying => self.on_trying(step, owner),
             Notice::TimerC => self.transactions.cancel(step.cx.now, id, step.out),
             Notice::Timeout | Notice::Ended => self.on_transaction_end(step, told),
+        }
+    }
+
+    /// RFC 3261 §16.2: a 100 keeps the caller from repeating what has gone on. Until it has, one answer
+    /// is all that a stranger gets.
+    fn on_trying(&mut self, step: &mut Step<'_>, place: ContextId) {
+        let context = self.contexts.get_mut(place);
+        if context.phase.is_look_up() {
+            context.owes_trying = true;
+        } else {
+            self.reply(step, place, &Reply::new(100));
         }
     }
 

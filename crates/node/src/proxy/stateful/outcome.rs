@@ -183,7 +183,10 @@ impl Stateful {
             return;
         };
         cx.stats.reply(reply.status);
-        let write = |out: &mut Vec<u8>| reply::write(cx.snapshot, kept.flow, &message, reply, out);
+        let datagram = kept.datagram();
+        let write = |out: &mut Vec<u8>| {
+            reply::write_within(cx.snapshot, &datagram, &message, reply, out);
+        };
         self.transactions
             .respond(cx.now, server, reply.status, step.out, write);
     }

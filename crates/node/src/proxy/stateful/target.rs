@@ -44,9 +44,12 @@ impl Targets {
         }
     }
 
-    /// Leaves out what has no address.
-    pub(super) fn drop_unreachable(&mut self) {
-        self.waiting.retain(|target| !target.addresses.is_empty());
+    /// Leaves out what has no address that a listener reaches.
+    pub(super) fn drop_unreachable(&mut self, reaches: impl Fn(SocketAddr) -> bool) {
+        self.waiting.retain_mut(|target| {
+            target.addresses.retain(|&to| reaches(to));
+            !target.addresses.is_empty()
+        });
     }
 
     pub(super) fn is_empty(&self) -> bool {
