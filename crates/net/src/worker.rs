@@ -193,6 +193,7 @@ impl Worker {
             let Some(handover) = mailbox.next_handover() else {
                 break;
             };
+            self.shared.took_over(self.number, handover.bytes.len());
             self.node
                 .handle_input(now, Input::Handover(handover), &mut self.out);
         }
@@ -275,7 +276,11 @@ impl Worker {
 
     fn hand_over(&mut self, now: Duration) {
         for handover in self.out.handovers.drain(..) {
-            if !self.team.seats[handover.worker].mailbox.hand_over(handover) {
+            let (owner, bytes) = (handover.worker, handover.bytes.len());
+            if !self.shared.may_hand_over(owner, bytes) {
+                self.shared.count_handover_dropped(self.number, now);
+            } else if !self.team.seats[owner].mailbox.hand_over(handover) {
+                self.shared.took_over(owner, bytes);
                 self.shared.count_handover_dropped(self.number, now);
             }
         }

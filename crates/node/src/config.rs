@@ -196,7 +196,8 @@ pub enum Mode {
     Stateful,
 }
 
-/// Bounds; each has a counter and a defined answer when reached.
+/// Bounds; each has a counter and a defined answer when reached. Where messages are kept, a number of
+/// them bounds their bytes, too: 4096 for each on average.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Sessions a node holds, open and expired. Full: the oldest expired one goes; none left: 503.

@@ -36,6 +36,8 @@ pub enum Unit {
     None,
     /// Seconds.
     Seconds,
+    /// Bytes.
+    Bytes,
 }
 
 /// Whether a figure only grows.
@@ -80,6 +82,7 @@ impl<S> Figure<S> {
         match self.unit {
             Unit::None => self.name.to_owned(),
             Unit::Seconds => format!("{}_seconds", self.name),
+            Unit::Bytes => format!("{}_bytes", self.name),
         }
     }
 
@@ -100,6 +103,13 @@ impl<S> Figure<S> {
     ) -> Self {
         Self {
             kind: Kind::Counter,
+            ..Self::gauge(name, help, read)
+        }
+    }
+
+    const fn bytes(name: &'static str, help: &'static str, read: fn(&S) -> Option<Value>) -> Self {
+        Self {
+            unit: Unit::Bytes,
             ..Self::gauge(name, help, read)
         }
     }
@@ -290,6 +300,31 @@ pub const WORKER: &[Figure<WorkerStats>] = &[
         "held_transactions",
         "Transactions of stateful routes, including ended ones that wait for retransmissions",
         |w| count(w.held_transactions()),
+    ),
+    Figure::bytes(
+        "retained_requests",
+        "Memory of INVITEs that may go to another server",
+        |w| count(w.retained_bytes()),
+    ),
+    Figure::bytes(
+        "held_transactions",
+        "Memory of the messages of stateful routes",
+        |w| count(w.held_bytes()),
+    ),
+    Figure::bytes(
+        "unlocated_requests",
+        "Memory of requests that wait for the DNS",
+        |w| count(w.unlocated_bytes()),
+    ),
+    Figure::bytes(
+        "registrations",
+        "Memory of REGISTERs that wait for the store",
+        |w| count(w.registrations_bytes()),
+    ),
+    Figure::bytes(
+        "handover_queue",
+        "Messages that other workers received and that wait for this one",
+        |w| count(w.handover_bytes()),
     ),
 ];
 

@@ -81,6 +81,9 @@ pub struct Transmit {
     pub range: Range<usize>,
 }
 
+/// Memory that an outbox keeps for its next batch.
+const IDLE_BYTES_MAX: usize = 4 << 20;
+
 /// Everything that a node wants done. The driver drains it after each batch of inputs.
 #[derive(Debug, Default)]
 pub struct Outbox {
@@ -97,12 +100,13 @@ pub struct Outbox {
 }
 
 impl Outbox {
-    /// Forgets all, keeps the memory.
+    /// Forgets all, keeps the memory that a usual batch takes.
     pub fn clear(&mut self) {
         self.transmits.clear();
         self.handovers.clear();
         self.questions.clear();
         self.bytes.clear();
+        self.bytes.shrink_to(IDLE_BYTES_MAX);
     }
 
     /// The bytes of one transmit.

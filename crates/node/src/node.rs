@@ -158,10 +158,10 @@ impl Node {
         self.leave_fallen_servers(now, out);
         let (desks, cx) = self.parts(now);
         cx.stats.count(Event::Sent, out.transmits.len() - sent);
-        let (active, expired) = desks.proxy.work.calls.sizes();
-        let (open, held) = desks.proxy.sizes();
-        let open = open + desks.registrar.len();
-        cx.stats.set_sizes(active, expired, open, held);
+        let mut sizes = desks.proxy.sizes();
+        sizes.transactions += desks.registrar.len();
+        sizes.registrations_bytes = desks.registrar.kept_bytes();
+        cx.stats.set_sizes(&sizes);
     }
 
     /// When [`Self::handle_timeout`] wants to be called next, at the latest.

@@ -17,6 +17,7 @@ use crate::{
     member::Member,
     snapshot::Snapshot,
     stats::{Dropped, WorkerStats},
+    wire::kept::bytes_of,
 };
 
 /// Servers that one process can know at a time: tables hold their numbers in 16 bits.
@@ -38,6 +39,8 @@ pub struct Shared {
     lost_at: AtomicU64,
     peers: Mutex<Vec<PeerView>>,
     workers: Vec<WorkerStats>,
+    /// What may wait for a worker.
+    handover_bytes_max: usize,
 }
 
 /// Why a configuration can't be taken while the node runs.
@@ -67,7 +70,10 @@ impl Shared {
     /// When the configuration names more servers than a process can know.
     pub fn new(config: Config, workers: usize) -> Result<Self, ReloadError> {
         let members = next_members(&[], &config, None, |_, _| true)?;
+        let limits = &config.limits;
+        let handover_bytes_max = bytes_of(limits.handover_queue, limits.message_bytes);
         Ok(Self {
+            handover_bytes_max,
             snapshot: RwLock::new(Arc::new(Snapshot::new(config, members))),
             generation: AtomicU64::new(0),
             falls: AtomicU64::new(0),
@@ -200,6 +206,18 @@ impl Shared {
     /// Open transactions of all workers.
     pub fn transactions(&self) -> u64 {
         self.workers.iter().map(WorkerStats::transactions).sum()
+    }
+
+    /// Lets so many bytes wait for a worker, up to the
+    /// [budget](crate::config::Limits::handover_queue); [`Self::took_over`] is to follow. False: there
+    /// is no room for them.
+    pub fn may_hand_over(&self, worker: usize, bytes: usize) -> bool {
+        self.workers[worker].add_handover(bytes, self.handover_bytes_max)
+    }
+
+    /// So many bytes wait for a worker no longer.
+    pub fn took_over(&self, worker: usize, bytes: usize) {
+        self.workers[worker].remove_handover(bytes);
     }
 
     /// Counts a message that the queue to another worker had no room for.

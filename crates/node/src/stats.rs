@@ -1,7 +1,7 @@
 //! What a node counts. A worker alone writes its counters; readers may come any time.
 
 use std::{
-    sync::atomic::{AtomicU64, Ordering::Relaxed},
+    sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     time::Duration,
 };
 
@@ -125,6 +125,25 @@ pub struct WorkerStats {
     sessions_expired: AtomicU64,
     transactions: AtomicU64,
     held_transactions: AtomicU64,
+    retained_bytes: AtomicU64,
+    held_bytes: AtomicU64,
+    unlocated_bytes: AtomicU64,
+    registrations_bytes: AtomicU64,
+    /// All workers change it.
+    handover_bytes: AtomicUsize,
+}
+
+/// What a worker holds at a moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    pub(crate) sessions_active: usize,
+    pub(crate) sessions_expired: usize,
+    pub(crate) transactions: usize,
+    pub(crate) held_transactions: usize,
+    pub(crate) retained_bytes: usize,
+    pub(crate) held_bytes: usize,
+    pub(crate) unlocated_bytes: usize,
+    pub(crate) registrations_bytes: usize,
 }
 
 impl WorkerStats {
@@ -144,17 +163,32 @@ impl WorkerStats {
         add(&self.replies[place], 1);
     }
 
-    pub(crate) fn set_sizes(
-        &self,
-        active: usize,
-        expired: usize,
-        transactions: usize,
-        held: usize,
-    ) {
-        self.held_transactions.store(held as u64, Relaxed);
-        self.sessions_active.store(active as u64, Relaxed);
-        self.sessions_expired.store(expired as u64, Relaxed);
-        self.transactions.store(transactions as u64, Relaxed);
+    pub(crate) fn set_sizes(&self, sizes: &Sizes) {
+        for (gauge, size) in [
+            (&self.sessions_active, sizes.sessions_active),
+            (&self.sessions_expired, sizes.sessions_expired),
+            (&self.transactions, sizes.transactions),
+            (&self.held_transactions, sizes.held_transactions),
+            (&self.retained_bytes, sizes.retained_bytes),
+            (&self.held_bytes, sizes.held_bytes),
+            (&self.unlocated_bytes, sizes.unlocated_bytes),
+            (&self.registrations_bytes, sizes.registrations_bytes),
+        ] {
+            gauge.store(size as u64, Relaxed);
+        }
+    }
+
+    /// Counts bytes that wait for the worker, unless there would be more than `most`.
+    pub(crate) fn add_handover(&self, bytes: usize, most: usize) -> bool {
+        let fits = self.handover_bytes.fetch_add(bytes, Relaxed) + bytes <= most;
+        if !fits {
+            self.remove_handover(bytes);
+        }
+        fits
+    }
+
+    pub(crate) fn remove_handover(&self, bytes: usize) {
+        self.handover_bytes.fetch_sub(bytes, Relaxed);
     }
 
     /// Messages dropped for a reason.
@@ -186,6 +220,31 @@ impl WorkerStats {
     /// Open transactions, those towards clients too.
     pub fn transactions(&self) -> u64 {
         self.transactions.load(Relaxed)
+    }
+
+    /// Memory of INVITEs that may go to another server, in bytes.
+    pub fn retained_bytes(&self) -> u64 {
+        self.retained_bytes.load(Relaxed)
+    }
+
+    /// Memory of the messages of stateful routes, in bytes.
+    pub fn held_bytes(&self) -> u64 {
+        self.held_bytes.load(Relaxed)
+    }
+
+    /// Memory of requests that wait for the DNS, in bytes.
+    pub fn unlocated_bytes(&self) -> u64 {
+        self.unlocated_bytes.load(Relaxed)
+    }
+
+    /// Memory of REGISTERs that wait for the store, in bytes.
+    pub fn registrations_bytes(&self) -> u64 {
+        self.registrations_bytes.load(Relaxed)
+    }
+
+    /// Bytes of messages that wait for the worker, which others received.
+    pub fn handover_bytes(&self) -> u64 {
+        self.handover_bytes.load(Relaxed) as u64
     }
 
     /// Transactions of stateful routes on both sides, those that are over and linger too.

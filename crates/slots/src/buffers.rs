@@ -10,7 +10,7 @@ const CAPACITY_MAX: usize = 4096;
 #[derive(Debug)]
 pub struct Buffers {
     idle: Vec<Vec<u8>>,
-    /// The capacity of the idle buffers.
+    /// The capacity of the idle buffers, and of those that are kept.
     idle_bytes: usize,
     kept_bytes: usize,
     budget: usize,
@@ -64,20 +64,30 @@ impl Buffers {
         self.kept_bytes + bytes <= self.budget
     }
 
+    /// Memory that copies take, in bytes.
+    #[must_use]
+    pub fn kept_bytes(&self) -> usize {
+        self.kept_bytes
+    }
+
     /// Copies bytes; none when the budget has no room for them.
     pub fn keep(&mut self, bytes: &[u8]) -> Option<Kept> {
-        if !self.has_room(bytes.len()) {
-            return None;
-        }
+        let has_room = self.has_room(bytes.len());
+        has_room.then(|| self.keep_written(|buffer| buffer.extend_from_slice(bytes)))
+    }
+
+    /// Keeps what `write` appends, however much: the caller has asked before whether there
+    /// [is room](Self::has_room), or asks afterwards and releases it.
+    pub fn keep_written(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Kept {
         let mut buffer = self.take();
-        buffer.extend_from_slice(bytes);
-        self.kept_bytes += bytes.len();
-        Some(Kept(buffer))
+        write(&mut buffer);
+        self.kept_bytes += buffer.capacity();
+        Kept(buffer)
     }
 
     /// Takes a copy back.
     pub fn release(&mut self, kept: Kept) {
-        self.kept_bytes -= kept.len();
+        self.kept_bytes -= kept.0.capacity();
         self.give(kept.0);
     }
 }
@@ -88,14 +98,30 @@ mod tests {
 
     #[test]
     fn copies_stay_within_the_budget() {
-        let mut buffers = Buffers::new(10);
-        let kept = buffers.keep(b"12345678").unwrap();
-        assert_eq!(*kept, *b"12345678");
-        assert!(buffers.keep(b"123").is_none());
-        let other = buffers.keep(b"12").unwrap();
+        let mut buffers = Buffers::new(100);
+        let kept = buffers.keep(&[1; 80]).unwrap();
+        assert_eq!((&*kept, buffers.kept_bytes()), (&[1; 80][..], 80));
+        assert!(buffers.keep(&[2; 30]).is_none());
+        let other = buffers.keep(&[2; 20]).unwrap();
         buffers.release(kept);
         buffers.release(other);
-        assert!(buffers.keep(b"1234567890").is_some());
+        assert_eq!(buffers.kept_bytes(), 0);
+        assert!(buffers.keep(&[3; 100]).is_some());
+    }
+
+    /// Long messages grow their buffers to twice their size, and short ones are kept in the buffers of
+    /// long ones: their memory counts, not what is in it.
+    #[test]
+    fn the_memory_of_a_copy_counts() {
+        let mut buffers = Buffers::new(100);
+        let kept = buffers.keep_written(|buffer| buffer.reserve_exact(90));
+        assert_eq!((kept.len(), buffers.kept_bytes()), (0, 90));
+        assert!(!buffers.has_room(20));
+        buffers.release(kept);
+        let kept = buffers.keep(b"short").unwrap();
+        assert_eq!(buffers.kept_bytes(), 90);
+        buffers.release(kept);
+        assert!(buffers.has_room(100));
     }
 
     #[test]

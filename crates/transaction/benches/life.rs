@@ -61,7 +61,7 @@ impl Proxy {
     /// As full as it gets at [`RATE`]: what is over stays for 5 or 32 s.
     fn new(method: &str) -> Self {
         Self {
-            store: Transactions::new(8_000_000, TIMING, Duration::ZERO),
+            store: Transactions::new(8_000_000, 4096, TIMING, Duration::ZERO),
             wire: Wire::default(),
             now: Duration::ZERO,
             flow: Flow::udp(0, SocketAddr::from(([10, 0, 0, 1], 5060))),

@@ -4,11 +4,12 @@ use std::{
     collections::HashMap,
     fmt,
     hash::{BuildHasherDefault, Hasher},
+    mem,
     time::Duration,
 };
 
 use sip::Message;
-use slots::{Buffers, Id, Table};
+use slots::{Buffers, Id, Kept, Table};
 
 use crate::{
     Action, Flow, Input, Key, Role, State, Timer, Timing,
@@ -18,8 +19,9 @@ use crate::{
 
 const NEVER: Duration = Duration::MAX;
 
-/// Memory that idle buffers may take, per transaction.
-const IDLE_BYTES: usize = 2048;
+/// What the message of a transaction may take of the memory for all of them. Shorter ones leave their
+/// rest to longer ones.
+const SHARE_BYTES: usize = 4096;
 
 /// Takes what transactions send.
 pub trait Sender {
@@ -79,6 +81,7 @@ pub struct Transactions<O> {
     entries: Table<Transaction<O>>,
     index: HashMap<Key, Id<Transaction<O>>, BuildHasherDefault<OneWord>>,
     buffers: Buffers,
+    message_bytes: usize,
     timing: Timing,
 }
 
@@ -90,7 +93,7 @@ pub struct Transaction<O> {
     owner: Option<O>,
     flow: Flow,
     /// What was sent last, while it may have to be sent again.
-    bytes: Vec<u8>,
+    bytes: Kept,
     /// When the timer that repeats or asks is due, and how long it runs.
     repeats_at: Duration,
     interval: Duration,
@@ -109,13 +112,16 @@ enum Cancel {
 }
 
 impl<O: Copy> Transactions<O> {
-    /// An empty store for up to `limit` transactions; its memory is touched only when used.
+    /// An empty store for up to `limit` transactions; its memory is touched only when used. Their
+    /// messages, of up to `message_bytes` each, take no more than 4096 bytes on average.
     #[must_use]
-    pub fn new(limit: usize, timing: Timing, now: Duration) -> Self {
+    pub fn new(limit: usize, message_bytes: usize, timing: Timing, now: Duration) -> Self {
+        let budget = limit.saturating_mul(SHARE_BYTES);
         Self {
             entries: Table::new(limit, now),
             index: HashMap::with_capacity_and_hasher(limit, BuildHasherDefault::default()),
-            buffers: Buffers::new(limit.saturating_mul(IDLE_BYTES)),
+            buffers: Buffers::new(budget.saturating_add(2 * message_bytes)),
+            message_bytes,
             timing,
         }
     }
@@ -132,10 +138,16 @@ impl<O: Copy> Transactions<O> {
         self.len() == 0
     }
 
-    /// Whether there is room for so many more.
+    /// Whether there is room for so many more and their messages.
     #[must_use]
     pub fn has_room(&self, number: usize) -> bool {
-        self.entries.has_room(number)
+        self.entries.has_room(number) && self.buffers.has_room(number * self.message_bytes)
+    }
+
+    /// Memory that their messages take, in bytes.
+    #[must_use]
+    pub fn kept_bytes(&self) -> usize {
+        self.buffers.kept_bytes()
     }
 
     /// The transaction of this name.
@@ -218,7 +230,7 @@ impl<O: Copy> Transactions<O> {
     }
 
     /// Sends a response, which `write` appends, unless it is one too many or one that RFC 4320
-    /// forbids.
+    /// forbids. Without room for its copy it is sent once.
     pub fn respond(
         &mut self,
         now: Duration,
@@ -234,19 +246,17 @@ impl<O: Copy> Transactions<O> {
         if is_forbidden || state.on(input).1 != Action::Send {
             return;
         }
+        self.keep(id, write);
         let entry = self.entries.get_mut(id);
-        if entry.bytes.capacity() == 0 {
-            entry.bytes = self.buffers.take();
-        }
-        entry.bytes.clear();
-        write(&mut entry.bytes);
         out.send(entry.flow, &entry.bytes);
         if matches!(entry.state.timers()[0], Some(Timer::Trying)) {
             entry.repeats_at = NEVER;
             self.arm(id);
         }
         self.step(now, id, input);
-        self.release_bytes(id);
+        if !self.entries.get(id).state.keeps_bytes() || !self.buffers.has_room(0) {
+            self.release_bytes(id);
+        }
     }
 
     /// A response came. Whether the transaction user is to have it.
@@ -265,7 +275,9 @@ impl<O: Copy> Transactions<O> {
             Action::Pass if status < 200 => self.on_provisional(now, id, status, out),
             _ => {}
         }
-        self.release_bytes(id);
+        if !self.entries.get(id).state.keeps_bytes() {
+            self.release_bytes(id);
+        }
         let passes = matches!(action, Action::Pass | Action::AckAndPass);
         passes && self.entries.get(id).owner.is_some()
     }
@@ -334,9 +346,8 @@ impl<O: Copy> Transactions<O> {
             State::OtherClient(other_client::State::Trying)
         };
         let id = self.open(now, key, flow, owner, state)?;
-        let entry = self.entries.get_mut(id);
-        write(&mut entry.bytes);
-        out.send(flow, &entry.bytes);
+        self.keep(id, write);
+        out.send(flow, &self.entries.get(id).bytes);
         Ok(id)
     }
 
@@ -356,7 +367,7 @@ impl<O: Copy> Transactions<O> {
             state,
             owner,
             flow,
-            bytes: self.buffers.take(),
+            bytes: Kept::default(),
             repeats_at: NEVER,
             interval: NEVER,
             ends_at: NEVER,
@@ -373,7 +384,7 @@ impl<O: Copy> Transactions<O> {
         if self.index.get(&entry.key) == Some(&id) {
             self.index.remove(&entry.key);
         }
-        self.buffers.give(entry.bytes);
+        self.buffers.release(entry.bytes);
     }
 
     fn step(&mut self, now: Duration, id: Id<Transaction<O>>, input: Input) -> Action {
@@ -474,10 +485,12 @@ impl<O: Copy> Transactions<O> {
         failure: &Message<'_>,
         out: &mut impl Sender,
     ) {
-        let mut ack = self.buffers.take();
         let entry = self.entries.get_mut(id);
-        write_ack(&entry.bytes, failure, &mut ack);
-        self.buffers.give(std::mem::replace(&mut entry.bytes, ack));
+        let invite = &entry.bytes;
+        let ack = self
+            .buffers
+            .keep_written(|out| write_ack(invite, failure, out));
+        self.buffers.release(mem::replace(&mut entry.bytes, ack));
         self.send(id, out);
     }
 
@@ -523,11 +536,15 @@ impl<O: Copy> Transactions<O> {
         self.buffers.give(bytes);
     }
 
+    /// Keeps what `write` appends as what was sent last.
+    fn keep(&mut self, id: Id<Transaction<O>>, write: impl FnOnce(&mut Vec<u8>)) {
+        self.release_bytes(id);
+        self.entries.get_mut(id).bytes = self.buffers.keep_written(write);
+    }
+
     fn release_bytes(&mut self, id: Id<Transaction<O>>) {
-        let entry = self.entries.get_mut(id);
-        if !entry.state.keeps_bytes() {
-            self.buffers.give(std::mem::take(&mut entry.bytes));
-        }
+        let bytes = mem::take(&mut self.entries.get_mut(id).bytes);
+        self.buffers.release(bytes);
     }
 }
 

@@ -66,7 +66,7 @@ struct World {
 impl World {
     fn new() -> Self {
         Self {
-            store: Transactions::new(LIMIT, TIMING, MS(0)),
+            store: Transactions::new(LIMIT, 4096, TIMING, MS(0)),
             now: MS(0),
             wire: Wire::default(),
             open: Vec::new(),

@@ -278,7 +278,7 @@ fn whoever_can_not_be_reached_is_given_up() {
 
 #[test]
 fn a_full_store_takes_no_more() {
-    let mut store = Transactions::new(2, common::TIMING, MS(0));
+    let mut store = Transactions::new(2, 4096, common::TIMING, MS(0));
     let key = |id| Key::server(id, Method::Options);
     let first = store.receive(MS(0), key(1), flow(false), 0);
     let second = store.receive(MS(0), key(2), flow(false), 0);
@@ -299,4 +299,46 @@ fn a_full_store_cancels() {
     bench.store.cancel(bench.now, bench.id, &mut bench.wire);
     assert_eq!(bench.wire.sent, ["INVITE", "CANCEL"]);
     assert_eq!(bench.store.len(), 8);
+}
+
+/// Transactions held any number of bytes. A response that there is no room for is sent once, and what
+/// would need more room is refused.
+#[test]
+fn a_store_of_long_messages_takes_no_more() {
+    let message_bytes = 16_384;
+    let mut store = Transactions::new(4, message_bytes, common::TIMING, MS(0));
+    let mut wire = common::Wire::default();
+    let long = |out: &mut Vec<u8>| {
+        out.extend_from_slice(b"SIP/2.0 486 Busy Here\r\n\r\n");
+        out.resize(message_bytes, b'x');
+    };
+    let budget = 4 * 4096 + 2 * message_bytes;
+    for id in 0..3 {
+        let key = Key::server(id, Method::Invite);
+        let id = store.receive(MS(0), key, flow(false), 0).unwrap();
+        store.respond(MS(0), id, 486, &mut wire, long);
+    }
+    assert_eq!(store.kept_bytes(), 3 * message_bytes);
+    let refused = store.receive(MS(0), Key::server(3, Method::Invite), flow(false), 0);
+    assert_eq!((refused, store.has_room(1)), (Err(Full), false));
+    let sent = wire.sent.len();
+    assert_eq!((sent, store.kept_bytes() <= budget), (3, true));
+}
+
+#[test]
+fn a_response_without_room_for_its_copy_is_sent_once() {
+    let mut store = Transactions::new(4, 1_000, common::TIMING, MS(0));
+    let mut wire = common::Wire::default();
+    let key = Key::server(1, Method::Invite);
+    let id = store.receive(MS(0), key, flow(false), 0).unwrap();
+    let long = |out: &mut Vec<u8>| {
+        out.extend_from_slice(b"SIP/2.0 486 Busy Here\r\n\r\n");
+        out.resize(60_000, b'x');
+    };
+    store.respond(MS(0), id, 486, &mut wire, long);
+    assert_eq!((wire.sent.len(), store.kept_bytes()), (1, 0));
+    while let Some(at) = store.deadline().filter(|&at| at <= MS(40_000)) {
+        while store.poll(at, &mut wire).is_some() {}
+    }
+    assert_eq!((wire.sent.len(), store.len()), (1, 0));
 }

@@ -30,7 +30,7 @@ use crate::{
     io::{Named, Origin, Outbox},
     question::{Answer, Asker},
     snapshot::Snapshot,
-    stats::{Dropped, Event},
+    stats::{Dropped, Event, Sizes},
     wire::{branch::Purpose, reply::Reply, request::Request, response::Response},
     work::{Course, Holder, Work},
 };
@@ -75,10 +75,19 @@ impl Proxy {
         }
     }
 
-    /// Transactions that are open, and those that are held on both sides.
-    pub(crate) fn sizes(&self) -> (usize, usize) {
-        let open = self.work.len() + self.stateful.looked_up() + self.parked.len();
-        (open, self.stateful.len())
+    /// What it holds. The registrar's part is left out.
+    pub(crate) fn sizes(&self) -> Sizes {
+        let (sessions_active, sessions_expired) = self.work.calls.sizes();
+        Sizes {
+            sessions_active,
+            sessions_expired,
+            transactions: self.work.len() + self.stateful.looked_up() + self.parked.len(),
+            held_transactions: self.stateful.len(),
+            retained_bytes: self.work.kept_bytes(),
+            held_bytes: self.stateful.kept_bytes(),
+            unlocated_bytes: self.parked.kept_bytes(),
+            registrations_bytes: 0,
+        }
     }
 
     pub(crate) fn deadline(&self, now: Duration, transaction_max: Duration) -> Option<Duration> {

@@ -48,6 +48,11 @@ impl Parked {
         self.table.len()
     }
 
+    /// Memory that they take, in bytes.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.copies.kept_bytes()
+    }
+
     pub(super) fn deadline(&self) -> Option<Duration> {
         self.table.deadline()
     }

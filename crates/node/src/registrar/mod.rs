@@ -81,6 +81,11 @@ impl Registrar {
         self.waiting.len()
     }
 
+    /// Memory that REGISTERs that wait take, in bytes.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.waiting.kept_bytes()
+    }
+
     pub(crate) fn deadline(&self) -> Option<Duration> {
         self.waiting.deadline()
     }

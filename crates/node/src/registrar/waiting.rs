@@ -128,6 +128,11 @@ impl Waitings {
         self.table.len()
     }
 
+    /// Memory that they take, in bytes.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.copies.kept_bytes()
+    }
+
     pub(super) fn deadline(&self) -> Option<Duration> {
         self.table.deadline()
     }

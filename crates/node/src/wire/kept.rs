@@ -13,11 +13,13 @@ const SHARE_BYTES: usize = 4096;
 
 /// The copies that so many kept requests may have.
 pub(crate) fn copies_of(requests: usize, message_bytes: usize) -> Buffers {
-    Buffers::new(
-        requests
-            .saturating_mul(SHARE_BYTES)
-            .saturating_add(message_bytes),
-    )
+    Buffers::new(bytes_of(requests, message_bytes))
+}
+
+/// The bytes that so many messages may have together.
+pub(crate) fn bytes_of(messages: usize, message_bytes: usize) -> usize {
+    let shares = messages.saturating_mul(SHARE_BYTES);
+    shares.saturating_add(message_bytes)
 }
 
 /// A request as it came.

@@ -80,6 +80,11 @@ impl Work {
         self.requests.len()
     }
 
+    /// Memory that INVITEs take which may go elsewhere, in bytes.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.copies.kept_bytes()
+    }
+
     /// Whether a request may be opened.
     fn has_room(&self) -> bool {
         self.requests.has_room(1)

@@ -442,3 +442,57 @@ fn no_answer_is_much_longer_than_its_request() {
         }
     }
 }
+
+/// Limits counted messages, not bytes: transactions held whatever came, up to 16 KB each, and a flood of
+/// long INVITEs took many times the memory that the limits promise.
+#[test]
+fn a_flood_of_long_messages_stays_within_its_bytes() {
+    let mut config = stateful(&[ONE]);
+    config.limits.held_transactions = 64;
+    let message_bytes = config.limits.message_bytes as u64;
+    let budget = 2 * 64 * 4096 + 4 * message_bytes;
+    let long = "x".repeat(15_000);
+    let mut cluster = Cluster::new(config);
+    let held = |cluster: &mut Cluster| {
+        cluster.wait(ms(1));
+        cluster.shared.workers()[0].held_bytes()
+    };
+    let (mut most, mut refused) = (0, 0);
+    for call in 0..100 {
+        let invite = request("INVITE", ALICE, &format!("call{call}")).with("X-Long", &long);
+        let sent = cluster.pass(&invite);
+        if sent.is_request() {
+            let failure = sent.respond(486).with("X-Long", &long);
+            assert_eq!(
+                cluster.send(&failure).len(),
+                2,
+                "an ACK, and the 486 goes back"
+            );
+        } else {
+            assert_eq!(sent.status(), 503);
+            refused += 1;
+        }
+        most = held(&mut cluster).max(most);
+    }
+    assert!(most > budget / 2 && most <= budget, "{most} of {budget}");
+    assert_eq!(cluster.event(Event::TransactionsFull), refused);
+    assert!(refused > 0);
+    cluster.wait(TRANSACTION_MAX * 2);
+    assert_eq!((held(&mut cluster), cluster.total()), (0, (0, 0, 0.0)));
+}
+
+/// The queue to a worker held so many messages of any length.
+#[test]
+fn what_waits_for_a_worker_has_a_budget() {
+    let mut config = config(&[ONE]);
+    config.limits.handover_queue = 2;
+    let cluster = Cluster::with_workers(config, 2);
+    let most = 2 * 4096 + 16_384;
+    assert!(cluster.shared.may_hand_over(1, most - 1));
+    assert!(!cluster.shared.may_hand_over(1, 2));
+    assert!(cluster.shared.may_hand_over(0, most));
+    assert!(cluster.shared.may_hand_over(1, 1));
+    assert_eq!(cluster.shared.workers()[1].handover_bytes(), most as u64);
+    cluster.shared.took_over(1, most);
+    assert!(cluster.shared.may_hand_over(1, most));
+}

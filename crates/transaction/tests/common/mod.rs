@@ -100,7 +100,7 @@ impl Bench {
 
     fn empty(method: &str, limit: usize) -> Self {
         Self {
-            store: Transactions::new(limit, TIMING, Duration::ZERO),
+            store: Transactions::new(limit, 4096, TIMING, Duration::ZERO),
             now: Duration::ZERO,
             wire: Wire::default(),
             events: Vec::new(),

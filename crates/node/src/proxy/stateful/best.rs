@@ -1,23 +1,30 @@
 //! The best response: RFC 3261 §16.7 steps 6 and 7.
 
-use sip::{Edits, Message};
+use std::mem;
 
-/// The response that goes back when no better one comes.
+use sip::{Edits, Message};
+use slots::{Buffers, Kept};
+
+/// Bytes of further challenges that a context gathers at most.
+const CHALLENGES_BYTES_MAX: usize = 2_048;
+
+/// The response that goes back when no better one comes. Its bytes are of the [`Buffers`] that all of
+/// its methods are given.
 #[derive(Debug, Default)]
 pub(super) struct Best {
     /// 0: there is none.
     status: u16,
-    /// As it goes back; empty: it is one of our own.
-    bytes: Vec<u8>,
+    /// It is one of our own.
+    is_own: bool,
+    /// As it goes back; empty if it is one of our own.
+    bytes: Kept,
     /// The challenges of all 401 and 407 but the one that is kept, as header fields.
     challenges: Vec<u8>,
 }
 
 impl Best {
-    pub(super) fn clear(&mut self) {
-        self.status = 0;
-        self.bytes.clear();
-        self.challenges.clear();
+    pub(super) fn clear(&mut self, buffers: &mut Buffers) {
+        buffers.release(mem::take(self).bytes);
     }
 
     pub(super) fn status(&self) -> u16 {
@@ -26,24 +33,31 @@ impl Best {
 
     /// Whether it is a response that came, and not one of our own.
     pub(super) fn is_received(&self) -> bool {
-        !self.bytes.is_empty()
+        !self.is_own
     }
 
     /// A response of our own is at hand.
     pub(super) fn offer_own(&mut self, status: u16) {
         if rank(status) < rank(self.status) {
-            self.status = status;
-            self.bytes.clear();
+            (self.status, self.is_own) = (status, true);
         }
     }
 
-    /// A response came; `write` appends it as it goes back.
-    pub(super) fn offer(&mut self, response: &Message<'_>, write: impl FnOnce(&mut Vec<u8>)) {
+    /// A response came; `write` appends it as it goes back. Without room for it we answer with its status.
+    pub(super) fn offer(
+        &mut self,
+        buffers: &mut Buffers,
+        response: &Message<'_>,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
         let status = response.status().unwrap_or_default();
         if rank(status) < rank(self.status) {
+            buffers.release(mem::take(&mut self.bytes));
             self.status = status;
-            self.bytes.clear();
-            write(&mut self.bytes);
+            self.is_own = !buffers.has_room(response.bytes().len());
+            if !self.is_own {
+                self.bytes = buffers.keep_written(write);
+            }
         } else if is_challenge(status) {
             self.gather(response);
         }
@@ -65,7 +79,8 @@ impl Best {
     fn gather(&mut self, response: &Message<'_>) {
         for (name, value) in response.headers() {
             let names: [&[u8]; 2] = [b"WWW-Authenticate", b"Proxy-Authenticate"];
-            if names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
+            let fits = self.challenges.len() + name.len() + value.len() < CHALLENGES_BYTES_MAX;
+            if fits && names.iter().any(|known| known.eq_ignore_ascii_case(name)) {
                 for part in [b"\r\n", name, b": ", value] {
                     self.challenges.extend_from_slice(part);
                 }
@@ -107,11 +122,11 @@ mod tests {
     }
 
     fn best_of(statuses: &[u16]) -> (u16, String) {
-        let mut best = Best::default();
+        let (mut best, mut buffers) = (Best::default(), Buffers::new(4096));
         for (index, &status) in statuses.iter().enumerate() {
             let bytes = response(status, &index.to_string());
             let message = Message::parse(&bytes, 16).expect("well formed");
-            best.offer(&message, |out| out.extend_from_slice(&bytes));
+            best.offer(&mut buffers, &message, |out| out.extend_from_slice(&bytes));
         }
         let mut out = Vec::new();
         best.write(&mut Edits::default(), &mut out);
@@ -134,6 +149,28 @@ mod tests {
         for (statuses, expected) in cases {
             assert_eq!(best_of(statuses).0, expected, "{statuses:?}");
         }
+    }
+
+    /// The best response of a request was kept beside all budgets, with any number of challenges.
+    #[test]
+    fn what_has_no_room_is_answered_with_its_status() {
+        let mut buffers = Buffers::new(300);
+        let (mut best, mut other) = (Best::default(), Best::default());
+        let bytes = response(486, &"x".repeat(100));
+        let message = Message::parse(&bytes, 16).expect("well formed");
+        for best in [&mut best, &mut other] {
+            best.offer(&mut buffers, &message, |out| out.extend_from_slice(&bytes));
+        }
+        assert!(best.is_received() && !other.is_received());
+        assert_eq!((best.status(), other.status()), (486, 486));
+        best.clear(&mut buffers);
+        assert_eq!(buffers.kept_bytes(), 0);
+        let challenge = response(407, &"x".repeat(500));
+        let challenge = Message::parse(&challenge, 16).expect("well formed");
+        for _ in 0..26 {
+            other.offer(&mut buffers, &challenge, |_| {});
+        }
+        assert!(other.challenges.len() < CHALLENGES_BYTES_MAX);
     }
 
     /// RFC 3261 §16.7 step 7

@@ -1,7 +1,8 @@
 //! What one request has become: RFC 3261 §16.7's response context.
 
-use std::{mem, time::Duration};
+use std::time::Duration;
 
+use sip::Message;
 use slots::{Buffers, Id, Table, Ticket};
 use transaction::{Flow, Transaction};
 
@@ -125,7 +126,7 @@ pub(super) struct Contexts {
     copies: Buffers,
     message_bytes: usize,
     /// Memory that is used again.
-    spare: Vec<(Vec<Branch>, Targets, Best)>,
+    spare: Vec<(Vec<Branch>, Targets)>,
     looked_up: usize,
 }
 
@@ -149,7 +150,7 @@ impl Contexts {
     /// Adds one that has no server transaction and no branch yet; none when there is no room.
     pub(super) fn open(&mut self, request: &Request<'_>) -> Option<ContextId> {
         let kept = KeptRequest::new(request, &mut self.copies)?;
-        let (branches, targets, best) = self.spare.pop().unwrap_or_default();
+        let (branches, targets) = self.spare.pop().unwrap_or_default();
         self.table.insert(ResponseContext {
             key: request.key,
             request: Some(kept),
@@ -159,7 +160,7 @@ impl Contexts {
             record: None,
             branches,
             targets,
-            best,
+            best: Best::default(),
             breadth: 0,
             route: None,
             phase: Phase::Search,
@@ -187,6 +188,27 @@ impl Contexts {
 
     pub(super) fn looked_up(&self) -> usize {
         self.looked_up
+    }
+
+    /// A final response came for a context; `write` appends it as it goes back.
+    pub(super) fn offer(
+        &mut self,
+        place: ContextId,
+        response: &Message<'_>,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        let best = &mut self.table.get_mut(place).best;
+        best.offer(&mut self.copies, response, write);
+    }
+
+    /// The best response of a context has gone back.
+    pub(super) fn clear_best(&mut self, place: ContextId) {
+        self.table.get_mut(place).best.clear(&mut self.copies);
+    }
+
+    /// Memory that requests and best responses take, in bytes.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.copies.kept_bytes()
     }
 
     pub(super) fn ticket(&self, place: ContextId) -> Ticket {
@@ -227,14 +249,10 @@ impl Contexts {
         if let Some(request) = closed.request.take() {
             self.copies.release(request.bytes);
         }
-        let mut spare = (
-            mem::take(&mut closed.branches),
-            mem::take(&mut closed.targets),
-            mem::take(&mut closed.best),
-        );
+        closed.best.clear(&mut self.copies);
+        let mut spare = (closed.branches, closed.targets);
         spare.0.clear();
         spare.1.clear();
-        spare.2.clear();
         self.spare.push(spare);
     }
 

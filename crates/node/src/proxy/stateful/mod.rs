@@ -48,7 +48,7 @@ impl Stateful {
     pub(super) fn new(config: &Config, limit: usize, now: Duration) -> Self {
         let timing = Timing::new(config.timers.t1, config.timers.timer_c);
         Self {
-            transactions: Transactions::new(limit, timing, now),
+            transactions: Transactions::new(limit, config.limits.message_bytes, timing, now),
             contexts: Contexts::new(limit, config.limits.message_bytes, now),
             edits: Edits::default(),
         }
@@ -65,6 +65,11 @@ impl Stateful {
 
     pub(super) fn len(&self) -> usize {
         self.transactions.len()
+    }
+
+    /// Memory that their messages take, in bytes.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.transactions.kept_bytes() + self.contexts.kept_bytes()
     }
 
     /// Requests without an answer yet that go where their users are.

@@ -127,12 +127,12 @@ impl Stateful {
             }
         }
         self.close_record(step, place, response);
-        let context = self.contexts.get_mut(place);
         let edits = &mut self.edits;
-        context.best.offer(response.message, |out| {
+        self.contexts.offer(place, response.message, |out| {
             relay::without_our_via(edits, response);
             edits.apply(response.message.bytes(), out);
         });
+        let context = self.contexts.get(place);
         if response.status >= 600 && context.is_invite && !context.is_over() {
             self.contexts.stop_search(place, Phase::LastTargets);
             self.cancel_branches(step, place);
@@ -169,7 +169,7 @@ impl Stateful {
             (_, None) => {}
             (status, Some(_)) => self.reply(step, place, &Reply::new(status)),
         }
-        self.contexts.get_mut(place).best.clear();
+        self.contexts.clear_best(place);
     }
 
     /// Answers a held request ourselves.
