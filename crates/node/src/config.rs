@@ -223,6 +223,16 @@ pub struct Limits {
     pub handover_queue: usize,
 }
 
+/// What a message that is kept may take of the memory for all of them. Shorter ones leave their rest to
+/// longer ones.
+const SHARE_BYTES: usize = 4096;
+
+/// The bytes that so many messages of up to `message_bytes` may take together.
+pub(crate) fn bytes_of(messages: usize, message_bytes: usize) -> usize {
+    let shares = messages.saturating_mul(SHARE_BYTES);
+    shares.saturating_add(message_bytes)
+}
+
 /// Edges that tell each other what they have open, so that each sees the whole load of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {

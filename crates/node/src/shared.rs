@@ -12,12 +12,11 @@ use std::{
 use balance::ServerId;
 
 use crate::{
-    config::{Config, PoolServer},
+    config::{Config, PoolServer, bytes_of},
     edges::PeerView,
     member::Member,
     snapshot::Snapshot,
     stats::{Dropped, WorkerStats},
-    wire::kept::bytes_of,
 };
 
 /// Servers that one process can know at a time: tables hold their numbers in 16 bits.

@@ -5,21 +5,11 @@ use slots::{Buffers, Kept};
 use transaction::Flow;
 
 use super::request::Request;
-use crate::{io::Datagram, snapshot::Snapshot};
-
-/// What a kept request may take of the memory for all of them. Shorter ones leave their rest to
-/// longer ones.
-const SHARE_BYTES: usize = 4096;
+use crate::{config::bytes_of, io::Datagram, snapshot::Snapshot};
 
 /// The copies that so many kept requests may have.
 pub(crate) fn copies_of(requests: usize, message_bytes: usize) -> Buffers {
     Buffers::new(bytes_of(requests, message_bytes))
-}
-
-/// The bytes that so many messages may have together.
-pub(crate) fn bytes_of(messages: usize, message_bytes: usize) -> usize {
-    let shares = messages.saturating_mul(SHARE_BYTES);
-    shares.saturating_add(message_bytes)
 }
 
 /// A request as it came.
