@@ -114,13 +114,23 @@ pub const REPLIES: [u16; 22] = [
     505, 513, 0,
 ];
 
+/// Counters by place; the standard library's arrays have no default beyond 32.
+#[derive(Debug)]
+struct Counters<const N: usize>([AtomicU64; N]);
+
+impl<const N: usize> Default for Counters<N> {
+    fn default() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+}
+
 /// One worker's counters.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct WorkerStats {
-    dropped: [AtomicU64; Dropped::ALL.len()],
-    events: [AtomicU64; Event::ALL.len()],
-    replies: [AtomicU64; REPLIES.len()],
+    dropped: Counters<{ Dropped::ALL.len() }>,
+    events: Counters<{ Event::ALL.len() }>,
+    replies: Counters<{ REPLIES.len() }>,
     sessions_active: AtomicU64,
     sessions_expired: AtomicU64,
     transactions: AtomicU64,
@@ -149,18 +159,18 @@ pub(crate) struct Sizes {
 impl WorkerStats {
     /// Counts a dropped message.
     pub fn drop_one(&self, reason: Dropped) {
-        add(&self.dropped[reason as usize], 1);
+        add(&self.dropped.0[reason as usize], 1);
     }
 
     pub(crate) fn count(&self, event: Event, number: usize) {
-        add(&self.events[event as usize], number as u64);
+        add(&self.events.0[event as usize], number as u64);
     }
 
     pub(crate) fn reply(&self, status: u16) {
         let place = REPLIES.iter().position(|&known| known == status);
         debug_assert!(place.is_some(), "REPLIES lacks {status}");
         let place = place.unwrap_or(REPLIES.len() - 1);
-        add(&self.replies[place], 1);
+        add(&self.replies.0[place], 1);
     }
 
     pub(crate) fn set_sizes(&self, sizes: &Sizes) {
@@ -193,18 +203,18 @@ impl WorkerStats {
 
     /// Messages dropped for a reason.
     pub fn dropped(&self, reason: Dropped) -> u64 {
-        self.dropped[reason as usize].load(Relaxed)
+        self.dropped.0[reason as usize].load(Relaxed)
     }
 
     /// How often something happened.
     pub fn event(&self, event: Event) -> u64 {
-        self.events[event as usize].load(Relaxed)
+        self.events.0[event as usize].load(Relaxed)
     }
 
     /// Requests that the node answered itself, by the place of their status in [`REPLIES`]; the
     /// last place holds all other statuses.
     pub fn replies(&self, place: usize) -> u64 {
-        self.replies[place].load(Relaxed)
+        self.replies.0[place].load(Relaxed)
     }
 
     /// Sessions that are alive.

@@ -77,17 +77,14 @@ impl<'a> Response<'a> {
         let hasher = snapshot.keys().branch(self.key);
         let number = self.cseq.number;
         let id = transaction::identity(hasher, &below, from_tag, self.call_id, number);
-        let Branch {
-            purpose, listener, ..
-        } = self.branch;
-        if purpose.seal(snapshot.keys(), id) != self.branch.id {
+        if self.branch.purpose.seal(snapshot.keys(), id) != self.branch.id {
             return Err(Dropped::ForgedBranch);
         }
-        let to = below.response_address().ok_or(Dropped::NoReturnPath)?;
-        if snapshot.is_our_address(to) || snapshot.is_us(below.host, below.port) {
+        let back = self.return_flow().ok_or(Dropped::NoReturnPath)?;
+        if snapshot.is_our_address(back.remote) || snapshot.is_us(below.host, below.port) {
             return Err(Dropped::ReturnsToUs);
         }
-        Ok(Flow::udp(listener, to))
+        Ok(back)
     }
 
     /// The affinity in the Record-Route value that is ours, if a server gave it back.
@@ -100,7 +97,7 @@ impl<'a> Response<'a> {
             .find_map(|text| token::read(snapshot.keys(), text, call_id, from_tag, to_tag))
     }
 
-    /// Where it goes: to the Via below ours. RFC 3261 §18.2.2
+    /// Where the Via below ours says that it goes. RFC 3261 §18.2.2
     pub(crate) fn return_flow(&self) -> Option<Flow> {
         let via = self.message.via_below(&self.via)?;
         let to = via.response_address()?;

@@ -191,7 +191,7 @@ fn what_can_not_be_answered_is_dropped_and_counted() {
         );
         assert_eq!(cluster.dropped(reason), 1, "{reason:?}");
     };
-    drops(b"\r\n\r\n", Dropped::KeepAlive);
+    drops(b"\r\n", Dropped::KeepAlive);
     drops(b"GET / HTTP/1.1\r\n\r\n", Dropped::Malformed);
     let received =
         request("INVITE", ONE, "call").set("Via", "SIP/2.0/UDP 10.9.9.9;branch=z9hG4bK1");
