@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 # A crate of ours; whether it is `pure`, which is without I/O, or knows a `system`; and all crates of ours
 # that it may depend on. Its tests may depend on more. ARCHITECTURE.md has the reasons.
 crates='
+abuse        pure
 slots        pure
 sip          pure
 balance      pure
@@ -16,7 +17,7 @@ location     pure    sip
 transaction  pure    slots sip
 load         pure    sip
 capture      pure    lqn sip
-node         pure    slots sip balance location transaction
+node         pure    abuse slots sip balance location transaction
 sim          pure    sip balance node load
 socket       system
 names        system
