@@ -64,6 +64,7 @@ header_names! {
     ResourcePriority "Resource-Priority",
     Path "Path",
     MaxBreadth "Max-Breadth",
+    UserAgent "User-Agent",
 }
 
 const _: () = assert!(

@@ -60,6 +60,15 @@ impl Nonces {
         String::from_utf8_lossy(self.text(nonce, call_id).as_bytes()).into_owned()
     }
 
+    /// The random part of a nonce that is valid at this time for requests with this Call-ID; none if it
+    /// is not.
+    pub fn random(&self, now: Duration, text: &[u8], call_id: &[u8]) -> Option<u64> {
+        match self.check(now, text, call_id) {
+            Freshness::Fresh(nonce) => Some(nonce.random),
+            Freshness::Stale => None,
+        }
+    }
+
     pub(super) fn check(&self, now: Duration, text: &[u8], call_id: &[u8]) -> Freshness {
         let is_ours = |nonce: &Nonce| self.text(*nonce, call_id).is(text);
         let Some(nonce) = read(text).filter(is_ours) else {
