@@ -66,6 +66,7 @@ pub fn config() -> Config {
             message_bytes: 4_096,
             headers: 32,
             handover_queue: 16,
+            strangers: 1_024,
         },
         timers: Timers {
             t1: Duration::from_millis(500),
@@ -75,6 +76,7 @@ pub fn config() -> Config {
         },
         exchange: Default::default(),
         trust: Default::default(),
+        abuse: Default::default(),
         registrar: None,
     }
 }

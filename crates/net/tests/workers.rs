@@ -62,6 +62,7 @@ fn config(listeners: &[SocketAddr], servers: &[SocketAddr]) -> Config {
             message_bytes: 4096,
             headers: 64,
             handover_queue: 1000,
+            strangers: 1_024,
         },
         timers: Timers {
             t1: second / 2,
@@ -71,6 +72,7 @@ fn config(listeners: &[SocketAddr], servers: &[SocketAddr]) -> Config {
         },
         exchange: Default::default(),
         trust: Default::default(),
+        abuse: Default::default(),
         registrar: None,
     }
 }

@@ -56,6 +56,7 @@ fn configuration() -> Config {
             message_bytes: 16_384,
             headers: 128,
             handover_queue: 1_024,
+            strangers: 1_024,
         },
         timers: config::Timers {
             t1: Duration::from_millis(500),
@@ -65,6 +66,7 @@ fn configuration() -> Config {
         },
         exchange: Default::default(),
         trust: Default::default(),
+        abuse: Default::default(),
         registrar: None,
     }
 }

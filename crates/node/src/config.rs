@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+pub use abuse::Rules;
 use balance::Policy;
 pub use ipnet::IpNet;
 use sip::digest::Algorithm;
@@ -37,6 +38,8 @@ pub struct Config {
     pub exchange: Exchange,
     /// Whom the node believes, and where nobody outside may make it send to.
     pub trust: Trust,
+    /// What is taken from strangers.
+    pub abuse: Abuse,
 }
 
 /// Who outside of the pools is believed, and which addresses users may not name.
@@ -221,6 +224,9 @@ pub struct Limits {
     pub headers: usize,
     /// Messages that wait for another worker. Full: dropped.
     pub handover_queue: usize,
+    /// Strangers who are followed, and as many failed logins and known sources. Full: who did least is
+    /// forgotten. Fixed when the node starts.
+    pub strangers: usize,
 }
 
 /// What a message that is kept may take of the memory for all of them. Shorter ones leave their rest to
@@ -250,6 +256,15 @@ impl Default for Exchange {
             interval: Duration::from_millis(100),
         }
     }
+}
+
+/// What is taken from strangers: who is neither a server, nor another edge.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Abuse {
+    /// What a source may cost, and how many failed logins it may have.
+    pub rules: Rules,
+    /// Requests are dropped whose User-Agent or From begins with one of these words, in any case.
+    pub scanners: Vec<String>,
 }
 
 /// Durations that RFC 3261 or the operator sets.

@@ -160,6 +160,12 @@ pub const NODE: &[Figure<NodeAt>] = &[
     Figure::gauge("draining", "1 while the node refuses new calls", |at| {
         flag(at.shared.is_draining())
     }),
+    Figure::gauge("bans", "Sources that are banned", |at| {
+        size(at.shared.guard().bans(at.now).len())
+    }),
+    Figure::gauge("sources", "Sources that have cost something lately", |at| {
+        size(at.shared.guard().followed(at.now))
+    }),
     Figure::seconds("uptime", "Time since the start of the node", |at| {
         seconds(at.now)
     }),
@@ -195,6 +201,9 @@ pub const LIMITS: &[Figure<Limits>] = &[
         "Messages that wait for a worker at most",
         |l| size(l.handover_queue),
     ),
+    Figure::gauge("strangers", "Strangers who are followed at most", |l| {
+        size(l.strangers)
+    }),
 ];
 
 /// Figures of a server.

@@ -27,10 +27,12 @@ mod service_times;
 mod shared;
 mod snapshot;
 pub mod stats;
+mod strangers;
 pub mod tap;
 mod wire;
 mod work;
 
+pub use abuse::{BANS_MAX, Ban, Guard, Notice, Source};
 pub use config::Config;
 pub use edges::PeerView;
 pub use explain::{CallView, Forecast};

@@ -220,6 +220,9 @@ impl Desks {
         origin: Origin,
         out: &mut Outbox,
     ) {
+        if matches!(origin, Origin::Socket) && !cx.hears(datagram.flow) {
+            return;
+        }
         match Message::parse(datagram.bytes, cx.snapshot.config().limits.headers) {
             Ok(message) if message.is_cut() && !message.is_answerable() => {
                 cx.stats.drop_one(Dropped::TooManyHeaders);
@@ -233,7 +236,7 @@ impl Desks {
             }
             Err(_) if keep_alive::answer(&datagram, out) => cx.stats.count(Event::KeptAlive, 1),
             Err(ParseError::KeepAlive) => cx.stats.drop_one(Dropped::KeepAlive),
-            Err(_) => cx.stats.drop_one(Dropped::Malformed),
+            Err(_) => cx.drop_of(datagram.flow, Dropped::Malformed),
         }
     }
 
@@ -245,6 +248,9 @@ impl Desks {
         origin: Origin,
         out: &mut Outbox,
     ) {
+        if matches!(origin, Origin::Socket) && cx.is_scanners(datagram.flow, message) {
+            return cx.drop_of(datagram.flow, Dropped::Scanner);
+        }
         if let Some(bytes) = without_our_maddr(cx.snapshot, message) {
             let bytes = &bytes;
             return self.on_datagram(cx, Datagram { bytes, ..datagram }, origin, out);
@@ -268,6 +274,7 @@ impl Desks {
         out: &mut Outbox,
     ) -> Result<(), Reply> {
         if let Some(reply) = request.answer_of_ours(cx.snapshot) {
+            cx.charge(request.datagram.flow);
             admit(cx, Ok(()), || RETRY_AFTER_S)?;
             answer(cx, &request.datagram, request.message, &reply, out);
             return Ok(());
@@ -323,7 +330,7 @@ impl Desks {
     ) {
         let response = match Response::read(cx.snapshot, datagram, message) {
             Ok(response) => response,
-            Err(reason) => return cx.stats.drop_one(reason),
+            Err(reason) => return cx.drop_of(datagram.flow, reason),
         };
         let is_probe = response.branch.purpose == Purpose::Probe;
         let owner = if is_probe {
@@ -346,7 +353,7 @@ impl Desks {
         match edges::read_report(cx.snapshot.keys(), datagram.bytes) {
             Ok(_) if self.worker != 0 => hand_over(cx, &datagram, 0, Named::Unasked, out),
             Ok(report) => self.exchange.on_report(cx, datagram.flow, report),
-            Err(reason) => cx.stats.drop_one(reason),
+            Err(reason) => cx.drop_of(datagram.flow, reason),
         }
     }
 
@@ -417,7 +424,7 @@ fn answer(
     out: &mut Outbox,
 ) {
     if message.method() == Some(Method::Ack) {
-        return cx.stats.drop_one(Dropped::RefusedAck);
+        return cx.drop_of(datagram.flow, Dropped::RefusedAck);
     }
     reply::send(cx, datagram, message, reply, out);
 }

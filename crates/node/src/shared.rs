@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use abuse::Guard;
 use balance::ServerId;
 
 use crate::{
@@ -37,6 +38,7 @@ pub struct Shared {
     /// When messages were lost last, in nanoseconds.
     lost_at: AtomicU64,
     peers: Mutex<Vec<PeerView>>,
+    guard: Guard,
     workers: Vec<WorkerStats>,
     /// What may wait for a worker.
     handover_bytes_max: usize,
@@ -71,9 +73,12 @@ impl Shared {
         let members = next_members(&[], &config, None, |_, _| true)?;
         let limits = &config.limits;
         let handover_bytes_max = bytes_of(limits.handover_queue, limits.message_bytes);
+        let strangers = limits.strangers;
+        let snapshot = Snapshot::new(config, members);
         Ok(Self {
             handover_bytes_max,
-            snapshot: RwLock::new(Arc::new(Snapshot::new(config, members))),
+            guard: Guard::new(snapshot.keys().guard(), strangers),
+            snapshot: RwLock::new(Arc::new(snapshot)),
             generation: AtomicU64::new(0),
             falls: AtomicU64::new(0),
             draining: AtomicBool::new(false),
@@ -151,6 +156,11 @@ impl Shared {
     /// The configuration and servers of this moment.
     pub fn snapshot(&self) -> Arc<Snapshot> {
         Arc::clone(&self.snapshot.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What is known of the sources of messages: whom the node hears, who is banned.
+    pub fn guard(&self) -> &Guard {
+        &self.guard
     }
 
     /// The workers' counters.

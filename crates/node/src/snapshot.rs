@@ -1,6 +1,11 @@
 //! What the workers read: one configuration, made ready for look-ups.
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use balance::{Cost, Pool, Server, ServerId};
 use sip::{Host, Method, Uri};
@@ -170,6 +175,15 @@ impl Snapshot {
             .iter()
             .take_while(move |(at, _)| *at == address)
             .filter_map(|(_, id)| self.member(*id))
+    }
+
+    /// Whether a server has this address, with whatever port.
+    pub(crate) fn has_member_at(&self, ip: IpAddr) -> bool {
+        let first = SocketAddr::new(ip, 0);
+        let start = self.addresses.partition_point(|(at, _)| *at < first);
+        self.addresses
+            .get(start)
+            .is_some_and(|(at, _)| at.ip() == ip)
     }
 
     /// All servers in the order of their addresses, those of several pools several times.
@@ -440,12 +454,12 @@ impl Listener {
 }
 
 /// An address as it stands in a URI: IPv6 in brackets.
-fn write_ip(ip: std::net::IpAddr, buffer: &mut [u8; 64]) -> &[u8] {
+fn write_ip(ip: IpAddr, buffer: &mut [u8; 64]) -> &[u8] {
     use std::io::Write;
     let mut rest = &mut buffer[..];
     let written = match ip {
-        std::net::IpAddr::V4(ip) => write!(rest, "{ip}"),
-        std::net::IpAddr::V6(ip) => write!(rest, "[{ip}]"),
+        IpAddr::V4(ip) => write!(rest, "{ip}"),
+        IpAddr::V6(ip) => write!(rest, "[{ip}]"),
     };
     debug_assert!(written.is_ok(), "the longest address has 41 characters");
     let left = rest.len();

@@ -46,6 +46,9 @@ counted! {
     /// Why a message was not forwarded and nobody was told.
     pub enum Dropped {
         Malformed = "malformed", "Not SIP, or cut off before its headers ended",
+        Banned = "banned", "Its source is banned",
+        Limited = "limited", "Its source has cost too much lately",
+        Scanner = "scanner", "A request of a program that is known to look for victims",
         TooManyHeaders = "too_many_headers", "More header fields than the limit, in a response or in a request that can't be answered",
         KeepAlive = "keep_alive", "A keep-alive that wants no answer: empty lines",
         MalformedResponse = "malformed_response", "A response that can't be understood",
@@ -93,6 +96,9 @@ counted! {
         Unbound = "unbound", "A binding was taken away by its user",
         LookedUp = "looked_up", "A request asked where a user is",
         WrongCredentials = "wrong_credentials", "The credentials of a REGISTER were wrong, or those of another user",
+        GuessRefused = "guess_refused", "Credentials were not looked at, as somebody guesses at their user",
+        SourceBanned = "source_banned", "A source was banned",
+        BansFull = "bans_full", "A source was not banned, as there were too many bans",
         RetainedFull = "retained_full", "A request could not be kept for another try",
         TimedOut = "timed_out", "A transaction had no final response in time",
         RangTooLong = "rang_too_long", "An INVITE rang until Timer C: its server was told to end it",

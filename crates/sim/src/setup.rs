@@ -267,6 +267,7 @@ impl Setup {
             },
             exchange: Exchange::default(),
             trust: Default::default(),
+            abuse: Default::default(),
             registrar: None,
         }
     }
@@ -295,6 +296,7 @@ impl Setup {
             message_bytes: 16_384,
             headers: 128,
             handover_queue: 4_096,
+            strangers: 1_024,
         }
     }
 }

@@ -113,6 +113,12 @@ fn token_course(
     session: Option<SessionId>,
     affinity: Affinity,
 ) -> Result<Course, Reply> {
+    let sender = request.datagram.flow;
+    if affinity.direction == Direction::ToServer
+        && sender.remote.ip() == affinity.client.flow.remote.ip()
+    {
+        cx.hears_us(sender);
+    }
     let is_known = session.is_some();
     let from_server = affinity.starter == Starter::Server;
     let session = session.filter(|&entry| calls.get(entry).from_server == from_server);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use abuse::{Failure, Login, Source};
 use fastrand::Rng;
 use location::{Aor, Subscriber};
 use sip::{
@@ -15,6 +16,7 @@ use crate::{
     context::Context,
     question::Record,
     stats::Event,
+    strangers::is_known,
     wire::{keys::Keys, reply::Reply, request::Request},
 };
 
@@ -23,6 +25,9 @@ const NONCE_LIFETIME: Duration = Duration::from_secs(600);
 
 /// Nonces whose counts a worker follows; of older ones it says that they are stale.
 const NONCES_MAX: usize = 65_536;
+
+/// Bytes of a user's name that are told to the log and tell failed logins apart.
+const USER_BYTES_MAX: usize = 64;
 
 /// A claim to be somebody, and where it is written who they are.
 pub(super) struct Proof<'a> {
@@ -92,6 +97,12 @@ impl Authenticator {
         proof: &Proof<'_>,
         record: Option<Record>,
     ) -> Result<bool, Reply> {
+        let login = self.login(cx, request, wish, proof);
+        let (guard, rules) = (cx.shared.guard(), &cx.snapshot.config().abuse.rules);
+        if !guard.may_log_in(cx.now, rules, &login) {
+            cx.stats.count(Event::GuessRefused, 1);
+            return Err(self.challenge(cx, config, request, &wish.aor, false));
+        }
         let algorithm = proof.credentials.algorithm;
         let subscriber =
             record.and_then(|record| Subscriber::read(&proof.subscriber, &record.value).ok());
@@ -104,17 +115,44 @@ impl Authenticator {
             &ha1.unwrap_or_else(|| nobodys(algorithm)),
         );
         if ha1.is_none() || verdict == Verdict::Wrong {
-            cx.stats.count(Event::WrongCredentials, 1);
+            fail(cx, &login);
             return Err(self.challenge(cx, config, request, &wish.aor, false));
         }
         if verdict == Verdict::Stale {
             return Err(self.challenge(cx, config, request, &wish.aor, true));
         }
         if proof.user != wish.aor {
-            cx.stats.count(Event::WrongCredentials, 1);
+            fail(cx, &login);
             return Err(Reply::new(403));
         }
+        if verdict == Verdict::Good {
+            guard.logged_in(cx.now, &login);
+        }
         Ok(verdict == Verdict::Replayed)
+    }
+
+    /// Who wants to log in, and whether they have shown that they receive what is sent to their address:
+    /// the nonce was sent there, and contains a MAC of it.
+    fn login<'p>(
+        &self,
+        cx: Context<'_>,
+        request: &Request<'_>,
+        wish: &'p Wish<'_>,
+        proof: &'p Proof<'_>,
+    ) -> Login<'p> {
+        let from = request.datagram.flow.remote.ip();
+        let nonces = self.verifier.nonces();
+        let random = nonces.random(cx.wall(), proof.credentials.nonce, request.call_id);
+        let source = Source::from(from).octets();
+        let is_sent_there =
+            |random| cx.snapshot.keys().of_source(&source, (random >> 32) as u32) == random;
+        let user = proof.user.user();
+        Login {
+            from,
+            user: &user[..user.floor_char_boundary(USER_BYTES_MAX)],
+            realm: wish.aor.domain(),
+            is_proven: random.is_some_and(is_sent_there) && !is_known(cx.snapshot, from),
+        }
     }
 
     pub(super) fn challenge(
@@ -125,7 +163,8 @@ impl Authenticator {
         aor: &Aor,
         stale: bool,
     ) -> Reply {
-        let random = self.rng.u64(..);
+        let source = Source::from(request.datagram.flow.remote.ip()).octets();
+        let random = cx.snapshot.keys().of_source(&source, self.rng.u32(..));
         let nonces = self.verifier.nonces();
         let nonce = nonces.issue(cx.wall(), random, request.call_id);
         let challenge = Challenge {
@@ -154,6 +193,17 @@ fn is_for(
     shown.realm == wish.aor.domain().as_bytes()
         && config.algorithms.contains(&shown.algorithm)
         && Uri::parse(shown.uri).is_ok_and(is_here)
+}
+
+/// Counts wrong credentials, and holds them against their source as far as they prove anything.
+fn fail(cx: Context<'_>, login: &Login<'_>) {
+    cx.stats.count(Event::WrongCredentials, 1);
+    let rules = &cx.snapshot.config().abuse.rules;
+    match cx.shared.guard().login_failed(cx.now, rules, login) {
+        Failure::Counted => {}
+        Failure::Banned => cx.stats.count(Event::SourceBanned, 1),
+        Failure::BansFull => cx.stats.count(Event::BansFull, 1),
+    }
 }
 
 fn secret(subscriber: &Subscriber, algorithm: Algorithm) -> Option<Ha1> {

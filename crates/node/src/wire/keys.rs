@@ -36,6 +36,7 @@ pub(crate) struct Keys {
     report: SipHasher24,
     accepted_report: Option<SipHasher24>,
     nonce: [u8; 16],
+    guard: [u8; 16],
 }
 
 impl fmt::Debug for Keys {
@@ -60,6 +61,7 @@ impl Keys {
             report: report(secret),
             accepted_report: accepted.map(report),
             nonce: derive("sipyard nonce", secret),
+            guard: derive("sipyard guard", secret),
         }
     }
 
@@ -96,6 +98,18 @@ impl Keys {
     /// The key of the registrar's nonces.
     pub(crate) fn nonce(&self) -> &[u8; 16] {
         &self.nonce
+    }
+
+    /// The key of the tables of sources.
+    pub(crate) fn guard(&self) -> &[u8; 16] {
+        &self.guard
+    }
+
+    /// Binds a random number to a source: 32 bits of each.
+    pub(crate) fn of_source(&self, source: &[u8; 16], random: u32) -> u64 {
+        let mut hasher = self.report;
+        write_parts(&mut hasher, &[b"source", source, &random.to_be_bytes()]);
+        u64::from(random) << 32 | hasher.finish() >> 32
     }
 
     /// The MAC of a ledger report.

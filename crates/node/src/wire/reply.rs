@@ -64,7 +64,7 @@ pub(crate) fn send(
         fits = write_within(cx.snapshot, datagram, request, reply, out);
     });
     if fits {
-        cx.stats.reply(reply.status);
+        cx.count_reply(datagram.flow, reply.status);
     } else {
         cx.stats.drop_one(Dropped::AnswerTooLong);
     }

@@ -55,6 +55,7 @@ pub(crate) fn config(servers: &[&str]) -> Config {
             message_bytes: 16_384,
             headers: 64,
             handover_queue: 100,
+            strangers: 1_024,
         },
         timers: Timers {
             t1: ms(500),
@@ -64,6 +65,7 @@ pub(crate) fn config(servers: &[&str]) -> Config {
         },
         exchange: Default::default(),
         trust: Default::default(),
+        abuse: Default::default(),
         registrar: None,
     }
 }

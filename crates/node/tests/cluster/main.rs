@@ -30,5 +30,6 @@ mod reload;
 mod routes;
 mod script;
 mod stateful;
+mod strangers;
 mod tap;
 mod workers;

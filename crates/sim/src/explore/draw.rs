@@ -209,6 +209,7 @@ fn limits(rng: &mut Rng, faultless: bool) -> Limits {
         message_bytes: 16_384,
         headers: 128,
         handover_queue: 4_096,
+        strangers: 1_024,
     }
 }
 

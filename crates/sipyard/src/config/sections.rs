@@ -214,6 +214,7 @@ pub(crate) fn limits(mut section: Section<'_>) -> Limits {
         message_bytes: section.get_or("message_bytes", 16_384, integer(1_500..=65_535)),
         headers: section.get_or("headers", 128, integer(16..=4_096)),
         handover_queue: section.get_or("handover_queue", 4_096, integer(16..=1_048_576)),
+        strangers: section.get_or("strangers", 65_536, integer(1_024..=16_777_216)),
     };
     section.finish();
     limits

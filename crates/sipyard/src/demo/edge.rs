@@ -62,6 +62,7 @@ impl Edge {
             dns: Dns::default(),
             cluster: None,
             registrar: None,
+            nftables: None,
             listener_places: Vec::new(),
             admin_places: AdminPlaces {
                 address: Place::file(Path::new(EMBEDDED)),
@@ -146,6 +147,7 @@ fn config(address: SocketAddr, servers: &[SocketAddr], policy: Policy) -> Config
             message_bytes: 16_384,
             headers: 128,
             handover_queue: 1_024,
+            strangers: 1_024,
         },
         timers: Timers {
             t1: Duration::from_millis(500),
@@ -155,6 +157,7 @@ fn config(address: SocketAddr, servers: &[SocketAddr], policy: Policy) -> Config
         },
         exchange: Default::default(),
         trust: Default::default(),
+        abuse: Default::default(),
         registrar: None,
     }
 }

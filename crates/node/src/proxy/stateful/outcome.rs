@@ -182,7 +182,7 @@ impl Stateful {
         let Some(message) = kept.message(cx.snapshot) else {
             return;
         };
-        cx.stats.reply(reply.status);
+        cx.count_reply(kept.flow, reply.status);
         let datagram = kept.datagram();
         let write = |out: &mut Vec<u8>| {
             reply::write_within(cx.snapshot, &datagram, &message, reply, out);

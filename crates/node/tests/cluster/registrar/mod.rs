@@ -3,6 +3,7 @@
 mod access;
 mod bindings;
 mod calls;
+mod guesses;
 mod store;
 
 use std::{collections::BTreeMap, fmt::Write as _};
