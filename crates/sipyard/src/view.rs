@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 use balance::Ineligible;
 use net::{Stats, Workers};
 use node::{
-    Member, PeerView, Shared, Snapshot,
+    Ban, Member, PeerView, Shared, Snapshot,
     config::Config,
     figures::{self, Figure, NodeAt, PeerAt, ServerAt, Value},
     stats::{Dropped, REPLIES, WorkerStats},
@@ -195,6 +195,44 @@ pub(crate) struct Refused {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Done {
     pub(crate) done: String,
+}
+
+/// All sources that are banned.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Bans {
+    pub(crate) bans: Vec<BanView>,
+}
+
+/// A source that is banned.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct BanView {
+    /// An IPv4 address, or an IPv6 network of 64 bits.
+    pub(crate) source: String,
+    /// How long it has been banned.
+    pub(crate) age_seconds: u64,
+    /// When the ban ends.
+    pub(crate) left_seconds: u64,
+    pub(crate) why: String,
+}
+
+/// The bans of a node at `now`.
+pub(crate) fn bans(shared: &Shared, now: Duration) -> Bans {
+    let view = |ban: &Ban| BanView {
+        source: ban.source.to_string(),
+        age_seconds: now.saturating_sub(ban.since).as_secs(),
+        left_seconds: ban.until.saturating_sub(now).as_secs(),
+        why: why(ban),
+    };
+    Bans {
+        bans: shared.guard().bans(now).iter().map(view).collect(),
+    }
+}
+
+/// Why a source is banned. Text of strangers is between quotes and has neither quotes nor control
+/// characters.
+pub(crate) fn why(ban: &Ban) -> String {
+    let user = ban.last_user.escape_default();
+    format!("too many failed logins, the last as \"{user}\"")
 }
 
 /// The node at `now`, which is also its age.

@@ -1,6 +1,7 @@
 //! The admin API: health, metrics, status, and the changes that an operator can make while calls
 //! continue.
 
+mod bans;
 mod guard;
 mod metrics;
 mod records;
@@ -14,7 +15,7 @@ use axum::{
     http::{StatusCode, header::CONTENT_TYPE},
     middleware::from_fn_with_state,
     response::{IntoResponse, Response},
-    routing::{get, post},
+    routing::{delete, get, post},
 };
 use node::{Forecast, Member};
 use serde::Deserialize;
@@ -63,6 +64,7 @@ fn for_readers(control: &Arc<Control>) -> Router<Arc<Control>> {
             get(move || async move { metrics_text(&metrics) }),
         )
         .route("/api/v1/status", get(show_status))
+        .route("/api/v1/bans", get(bans::list))
         .route("/api/v1/explain", get(explain_call).post(explain_message))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
 }
@@ -73,6 +75,8 @@ fn for_operators() -> Router<Arc<Control>> {
         .route("/api/v1/servers/{address}/drain", post(drain))
         .route("/api/v1/servers/{address}/undrain", post(undrain))
         .route("/api/v1/servers/{address}/weight", post(weight))
+        .route("/api/v1/bans", delete(bans::lift_all))
+        .route("/api/v1/bans/{source}", delete(bans::lift))
         .route("/api/v1/reload", post(reload))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .route(

@@ -4,6 +4,7 @@
 //! [`load()`] is the only way in. It returns the configuration of the node ([`node::Config`]) and
 //! of the binary, or every problem of the file. It never returns a part of either.
 
+mod abuse;
 mod address;
 mod admin;
 mod cluster;
@@ -20,6 +21,7 @@ use std::path::Path;
 
 use settings::{Place, Problem, Section};
 
+pub(crate) use abuse::Nftables;
 pub(crate) use admin::{ADMIN_PORT, Admin, AdminPlaces};
 pub(crate) use cluster::{Announced, Cluster};
 pub(crate) use registrar::Registrar;
@@ -43,6 +45,8 @@ pub(crate) struct Configuration {
     pub(crate) cluster: Option<Cluster>,
     /// The users who may register, and the store of their records.
     pub(crate) registrar: Option<Registrar>,
+    /// The sets of nftables that hold the banned sources.
+    pub(crate) nftables: Option<Nftables>,
     /// The place of each listener's address in the file, in the listeners' order.
     pub(crate) listener_places: Vec<Place>,
     /// The places of the admin API's sockets in the file.
@@ -101,6 +105,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
     let limits = sections::limits(root.table("limits"));
     let (admin, admin_places) = admin::admin(root.table("admin"));
     let dns = sections::dns(root.table("dns"));
+    let (abuse, nftables) = abuse::abuse(root.table("abuse"));
     let cluster = cluster::cluster(&mut root, &listeners);
     let sourced = pool::pools(&mut root, &timers, &listeners);
     let (pools, sources): (Vec<_>, Vec<_>) = sourced
@@ -127,6 +132,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
             timers,
             exchange: identity.exchange,
             trust,
+            abuse,
         },
         workers: identity.workers,
         admin,
@@ -134,6 +140,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
         dns,
         cluster,
         registrar,
+        nftables,
         listener_places,
         admin_places,
     })

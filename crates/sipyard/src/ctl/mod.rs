@@ -18,15 +18,16 @@ use settings::refuse;
 use crate::{
     config::ADMIN_PORT,
     explain::Explanation,
-    view::{Done, Refused, Status},
+    view::{Bans, Done, Refused, Status},
 };
 
-/// Ask a running node for its status, or change it: drain, weight, reload, explain
+/// Ask a running node for its status, or change it: drain, weight, bans, reload, explain
 #[derive(Args)]
 #[command(after_help = "Examples:
   sipyard ctl status
   sipyard ctl drain 10.0.0.11:5060
   sipyard ctl weight 10.0.0.11:5060 0.5
+  sipyard ctl unban 203.0.113.9
   sipyard ctl --admin /run/sipyard/9000.sock --json status
   SIPYARD_TOKEN=TOKEN sipyard ctl --admin http://10.0.0.2:8060 status
 
@@ -73,6 +74,18 @@ enum Ask {
         server: String,
         /// The server's share of the calls, relative to other servers
         capacity: f64,
+    },
+    /// Show who is banned, and why
+    #[command(after_help = "Example:\n  sipyard ctl bans")]
+    Bans,
+    /// Lift the ban of a source
+    #[command(after_help = "Examples:
+  sipyard ctl unban 203.0.113.9
+  sipyard ctl unban 2001:db8:1:2::/64
+  sipyard ctl unban all")]
+    Unban {
+        /// An IP address or network as `bans` shows it; all: every one
+        source: String,
     },
     /// Reload the configuration file; if it has a mistake, nothing changes
     #[command(after_help = "Example:\n  sipyard ctl reload")]
@@ -124,6 +137,7 @@ impl Ctl {
         }
         match &self.ask {
             Ask::Status => read::<Status>(&answer).map(|status| table::status(&status)),
+            Ask::Bans => read::<Bans>(&answer).map(|bans| table::bans(&bans)),
             Ask::Explain { .. } => read::<Explanation>(&answer).map(|told| told.to_string()),
             _ => read::<Done>(&answer).map(|done| done.done + "\n"),
         }
@@ -137,6 +151,9 @@ impl Ctl {
             Ask::Weight { server, capacity } => {
                 self.change(server, &format!("weight?value={capacity}"))
             }
+            Ask::Bans => self.call("GET", "bans", b""),
+            Ask::Unban { source } if source == "all" => self.call("DELETE", "bans", b""),
+            Ask::Unban { source } => self.call("DELETE", &format!("bans/{}", escape(source)), b""),
             Ask::Reload => self.call("POST", "reload", b""),
             Ask::Explain { call_id, message } => match (call_id, message) {
                 (Some(call_id), _) => {

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::view::{Figures, NodeState, Pool, Registrar, Server, Source, Status, Worker};
+use crate::view::{
+    BanView, Bans, Figures, NodeState, Pool, Registrar, Server, Source, Status, Worker,
+};
 
 /// Left-aligned or right-aligned cells.
 type Row = Vec<String>;
@@ -222,6 +224,20 @@ fn worker_row(number: usize, worker: &Worker) -> Row {
     row.push(missed.map(|(_, count)| count).sum::<u64>().to_string());
     row.push(reasons.join(", "));
     row
+}
+
+/// Who is banned, for how long, and why.
+pub(super) fn bans(Bans { bans }: &Bans) -> String {
+    if bans.is_empty() {
+        return "no source is banned\n".to_owned();
+    }
+    let words = ["SOURCE", "BANNED FOR", "ENDS IN", "WHY"];
+    let mut rows = vec![header(&words, &[], &[])];
+    rows.extend(bans.iter().map(|ban: &BanView| {
+        let [banned, left] = [ban.age_seconds, ban.left_seconds].map(|time| age(time as f64));
+        vec![ban.source.clone(), banned, left, ban.why.clone()]
+    }));
+    align(&rows, words.len())
 }
 
 fn age(seconds: f64) -> String {

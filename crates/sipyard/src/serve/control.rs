@@ -13,7 +13,7 @@ use store::Store;
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
-    config::{self, Admin, Configuration},
+    config::{self, Admin, Configuration, Nftables},
     members::{self, Members},
 };
 
@@ -35,6 +35,7 @@ pub(crate) struct Control {
     store_address: Option<store::Address>,
     store: Option<Arc<Store>>,
     admin: Mutex<Admin>,
+    nftables: Option<Nftables>,
 }
 
 /// Why a configuration was refused.
@@ -66,6 +67,7 @@ impl Control {
             store_address: store_of(configuration),
             store,
             admin: Mutex::new(configuration.admin.clone()),
+            nftables: configuration.nftables.clone(),
         }
     }
 
@@ -107,6 +109,11 @@ impl Control {
     fn locked_admin(&self) -> MutexGuard<'_, Admin> {
         let locked = self.admin.lock();
         locked.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The sets of nftables that hold the banned sources.
+    pub(crate) fn nftables(&self) -> Option<&Nftables> {
+        self.nftables.as_ref()
     }
 
     /// Asks every worker; returns fewer answers if a worker is too busy.
@@ -207,6 +214,7 @@ impl Control {
             ("registrar.store", self.store_address != store_of(next)),
             ("admin.address", admin.address != next.admin.address),
             ("admin.socket", admin.socket != next.admin.socket),
+            ("abuse.nftables", self.nftables != next.nftables),
             ("dns", *dns != next.dns),
             ("cluster", cluster != next.cluster.as_ref()),
         ]

@@ -4,6 +4,7 @@ mod answers;
 mod bind;
 mod control;
 mod health;
+mod strangers;
 mod unix;
 
 use std::{io, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
@@ -149,6 +150,7 @@ impl Started {
         tracing::info!("{}", self.news);
         admin::spawn(&control, tcp, socket);
         tokio::spawn(health::watch(Arc::clone(&control)));
+        tokio::spawn(strangers::watch(Arc::clone(&control)));
         tokio::spawn(members::watch(Arc::clone(&control)));
         let announced = Arc::clone(&control);
         let announcing = tokio::spawn(async move { announced.members().announce().await });
