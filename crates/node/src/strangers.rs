@@ -68,7 +68,7 @@ impl Context<'_> {
                 .iter()
                 .any(|listed| begins(name, listed.as_bytes()))
         };
-        names.iter().any(|name| is_listed(&name)) && !is_known(self.snapshot, flow.remote.ip())
+        names.iter().any(is_listed) && !is_known(self.snapshot, flow.remote.ip())
     }
 }
 

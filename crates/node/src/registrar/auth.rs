@@ -97,7 +97,7 @@ impl Authenticator {
         proof: &Proof<'_>,
         record: Option<Record>,
     ) -> Result<bool, Reply> {
-        let login = self.login(cx, request, wish, proof);
+        let login = self.login(cx, request, proof);
         let (guard, rules) = (cx.shared.guard(), &cx.snapshot.config().abuse.rules);
         if !guard.may_log_in(cx.now, rules, &login) {
             cx.stats.count(Event::GuessRefused, 1);
@@ -133,13 +133,7 @@ impl Authenticator {
 
     /// Who wants to log in, and whether they have shown that they receive what is sent to their address:
     /// the nonce was sent there, and contains a MAC of it.
-    fn login<'p>(
-        &self,
-        cx: Context<'_>,
-        request: &Request<'_>,
-        wish: &'p Wish<'_>,
-        proof: &'p Proof<'_>,
-    ) -> Login<'p> {
+    fn login<'p>(&self, cx: Context<'_>, request: &Request<'_>, proof: &'p Proof<'_>) -> Login<'p> {
         let from = request.datagram.flow.remote.ip();
         let nonces = self.verifier.nonces();
         let random = nonces.random(cx.wall(), proof.credentials.nonce, request.call_id);
@@ -150,7 +144,7 @@ impl Authenticator {
         Login {
             from,
             user: &user[..user.floor_char_boundary(USER_BYTES_MAX)],
-            realm: wish.aor.domain(),
+            realm: proof.user.domain(),
             is_proven: random.is_some_and(is_sent_there) && !is_known(cx.snapshot, from),
         }
     }

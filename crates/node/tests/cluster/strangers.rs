@@ -54,7 +54,8 @@ fn what_is_refused_costs_tokens() {
         message.start = "INVITE sip:service@elsewhere.example SIP/2.0".to_owned();
         message
     };
-    let cases: [(&str, fn(Msg) -> Msg); 4] = [
+    type Change = fn(Msg) -> Msg;
+    let cases: [(&str, Change); 4] = [
         ("no route", |message| message),
         ("no Call-ID", |message| message.without("Call-ID")),
         ("a lost dialog", |message| {
