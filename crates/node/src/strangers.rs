@@ -72,10 +72,12 @@ impl Context<'_> {
     }
 }
 
-/// Whether somebody at this address is no stranger: a server, or another edge.
+/// Whether somebody at this address is no stranger: a server, or another edge. A listener for both
+/// families shows IPv4 addresses as IPv6 ones. RFC 4291 §2.5.5.2
 pub(crate) fn is_known(snapshot: &Snapshot, from: IpAddr) -> bool {
-    let mut edges = snapshot.config().exchange.peers.iter();
-    snapshot.has_member_at(from) || edges.any(|edge| edge.ip() == from)
+    let edges = &snapshot.config().exchange.peers;
+    let is_at = |ip| snapshot.has_member_at(ip) || edges.iter().any(|edge| edge.ip() == ip);
+    is_at(from) || is_at(from.to_canonical())
 }
 
 /// Answers that tell of a fault of the request, or that its sender has proven nothing. Of the 4xx, those

@@ -99,7 +99,7 @@ fn servers_and_edges_are_always_heard() {
         ..Exchange::default()
     };
     let mut cluster = Cluster::new(config);
-    for from in ["10.0.0.1:9", "10.0.0.2:9"] {
+    for from in ["10.0.0.1:9", "10.0.0.2:9", "[::ffff:10.0.0.1]:9"] {
         rubbish(&mut cluster, from, 100);
     }
     assert_eq!(cluster.dropped(Dropped::Limited), 0);
