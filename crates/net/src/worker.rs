@@ -5,6 +5,7 @@ use std::{
     net::SocketAddr,
     os::fd::AsFd,
     sync::{Arc, atomic::Ordering},
+    thread,
     time::Duration,
 };
 
@@ -25,6 +26,10 @@ pub(crate) const TICK: Duration = Duration::from_millis(10);
 
 /// The longest sleep, so that a node learns soon what other threads changed.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
+
+/// The pause after a batch that nobody is to hear: in a flood, to wake up for each datagram costs more than
+/// to look at it.
+const NAP: Duration = Duration::from_micros(200);
 
 /// The most rounds in a row of sending and reading ICMP errors.
 const FLUSHES: usize = 4;
@@ -49,6 +54,8 @@ pub(crate) struct Worker {
     /// The kernel's count of drops at the last tick.
     dropped: u64,
     unreachable: Vec<SocketAddr>,
+    /// Datagrams received since it woke up.
+    taken: usize,
 }
 
 impl Worker {
@@ -72,6 +79,7 @@ impl Worker {
             tick: now,
             dropped: 0,
             unreachable: Vec::new(),
+            taken: 0,
             team,
             shared,
             clock,
@@ -81,6 +89,8 @@ impl Worker {
     /// Runs until the team stops.
     pub(crate) fn run(mut self) {
         while !self.team.stopping.load(Ordering::Relaxed) {
+            let unheard = self.unheard();
+            self.taken = 0;
             let now = if self.polls {
                 self.wait()
             } else {
@@ -97,7 +107,15 @@ impl Worker {
             }
             self.ask(now);
             self.flush(now);
+            let unheard = self.unheard() - unheard;
+            if (1..BATCH).contains(&self.taken) && self.taken as u64 == unheard {
+                nap();
+            }
         }
+    }
+
+    fn unheard(&self) -> u64 {
+        self.shared.workers()[self.number].unheard()
     }
 
     /// Tells the node how many datagrams the kernel dropped.
@@ -161,7 +179,10 @@ impl Worker {
     fn feed(&mut self, listener: usize, now: Duration, result: io::Result<usize>) {
         let counters = &self.team.seats[self.number].counters;
         match result {
-            Ok(count) => counters.count_received(count),
+            Ok(count) => {
+                counters.count_received(count);
+                self.taken += count;
+            }
             Err(_) => {
                 counters.count_receive_error();
                 return self.report_unreachable(listener, now);
@@ -285,4 +306,13 @@ impl Worker {
             }
         }
     }
+}
+
+/// Lets a few datagrams gather.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "there is nothing to wait for, and poll counts in milliseconds"
+)]
+fn nap() {
+    thread::sleep(NAP);
 }

@@ -180,6 +180,41 @@ fn check_relay(family: &str, listeners: usize, workers: usize) {
         .for_each(|address| drop(UdpSocket::bind(address).unwrap()));
 }
 
+/// Workers pause while all that comes is of somebody who is not to be heard; others are served.
+#[test]
+fn a_flood_keeps_nobody_from_being_served() {
+    for workers in [1, 2] {
+        let [server, caller] = ["127.0.0.1:0", "127.0.0.3:0"].map(peer);
+        let mut config = config(
+            &["127.0.0.1:0".parse().unwrap()],
+            &[server.local_addr().unwrap()],
+        );
+        config.abuse.rules.burst = 10;
+        let (shared, running) = start(config, workers);
+        let running = running.unwrap();
+        let edge = running.addresses()[0];
+        let flooder = peer("127.0.0.2:0");
+        for call in 0..20 {
+            for _ in 0..50 {
+                flooder.send_to(b"rubbish\r\n\r\n", edge).unwrap();
+            }
+            let request = options(caller.local_addr().unwrap(), call);
+            caller.send_to(request.as_bytes(), edge).unwrap();
+            let (request, from) = receive(&server);
+            server.send_to(answer(&request).as_bytes(), from).unwrap();
+            assert!(receive(&caller).0.starts_with("SIP/2.0 200"));
+        }
+        let unheard = || {
+            shared
+                .workers()
+                .iter()
+                .map(node::stats::WorkerStats::unheard)
+        };
+        wait_until(&running, || unheard().sum::<u64>() > 900);
+        running.stop();
+    }
+}
+
 #[test]
 fn one_worker_relays_from_one_socket() {
     check_relay("127.0.0.1:0", 1, 1);
