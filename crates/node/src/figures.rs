@@ -379,6 +379,7 @@ mod tests {
             message_bytes: 6,
             headers: 7,
             handover_queue: 8,
+            strangers: 9,
         };
         let shown = LIMITS.iter().map(|figure| {
             let value = figure.read(&limits).unwrap();

@@ -167,7 +167,7 @@ fn keep_alives_cost_nothing() {
     let mut cluster = Cluster::new(strict(&[ONE]));
     let from: SocketAddr = BOB.parse().unwrap();
     for _ in 0..100 {
-        cluster.send_bytes(0, from, b"\r\n\r\n");
+        cluster.send_bytes(0, from, b"\r\n");
     }
     cluster.nodes[0].handle_input(
         cluster.now,
