@@ -1,6 +1,9 @@
 //! Servers that can replace each other, and the policy that chooses among them.
 
+mod down;
+
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use crate::cost::Cost;
@@ -13,6 +16,8 @@ use crate::round_robin::Turns;
 use crate::server::Server;
 use crate::standing::Ineligible;
 use crate::{ServerId, nanos};
+
+pub use down::LAST_RESORT_EVERY;
 
 /// How often a choice is made again because another thread was faster. Each time somebody has
 /// placed something, so this is rarely reached; beyond it the last choice is good enough.
@@ -35,7 +40,8 @@ const UNMEASURED: f64 = 1e-9;
 
 /// A pool: servers that can all take an arrival, and the policy.
 ///
-/// If no server is eligible, the pool places nothing, even if all servers are down. A quick refusal
+/// If no server is eligible, servers that only back off get the arrival. If all are down, the pool
+/// places one arrival in [`LAST_RESORT_EVERY`] on any of them, and nothing else. A quick refusal
 /// lets the caller try elsewhere; a guess would make it wait for a server that does not answer.
 #[derive(Debug)]
 pub struct Pool {
@@ -47,6 +53,8 @@ pub struct Pool {
     table: Table,
     /// The hash of each server's cluster; empty: they are all one.
     clusters: Vec<u64>,
+    /// When the next arrival may go to a server that is down.
+    last_resort_at: AtomicU64,
 }
 
 /// An arrival to place.
@@ -79,6 +87,7 @@ impl Pool {
             turns,
             table,
             clusters: Vec::new(),
+            last_resort_at: AtomicU64::new(0),
         }
     }
 
@@ -124,17 +133,54 @@ impl Pool {
         arrival: &Arrival<'_>,
         rng: &mut fastrand::Rng,
     ) -> Option<&Arc<Server>> {
-        let moment = self.moment(nanos(now), arrival.key);
+        let now = nanos(now);
+        let tried = self.retry(now, arrival);
+        if tried.is_some() {
+            return tried;
+        }
+        let mut moment = self.moment(now, arrival.key);
+        if let Some(index) = self.place_at(&moment, arrival, rng) {
+            return Some(&self.servers[index]);
+        }
+        let mut servers = self.servers.iter();
+        if servers.any(|server| server.standing().eligibility(now).is_ok()) {
+            return None;
+        }
+        moment.spares = false;
+        match self.place_at(&moment, arrival, rng) {
+            Some(index) => Some(&self.servers[index]),
+            None => self.place_at_last(now, arrival, rng),
+        }
+    }
+
+    /// Chooses a server and counts the arrival on it.
+    fn place_at(
+        &self,
+        moment: &Moment,
+        arrival: &Arrival<'_>,
+        rng: &mut fastrand::Rng,
+    ) -> Option<usize> {
         for _ in 0..ATTEMPTS {
-            let chosen = self.choose(&moment, arrival.avoid, rng)?;
-            if self.claim(&moment, chosen, arrival) {
-                return Some(&self.servers[chosen.index]);
+            let chosen = self.choose(moment, arrival.avoid, rng)?;
+            if self.claim(moment, chosen, arrival) {
+                return Some(chosen.index);
             }
         }
-        let chosen = self.choose(&moment, arrival.avoid, rng)?;
-        let server = &self.servers[chosen.index];
-        server.ledger().place(arrival.call, arrival.cost);
-        Some(server)
+        let index = self.choose(moment, arrival.avoid, rng)?.index;
+        let ledger = self.servers[index].ledger();
+        ledger.place(arrival.call, arrival.cost);
+        Some(index)
+    }
+
+    /// Whether a server that can replace this one is eligible: another one of its cluster.
+    pub fn has_another(&self, now: Duration, than: ServerId) -> bool {
+        let place = self.servers.iter().position(|server| server.id() == than);
+        let cluster = place.and_then(|index| self.clusters.get(index).copied());
+        let mut others = self.servers.iter().enumerate();
+        others.any(|(index, server)| {
+            let replaces = server.id() != than && !self.is_foreign(cluster, index);
+            replaces && server.is_eligible(now)
+        })
     }
 
     /// Returns what `place` would compare for this key: each server's score, of which the lowest
@@ -165,6 +211,8 @@ struct Moment {
     bound: f64,
     /// The cluster that the key belongs to.
     cluster: Option<u64>,
+    /// Whether servers that back off are spared.
+    spares: bool,
 }
 
 /// An eligible server as it was seen.
@@ -193,6 +241,7 @@ impl Pool {
             hash,
             bound,
             cluster: None,
+            spares: true,
         }
     }
 
@@ -204,6 +253,7 @@ impl Pool {
             hash,
             bound: self.calls_bound(now, cluster),
             cluster,
+            spares: true,
         }
     }
 
@@ -397,7 +447,10 @@ impl Pool {
     ) -> Result<Assessment, Ineligible> {
         let server = &self.servers[index];
         let standing = server.standing();
-        standing.eligibility(moment.now)?;
+        match standing.eligibility(moment.now) {
+            Err(Ineligible::BackingOff) if !moment.spares => {}
+            other => other?,
+        }
         if self.is_foreign(moment.cluster, index) {
             return Err(Ineligible::OtherCluster);
         }

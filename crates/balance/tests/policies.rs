@@ -3,7 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use balance::{Arrival, Cost, Elsewhere, Ineligible, Policy, Pool, Server, ServerId};
+use balance::{
+    Arrival, Cost, Elsewhere, Ineligible, Judge, LAST_RESORT_EVERY, Policy, Pool, RETRY_AFTER,
+    RETRY_MAX, Server, ServerId,
+};
 use proptest::prelude::*;
 
 const NOW: Duration = Duration::from_secs(100);
@@ -44,6 +47,13 @@ fn place_avoiding(
 fn end(server: &Server) {
     server.close_transaction(Cost::INVITE);
     server.close_call();
+}
+
+/// Three calls in a row are refused.
+fn ask_to_be_left_alone(server: &Server) {
+    for call in 1..=3 {
+        server.back_off(NOW, call, SLOW_START);
+    }
 }
 
 /// How many of `calls` each server gets when up to `open` of them are open at a time.
@@ -322,7 +332,7 @@ fn hashing_is_modulo_the_servers_and_goes_on_to_the_next() {
             .map(|key| place(&pool, key, &mut rng).unwrap())
             .collect();
         pool.servers()[1].drain();
-        pool.servers()[2].unreachable(NOW);
+        pool.servers()[2].unreachable(NOW, Judge::Probes);
         for (key, home) in (0..).zip(homes) {
             let expected = if (1..=2).contains(&home) { 3 } else { home };
             assert_eq!(place(&pool, key, &mut rng), Some(expected), "{policy}");
@@ -358,7 +368,7 @@ fn turns_are_taken_in_order() {
 fn missed_turns_are_lost() {
     let pool = pool(Policy::RoundRobin, &[1.0; 3]);
     let mut rng = fastrand::Rng::with_seed(1);
-    pool.servers()[1].back_off(NOW + SLOW_START);
+    ask_to_be_left_alone(&pool.servers()[1]);
     (0..100).for_each(|_| assert_ne!(place(&pool, 1, &mut rng), Some(1)));
     let later = NOW + SLOW_START;
     for _ in 0..30 {
@@ -401,12 +411,76 @@ fn only_the_eligible_are_placed_on_and_the_tried_are_avoided() {
         }
         let all = [ServerId(1), ServerId(2)];
         assert_eq!(place_avoiding(&pool, 1, &all, &mut rng), None, "{policy}");
-        pool.servers()[1].unreachable(NOW);
-        pool.servers()[2].back_off(NOW + SLOW_START);
-        assert_eq!(place(&pool, 1, &mut rng), None, "{policy}");
+        pool.servers()[1].unreachable(NOW, Judge::Probes);
+        pool.servers()[2].drain();
+        let now_and_then =
+            || (0..4).filter_map(|key| place(&pool, key, &mut fastrand::Rng::with_seed(1)));
+        assert_eq!(now_and_then().collect::<Vec<_>>(), [1], "{policy}");
         let empty = Pool::new(policy, Vec::new(), SLOW_START);
         assert_eq!(place(&empty, 1, &mut rng), None, "{policy}");
         assert_eq!(empty.scores(NOW, b"key"), [], "{policy}");
+    }
+}
+
+/// All servers went down and came back, and calls were refused until probes had found out.
+#[test]
+fn a_pool_that_is_down_tries_some_calls() {
+    for policy in Policy::ALL {
+        let pool = pool(policy, &[1.0; 3]);
+        let mut rng = fastrand::Rng::with_seed(1);
+        for server in pool.servers() {
+            server.unreachable(NOW, Judge::Probes);
+        }
+        pool.servers()[0].drain();
+        let mut tried = [0; 3];
+        for ms in 0..10_000 {
+            let now = NOW + Duration::from_millis(ms);
+            if let Some(server) = pool.place(now, &call(b"key", &[]), &mut rng) {
+                tried[usize::from(server.id().0)] += 1;
+            }
+        }
+        let bound = Duration::from_secs(10).as_millis() / LAST_RESORT_EVERY.as_millis();
+        assert_eq!(tried.iter().sum::<u128>(), bound, "{policy}: {tried:?}");
+        assert_eq!(tried[0], 0, "{policy}: it drains");
+        assert!(tried[1] > 10 && tried[2] > 10, "{policy}: {tried:?}");
+    }
+}
+
+/// A server that was marked down stayed so for ever when its pool had no probes.
+#[test]
+fn a_server_without_probes_is_tried_by_one_call_at_a_time() {
+    for policy in Policy::ALL {
+        let pool = pool(policy, &[1.0; 2]);
+        let mut rng = fastrand::Rng::with_seed(1);
+        pool.servers()[1].unreachable(NOW, Judge::Calls);
+        let mut tried = Vec::new();
+        for tenth in 0..1_000 {
+            let now = NOW + Duration::from_millis(100 * tenth);
+            let server = pool.place(now, &call(b"key", &[]), &mut rng).unwrap();
+            if server.id() == ServerId(1) {
+                tried.push(tenth / 10);
+            }
+        }
+        assert_eq!(tried, [1, 3, 7, 15, 31, 63, 95], "{policy}");
+        assert_eq!(RETRY_AFTER + RETRY_MAX, Duration::from_secs(33));
+        assert!(pool.servers()[1].answered(NOW));
+    }
+}
+
+/// A call whose callee said 503 took all servers of a pool out.
+#[test]
+fn of_servers_that_all_back_off_all_are_used() {
+    for policy in Policy::ALL {
+        let pool = pool(policy, &[1.0; 2]);
+        let mut rng = fastrand::Rng::with_seed(1);
+        ask_to_be_left_alone(&pool.servers()[0]);
+        for key in 0..10 {
+            assert_eq!(place(&pool, key, &mut rng), Some(1), "{policy}");
+        }
+        pool.servers()[1].drain();
+        for key in 0..10 {
+            assert_eq!(place(&pool, key, &mut rng), Some(0), "{policy}");
+        }
     }
 }
 
@@ -534,7 +608,7 @@ proptest! {
         let members: Vec<_> = (0..names.len()).filter(|it| cluster_of[*it] == left).collect();
         let (last, others) = members.split_last().unwrap();
         others.iter().for_each(|other| pool.servers()[*other].drain());
-        pool.servers()[*last].back_off(NOW + SLOW_START);
+        ask_to_be_left_alone(&pool.servers()[*last]);
         prop_assert!((0..3_000).all(|key| {
             place(&pool, key, &mut fastrand::Rng::with_seed(1)).is_none() == (before[key as usize] == left)
         }), "who waits for a cluster goes to no other");
