@@ -2,13 +2,12 @@
 
 use std::{
     io, iter, mem,
-    net::SocketAddr,
     os::fd::AsFd,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
-use node::{Answer, Datagram, Flow, Input, Node, Outbox, Question, Shared};
+use node::{Answer, Datagram, Flow, Input, Node, Outbox, Question, Quotation, Shared};
 use socket::{
     Clock, Poll,
     udp::{BATCH, RecvBatch, SendBatch, Wait},
@@ -48,7 +47,6 @@ pub(crate) struct Worker {
     tick: Duration,
     /// The kernel's count of drops at the last tick.
     dropped: u64,
-    unreachable: Vec<SocketAddr>,
 }
 
 impl Worker {
@@ -71,7 +69,6 @@ impl Worker {
             poll: Poll::default(),
             tick: now,
             dropped: 0,
-            unreachable: Vec::new(),
             team,
             shared,
             clock,
@@ -179,11 +176,12 @@ impl Worker {
     }
 
     fn report_unreachable(&mut self, listener: usize, now: Duration) {
-        self.team.seats[self.number].sockets[listener].unreachable(&mut self.unreachable);
-        for address in self.unreachable.drain(..) {
-            let input = Input::Unreachable(Flow::udp(listener as u8, address));
+        let socket = &self.team.seats[self.number].sockets[listener];
+        socket.unreachable(|peer, bytes| {
+            let flow = Flow::udp(listener as u8, peer);
+            let input = Input::Unreachable(Quotation { flow, bytes });
             self.node.handle_input(now, input, &mut self.out);
-        }
+        });
     }
 
     /// Carries out commands of other threads, at most a batch.

@@ -104,7 +104,7 @@ fn usable(cx: Context<'_>, pool: &PoolView) -> Vec<SocketAddr> {
         .pool()
         .servers()
         .iter()
-        .filter(|server| server.health(cx.now) == Health::Up);
+        .filter(|server| server.health() == Health::Up);
     up.filter_map(|server| Some(cx.snapshot.member(server.id())?.address))
         .collect()
 }

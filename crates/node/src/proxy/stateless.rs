@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use balance::Health;
 use sip::{Edits, Method};
+use transaction::Flow;
 
 use super::step::Step;
 use crate::{
@@ -15,6 +16,7 @@ use crate::{
     stats::{Dropped, Event},
     wire::{
         branch::{Branch, Purpose},
+        quote::Quote,
         relay::{self, Hop},
         reply::{self, Reply},
         request::Request,
@@ -207,9 +209,9 @@ impl Stateless {
 
     /// Sends a response on to the Via below ours. RFC 3261 §16.11
     pub(super) fn pass_back(&mut self, step: &mut Step<'_>, response: &Response<'_>) {
-        let via = response.message.via_below(&response.via);
+        let via = response.below.as_ref();
         let to = via.and_then(|via| via.response_address());
-        let flow = to.map(|to| transaction::Flow::udp(response.branch.listener, to));
+        let flow = to.map(|to| Flow::udp(response.branch.listener, to));
         let Some(flow) = flow else {
             return step.cx.stats.drop_one(Dropped::NoReturnPath);
         };
@@ -264,6 +266,29 @@ impl Stateless {
 
 /// Silence.
 impl Stateless {
+    /// Nobody listens where an open request went: an INVITE goes elsewhere if it can. False: there is
+    /// no such request.
+    pub(super) fn on_unreachable(
+        &mut self,
+        step: &mut Step<'_>,
+        session: SessionId,
+        attempt: u8,
+        quote: &Quote<'_>,
+        flow: Flow,
+    ) -> bool {
+        let is_cancel = quote.method == Method::Cancel;
+        let open = step.work.find(session, quote.branch.id, is_cancel);
+        let Some(open) = open.filter(|&open| step.work.get(open).attempt == attempt) else {
+            return false;
+        };
+        let server = step.work.charged_server(step.cx, open);
+        if server.is_none_or(|member| member.address != flow.remote) {
+            return false;
+        }
+        self.fail_over(step, open);
+        true
+    }
+
     /// Open requests whose time is over.
     pub(super) fn on_timers(&mut self, step: &mut Step<'_>) {
         while let Some(open) = step.work.pop_due(step.cx.now) {
@@ -315,7 +340,7 @@ fn is_stuck(step: &Step<'_>, request: &Request<'_>, open: OpenId) -> bool {
     let (cx, transaction) = (step.cx, step.work.get(open));
     let is_down = || {
         let member = cx.snapshot.member(transaction.server());
-        member.is_none_or(|member| member.server.health(cx.now) == Health::Down)
+        member.is_none_or(|member| member.server.health() == Health::Down)
     };
     if transaction.is_initial {
         transaction.may_move() && (transaction.progress == Progress::Overdue || is_down())

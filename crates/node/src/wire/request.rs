@@ -72,6 +72,7 @@ impl<'a> Request<'a> {
         } = essentials;
         let key = snapshot.keys().session(call_id);
         let id = transaction::identity(snapshot.keys().branch(key), message, &essentials);
+        let id = key.identify(id);
         let from_tag = from_tag.unwrap_or_default();
         let is_token = |text: &[u8]| {
             let to_tag = to_tag.unwrap_or_default();

@@ -17,6 +17,8 @@ pub(crate) struct Response<'a> {
     /// Who sent it.
     pub(crate) flow: Flow,
     pub(crate) via: Via<'a>,
+    /// The Via below ours; none: the request was ours, or this is no answer to what we relayed.
+    pub(crate) below: Option<Via<'a>>,
     pub(crate) status: u16,
     pub(crate) cseq: CSeq<'a>,
     pub(crate) call_id: &'a [u8],
@@ -53,6 +55,7 @@ impl<'a> Response<'a> {
         }
         Ok(Self {
             flow: datagram.flow,
+            below: message.via_below(&via),
             via,
             status,
             cseq,

@@ -11,6 +11,7 @@ mod failover;
 mod forking;
 mod harness;
 mod health;
+mod icmp;
 mod leaks;
 mod learn;
 mod limits;

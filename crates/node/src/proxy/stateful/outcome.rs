@@ -131,14 +131,18 @@ impl Stateful {
         self.advance(step, place);
     }
 
-    /// A branch had no final response in time: RFC 3261 §16.8 has that be a 408.
-    pub(super) fn on_branch_timeout(&mut self, step: &mut Step<'_>, place: ContextId) {
-        step.cx.stats.count(Event::TimedOut, 1);
-        if let Some(open) = self.contexts.get(place).record {
-            step.work.time_out(step.cx, open);
+    /// A branch has no final response: RFC 3261 §16.8 has a timeout be a 408, §16.9 an unreachable
+    /// next hop a 503.
+    pub(super) fn on_branch_end(&mut self, step: &mut Step<'_>, place: ContextId, status: u16) {
+        let record = self.contexts.get(place).record;
+        if status == 408 {
+            step.cx.stats.count(Event::TimedOut, 1);
+            if let Some(open) = record {
+                step.work.time_out(step.cx, open);
+            }
         }
         if !self.fail_over(step, place) {
-            self.contexts.get_mut(place).best.offer_own(408);
+            self.contexts.get_mut(place).best.offer_own(status);
         }
         self.advance(step, place);
     }
