@@ -30,6 +30,7 @@ pub fn config() -> Config {
         address: server.parse().expect("it is an address"),
         capacity: 1.0,
         cluster: None,
+        priority: 0,
     });
     Config {
         name: "fuzzed".to_owned(),

@@ -1,6 +1,7 @@
 //! Servers that can replace each other, and the policy that chooses among them.
 
 mod down;
+mod reserve;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -55,6 +56,7 @@ pub struct Pool {
     clusters: Vec<u64>,
     /// When the next arrival may go to a server that is down.
     last_resort_at: AtomicU64,
+    reserve: Option<Box<Self>>,
 }
 
 /// An arrival to place.
@@ -88,6 +90,7 @@ impl Pool {
             table,
             clusters: Vec::new(),
             last_resort_at: AtomicU64::new(0),
+            reserve: None,
         }
     }
 
@@ -105,7 +108,7 @@ impl Pool {
         self
     }
 
-    /// The servers in their order.
+    /// The servers in their order, without those of the reserve.
     pub fn servers(&self) -> &[Arc<Server>] {
         &self.servers
     }
@@ -134,23 +137,39 @@ impl Pool {
         rng: &mut fastrand::Rng,
     ) -> Option<&Arc<Server>> {
         let now = nanos(now);
-        let tried = self.retry(now, arrival);
-        if tried.is_some() {
-            return tried;
+        let mut tiers = self.tiers();
+        let placed = tiers.find_map(|tier| tier.place_on_eligible(now, arrival, rng));
+        if placed.is_some() || self.tiers().any(|tier| tier.is_eligible(now)) {
+            return placed;
         }
+        let mut tiers = self.tiers();
+        let placed = tiers.find_map(|tier| tier.place_unsparing(now, arrival, rng));
+        placed.or_else(|| self.place_at_last(now, arrival, rng))
+    }
+
+    /// Places an arrival on a server that is due for a try, or is eligible.
+    fn place_on_eligible(
+        &self,
+        now: u64,
+        arrival: &Arrival<'_>,
+        rng: &mut fastrand::Rng,
+    ) -> Option<&Arc<Server>> {
+        self.retry(now, arrival).or_else(|| {
+            let moment = self.moment(now, arrival.key);
+            self.place_at(&moment, arrival, rng)
+        })
+    }
+
+    /// Places an arrival on a server that backs off.
+    fn place_unsparing(
+        &self,
+        now: u64,
+        arrival: &Arrival<'_>,
+        rng: &mut fastrand::Rng,
+    ) -> Option<&Arc<Server>> {
         let mut moment = self.moment(now, arrival.key);
-        if let Some(index) = self.place_at(&moment, arrival, rng) {
-            return Some(&self.servers[index]);
-        }
-        let mut servers = self.servers.iter();
-        if servers.any(|server| server.standing().eligibility(now).is_ok()) {
-            return None;
-        }
         moment.spares = false;
-        match self.place_at(&moment, arrival, rng) {
-            Some(index) => Some(&self.servers[index]),
-            None => self.place_at_last(now, arrival, rng),
-        }
+        self.place_at(&moment, arrival, rng)
     }
 
     /// Chooses a server and counts the arrival on it.
@@ -159,28 +178,17 @@ impl Pool {
         moment: &Moment,
         arrival: &Arrival<'_>,
         rng: &mut fastrand::Rng,
-    ) -> Option<usize> {
+    ) -> Option<&Arc<Server>> {
         for _ in 0..ATTEMPTS {
             let chosen = self.choose(moment, arrival.avoid, rng)?;
             if self.claim(moment, chosen, arrival) {
-                return Some(chosen.index);
+                return Some(&self.servers[chosen.index]);
             }
         }
-        let index = self.choose(moment, arrival.avoid, rng)?.index;
-        let ledger = self.servers[index].ledger();
-        ledger.place(arrival.call, arrival.cost);
-        Some(index)
-    }
-
-    /// Whether a server that can replace this one is eligible: another one of its cluster.
-    pub fn has_another(&self, now: Duration, than: ServerId) -> bool {
-        let place = self.servers.iter().position(|server| server.id() == than);
-        let cluster = place.and_then(|index| self.clusters.get(index).copied());
-        let mut others = self.servers.iter().enumerate();
-        others.any(|(index, server)| {
-            let replaces = server.id() != than && !self.is_foreign(cluster, index);
-            replaces && server.is_eligible(now)
-        })
+        let chosen = self.choose(moment, arrival.avoid, rng)?;
+        let server = &self.servers[chosen.index];
+        server.ledger().place(arrival.call, arrival.cost);
+        Some(server)
     }
 
     /// Returns what `place` would compare for this key: each server's score, of which the lowest
@@ -195,9 +203,17 @@ impl Pool {
     pub fn scores(&self, now: Duration, key: &[u8]) -> Vec<(ServerId, Result<f64, Ineligible>)> {
         let moment = self.moment(nanos(now), key);
         let score = |index| Ok(self.assess(self.policy, &moment, index)?.score);
-        (0..self.servers.len())
-            .map(|index| (self.servers[index].id(), score(index)))
-            .collect()
+        let own = (0..self.servers.len()).map(|index| (self.servers[index].id(), score(index)));
+        let is_needed = !self.is_eligible(moment.now);
+        let reserve = self
+            .reserve
+            .iter()
+            .flat_map(|reserve| reserve.scores(now, key));
+        let reserve = reserve.map(|(id, score)| match score {
+            Ok(_) if !is_needed => (id, Err(Ineligible::InReserve)),
+            score => (id, score),
+        });
+        own.chain(reserve).collect()
     }
 }
 

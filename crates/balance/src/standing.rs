@@ -68,6 +68,8 @@ pub enum Ineligible {
     AboveBound,
     /// The key belongs to another cluster of servers.
     OtherCluster,
+    /// Servers that come before it are eligible.
+    InReserve,
 }
 
 /// One server's standing. Mostly read; times are nanoseconds since the driver's zero.

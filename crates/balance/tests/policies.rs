@@ -446,6 +446,45 @@ fn a_pool_that_is_down_tries_some_calls() {
     }
 }
 
+/// Calls were refused from the death of the last first server until the reserve was put in its place.
+#[test]
+fn the_reserve_takes_what_no_first_server_may_get() {
+    for policy in Policy::ALL {
+        let numbers = |of: std::ops::Range<u16>| {
+            let server = |id: u16| Arc::new(Server::new(ServerId(id), &format!("s{id}"), 1.0));
+            Pool::new(policy, of.map(server).collect(), SLOW_START)
+        };
+        let pool = numbers(0..2).with_reserve(numbers(2..4).with_reserve(numbers(4..5)));
+        let mut rng = fastrand::Rng::with_seed(1);
+        let all: Vec<_> = pool.all_servers().cloned().collect();
+        let mut tier = |expected: &[usize]| {
+            for key in 0..20 {
+                let found = place(&pool, key, &mut rng).unwrap();
+                assert!(expected.contains(&found), "{policy}: {found}");
+                end(&all[found]);
+            }
+        };
+        tier(&[0, 1]);
+        assert_eq!(pool.scores(NOW, b"key")[2].1, Err(Ineligible::InReserve));
+        all[0].unreachable(NOW, Judge::Probes);
+        tier(&[1]);
+        all[1].drain();
+        tier(&[2, 3]);
+        all[2].unreachable(NOW, Judge::Probes);
+        all[3].unreachable(NOW, Judge::Probes);
+        tier(&[4]);
+        assert!(pool.has_another(NOW, ServerId(1)) && !pool.has_another(NOW, ServerId(4)));
+        all[0].probe_passed(NOW, 1);
+        tier(&[0]);
+        let avoid = [ServerId(0)];
+        assert_eq!(
+            place_avoiding(&pool, 1, &avoid, &mut rng),
+            Some(4),
+            "{policy}"
+        );
+    }
+}
+
 /// A server that was marked down stayed so for ever when its pool had no probes.
 #[test]
 fn a_server_without_probes_is_tried_by_one_call_at_a_time() {

@@ -250,7 +250,7 @@ impl Probes {
 /// Whether calls wait for a server: it is down, as all others of its pool are.
 fn is_needed(member: &Member, pool: &PoolView) -> bool {
     let is_up = |server: &std::sync::Arc<balance::Server>| server.health() == Health::Up;
-    member.server.health() == Health::Down && !pool.pool().servers().iter().any(is_up)
+    member.server.health() == Health::Down && !pool.pool().all_servers().any(is_up)
 }
 
 /// Counts a failed probe. With a request that was silent before, it is enough.

@@ -132,7 +132,12 @@ impl Shared {
         if let Some(pool) = config.pools.iter_mut().find(|it| it.name == pool) {
             before = mem::replace(&mut pool.servers, servers);
         }
-        let is_new = |of: &str, server: &PoolServer| of == pool && !before.contains(server);
+        let is_same = |before: &PoolServer, server: &PoolServer| {
+            (before.address, before.capacity) == (server.address, server.capacity)
+        };
+        let is_new = |of: &str, server: &PoolServer| {
+            of == pool && !before.iter().any(|before| is_same(before, server))
+        };
         let members = next_members(snapshot.members(), &config, Some(now), is_new)?;
         *snapshot = Arc::new(Snapshot::new(config, members));
         self.generation.fetch_add(1, Ordering::Release);

@@ -33,7 +33,11 @@ impl Pool {
     ) -> Option<&Arc<Server>> {
         let is_down =
             |server: &&Arc<Server>| server.standing().eligibility(now) == Err(Ineligible::Down);
-        let down = || self.may_hold(arrival).filter(is_down);
+        let down = || {
+            self.tiers()
+                .flat_map(|tier| tier.may_hold(arrival))
+                .filter(is_down)
+        };
         let count = down().count();
         let due = self.last_resort_at.load(Relaxed);
         if count == 0 || due > now {

