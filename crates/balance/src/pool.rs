@@ -463,10 +463,7 @@ impl Pool {
     ) -> Result<Assessment, Ineligible> {
         let server = &self.servers[index];
         let standing = server.standing();
-        match standing.eligibility(moment.now) {
-            Err(Ineligible::BackingOff) if !moment.spares => {}
-            other => other?,
-        }
+        moment.admits(server)?;
         if self.is_foreign(moment.cluster, index) {
             return Err(Ineligible::OtherCluster);
         }
@@ -564,6 +561,13 @@ impl Pool {
 }
 
 impl Moment {
+    fn admits(&self, server: &Server) -> Result<(), Ineligible> {
+        match server.standing().eligibility(self.now) {
+            Err(Ineligible::BackingOff) if !self.spares => Ok(()),
+            other => other,
+        }
+    }
+
     /// The lowest rank wins each server its share of the keys: of exponential variables, the one
     /// with rate `c` is the least with a chance in proportion to `c`.
     fn rank(&self, server: &Server) -> Result<f64, Ineligible> {

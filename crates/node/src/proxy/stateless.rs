@@ -38,6 +38,8 @@ enum Fate {
     Pass,
     /// Its request has gone elsewhere: the caller gets that answer.
     Supersede,
+    /// It is the node's own.
+    Ignore,
 }
 
 /// Requests.
@@ -192,8 +194,10 @@ impl Stateless {
         attempt: u8,
         response: &Response<'_>,
     ) {
-        if self.fate(step, session, attempt, response) == Fate::Pass {
-            return self.pass_back(step, response);
+        match self.fate(step, session, attempt, response) {
+            Fate::Pass => return self.pass_back(step, response),
+            Fate::Ignore => return step.cx.stats.drop_one(Dropped::ForeignResponse),
+            Fate::Supersede => {}
         }
         step.cx.stats.drop_one(Dropped::Superseded);
         if response.cseq.method == Method::Invite {
@@ -233,6 +237,9 @@ impl Stateless {
         };
         if !is_cancel && attempt != step.work.get(open).attempt {
             return on_late_answer(step, open, attempt, response);
+        }
+        if step.work.is_answered_by_us(step.cx, open, response) {
+            return Fate::Ignore;
         }
         step.work.note_response(step.cx, open, response);
         if !response.is_final() {

@@ -355,17 +355,23 @@ fn a_server_that_serves_others_is_not_left_alone() {
 #[test]
 fn what_the_node_says_to_itself_counts_against_nobody() {
     for config in [config(&[ONE, TWO]), stateful(&[ONE, TWO])] {
-        let mut cluster = Cluster::new(config);
-        for call in 0..5 {
-            let received = cluster.pass(&request("INVITE", ALICE, &format!("call{call}")));
-            let answer = received.respond(503).with("Retry-After", 300);
-            let answer = answer.set("Via", received.get("Via"));
-            assert!(cluster.send(&answer).is_empty());
-            let server = &cluster.member(&received.to.to_string()).server;
-            assert_eq!(server.failed(), 0);
+        for has_second_via in [false, true] {
+            let mut cluster = Cluster::new(config.clone());
+            for call in 0..5 {
+                let received = cluster.pass(&request("INVITE", ALICE, &format!("call{call}")));
+                let answer = received.respond(503).with("Retry-After", 300);
+                let answer = match has_second_via {
+                    true => answer.from(EDGE),
+                    false => answer.set("Via", received.get("Via")),
+                };
+                assert!(cluster.send(&answer).is_empty());
+                let server = &cluster.member(&received.to.to_string()).server;
+                assert_eq!(server.failed(), 0);
+            }
+            assert_eq!(causes(&cluster), []);
+            let reasons = [Dropped::NoReturnPath, Dropped::ForeignResponse];
+            assert_eq!(cluster.dropped(reasons[usize::from(has_second_via)]), 5);
         }
-        assert_eq!(causes(&cluster), []);
-        assert_eq!(cluster.dropped(Dropped::NoReturnPath), 5);
     }
 }
 

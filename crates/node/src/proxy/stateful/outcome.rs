@@ -34,6 +34,10 @@ impl Stateful {
             return step.cx.stats.drop_one(Dropped::Unmatched);
         };
         let owner = self.transactions.owner(id);
+        let record = owner.and_then(|place| self.contexts.get(place).record);
+        if record.is_some_and(|open| step.work.is_answered_by_us(step.cx, open, response)) {
+            return step.cx.stats.drop_one(Dropped::ForeignResponse);
+        }
         let (now, message) = (step.cx.now, response.message);
         let is_news = self.transactions.on_response(now, id, message, step.out);
         let Some(place) = owner.filter(|_| is_news) else {
