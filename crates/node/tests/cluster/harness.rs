@@ -275,6 +275,12 @@ impl Cluster {
     /// The network says that nobody listens at an address, and quotes this.
     pub(crate) fn quote(&mut self, address: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
         let flow = Flow::udp(0, address);
+        let is_it = |(_, party): &&(u8, &str)| party.parse() == Ok(address);
+        if let Some((party, _)) = PARTIES.iter().find(is_it) {
+            self.tape.extend_from_slice(&[b'u', *party]);
+            self.tape.extend_from_slice(bytes);
+            self.tape.push(0);
+        }
         self.input(0, Input::Unreachable(Quotation { flow, bytes }));
         self.settle()
     }
