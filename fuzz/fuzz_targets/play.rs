@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use node::{
-    Config, Datagram, Flow, Input, Node, Outbox, Shared,
+    Config, Datagram, Flow, Input, Node, Outbox, Quotation, Shared,
     config::{Destination, Limits, Listener, Mode, Pool, PoolServer, Probe, Route, Timers},
 };
 
@@ -30,6 +30,7 @@ pub fn config() -> Config {
         address: server.parse().expect("it is an address"),
         capacity: 1.0,
         cluster: None,
+        priority: 0,
     });
     Config {
         name: "fuzzed".to_owned(),
@@ -83,15 +84,16 @@ pub fn config() -> Config {
 
 /// Plays a script: steps with a zero byte between them, of which the first byte says what they
 /// are. A party's name: the rest is a datagram from it. `t`: so many milliseconds pass. `u`: a
-/// party can't be reached. Returns how many datagrams the node sent to the parties.
+/// party can't be reached, and the rest is what the ICMP error quotes. Returns how many datagrams the node sent to the parties.
 pub fn play(script: &[u8]) -> usize {
     let mut world = World::new();
     for step in script.split(|&byte| byte == 0) {
         match step {
             [b't', ms @ ..] => world.wait(ms),
-            [b'u', party, ..] => {
+            [b'u', party, bytes @ ..] => {
                 if let Some(address) = address(*party) {
-                    world.input(0, Input::Unreachable(Flow::udp(0, address)));
+                    let flow = Flow::udp(0, address);
+                    world.input(0, Input::Unreachable(Quotation { flow, bytes }));
                 }
             }
             [party, bytes @ ..] => world.receive(*party, bytes),

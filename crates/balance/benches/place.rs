@@ -70,7 +70,7 @@ fn call_contended(bencher: Bencher<'_, '_>, policy: Policy) {
 
 fn place_and_end(pool: &Pool, arrival: &Arrival<'_>, rng: &mut fastrand::Rng) {
     if let Some(server) = pool.place(NOW, arrival, rng) {
-        server.answered();
+        server.answered(NOW);
         server.close_transaction(Cost::INVITE);
         server.open_transaction(Cost::ONE);
         server.close_transaction(Cost::ONE);

@@ -61,6 +61,8 @@ pub(crate) struct Ledger {
     placed: AtomicU64,
     failed: AtomicU64,
     underflows: AtomicU64,
+    /// When the server last answered. It stands here because an answer writes this line anyway.
+    heard_at: AtomicU64,
 }
 
 impl Ledger {
@@ -93,6 +95,18 @@ impl Ledger {
         if closed.is_err() {
             self.underflows.fetch_add(1, Relaxed);
         }
+    }
+
+    pub(crate) fn hear(&self, now: u64) {
+        self.heard_at.store(now.max(1), Relaxed);
+    }
+
+    pub(crate) fn forget_heard(&self) {
+        self.heard_at.store(0, Relaxed);
+    }
+
+    pub(crate) fn heard_at(&self) -> u64 {
+        self.heard_at.load(Relaxed)
     }
 
     pub(crate) fn count_failed(&self) {

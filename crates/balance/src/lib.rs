@@ -45,14 +45,16 @@ mod response_times;
 mod round_robin;
 mod server;
 mod standing;
+mod wishes;
 
 pub use cost::Cost;
 pub use elsewhere::Elsewhere;
 pub use ledger::TRANSACTIONS_MAX;
 pub use policy::{Policy, UnknownPolicy};
+pub use pool::LAST_RESORT_EVERY;
 pub use pool::{Arrival, Pool};
 pub use server::Server;
-pub use standing::{Health, Ineligible, RETRY_AFTER};
+pub use standing::{BACK_OFF_MAX, Health, Ineligible, Judge, RETRY_AFTER, RETRY_MAX};
 
 use std::ops::RangeInclusive;
 use std::time::Duration;

@@ -1,6 +1,10 @@
 //! Servers that can replace each other, and the policy that chooses among them.
 
+mod down;
+mod reserve;
+
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use crate::cost::Cost;
@@ -13,6 +17,8 @@ use crate::round_robin::Turns;
 use crate::server::Server;
 use crate::standing::Ineligible;
 use crate::{ServerId, nanos};
+
+pub use down::LAST_RESORT_EVERY;
 
 /// How often a choice is made again because another thread was faster. Each time somebody has
 /// placed something, so this is rarely reached; beyond it the last choice is good enough.
@@ -35,7 +41,8 @@ const UNMEASURED: f64 = 1e-9;
 
 /// A pool: servers that can all take an arrival, and the policy.
 ///
-/// If no server is eligible, the pool places nothing, even if all servers are down. A quick refusal
+/// If no server is eligible, servers that only back off get the arrival. If all are down, the pool
+/// places one arrival in [`LAST_RESORT_EVERY`] on any of them, and nothing else. A quick refusal
 /// lets the caller try elsewhere; a guess would make it wait for a server that does not answer.
 #[derive(Debug)]
 pub struct Pool {
@@ -47,6 +54,9 @@ pub struct Pool {
     table: Table,
     /// The hash of each server's cluster; empty: they are all one.
     clusters: Vec<u64>,
+    /// When the next arrival may go to a server that is down.
+    last_resort_at: AtomicU64,
+    reserve: Option<Box<Self>>,
 }
 
 /// An arrival to place.
@@ -79,6 +89,8 @@ impl Pool {
             turns,
             table,
             clusters: Vec::new(),
+            last_resort_at: AtomicU64::new(0),
+            reserve: None,
         }
     }
 
@@ -96,7 +108,7 @@ impl Pool {
         self
     }
 
-    /// The servers in their order.
+    /// The servers in their order, without those of the reserve.
     pub fn servers(&self) -> &[Arc<Server>] {
         &self.servers
     }
@@ -124,14 +136,56 @@ impl Pool {
         arrival: &Arrival<'_>,
         rng: &mut fastrand::Rng,
     ) -> Option<&Arc<Server>> {
-        let moment = self.moment(nanos(now), arrival.key);
+        let now = nanos(now);
+        let mut tiers = self.tiers();
+        let placed = tiers.find_map(|tier| tier.place_on_eligible(now, arrival, rng));
+        if placed.is_some() || self.tiers().any(|tier| tier.is_eligible(now)) {
+            return placed;
+        }
+        let mut tiers = self.tiers();
+        let placed = tiers.find_map(|tier| tier.place_unsparing(now, arrival, rng));
+        placed.or_else(|| self.place_at_last(now, arrival, rng))
+    }
+
+    /// Places an arrival on a server that is due for a try, or is eligible.
+    fn place_on_eligible(
+        &self,
+        now: u64,
+        arrival: &Arrival<'_>,
+        rng: &mut fastrand::Rng,
+    ) -> Option<&Arc<Server>> {
+        self.retry(now, arrival).or_else(|| {
+            let moment = self.moment(now, arrival.key);
+            self.place_at(&moment, arrival, rng)
+        })
+    }
+
+    /// Places an arrival on a server that backs off.
+    fn place_unsparing(
+        &self,
+        now: u64,
+        arrival: &Arrival<'_>,
+        rng: &mut fastrand::Rng,
+    ) -> Option<&Arc<Server>> {
+        let mut moment = self.moment(now, arrival.key);
+        moment.spares = false;
+        self.place_at(&moment, arrival, rng)
+    }
+
+    /// Chooses a server and counts the arrival on it.
+    fn place_at(
+        &self,
+        moment: &Moment,
+        arrival: &Arrival<'_>,
+        rng: &mut fastrand::Rng,
+    ) -> Option<&Arc<Server>> {
         for _ in 0..ATTEMPTS {
-            let chosen = self.choose(&moment, arrival.avoid, rng)?;
-            if self.claim(&moment, chosen, arrival) {
+            let chosen = self.choose(moment, arrival.avoid, rng)?;
+            if self.claim(moment, chosen, arrival) {
                 return Some(&self.servers[chosen.index]);
             }
         }
-        let chosen = self.choose(&moment, arrival.avoid, rng)?;
+        let chosen = self.choose(moment, arrival.avoid, rng)?;
         let server = &self.servers[chosen.index];
         server.ledger().place(arrival.call, arrival.cost);
         Some(server)
@@ -149,9 +203,17 @@ impl Pool {
     pub fn scores(&self, now: Duration, key: &[u8]) -> Vec<(ServerId, Result<f64, Ineligible>)> {
         let moment = self.moment(nanos(now), key);
         let score = |index| Ok(self.assess(self.policy, &moment, index)?.score);
-        (0..self.servers.len())
-            .map(|index| (self.servers[index].id(), score(index)))
-            .collect()
+        let own = (0..self.servers.len()).map(|index| (self.servers[index].id(), score(index)));
+        let is_needed = !self.is_eligible(moment.now);
+        let reserve = self
+            .reserve
+            .iter()
+            .flat_map(|reserve| reserve.scores(now, key));
+        let reserve = reserve.map(|(id, score)| match score {
+            Ok(_) if !is_needed => (id, Err(Ineligible::InReserve)),
+            score => (id, score),
+        });
+        own.chain(reserve).collect()
     }
 }
 
@@ -165,6 +227,8 @@ struct Moment {
     bound: f64,
     /// The cluster that the key belongs to.
     cluster: Option<u64>,
+    /// Whether servers that back off are spared.
+    spares: bool,
 }
 
 /// An eligible server as it was seen.
@@ -193,6 +257,7 @@ impl Pool {
             hash,
             bound,
             cluster: None,
+            spares: true,
         }
     }
 
@@ -204,6 +269,7 @@ impl Pool {
             hash,
             bound: self.calls_bound(now, cluster),
             cluster,
+            spares: true,
         }
     }
 
@@ -397,7 +463,7 @@ impl Pool {
     ) -> Result<Assessment, Ineligible> {
         let server = &self.servers[index];
         let standing = server.standing();
-        standing.eligibility(moment.now)?;
+        moment.admits(server)?;
         if self.is_foreign(moment.cluster, index) {
             return Err(Ineligible::OtherCluster);
         }
@@ -495,6 +561,13 @@ impl Pool {
 }
 
 impl Moment {
+    fn admits(&self, server: &Server) -> Result<(), Ineligible> {
+        match server.standing().eligibility(self.now) {
+            Err(Ineligible::BackingOff) if !self.spares => Ok(()),
+            other => other,
+        }
+    }
+
     /// The lowest rank wins each server its share of the keys: of exponential variables, the one
     /// with rate `c` is the least with a chance in proportion to `c`.
     fn rank(&self, server: &Server) -> Result<f64, Ineligible> {

@@ -9,7 +9,7 @@ use crate::hash;
 use crate::ledger::Ledger;
 use crate::peak::PeakEwma;
 use crate::response_times::ResponseTimes;
-use crate::standing::{Health, Ineligible, Standing};
+use crate::standing::{Health, Ineligible, Judge, Standing};
 use crate::{Padded, ServerId, nanos};
 
 /// A server. Its pools, and everything that is open on it, share it behind an `Arc`.
@@ -242,8 +242,10 @@ impl Server {
         self.standing().remove();
     }
 
-    /// Records that the server joined the configuration at run time: a slow start begins.
+    /// Records that the server joined the configuration at run time: it is up until something else
+    /// is known, and a slow start begins.
     pub fn add(&self, now: Duration) {
+        self.ledger().forget_heard();
         self.standing().add(nanos(now));
     }
 
@@ -253,16 +255,32 @@ impl Server {
     }
 }
 
-/// Health. Failures in a row take a server down, probes passed in a row bring it up; methods that
-/// can do so return whether they did, so that exactly one caller reports the change.
+/// Health. Failures in a row take a server down. Probes or calls bring it up, as its [`Judge`] says.
+/// Methods that can change the health return whether they did, so that exactly one caller reports
+/// the change.
 impl Server {
     /// Whether the server seems to answer.
-    pub fn health(&self, now: Duration) -> Health {
-        if self.standing().is_up(nanos(now)) {
+    pub fn health(&self) -> Health {
+        if self.standing().is_up() {
             Health::Up
         } else {
             Health::Down
         }
+    }
+
+    /// Records that the server answered something that only it can have received.
+    pub fn hear(&self, now: Duration) {
+        self.ledger().hear(nanos(now));
+    }
+
+    /// Whether the server answered anything at this time or later.
+    pub fn is_heard_since(&self, since: Duration) -> bool {
+        self.ledger().heard_at() >= nanos(since).max(1)
+    }
+
+    /// Whether the server ever answered anything.
+    pub fn is_known(&self) -> bool {
+        self.ledger().heard_at() != 0
     }
 
     /// Counts a successful probe: the `rise`th in a row brings the server up, with a slow start.
@@ -275,30 +293,39 @@ impl Server {
         self.standing().probe_failed(nanos(now), fall)
     }
 
-    /// Records that the transport reported the server unreachable. The server is down at once, for
-    /// [`RETRY_AFTER`](crate::RETRY_AFTER) or until probes succeed, whichever is sooner, unless
-    /// probes fail as well.
-    pub fn unreachable(&self, now: Duration) -> bool {
-        self.standing().unreachable(nanos(now))
+    /// Records that nobody listens at the server's address. The server is down at once.
+    pub fn unreachable(&self, now: Duration, judge: Judge) -> bool {
+        self.standing().unreachable(nanos(now), judge)
     }
 
-    /// Counts an unanswered request, like a failed probe. But it takes the server down only for
-    /// [`RETRY_AFTER`](crate::RETRY_AFTER), because there may be no probes to bring it up. The
-    /// first failure after that takes the server down again.
+    /// Counts an unanswered request of a server without probes: the `fall`th in a row takes it down.
+    /// After [`RETRY_AFTER`](crate::RETRY_AFTER) a call tries it.
     pub fn timed_out(&self, now: Duration, fall: u32) -> bool {
         self.standing().timed_out(nanos(now), fall)
     }
 
     /// Records that the server answered a request with anything but 503: failures count from zero
-    /// again.
-    pub fn answered(&self) {
-        self.standing().answered();
+    /// again, and a server without probes is up.
+    pub fn answered(&self, now: Duration) -> bool {
+        self.standing().answered(nanos(now))
     }
 
-    /// Records that the server asked for no new calls until this time; it counts as up. The latest
-    /// such request holds.
-    pub fn back_off(&self, until: Duration) {
-        self.standing().back_off(nanos(until));
+    /// Records that probes have ended. If they took the server down, the next call tries it.
+    pub fn judge_by_calls(&self, now: Duration) {
+        self.standing().judge_by_calls(nanos(now));
+    }
+
+    /// Records that the server refused a call and asked for no new calls for this time; `call` is a
+    /// hash of the call. When three calls in a row say so within 10 s, the server gets no new calls
+    /// for this time, at most [`BACK_OFF_MAX`](crate::BACK_OFF_MAX). Returns whether it is so.
+    pub fn back_off(&self, now: Duration, call: u64, wish: Duration) -> bool {
+        self.standing().back_off(nanos(now), call, nanos(wish))
+    }
+
+    /// Records that the server did more for a call than to refuse it: earlier wishes to be left alone
+    /// count no more.
+    pub fn serves(&self) {
+        self.standing().serves();
     }
 
     /// Whether it may get new calls: it is in the configuration and up, and neither drains nor

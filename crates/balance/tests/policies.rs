@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use balance::{Arrival, Cost, Elsewhere, Ineligible, Policy, Pool, Server, ServerId};
+use balance::{Arrival, Cost, Elsewhere, Ineligible, Judge, Policy, Pool, Server, ServerId};
 use proptest::prelude::*;
 
 const NOW: Duration = Duration::from_secs(100);
@@ -44,6 +44,13 @@ fn place_avoiding(
 fn end(server: &Server) {
     server.close_transaction(Cost::INVITE);
     server.close_call();
+}
+
+/// Three calls in a row are refused.
+fn ask_to_be_left_alone(server: &Server) {
+    for call in 1..=3 {
+        server.back_off(NOW, call, SLOW_START);
+    }
 }
 
 /// How many of `calls` each server gets when up to `open` of them are open at a time.
@@ -322,7 +329,7 @@ fn hashing_is_modulo_the_servers_and_goes_on_to_the_next() {
             .map(|key| place(&pool, key, &mut rng).unwrap())
             .collect();
         pool.servers()[1].drain();
-        pool.servers()[2].unreachable(NOW);
+        pool.servers()[2].unreachable(NOW, Judge::Probes);
         for (key, home) in (0..).zip(homes) {
             let expected = if (1..=2).contains(&home) { 3 } else { home };
             assert_eq!(place(&pool, key, &mut rng), Some(expected), "{policy}");
@@ -358,7 +365,7 @@ fn turns_are_taken_in_order() {
 fn missed_turns_are_lost() {
     let pool = pool(Policy::RoundRobin, &[1.0; 3]);
     let mut rng = fastrand::Rng::with_seed(1);
-    pool.servers()[1].back_off(NOW + SLOW_START);
+    ask_to_be_left_alone(&pool.servers()[1]);
     (0..100).for_each(|_| assert_ne!(place(&pool, 1, &mut rng), Some(1)));
     let later = NOW + SLOW_START;
     for _ in 0..30 {
@@ -401,9 +408,11 @@ fn only_the_eligible_are_placed_on_and_the_tried_are_avoided() {
         }
         let all = [ServerId(1), ServerId(2)];
         assert_eq!(place_avoiding(&pool, 1, &all, &mut rng), None, "{policy}");
-        pool.servers()[1].unreachable(NOW);
-        pool.servers()[2].back_off(NOW + SLOW_START);
-        assert_eq!(place(&pool, 1, &mut rng), None, "{policy}");
+        pool.servers()[1].unreachable(NOW, Judge::Probes);
+        pool.servers()[2].drain();
+        let now_and_then =
+            || (0..4).filter_map(|key| place(&pool, key, &mut fastrand::Rng::with_seed(1)));
+        assert_eq!(now_and_then().collect::<Vec<_>>(), [1], "{policy}");
         let empty = Pool::new(policy, Vec::new(), SLOW_START);
         assert_eq!(place(&empty, 1, &mut rng), None, "{policy}");
         assert_eq!(empty.scores(NOW, b"key"), [], "{policy}");
@@ -534,7 +543,7 @@ proptest! {
         let members: Vec<_> = (0..names.len()).filter(|it| cluster_of[*it] == left).collect();
         let (last, others) = members.split_last().unwrap();
         others.iter().for_each(|other| pool.servers()[*other].drain());
-        pool.servers()[*last].back_off(NOW + SLOW_START);
+        ask_to_be_left_alone(&pool.servers()[*last]);
         prop_assert!((0..3_000).all(|key| {
             place(&pool, key, &mut fastrand::Rng::with_seed(1)).is_none() == (before[key as usize] == left)
         }), "who waits for a cluster goes to no other");

@@ -2,14 +2,13 @@
 
 use std::{
     io, iter, mem,
-    net::SocketAddr,
     os::fd::AsFd,
     sync::{Arc, atomic::Ordering},
     thread,
     time::Duration,
 };
 
-use node::{Answer, Datagram, Flow, Input, Node, Outbox, Question, Shared};
+use node::{Answer, Datagram, Flow, Input, Node, Outbox, Question, Quotation, Shared};
 use socket::{
     Clock, Poll,
     udp::{BATCH, RecvBatch, SendBatch, Wait},
@@ -53,7 +52,6 @@ pub(crate) struct Worker {
     tick: Duration,
     /// The kernel's count of drops at the last tick.
     dropped: u64,
-    unreachable: Vec<SocketAddr>,
     /// Datagrams received since it woke up.
     taken: usize,
 }
@@ -78,7 +76,6 @@ impl Worker {
             poll: Poll::default(),
             tick: now,
             dropped: 0,
-            unreachable: Vec::new(),
             taken: 0,
             team,
             shared,
@@ -200,11 +197,12 @@ impl Worker {
     }
 
     fn report_unreachable(&mut self, listener: usize, now: Duration) {
-        self.team.seats[self.number].sockets[listener].unreachable(&mut self.unreachable);
-        for address in self.unreachable.drain(..) {
-            let input = Input::Unreachable(Flow::udp(listener as u8, address));
+        let socket = &self.team.seats[self.number].sockets[listener];
+        socket.unreachable(|peer, bytes| {
+            let flow = Flow::udp(listener as u8, peer);
+            let input = Input::Unreachable(Quotation { flow, bytes });
             self.node.handle_input(now, input, &mut self.out);
-        }
+        });
     }
 
     /// Carries out commands of other threads, at most a batch.

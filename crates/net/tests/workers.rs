@@ -30,6 +30,7 @@ fn config(listeners: &[SocketAddr], servers: &[SocketAddr]) -> Config {
         address,
         capacity: 1.0,
         cluster: None,
+        priority: 0,
     };
     let second = Duration::from_secs(1);
     Config {

@@ -25,6 +25,7 @@ fn configuration() -> Config {
         address: SocketAddr::from(([127, 0, 0, 1], port)),
         capacity: 1.0,
         cluster: None,
+        priority: 0,
     };
     Config {
         name: "bench".to_owned(),

@@ -133,6 +133,8 @@ pub struct PoolServer {
     /// The cluster that it is of, whose servers alone have its users' bindings. None: one with all others that
     /// have none.
     pub cluster: Option<Arc<str>>,
+    /// It gets new calls only if no server of a lower number may get them. RFC 2782
+    pub priority: u16,
 }
 
 /// OPTIONS probes of a pool's servers.

@@ -238,7 +238,7 @@ pub const SERVER: &[Figure<ServerAt>] = &[
         |at| number(at.member.server.effective_capacity(at.now, at.slow_start)),
     ),
     Figure::gauge("up", "1 while the server answers", |at| {
-        flag(at.member.server.health(at.now) == Health::Up)
+        flag(at.member.server.health() == Health::Up)
     }),
     Figure::gauge("draining", "1 while the operator drains the server", |at| {
         flag(at.member.server.is_draining())

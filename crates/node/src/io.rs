@@ -17,8 +17,8 @@ pub enum Input<'a> {
     Datagram(Datagram<'a>),
     /// Another worker received it, but its call lives here.
     Handover(Handover),
-    /// The network says that nobody listens at the other end of a flow that we sent on.
-    Unreachable(Flow),
+    /// The network says that nobody listens where we sent something.
+    Unreachable(Quotation<'a>),
     /// A question that this worker asked has its answer.
     Answer {
         /// [`Question::id`].
@@ -39,7 +39,17 @@ pub struct Datagram<'a> {
     pub truncated: bool,
 }
 
-/// A datagram on its way to the worker that owns its call.
+/// An ICMP error: nobody listens at the other end of a flow. Anybody can forge one, so the node
+/// believes what quotes a request of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Quotation<'a> {
+    /// The listener, and where it sent to.
+    pub flow: Flow,
+    /// The beginning of the datagram that did not arrive; may be empty.
+    pub bytes: &'a [u8],
+}
+
+/// A datagram or a quotation on its way to the worker that owns its call.
 #[derive(Debug)]
 pub struct Handover {
     /// The worker it goes to.
@@ -48,8 +58,8 @@ pub struct Handover {
     pub flow: Flow,
     /// Its bytes.
     pub bytes: Box<[u8]>,
-    /// Where the dialog is that it names.
-    pub named: Named,
+    /// What it is; none: a quotation.
+    pub named: Option<Named>,
 }
 
 /// Where the dialog is that a request names by Replaces, Join or Target-Dialog. RFC 3891, 3911, 4538

@@ -9,11 +9,13 @@
 
 mod admission;
 mod calls;
+mod changes;
 pub mod config;
 mod context;
 mod edges;
 mod explain;
 pub mod figures;
+mod health;
 mod io;
 mod keep_alive;
 mod member;
@@ -33,10 +35,11 @@ mod wire;
 mod work;
 
 pub use abuse::{BANS_MAX, Ban, Guard, Notice, Source};
+pub use changes::{Cause, Change};
 pub use config::Config;
 pub use edges::PeerView;
 pub use explain::{CallView, Forecast};
-pub use io::{Datagram, Handover, Input, Named, Outbox, Transmit};
+pub use io::{Datagram, Handover, Input, Named, Outbox, Quotation, Transmit};
 pub use member::Member;
 pub use node::Node;
 pub use question::{Answer, Ask, Name, Question, QuestionId, Record};

@@ -30,6 +30,8 @@ pub struct Member {
     pub(crate) service: ServiceTimes,
     /// The operator has set its capacity.
     is_weighed: AtomicBool,
+    /// It was silent, and shall be probed at once.
+    is_suspected: AtomicBool,
     /// The first reload that found it removed and with nothing open.
     idle_since: Mutex<Option<Duration>>,
 }
@@ -61,6 +63,20 @@ impl Member {
 }
 
 impl Member {
+    /// Doubts that the server is there; whether nobody did before.
+    pub(crate) fn suspect(&self) -> bool {
+        !self.is_suspected.swap(true, Ordering::Relaxed)
+    }
+
+    /// Doubts no more.
+    pub(crate) fn trust(&self) {
+        self.is_suspected.store(false, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_suspected(&self) -> bool {
+        self.is_suspected.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn new(
         id: ServerId,
         pool: &str,
@@ -79,6 +95,7 @@ impl Member {
             responses: Default::default(),
             service: ServiceTimes::default(),
             is_weighed: AtomicBool::new(false),
+            is_suspected: AtomicBool::new(false),
             idle_since: Mutex::default(),
         }
     }

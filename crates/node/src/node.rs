@@ -4,14 +4,16 @@ use std::{sync::Arc, time::Duration};
 
 use fastrand::Rng;
 use sip::{Message, Method, ParseError};
+use transaction::Flow;
 
 use crate::{
     admission::{NotNow, RETRY_AFTER_S, admit, refuse},
     context::Context,
     edges::{self, Exchange},
-    io::{Datagram, Handover, Input, Named, Origin, Outbox},
+    health,
+    io::{Datagram, Handover, Input, Named, Origin, Outbox, Quotation},
     keep_alive,
-    probes::{self, Probes},
+    probes::Probes,
     proxy::{ParkedRequest, Proxy, Routed},
     question::{Answer, Asker, QuestionId},
     registrar::Registrar,
@@ -21,6 +23,8 @@ use crate::{
     tap::{Counts, What},
     wire::{
         branch::Purpose,
+        keys::worker_of,
+        quote::Quote,
         reply::{self, Reply},
         request::{Request, without_our_maddr},
         response::Response,
@@ -139,9 +143,12 @@ impl Node {
                 cx.stats.count(Event::Received, 1);
                 desks.on_datagram(cx, datagram, Origin::Socket, out);
             }
-            Input::Handover(handover) => desks.on_handover(cx, &handover, out),
-            Input::Unreachable(flow) => {
-                probes::on_unreachable(cx, flow);
+            Input::Handover(handover) => {
+                desks.on_handover(cx, &handover, out);
+                self.leave_fallen_servers(now, out);
+            }
+            Input::Unreachable(quotation) => {
+                desks.on_unreachable(cx, quotation, out);
                 self.leave_fallen_servers(now, out);
             }
             Input::Answer { question, answer } => desks.on_answer(cx, question, answer, out),
@@ -171,7 +178,7 @@ impl Node {
         [
             desks.proxy.deadline(now, self.snapshot.transaction_max()),
             desks.registrar.deadline(),
-            desks.probes.deadline(),
+            desks.probes.deadline(&self.shared, now),
             desks.exchange.deadline(is_busy),
         ]
         .into_iter()
@@ -286,7 +293,8 @@ impl Desks {
                 Origin::Socket => Named::Unasked,
                 Origin::Worker(_) => self.proxy.find_named(cx, request),
             };
-            hand_over(cx, &request.datagram, owner, named, out);
+            let Datagram { flow, bytes, .. } = request.datagram;
+            hand_over(cx, flow, bytes, owner, Some(named), out);
             return Ok(());
         }
         if self.absorb(cx, request, out) || self.proxy.park(cx, request, origin, out)? {
@@ -315,7 +323,8 @@ impl Desks {
             Routed::Done => Ok(()),
             Routed::Registers(config) => self.registrar.register(cx, config, request, out),
             Routed::Asks(worker) => {
-                hand_over(cx, &request.datagram, worker, Named::Unasked, out);
+                let Datagram { flow, bytes, .. } = request.datagram;
+                hand_over(cx, flow, bytes, worker, Some(Named::Unasked), out);
                 Ok(())
             }
         }
@@ -339,7 +348,8 @@ impl Desks {
             response.key.worker(cx.shared.workers().len())
         };
         if owner != self.worker {
-            hand_over(cx, &datagram, owner, Named::Unasked, out);
+            let Datagram { flow, bytes, .. } = datagram;
+            hand_over(cx, flow, bytes, owner, Some(Named::Unasked), out);
         } else if is_probe {
             self.probes.on_answer(cx, &response);
         } else {
@@ -351,19 +361,54 @@ impl Desks {
     /// have told.
     fn on_report(&mut self, cx: Context<'_>, datagram: Datagram<'_>, out: &mut Outbox) {
         match edges::read_report(cx.snapshot.keys(), datagram.bytes) {
-            Ok(_) if self.worker != 0 => hand_over(cx, &datagram, 0, Named::Unasked, out),
+            Ok(_) if self.worker != 0 => {
+                let Datagram { flow, bytes, .. } = datagram;
+                hand_over(cx, flow, bytes, 0, Some(Named::Unasked), out);
+            }
             Ok(report) => self.exchange.on_report(cx, datagram.flow, report),
             Err(reason) => cx.drop_of(datagram.flow, reason),
         }
     }
 
+    /// An ICMP error is believed when it quotes what is open, by a branch that nobody can guess.
+    fn on_unreachable(&mut self, cx: Context<'_>, quotation: Quotation<'_>, out: &mut Outbox) {
+        let Quotation { flow, bytes } = quotation;
+        let Some(quote) = Quote::read(bytes) else {
+            return cx.stats.drop_one(Dropped::UnmatchedQuote);
+        };
+        let is_probe = quote.branch.purpose == Purpose::Probe;
+        let owner = if is_probe {
+            0
+        } else {
+            worker_of(quote.branch.id, cx.shared.workers().len())
+        };
+        if owner != self.worker {
+            return hand_over(cx, flow, bytes, owner, None, out);
+        }
+        let is_ours = if is_probe {
+            self.probes.on_unreachable(cx, quote.branch.id, flow)
+        } else {
+            self.proxy.on_unreachable(cx, &quote, flow, out)
+        };
+        if !is_ours {
+            return cx.stats.drop_one(Dropped::UnmatchedQuote);
+        }
+        cx.stats.count(Event::Unreachable, 1);
+        health::on_unreachable(cx, flow);
+        self.probes.on_timers(cx, out);
+    }
+
     fn on_handover(&mut self, cx: Context<'_>, handover: &Handover, out: &mut Outbox) {
+        let (flow, bytes) = (handover.flow, &handover.bytes[..]);
+        let Some(named) = handover.named else {
+            return self.on_unreachable(cx, Quotation { flow, bytes }, out);
+        };
         let datagram = Datagram {
-            flow: handover.flow,
-            bytes: &handover.bytes,
+            flow,
+            bytes,
             truncated: false,
         };
-        self.on_datagram(cx, datagram, Origin::Worker(handover.named), out);
+        self.on_datagram(cx, datagram, Origin::Worker(named), out);
     }
 
     fn on_answer(
@@ -429,19 +474,20 @@ fn answer(
     reply::send(cx, datagram, message, reply, out);
 }
 
-/// Passes a datagram to the worker that owns its call.
+/// Passes a datagram, or a quotation, to the worker that owns its call.
 fn hand_over(
     cx: Context<'_>,
-    datagram: &Datagram<'_>,
+    flow: Flow,
+    bytes: &[u8],
     worker: usize,
-    named: Named,
+    named: Option<Named>,
     out: &mut Outbox,
 ) {
     cx.stats.count(Event::HandedOver, 1);
     out.handovers.push(Handover {
         worker,
-        flow: datagram.flow,
-        bytes: datagram.bytes.into(),
+        flow,
+        bytes: bytes.into(),
         named,
     });
 }

@@ -1,15 +1,23 @@
 //! OPTIONS probes: whether servers answer that have no calls to show it.
+//!
+//! A server is probed once in the pool's interval. It is probed again and again, and judged at once,
+//! while much depends on it: when it is suspected, when it is new, and when no server of its pool is
+//! up.
 
 use std::time::Duration;
 
-use balance::ServerId;
+use balance::{Health, Judge, ServerId};
 use fastrand::Rng;
 use transaction::Flow;
 
 use crate::{
+    changes::Cause,
+    config::Probe as ProbeConfig,
     context::Context,
     io::Outbox,
     member::Member,
+    shared::Shared,
+    snapshot::PoolView,
     stats::Dropped,
     wire::{
         branch::{Branch, Purpose},
@@ -17,6 +25,15 @@ use crate::{
         response::Response,
     },
 };
+
+/// How often an urgent probe is sent, the same one until it is answered or has failed.
+const URGENT: Duration = Duration::from_millis(250);
+
+/// How long the probes of a server that never answered are urgent.
+const NEW: Duration = Duration::from_secs(10);
+
+/// How soon the first worker looks for servers that others suspect.
+const NOTICE: Duration = Duration::from_millis(10);
 
 /// The probes of one worker; only the first worker has any to send.
 #[derive(Debug)]
@@ -27,13 +44,27 @@ pub(crate) struct Probes {
     rng: Rng,
     nonce: u64,
     due: Duration,
+    /// [`Shared::suspicions`] at the last look.
+    suspicions: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Probe {
     next_at: Duration,
-    /// What the outstanding probe's branch says, and when it has failed.
-    outstanding: Option<(u64, Duration)>,
+    sent_at: Duration,
+    /// Since when it is asked and does not answer; none: it has answered.
+    unknown_since: Option<Duration>,
+    outstanding: Option<Outstanding>,
+}
+
+/// A probe that has no answer yet.
+#[derive(Clone, Copy, Debug)]
+struct Outstanding {
+    /// What its branch says.
+    id: u64,
+    began_at: Duration,
+    /// When it has failed.
+    fails_at: Duration,
 }
 
 impl Probes {
@@ -44,20 +75,27 @@ impl Probes {
             nonce: rng.u64(..),
             rng,
             due: Duration::ZERO,
+            suspicions: 0,
         }
     }
 
-    pub(crate) fn deadline(&self) -> Option<Duration> {
-        self.is_prober.then_some(self.due)
+    pub(crate) fn deadline(&self, shared: &Shared, now: Duration) -> Option<Duration> {
+        let due = match shared.suspicions() == self.suspicions {
+            true => self.due,
+            false => self.due.min(now + NOTICE),
+        };
+        self.is_prober.then_some(due)
     }
 }
 
 impl Probes {
     /// Sends the probes that are due, and counts those that were not answered.
     pub(crate) fn on_timers(&mut self, cx: Context<'_>, out: &mut Outbox) {
-        if !self.is_prober || cx.now < self.due {
+        let suspicions = cx.shared.suspicions();
+        if !self.is_prober || (cx.now < self.due && suspicions == self.suspicions) {
             return;
         }
+        self.suspicions = suspicions;
         self.due = cx.now + Duration::from_secs(1);
         for member in cx
             .snapshot
@@ -66,39 +104,48 @@ impl Probes {
             .flatten()
             .filter(|member| !member.server.is_removed())
         {
-            self.probe_member(cx, member, out);
+            if let Some(pool) = cx.snapshot.pool_of(member)
+                && let Some(config) = &pool.config().probe
+            {
+                self.probe_member(cx, member, pool, config, out);
+            }
         }
     }
 
-    fn probe_member(&mut self, cx: Context<'_>, member: &Member, out: &mut Outbox) {
-        let Some(pool) = cx.snapshot.pool_of(member) else {
-            return;
-        };
-        let Some(config) = &pool.config().probe else {
-            return;
-        };
+    fn probe_member(
+        &mut self,
+        cx: Context<'_>,
+        member: &Member,
+        pool: &PoolView,
+        config: &ProbeConfig,
+        out: &mut Outbox,
+    ) {
         let probe = self.of(member.server.id());
-        if let Some((_, fails_at)) = probe.outstanding
-            && fails_at <= cx.now
-        {
+        if let Some(failed) = probe.outstanding.filter(|probe| probe.fails_at <= cx.now) {
             probe.outstanding = None;
-            let may_be_lost = cx
-                .shared
-                .has_lost_since(fails_at.saturating_sub(config.timeout));
-            if !may_be_lost && member.server.probe_failed(cx.now, config.fall) {
-                cx.shared.server_fell();
+            if !cx.shared.has_lost_since(failed.began_at) {
+                fail(cx, member, config, Cause::ProbesUnanswered);
             }
         }
-        if probe.next_at <= cx.now {
+        if member.server.is_known() {
+            probe.unknown_since = None;
+        } else {
+            probe.unknown_since.get_or_insert(cx.now);
+        }
+        let is_new = probe.unknown_since.is_some_and(|at| cx.now < at + NEW);
+        let is_urgent = is_new || member.is_suspected() || is_needed(member, pool);
+        let again_at = probe.sent_at + URGENT.min(config.interval);
+        if probe.next_at <= cx.now || (is_urgent && again_at <= cx.now) {
             let late = probe.next_at != Duration::ZERO && probe.next_at + config.interval > cx.now;
-            probe.next_at = if late { probe.next_at } else { cx.now } + config.interval;
+            let from = if late { probe.next_at } else { cx.now };
+            probe.next_at = from.min(cx.now) + config.interval;
             self.send_probe(cx, member, config.timeout, out);
         }
         let probe = *self.of(member.server.id());
-        let next = probe
-            .outstanding
-            .map_or(probe.next_at, |(_, at)| at.min(probe.next_at));
-        self.due = self.due.min(next);
+        let again_at = probe.sent_at + URGENT.min(config.interval);
+        let next = if is_urgent { again_at } else { probe.next_at };
+        let fails_at = probe.outstanding.map_or(next, |probe| probe.fails_at);
+        self.due = self.due.min(next.min(fails_at).max(cx.now + NOTICE));
     }
 
     fn send_probe(
@@ -112,9 +159,15 @@ impl Probes {
             return;
         };
         let listener = flow.listener;
-        let id = self.rng.u64(..);
-        self.of(member.server.id()).outstanding = Some((id, cx.now + timeout));
-        let nonce = self.nonce;
+        let (fresh, nonce) = (self.rng.u64(..), self.nonce);
+        let probe = self.of(member.server.id());
+        probe.sent_at = cx.now;
+        let outstanding = probe.outstanding.get_or_insert(Outstanding {
+            id: fresh,
+            began_at: cx.now,
+            fails_at: cx.now + timeout,
+        });
+        let id = outstanding.id;
         let branch = Branch {
             purpose: Purpose::Probe,
             listener,
@@ -139,37 +192,50 @@ impl Probes {
         if !response.is_final() {
             return;
         }
-        let id = response.branch.id;
-        let mut from = cx.snapshot.members_of(response.flow);
-        let is_waiting = |(_, probe): &(usize, &mut Probe)| {
-            probe.outstanding.is_some_and(|(sent, _)| sent == id)
-        };
-        let found = self.probes.iter_mut().enumerate().find(is_waiting);
-        let member = found.and_then(|(place, probe)| {
-            let member = cx.snapshot.members().get(place)?.as_ref()?;
-            let is_asked = from.any(|from| from.server.id() == member.server.id());
-            is_asked.then(|| {
-                probe.outstanding = None;
-                member
-            })
-        });
-        let Some(member) = member else {
+        let Some(member) = self.take(cx, response.branch.id, response.flow) else {
             return cx.stats.drop_one(Dropped::StaleProbe);
         };
-        let Some(config) = cx
-            .snapshot
-            .pool_of(member)
-            .and_then(|pool| pool.config().probe.as_ref())
-        else {
+        let Some(pool) = cx.snapshot.pool_of(member) else {
             return;
         };
+        let Some(config) = &pool.config().probe else {
+            return;
+        };
+        let is_first = !member.server.is_known();
+        member.server.hear(cx.now);
+        member.trust();
         if response.status == 503 {
-            if member.server.probe_failed(cx.now, config.fall) {
-                cx.shared.server_fell();
-            }
-        } else {
-            member.server.probe_passed(cx.now, config.rise);
+            return fail(cx, member, config, Cause::ProbesRefused);
         }
+        let is_enough = is_first || is_needed(member, pool);
+        let rise = if is_enough { 1 } else { config.rise };
+        if member.server.probe_passed(cx.now, rise) {
+            cx.shared.tell(member, Cause::ProbeAnswered);
+        }
+    }
+
+    /// An ICMP error that quotes a probe's branch comes from somebody who saw the probe. So the server
+    /// is down at once. False: no such probe waits.
+    pub(crate) fn on_unreachable(&mut self, cx: Context<'_>, id: u64, flow: Flow) -> bool {
+        let Some(member) = self.take(cx, id, flow) else {
+            return false;
+        };
+        member.trust();
+        if member.server.unreachable(cx.now, Judge::Probes) {
+            cx.shared.tell(member, Cause::Unreachable);
+        }
+        true
+    }
+
+    /// Ends the probe with this branch, if it went to the other end of a flow.
+    fn take<'s>(&mut self, cx: Context<'s>, id: u64, flow: Flow) -> Option<&'s Member> {
+        let is_it = |probe: &Probe| probe.outstanding.is_some_and(|probe| probe.id == id);
+        let place = self.probes.iter().position(is_it)?;
+        let asked = cx.snapshot.members().get(place)?.as_ref()?;
+        let mut there = cx.snapshot.members_of(flow);
+        there.find(|member| member.server.id() == asked.server.id())?;
+        self.probes[place].outstanding = None;
+        Some(asked)
     }
 
     fn of(&mut self, server: ServerId) -> &mut Probe {
@@ -181,12 +247,21 @@ impl Probes {
     }
 }
 
-/// Nobody listens at the other end of a flow: a server that is there is down at once, not after
-/// `fall` timeouts.
-pub(crate) fn on_unreachable(cx: Context<'_>, flow: Flow) {
-    for member in cx.snapshot.members_of(flow) {
-        if member.server.unreachable(cx.now) {
-            cx.shared.server_fell();
-        }
+/// Whether calls wait for a server: it is down, as all others of its pool are.
+fn is_needed(member: &Member, pool: &PoolView) -> bool {
+    let is_up = |server: &std::sync::Arc<balance::Server>| server.health() == Health::Up;
+    member.server.health() == Health::Down && !pool.pool().all_servers().any(is_up)
+}
+
+/// Counts a failed probe. With a request that was silent before, it is enough.
+fn fail(cx: Context<'_>, member: &Member, config: &ProbeConfig, cause: Cause) {
+    let fall = if member.is_suspected() {
+        1
+    } else {
+        config.fall
+    };
+    if member.server.probe_failed(cx.now, fall) {
+        cx.shared.tell(member, cause);
     }
+    member.trust();
 }

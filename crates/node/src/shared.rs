@@ -13,6 +13,7 @@ use abuse::Guard;
 use balance::ServerId;
 
 use crate::{
+    changes::{Cause, Change, Changes},
     config::{Config, PoolServer, bytes_of},
     edges::PeerView,
     member::Member,
@@ -32,6 +33,8 @@ pub struct Shared {
     snapshot: RwLock<Arc<Snapshot>>,
     generation: AtomicU64,
     falls: AtomicU64,
+    suspicions: AtomicU64,
+    changes: Changes,
     draining: AtomicBool,
     incarnation: AtomicU64,
     wall_zero_ms: AtomicU64,
@@ -81,6 +84,8 @@ impl Shared {
             snapshot: RwLock::new(Arc::new(snapshot)),
             generation: AtomicU64::new(0),
             falls: AtomicU64::new(0),
+            suspicions: AtomicU64::new(0),
+            changes: Changes::default(),
             draining: AtomicBool::new(false),
             incarnation: AtomicU64::new(0),
             wall_zero_ms: AtomicU64::new(0),
@@ -92,8 +97,9 @@ impl Shared {
         })
     }
 
-    /// Swaps the configuration whole. Servers that stay keep their ledgers; those that go get no
-    /// new calls and drain; those that come start slowly. Calls are not touched.
+    /// Swaps the configuration whole. Servers that stay keep their ledgers and their health, but a
+    /// server that probes took down is tried by calls if there are no probes any more; those that go
+    /// get no new calls and drain; those that come start slowly. Calls are not touched.
     ///
     /// # Errors
     /// When something changed that is fixed at start; nothing has changed then.
@@ -104,6 +110,13 @@ impl Shared {
             .unwrap_or_else(PoisonError::into_inner);
         check_fixed(snapshot.config(), &config)?;
         let members = next_members(snapshot.members(), &config, Some(now), |_, _| true)?;
+        let is_probed = |member: &Member| {
+            let mut pools = config.pools.iter();
+            pools.any(|pool| pool.name == member.pool && pool.probe.is_some())
+        };
+        for member in members.iter().flatten().filter(|member| !is_probed(member)) {
+            member.server.judge_by_calls(now);
+        }
         *snapshot = Arc::new(Snapshot::new(config, members));
         self.generation.fetch_add(1, Ordering::Release);
         Ok(())
@@ -129,7 +142,12 @@ impl Shared {
         if let Some(pool) = config.pools.iter_mut().find(|it| it.name == pool) {
             before = mem::replace(&mut pool.servers, servers);
         }
-        let is_new = |of: &str, server: &PoolServer| of == pool && !before.contains(server);
+        let is_same = |before: &PoolServer, server: &PoolServer| {
+            (before.address, before.capacity) == (server.address, server.capacity)
+        };
+        let is_new = |of: &str, server: &PoolServer| {
+            of == pool && !before.iter().any(|before| is_same(before, server))
+        };
         let members = next_members(snapshot.members(), &config, Some(now), is_new)?;
         *snapshot = Arc::new(Snapshot::new(config, members));
         self.generation.fetch_add(1, Ordering::Release);
@@ -251,9 +269,26 @@ impl Shared {
         self.generation.load(Ordering::Acquire)
     }
 
-    /// A server went down: every worker closes what it has open there.
-    pub(crate) fn server_fell(&self) {
-        self.falls.fetch_add(1, Ordering::Release);
+    /// A server's health has changed. When it went down, every worker closes what it has open there.
+    pub(crate) fn tell(&self, member: &Member, cause: Cause) {
+        self.changes.push(member, cause);
+        if cause.is_fall() {
+            self.falls.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// The changes of the servers' health since the last call, the latest 4,096 at most.
+    pub fn take_changes(&self) -> impl Iterator<Item = Change> {
+        self.changes.take().into_iter()
+    }
+
+    /// A server is suspected: the first worker probes it at once.
+    pub(crate) fn ask_probes(&self) {
+        self.suspicions.fetch_add(1, Ordering::Release);
+    }
+
+    pub(crate) fn suspicions(&self) -> u64 {
+        self.suspicions.load(Ordering::Acquire)
     }
 
     pub(crate) fn falls(&self) -> u64 {

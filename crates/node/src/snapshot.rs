@@ -366,14 +366,24 @@ impl PoolView {
             .map(|member| (member.address, &member.server))
             .collect();
         // In the configuration's order, which is the same on every node: hashes count by it.
-        let known = |server: &config::PoolServer| by_address.contains_key(&server.address);
-        let listed = || config.servers.iter().filter(|server| known(server));
-        let servers = listed().map(|server| Arc::clone(by_address[&server.address]));
-        let mut pool = Pool::new(config.policy, servers.collect(), config.slow_start);
-        if listed().any(|server| server.cluster.is_some()) {
-            let clusters = listed().map(|server| server.cluster.as_deref().unwrap_or_default());
-            pool = pool.with_clusters(clusters);
-        }
+        let tier = |priority: u16| {
+            let is_in = |it: &&config::PoolServer| {
+                it.priority == priority && by_address.contains_key(&it.address)
+            };
+            let listed = || config.servers.iter().filter(is_in);
+            let servers = listed().map(|server| Arc::clone(by_address[&server.address]));
+            let pool = Pool::new(config.policy, servers.collect(), config.slow_start);
+            if listed().all(|server| server.cluster.is_none()) {
+                return pool;
+            }
+            pool.with_clusters(listed().map(|server| server.cluster.as_deref().unwrap_or_default()))
+        };
+        let mut priorities: Vec<u16> = config.servers.iter().map(|it| it.priority).collect();
+        priorities.sort_unstable();
+        priorities.dedup();
+        let tiers = priorities.into_iter().map(tier).rev();
+        let pool = tiers.reduce(|reserve, tier| tier.with_reserve(reserve));
+        let pool = pool.unwrap_or_else(|| tier(0));
         let cost = |(method, cost): &(String, f64)| Some((method.clone(), Cost::new(*cost)?));
         let costs: Vec<_> = config.costs.iter().filter_map(cost).collect();
         let invite = costs

@@ -3,7 +3,7 @@
 use std::{mem, net::SocketAddr, sync::Arc, time::Duration};
 
 use fastrand::Rng;
-use node::{Config, Datagram, Flow, Input, Node, Outbox, ReloadError, Shared};
+use node::{Config, Datagram, Flow, Input, Node, Outbox, Quotation, ReloadError, Shared};
 
 use crate::{Capacity, Store, processor::Queue};
 
@@ -99,8 +99,13 @@ impl Edge {
         }
     }
 
-    pub(crate) fn handle_unreachable(&mut self, now: Duration, flow: Flow, out: &mut Outbox) {
-        self.handle_input(now, 0, Input::Unreachable(flow), out);
+    pub(crate) fn handle_unreachable(
+        &mut self,
+        now: Duration,
+        quotation: Quotation<'_>,
+        out: &mut Outbox,
+    ) {
+        self.handle_input(now, 0, Input::Unreachable(quotation), out);
     }
 
     /// Does what is due.

@@ -330,6 +330,7 @@ impl Cluster {
                     address: server_address(server),
                     capacity,
                     cluster: None,
+                    priority: 0,
                 });
             }
             shared.reload(config, self.world.now())?;

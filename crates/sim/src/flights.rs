@@ -4,11 +4,15 @@ use std::{cmp::Reverse, collections::BinaryHeap, net::SocketAddr, time::Duration
 
 use crate::PartyId;
 
+/// What an ICMP error of a Linux host quotes of a UDP datagram over IPv4: 576 bytes are its length,
+/// of which 56 are headers.
+const QUOTED_MAX: usize = 520;
+
 /// A datagram on its way, or a report that no party received one.
 #[derive(Debug)]
 pub(crate) struct Flight {
     pub(crate) route: Route,
-    /// No party listens at `route.from`; `bytes` is empty.
+    /// No party listens at `route.from`; `bytes` quotes what was sent there.
     pub(crate) is_unreachable: bool,
     pub(crate) bytes: Vec<u8>,
 }
@@ -39,9 +43,10 @@ impl Flights {
         self.add(at, route, false).extend_from_slice(bytes);
     }
 
-    /// At `at`, the receiver learns that no party listens at the sender's address.
-    pub(crate) fn refuse(&mut self, at: Duration, route: Route) {
-        self.add(at, route, true);
+    /// At `at`, the receiver learns that what it has sent found no party at the sender's address.
+    pub(crate) fn refuse(&mut self, at: Duration, route: Route, bytes: &[u8]) {
+        let quoted = &bytes[..bytes.len().min(QUOTED_MAX)];
+        self.add(at, route, true).extend_from_slice(quoted);
     }
 
     /// When the next one arrives.

@@ -242,6 +242,7 @@ impl Setup {
                 address: server_address(number),
                 capacity: server.capacity,
                 cluster: None,
+                priority: 0,
             })
             .collect()
     }

@@ -111,6 +111,7 @@ impl Second {
             address: node_address(number),
             capacity: 1.0,
             cluster: (!self.is_shared).then(|| name(number).into()),
+            priority: 0,
         };
         (0..self.nodes).map(server).collect()
     }

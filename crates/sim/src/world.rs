@@ -6,7 +6,7 @@ use balance::Policy;
 use fastrand::Rng;
 use load::{Caller, CallerConfig, Phones, PhonesConfig, Server, ServerConfig};
 use node::{
-    Config, Flow, ReloadError,
+    Config, Flow, Quotation, ReloadError,
     config::Pool,
     tap::{self, Tap},
 };
@@ -382,7 +382,7 @@ impl World {
             return self.refuse(flight, watch);
         }
         if flight.is_unreachable {
-            return self.tell_unreachable(route, watch);
+            return self.tell_unreachable(route, bytes, watch);
         }
         self.arrivals += 1;
         self.show(What::Arrived, route, bytes, watch);
@@ -457,15 +457,16 @@ impl World {
                 receiver: sender,
                 socket: 0,
             };
-            self.flights.refuse(at, back);
+            self.flights.refuse(at, back, &flight.bytes);
         }
     }
 
-    fn tell_unreachable(&mut self, route: &Route, watch: &mut impl Watch) {
+    fn tell_unreachable(&mut self, route: &Route, bytes: &[u8], watch: &mut impl Watch) {
         let (now, index) = (self.now, route.receiver.index());
         if let Role::Edge(edge) = &mut self.parties[index].role {
             let flow = Flow::udp(route.socket as u8, route.from);
-            edge.handle_unreachable(now, flow, &mut self.node_out);
+            let quotation = Quotation { flow, bytes };
+            edge.handle_unreachable(now, quotation, &mut self.node_out);
             self.wakes.set(index, edge.wake_at());
             self.post(index, watch);
         }

@@ -147,6 +147,7 @@ fn scored((server, score): (SocketAddr, Result<f64, Ineligible>)) -> Scored {
         Ineligible::BackingOff => ServerState::BackingOff.label(),
         Ineligible::AboveBound => "holds more calls than its bound",
         Ineligible::OtherCluster => "is in another cluster than the user",
+        Ineligible::InReserve => ServerState::Reserve.label(),
     });
     Scored {
         server,

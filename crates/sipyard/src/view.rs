@@ -146,6 +146,8 @@ pub(crate) enum ServerState {
     Draining,
     BackingOff,
     Removed,
+    /// It gets new calls only if no server before it may get them.
+    Reserve,
 }
 
 impl ServerState {
@@ -158,6 +160,7 @@ impl ServerState {
             Self::Draining => "draining",
             Self::BackingOff => "backing off",
             Self::Removed => "removed",
+            Self::Reserve => "reserve",
         }
     }
 }
@@ -305,7 +308,9 @@ pub(crate) fn state_of(member: &Member, slow_start: Duration, now: Duration) -> 
         Ok(()) if server.effective_capacity(now, slow_start) < server.capacity() => {
             ServerState::SlowStart
         }
-        Ok(()) | Err(Ineligible::AboveBound | Ineligible::OtherCluster) => ServerState::Up,
+        Ok(()) | Err(Ineligible::AboveBound | Ineligible::OtherCluster | Ineligible::InReserve) => {
+            ServerState::Up
+        }
         Err(Ineligible::Removed) => ServerState::Removed,
         Err(Ineligible::Draining) => ServerState::Draining,
         Err(Ineligible::Down) => ServerState::Down,
@@ -331,7 +336,10 @@ fn pools(snapshot: &Snapshot, members_of: &Members, now: Duration) -> Vec<Pool> 
         sources: members_of.view(config),
         servers: members(snapshot)
             .filter(|member| member.pool == config.name && !member.server.is_removed())
-            .map(|member| server(member, config.slow_start, now))
+            .map(|member| Server {
+                state: state_in(config, member, now),
+                ..server(member, config.slow_start, now)
+            })
             .collect(),
     };
     snapshot.config().pools.iter().map(pool).collect()
@@ -348,6 +356,20 @@ fn server(member: &Arc<Member>, slow_start: Duration, now: Duration) -> Server {
         address: member.address,
         state: state_of(member, slow_start, now),
         figures: Figures::of(figures::SERVER, &at),
+    }
+}
+
+/// The same in its pool, whose reserve gets no calls while others do.
+fn state_in(pool: &node::config::Pool, member: &Member, now: Duration) -> ServerState {
+    let is_it = |it: &&node::config::PoolServer| it.address == member.address;
+    let is_in_reserve = pool
+        .servers
+        .iter()
+        .find(is_it)
+        .is_some_and(|it| it.priority > 0);
+    match state_of(member, pool.slow_start, now) {
+        ServerState::Up | ServerState::SlowStart if is_in_reserve => ServerState::Reserve,
+        state => state,
     }
 }
 

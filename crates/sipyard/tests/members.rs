@@ -115,10 +115,13 @@ fn the_reserve_takes_over_when_the_first_servers_are_killed() {
     });
     assert!(is_carried(&edge));
     drop(first);
-    eventually("the reserve is used", || servers(&edge).len() == 2);
+    assert!(is_carried(&edge), "none waits for the reserve");
+    eventually("the reserve is used", || {
+        edge.log().contains(&format!("servers: 2, added: {two}"))
+    });
     assert!(is_carried(&edge));
     let served = reserve.end();
-    assert_eq!(served[0]["calls"], 10);
+    assert_eq!(served[0]["calls"], 20);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::{
     net::{SocketAddr, TcpListener, UdpSocket},
 };
 
-use common::{Edge, OPERATORS_TOKEN, Settings, eventually, free_udp};
+use common::{Edge, OPERATORS_TOKEN, Settings, eventually, free_udp, load};
 
 /// A pool of one server that nobody probes.
 const POOL: &str = r#"servers = [ { address = "127.0.0.1:9" } ]
@@ -169,6 +169,34 @@ probe = false"#,
     edge.settings.write(POOL, "");
     assert_eq!(edge.ctl(&["reload"]).0, Some(0));
     assert_eq!(servers(&edge), 1);
+}
+
+/// The first change of a server's health was not logged, and `undrain` said that a server takes calls that
+/// was down. With `probe = false` and a reload such a server stayed down for ever.
+#[test]
+fn what_is_said_of_a_server_that_is_down_is_true() {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap();
+    let settings = Settings::new();
+    let servers = format!("servers = [ {{ address = \"{address}\" }} ]\n");
+    settings.write(&servers, "");
+    drop(server);
+    let edge = settings.start();
+    edge.wait_for_log("of pool app is down: nobody listens there (ICMP)");
+    let state = |edge: &Edge| edge.status()["pools"][0]["servers"][0]["state"].clone();
+    assert_eq!(state(&edge), "down");
+    let (_, said, _) = edge.ctl(&["undrain", &address.to_string()]);
+    assert!(
+        said.ends_with("(app) drains no more, but gets no new calls yet: down\n"),
+        "{said}"
+    );
+    edge.settings.write(&(servers + "probe = false"), "");
+    assert_eq!(edge.ctl(&["reload"]).0, Some(0));
+    let server = load::Serving::start_at(address, &[]);
+    let output = load::call(edge.sip(), &["--rate", "10", "--calls", "1"]);
+    assert!(output.status.success(), "{}", edge.log());
+    edge.wait_for_log("of pool app is up: it answers requests");
+    assert_eq!(server.end()[0]["calls"], 1);
 }
 
 #[test]

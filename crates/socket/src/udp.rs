@@ -64,7 +64,7 @@ pub struct Sent {
     pub no_room: u64,
     /// Lost: refused for another reason, such as a filter or an address of the other family.
     pub refused: u64,
-    /// Whether an error may have occurred, so that [`Socket::unreachable`] may return addresses.
+    /// Whether an error may have occurred, so that [`Socket::unreachable`] may have something to tell.
     pub error: bool,
 }
 
@@ -212,10 +212,11 @@ impl Socket {
         }
     }
 
-    /// Appends to `addresses` the addresses that ICMP reported unreachable since the last call.
-    /// Call it only after an error of [`Self::recv`] or after [`Sent::error`].
-    pub fn unreachable(&self, addresses: &mut Vec<SocketAddr>) {
-        queue::drain(self.inner.as_raw_fd(), addresses);
+    /// Tells of the ICMP errors since the last call which say that a peer is unreachable: the peer, and
+    /// the beginning of the datagram that the error quotes, perhaps nothing. Anybody can forge such an
+    /// error. Call it only after an error of [`Self::recv`] or after [`Sent::error`].
+    pub fn unreachable(&self, tell: impl FnMut(SocketAddr, &[u8])) {
+        queue::drain(self.inner.as_raw_fd(), tell);
     }
 
     /// Returns how many datagrams the kernel dropped since the bind because its receive buffer was

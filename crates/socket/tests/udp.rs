@@ -59,17 +59,18 @@ fn nobody(family: &str) -> SocketAddr {
     bind(family).local_addr()
 }
 
-/// Who was reported unreachable; where there is nothing to send after it, a receive tells.
-fn unreachable(socket: &Socket, sent: Sent) -> Vec<SocketAddr> {
-    let mut addresses = Vec::new();
+/// Who was reported unreachable, and what was quoted; where there is nothing to send after it, a
+/// receive tells.
+fn unreachable(socket: &Socket, sent: Sent) -> Vec<(SocketAddr, Vec<u8>)> {
+    let mut reports = Vec::new();
     assert!(
         sent.error
             || socket
                 .recv(&mut RecvBatch::new(1, 100), Wait::Block)
                 .is_err()
     );
-    socket.unreachable(&mut addresses);
-    addresses
+    socket.unreachable(|peer, quoted| reports.push((peer, quoted.to_vec())));
+    reports
 }
 
 #[test]
@@ -159,9 +160,20 @@ fn a_datagram_beyond_its_slot_is_marked() {
 }
 
 #[test]
-fn icmp_names_the_peer_that_is_away() {
-    for family in LOOPBACK {
+fn icmp_names_the_peer_that_is_away_and_quotes_what_was_sent() {
+    for (family, quoted) in LOOPBACK.into_iter().zip([520, 1184]) {
         let (socket, peer, away) = (bind(family), bind(family), nobody(family));
+        let long: Vec<u8> = (0..=255).cycle().take(1_400).collect();
+        let sent = send(&socket, &[(away, &long)]);
+        let [(address, bytes)] = &unreachable(&socket, sent)[..] else {
+            panic!("one error")
+        };
+        assert_eq!(*address, away);
+        assert!(
+            bytes.len() >= quoted && long.starts_with(bytes),
+            "{family}: {}",
+            bytes.len()
+        );
         let (bad, good) = (
             (away, b"x".as_slice()),
             (peer.local_addr(), b"y".as_slice()),
@@ -169,7 +181,7 @@ fn icmp_names_the_peer_that_is_away() {
         for items in [&[bad][..], &[good, bad], &[bad, good]] {
             let sent = send(&socket, items);
             assert_eq!((sent.sent, sent.lost()), (items.len() as u64, 0));
-            assert_eq!(unreachable(&socket, sent), [away]);
+            assert_eq!(unreachable(&socket, sent), [(away, b"x".to_vec())]);
         }
         assert_eq!(receive(&peer, 2).len(), 2);
     }
@@ -190,8 +202,8 @@ fn an_error_costs_no_later_datagram() {
         let sent = send(&socket, &items);
         assert_eq!((sent.sent, sent.lost(), sent.error), (200, 0, true));
         assert_eq!(receive(&peer, 100).len(), 100);
-        let addresses = unreachable(&socket, sent);
-        assert!(!addresses.is_empty() && addresses.iter().all(|&address| address == away));
+        let reports = unreachable(&socket, sent);
+        assert!(!reports.is_empty() && reports.iter().all(|(address, _)| *address == away));
     }
 }
 

@@ -37,7 +37,7 @@ impl<A: Agent> Group<A> {
             let is_ready = |place| self.poll.is_ready(first + place);
             for (place, socket) in endpoint.sockets.iter().enumerate() {
                 if self.poll.has_error(first + place) {
-                    self.buffers.forget_errors(socket);
+                    crate::forget_errors(socket);
                 }
             }
             let places = endpoint.sockets.len();

@@ -38,7 +38,6 @@ pub struct Buffers {
     recv: RecvBatch,
     send: SendBatch,
     out: Outbox,
-    unreachable: Vec<SocketAddr>,
 }
 
 /// An agent and its sockets, in the order of its configuration.
@@ -156,18 +155,14 @@ impl Buffers {
             recv: RecvBatch::new(BATCH, DATAGRAM_BYTES_MAX),
             send: SendBatch::new(),
             out: Outbox::default(),
-            unreachable: Vec::new(),
         }
     }
 }
 
-impl Buffers {
-    /// An error is the echo of a datagram that was refused, and its call will tell; but unheard
-    /// errors fill the socket's buffer and keep it ready.
-    fn forget_errors(&mut self, socket: &Socket) {
-        socket.unreachable(&mut self.unreachable);
-        self.unreachable.clear();
-    }
+/// An error is the echo of a datagram that was refused, and its call will tell; but unheard errors
+/// fill the socket's buffer and keep it ready.
+fn forget_errors(socket: &Socket) {
+    socket.unreachable(|_, _| {});
 }
 
 impl Default for Buffers {
@@ -180,7 +175,7 @@ impl Default for Buffers {
 fn receive(socket: &Socket, buffers: &mut Buffers) -> bool {
     let received = socket.recv(&mut buffers.recv, Wait::Poll);
     if received.is_err() {
-        buffers.forget_errors(socket);
+        forget_errors(socket);
     }
     received.unwrap_or(0) > 0
 }

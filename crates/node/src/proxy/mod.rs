@@ -31,7 +31,7 @@ use crate::{
     question::{Answer, Asker},
     snapshot::Snapshot,
     stats::{Dropped, Event, Sizes},
-    wire::{branch::Purpose, reply::Reply, request::Request, response::Response},
+    wire::{branch::Purpose, quote::Quote, reply::Reply, request::Request, response::Response},
     work::{Course, Holder, Work},
 };
 
@@ -338,6 +338,10 @@ impl Proxy {
         out: &mut Outbox,
     ) {
         let session = self.work.calls.find(response.key);
+        // What somebody sends back that we have sent ourselves tells nothing of anybody.
+        if response.branch.purpose != Purpose::Recheck && response.below.is_none() {
+            return cx.stats.drop_one(Dropped::NoReturnPath);
+        }
         match response.branch.purpose {
             Purpose::Relay(attempt) => self.on_relayed(cx, session, attempt, response, out),
             Purpose::Held { number, .. } => {
@@ -387,6 +391,30 @@ impl Proxy {
                 orphans::adopt(cx, &mut step.work.calls, attempt, response);
                 stateless.pass_back(&mut step, response, back);
             }
+        }
+    }
+
+    /// Nobody listens where a request went. False: no such request is open.
+    pub(crate) fn on_unreachable(
+        &mut self,
+        cx: Context<'_>,
+        quote: &Quote<'_>,
+        flow: Flow,
+        out: &mut Outbox,
+    ) -> bool {
+        let key = quote
+            .call_id
+            .map(|call_id| cx.snapshot.keys().session(call_id));
+        let session = key.and_then(|key| self.work.calls.find(key));
+        let (stateful, stateless, mut step) = self.split(cx, out);
+        match (quote.branch.purpose, session) {
+            (Purpose::Held { number, .. }, _) => {
+                stateful.on_unreachable(&mut step, number, quote, flow)
+            }
+            (Purpose::Relay(attempt), Some(session)) => {
+                stateless.on_unreachable(&mut step, session, attempt, quote, flow)
+            }
+            (Purpose::Relay(_) | Purpose::Probe | Purpose::Recheck, _) => false,
         }
     }
 

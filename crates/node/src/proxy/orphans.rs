@@ -94,9 +94,8 @@ fn first_purpose(is_stateful: bool) -> Purpose {
 fn usable(cx: Context<'_>, pool: &PoolView) -> Vec<SocketAddr> {
     let up = pool
         .pool()
-        .servers()
-        .iter()
-        .filter(|server| server.health(cx.now) == Health::Up);
+        .all_servers()
+        .filter(|server| server.health() == Health::Up);
     up.filter_map(|server| Some(cx.snapshot.member(server.id())?.address))
         .collect()
 }

@@ -16,6 +16,7 @@ use crate::{
     stats::{Dropped, Event},
     wire::{
         branch::{Branch, Purpose},
+        quote::Quote,
         relay::{self, Hop},
         reply::{self, Reply},
         request::Request,
@@ -37,6 +38,8 @@ enum Fate {
     Pass,
     /// Its request has gone elsewhere: the caller gets that answer.
     Supersede,
+    /// It is the node's own.
+    Ignore,
 }
 
 /// Requests.
@@ -185,8 +188,10 @@ impl Stateless {
         response: &Response<'_>,
         back: Flow,
     ) {
-        if self.fate(step, session, attempt, response) == Fate::Pass {
-            return self.pass_back(step, response, back);
+        match self.fate(step, session, attempt, response) {
+            Fate::Pass => return self.pass_back(step, response, back),
+            Fate::Ignore => return step.cx.stats.drop_one(Dropped::ForeignResponse),
+            Fate::Supersede => {}
         }
         step.cx.stats.drop_one(Dropped::Superseded);
         if response.cseq.method == Method::Invite {
@@ -221,6 +226,9 @@ impl Stateless {
         if !is_cancel && attempt != step.work.get(open).attempt {
             return on_late_answer(step, open, attempt, response);
         }
+        if step.work.is_answered_by_us(step.cx, open, response) {
+            return Fate::Ignore;
+        }
         step.work.note_response(step.cx, open, response);
         if !response.is_final() {
             on_provisional(step, open);
@@ -253,6 +261,29 @@ impl Stateless {
 
 /// Silence.
 impl Stateless {
+    /// Nobody listens where an open request went: an INVITE goes elsewhere if it can. False: there is
+    /// no such request.
+    pub(super) fn on_unreachable(
+        &mut self,
+        step: &mut Step<'_>,
+        session: SessionId,
+        attempt: u8,
+        quote: &Quote<'_>,
+        flow: Flow,
+    ) -> bool {
+        let is_cancel = quote.method == Method::Cancel;
+        let open = step.work.find(session, quote.branch.id, is_cancel);
+        let Some(open) = open.filter(|&open| step.work.get(open).attempt == attempt) else {
+            return false;
+        };
+        let server = step.work.charged_server(step.cx, open);
+        if server.is_none_or(|member| member.address != flow.remote) {
+            return false;
+        }
+        self.fail_over(step, open);
+        true
+    }
+
     /// Open requests whose time is over.
     pub(super) fn on_timers(&mut self, step: &mut Step<'_>) {
         while let Some(open) = step.work.pop_due(step.cx.now) {
@@ -304,7 +335,7 @@ fn is_stuck(step: &Step<'_>, request: &Request<'_>, open: OpenId) -> bool {
     let (cx, transaction) = (step.cx, step.work.get(open));
     let is_down = || {
         let member = cx.snapshot.member(transaction.server());
-        member.is_none_or(|member| member.server.health(cx.now) == Health::Down)
+        member.is_none_or(|member| member.server.health() == Health::Down)
     };
     if transaction.is_initial {
         transaction.may_move() && (transaction.progress == Progress::Overdue || is_down())

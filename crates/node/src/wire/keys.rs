@@ -16,13 +16,27 @@ pub(crate) struct SessionKey(u64, u64);
 impl SessionKey {
     /// The worker that owns the session.
     pub(crate) fn worker(self, workers: usize) -> usize {
-        (self.1 % workers as u64) as usize
+        worker_of(self.1, workers)
+    }
+
+    /// A transaction's identity: its hash, whose lowest bits tell the session's worker, so that a
+    /// branch alone does.
+    pub(crate) fn identify(self, hash: u64) -> u64 {
+        hash & !SHARD | self.1 & SHARD
     }
 
     /// Bits for a hash table's slot.
     pub(crate) fn bits(self) -> u64 {
         self.0
     }
+}
+
+/// The bits that choose a worker.
+const SHARD: u64 = 0xffff;
+
+/// The worker that owns a session or the transaction of this identity.
+pub(crate) fn worker_of(bits: u64, workers: usize) -> usize {
+    ((bits & SHARD) % workers as u64) as usize
 }
 
 /// Hash keys derived from the cluster's secret.
@@ -81,11 +95,11 @@ impl Keys {
     }
 
     /// What our branch says of a request that is held. No peer can make it of what the branch of a
-    /// stateless hop says, or the other way round.
+    /// stateless hop says, or the other way round. It tells the same worker.
     pub(crate) fn held(&self, id: u64) -> u64 {
         let mut hasher = self.branch;
         write_parts(&mut hasher, &[b"held", &id.to_be_bytes()]);
-        hasher.finish()
+        hasher.finish() & !SHARD | id & SHARD
     }
 
     /// A hash of parts that belong to a session.

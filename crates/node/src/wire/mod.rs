@@ -4,6 +4,7 @@ pub(crate) mod branch;
 pub(crate) mod kept;
 pub(crate) mod keys;
 pub(crate) mod nat;
+pub(crate) mod quote;
 pub(crate) mod relay;
 pub(crate) mod reply;
 pub(crate) mod request;

@@ -83,6 +83,7 @@ impl<'a> Request<'a> {
         let key = snapshot.keys().session(call_id);
         let hasher = snapshot.keys().branch(key);
         let id = transaction::identity(hasher, &via, from_tag, call_id, cseq.number);
+        let id = key.identify(id);
         let from_tag = from_tag.unwrap_or_default();
         let open = |text: &[u8]| {
             let to_tag = to_tag.unwrap_or_default();

@@ -17,6 +17,8 @@ pub(crate) struct Response<'a> {
     /// Who sent it.
     pub(crate) flow: Flow,
     pub(crate) via: Via<'a>,
+    /// The Via below ours; none: the request was ours, or this is no answer to what we relayed.
+    pub(crate) below: Option<Via<'a>>,
     pub(crate) status: u16,
     pub(crate) cseq: CSeq<'a>,
     pub(crate) call_id: &'a [u8],
@@ -53,6 +55,7 @@ impl<'a> Response<'a> {
         }
         Ok(Self {
             flow: datagram.flow,
+            below: message.via_below(&via),
             via,
             status,
             cseq,
@@ -71,12 +74,12 @@ impl<'a> Response<'a> {
     /// # Errors
     /// Why it is to be dropped.
     pub(crate) fn way_back(&self, snapshot: &Snapshot) -> Result<Flow, Dropped> {
-        let below = self.message.via_below(&self.via);
-        let below = below.ok_or(Dropped::NoReturnPath)?;
+        let below = self.below.as_ref().ok_or(Dropped::NoReturnPath)?;
         let from_tag = Some(self.from_tag).filter(|tag| !tag.is_empty());
         let hasher = snapshot.keys().branch(self.key);
         let number = self.cseq.number;
-        let id = transaction::identity(hasher, &below, from_tag, self.call_id, number);
+        let id = transaction::identity(hasher, below, from_tag, self.call_id, number);
+        let id = self.key.identify(id);
         if self.branch.purpose.seal(snapshot.keys(), id) != self.branch.id {
             return Err(Dropped::ForgedBranch);
         }
@@ -99,8 +102,7 @@ impl<'a> Response<'a> {
 
     /// Where the Via below ours says that it goes. RFC 3261 §18.2.2
     pub(crate) fn return_flow(&self) -> Option<Flow> {
-        let via = self.message.via_below(&self.via)?;
-        let to = via.response_address()?;
+        let to = self.below.as_ref()?.response_address()?;
         Some(Flow::udp(self.branch.listener, to))
     }
 

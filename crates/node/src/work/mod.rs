@@ -31,6 +31,7 @@ use crate::{
     calls::{Calls, SessionId, tag_pair},
     config::Limits,
     context::Context,
+    health,
     member::Member,
     snapshot::PoolView,
     stats::{Event, MethodLabel},
@@ -41,9 +42,6 @@ use crate::{
         token::Direction,
     },
 };
-
-/// No Retry-After keeps a server out for longer: what it knew then may have changed.
-const BACK_OFF_MAX: Duration = Duration::from_secs(300);
 
 /// The open requests of a worker's calls.
 #[derive(Debug)]
@@ -384,7 +382,7 @@ impl Work {
         let Some(old) = course.server.and_then(|server| cx.snapshot.member(server)) else {
             return;
         };
-        let is_down = old.server.health(cx.now) == Health::Down;
+        let is_down = old.server.health() == Health::Down;
         let leaves = if request.is_initial() {
             is_down
         } else {
@@ -447,7 +445,7 @@ impl Work {
     pub(crate) fn on_fallen_servers(&self, cx: Context<'_>) -> Vec<OpenId> {
         let is_fallen = |request: &OpenRequest| {
             let member = cx.snapshot.member(request.server());
-            member.is_some_and(|member| member.server.health(cx.now) == Health::Down)
+            member.is_some_and(|member| member.server.health() == Health::Down)
         };
         let fallen =
             |(_, request): &(OpenId, &OpenRequest)| request.is_charged && is_fallen(request);
@@ -464,6 +462,16 @@ impl Work {
         request.is_charged.then_some(member)
     }
 
+    /// Whether the answer to a request at a server is of this node itself: somebody sent it back.
+    pub(crate) fn is_answered_by_us(
+        &self,
+        cx: Context<'_>,
+        open: OpenId,
+        response: &Response<'_>,
+    ) -> bool {
+        cx.snapshot.is_our_address(response.flow.remote) && self.charged_server(cx, open).is_some()
+    }
+
     /// Counts a request that its server failed to serve.
     pub(crate) fn count_failed(&self, cx: Context<'_>, open: OpenId) {
         if let Some(member) = self.charged_server(cx, open) {
@@ -471,17 +479,10 @@ impl Work {
         }
     }
 
-    /// Counts a silence against the health of the server, unless its answer may have been lost here.
+    /// Holds a silence against the server.
     pub(crate) fn blame(&self, cx: Context<'_>, open: OpenId) {
-        if cx.shared.has_lost_since(self.get(open).sent_at) {
-            return;
-        }
-        let Some(member) = self.charged_server(cx, open) else {
-            return;
-        };
-        let fall = cx.snapshot.pool_of(member).map_or(1, |pool| pool.fall());
-        if member.server.timed_out(cx.now, fall) {
-            cx.shared.server_fell();
+        if let Some(member) = self.charged_server(cx, open) {
+            health::on_silence(cx, member, self.get(open).sent_at);
         }
     }
 
@@ -496,13 +497,10 @@ impl Work {
         }
     }
 
-    /// Leaves the server of a request alone for as long as its 503 asks.
+    /// Leaves the server of a request alone as its 503 asks, if other calls have it, too.
     pub(crate) fn back_off(&self, cx: Context<'_>, open: OpenId, response: &Response<'_>) {
-        if let Some(member) = cx.snapshot.member(self.get(open).server())
-            && let Some(seconds) = response.message.retry_after()
-        {
-            let wish = Duration::from_secs(seconds.into());
-            member.server.back_off(cx.now + wish.min(BACK_OFF_MAX));
+        if let Some(member) = cx.snapshot.member(self.get(open).server()) {
+            health::on_refusal(cx, member, response);
         }
     }
 
@@ -512,12 +510,10 @@ impl Work {
         let request = self.get(open);
         let after = cx.now.saturating_sub(request.sent_at);
         if let Some(member) = self.charged_server(cx, open) {
+            health::on_answer(cx, member, response);
             if !request.is_answered() {
                 member.server.first_response(cx.now, after);
                 member.responses[request.label as usize].record(after);
-                if response.status != 503 {
-                    member.server.answered();
-                }
             }
             if response.is_success() {
                 member.server.final_response(cx.now, after);

@@ -48,10 +48,11 @@ fn seeds_are_calls() {
 
 type Scenario = fn(&mut Cluster);
 
-const SEEDS: [(&str, Scenario); 6] = [
+const SEEDS: [(&str, Scenario); 7] = [
     ("call", call),
     ("cancel", cancel),
     ("failover", failover),
+    ("icmp", icmp),
     ("leak", leak),
     ("originated", originated),
     ("subscription", subscription),
@@ -84,6 +85,17 @@ fn failover(cluster: &mut Cluster) {
     let sent = cluster.send(&second.respond(503).with("Retry-After", 5));
     cluster.send(&first.respond(500));
     cluster.pass(&sent[0].respond(200));
+}
+
+fn icmp(cluster: &mut Cluster) {
+    let first = cluster.pass(&request("INVITE", ALICE, "call"));
+    let server = first.to.to_string();
+    let sent = cluster.unreachable(&server);
+    let second = sent.iter().find(|sent| sent.method() == "INVITE").unwrap();
+    cluster.wait(ms(300));
+    cluster.unreachable(&server);
+    cluster.quote(second.to, &first.bytes[..90]);
+    cluster.pass(&second.respond(200));
 }
 
 fn leak(cluster: &mut Cluster) {

@@ -340,3 +340,29 @@ fn other_requests_fork() {
     is_idle(&mut cluster);
     assert_eq!(cluster.dropped(Dropped::Unmatched), 0);
 }
+
+/// A phone had closed its port: its caller waited for 64*T1, and a dead first contact stalled the search
+/// as long. RFC 3261 §16.9
+#[test]
+fn a_phone_where_nobody_listens_is_left_at_once() {
+    for is_cut in [false, true] {
+        let mut cluster = Cluster::new(location());
+        let targets = [(PHONE, 1000), (DESK, 1000), (TABLET, 500)];
+        let (_, sent) = fork(&mut cluster, &targets);
+        check(&sent, &[(PHONE, "INVITE"), (DESK, "INVITE")]);
+        let quoted = match is_cut {
+            true => &sent[0].bytes[..120],
+            false => &sent[0].bytes[..],
+        };
+        assert!(
+            cluster.quote(sent[0].to, quoted).is_empty(),
+            "the other may ring"
+        );
+        let forged = sent[0].bytes.clone();
+        assert!(cluster.quote(DESK.parse().unwrap(), &forged).is_empty());
+        assert_eq!(cluster.dropped(Dropped::UnmatchedQuote), 1);
+        check(&cluster.unreachable(DESK), &[(TABLET, "INVITE")]);
+        check(&cluster.unreachable(TABLET), &[(ALICE, "500")]);
+        is_idle(&mut cluster);
+    }
+}

@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, ops::Deref, sync::Arc, time::Duration};
 
-use balance::Policy;
+use balance::{Judge, Policy};
 use node::{
-    Answer, Config, Datagram, Flow, Input, Member, Node, Outbox, Question, Shared,
+    Answer, Config, Datagram, Flow, Input, Member, Node, Outbox, Question, Quotation, Shared,
     config::{
         Destination, Limits, Listener, Mode, Pool, PoolServer, Probe, Registrar, Route, Timers,
     },
@@ -82,6 +82,7 @@ pub(crate) fn pool(name: &str, servers: &[&str]) -> Pool {
         address: address.parse().unwrap(),
         capacity: 1.0,
         cluster: None,
+        priority: 0,
     };
     Pool {
         name: name.to_owned(),
@@ -185,6 +186,8 @@ pub(crate) struct Cluster {
     /// What the store was asked.
     pub(crate) questions: Vec<Question>,
     pub(crate) out: Outbox,
+    /// What went to each party last.
+    latest: BTreeMap<SocketAddr, Vec<u8>>,
 }
 
 impl Cluster {
@@ -205,6 +208,7 @@ impl Cluster {
             turn: 0,
             questions: Vec::new(),
             out: Outbox::default(),
+            latest: BTreeMap::new(),
         }
     }
 
@@ -259,12 +263,29 @@ impl Cluster {
         self.settle()
     }
 
-    /// The network says that nobody listens at an address.
+    /// A server is down, as far as this node knows.
+    pub(crate) fn take_down(&self, address: &str) {
+        let server = &self.member(address).server;
+        assert!(server.unreachable(self.now, Judge::Calls));
+    }
+
+    /// The network says that what went to an address last found nobody there.
     pub(crate) fn unreachable(&mut self, address: &str) -> Vec<Sent> {
-        self.input(
-            0,
-            Input::Unreachable(Flow::udp(0, address.parse().unwrap())),
-        );
+        let address = address.parse().unwrap();
+        let quoted = self.latest.get(&address).cloned().unwrap_or_default();
+        self.quote(address, &quoted)
+    }
+
+    /// The network says that nobody listens at an address, and quotes this.
+    pub(crate) fn quote(&mut self, address: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
+        let flow = Flow::udp(0, address);
+        let is_it = |(_, party): &&(u8, &str)| party.parse() == Ok(address);
+        if let Some((party, _)) = PARTIES.iter().find(is_it) {
+            self.tape.extend_from_slice(&[b'u', *party]);
+            self.tape.extend_from_slice(bytes);
+            self.tape.push(0);
+        }
+        self.input(0, Input::Unreachable(Quotation { flow, bytes }));
         self.settle()
     }
 
@@ -313,6 +334,9 @@ impl Cluster {
             }
         });
         let sent: Vec<_> = sent.collect();
+        for sent in &sent {
+            self.latest.insert(sent.to, sent.bytes.clone());
+        }
         self.sent += sent.len();
         self.questions.append(&mut self.out.questions);
         self.out.clear();

@@ -12,6 +12,7 @@ mod forking;
 mod harness;
 mod health;
 mod hostile;
+mod icmp;
 mod leaks;
 mod learn;
 mod limits;

@@ -159,7 +159,7 @@ fn a_single_servers_481_goes_back() {
 #[test]
 fn servers_that_are_down_get_no_copy() {
     let (mut cluster, invite, _) = ringing(&config(&[ONE, TWO]), 1);
-    cluster.unreachable(ONE);
+    cluster.take_down(ONE);
     let cancel = cluster.exchange(&invite.cancel(), 481);
     assert_eq!(cancel.to, TWO.parse().unwrap());
 }

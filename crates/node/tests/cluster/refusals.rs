@@ -151,12 +151,15 @@ fn options_to_a_draining_node_are_refused() {
 #[test]
 fn without_a_server_a_request_is_refused() {
     let mut cluster = Cluster::new(config(&[ONE]));
-    cluster.unreachable(ONE);
+    cluster.take_down(ONE);
+    let tried = cluster.pass(&request("INVITE", ALICE, "last-resort"));
+    assert_eq!(tried.to, ONE.parse().unwrap());
     let reply = cluster.pass(&request("INVITE", ALICE, "call"));
     assert_eq!(reply.status(), 503);
     assert!(!reply.get("Retry-After").is_empty());
     assert_eq!(cluster.replies(503), 1);
-    assert_eq!(cluster.sizes(), (0, 0, 0));
+    cluster.pass(&tried.respond(486));
+    assert_eq!(cluster.total(), (0, 0, 0.0));
 }
 
 /// RFC 3261 §17.1.1.3: nobody waits for an answer to an ACK.

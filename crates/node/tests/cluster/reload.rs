@@ -164,6 +164,7 @@ fn a_pool_gets_other_servers_and_all_else_stays() {
         address: address.parse().unwrap(),
         capacity: 1.0,
         cluster: None,
+        priority: 0,
     });
     let set = cluster
         .shared

@@ -171,7 +171,10 @@ fn keep_alives_cost_nothing() {
     }
     cluster.nodes[0].handle_input(
         cluster.now,
-        Input::Unreachable(node::Flow::udp(0, from)),
+        Input::Unreachable(node::Quotation {
+            flow: node::Flow::udp(0, from),
+            bytes: b"",
+        }),
         &mut cluster.out,
     );
     assert_eq!(cluster.dropped(Dropped::KeepAlive), 100);

@@ -6,7 +6,7 @@ mod guard;
 mod metrics;
 mod records;
 
-use std::{future::IntoFuture, net::SocketAddr, sync::Arc};
+use std::{future::IntoFuture, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Json, Router,
@@ -26,7 +26,7 @@ use crate::{
     serve::Control,
     store::{ASK_BYTES_MAX, PATH},
     token::Role,
-    view::{Done, Refused, members, status},
+    view::{Done, Refused, ServerState, members, state_of, status},
 };
 use guard::{guard, require};
 use metrics::{MEDIA_TYPE, Metrics};
@@ -112,13 +112,23 @@ async fn show_status(State(control): State<Arc<Control>>) -> Response {
 }
 
 async fn drain(State(control): State<Arc<Control>>, Path(address): Path<String>) -> Response {
-    change(&control, &address, "drains", |member| member.server.drain())
+    change(&control, &address, |member| {
+        member.server.drain();
+        "drains".to_owned()
+    })
 }
 
 async fn undrain(State(control): State<Arc<Control>>, Path(address): Path<String>) -> Response {
     let now = control.now();
-    change(&control, &address, "takes calls", |member| {
+    change(&control, &address, |member| {
         member.server.undrain(now);
+        match state_of(member, Duration::ZERO, now) {
+            ServerState::Up | ServerState::SlowStart => "takes calls".to_owned(),
+            other => format!(
+                "drains no more, but gets no new calls yet: {}",
+                other.label()
+            ),
+        }
     })
 }
 
@@ -137,27 +147,29 @@ async fn weight(
         let message = format!("{value} is out of range: give a number from {low} to {high}");
         return refused(StatusCode::UNPROCESSABLE_ENTITY, vec![message]);
     }
-    let done = format!("has capacity {value} until the next reload");
-    change(&control, &address, &done, |member| member.weigh(value))
+    change(&control, &address, |member| {
+        member.weigh(value);
+        format!("has capacity {value} until the next reload")
+    })
 }
 
-/// Changes a server in all pools that contain it.
-fn change(control: &Control, address: &str, done: &str, apply: impl Fn(&Member)) -> Response {
+/// Changes a server in all pools that contain it. `apply` says what holds then.
+fn change(control: &Control, address: &str, apply: impl Fn(&Member) -> String) -> Response {
     let snapshot = control.shared().snapshot();
     let wanted = address.parse::<SocketAddr>().ok();
-    let mut pools = Vec::new();
+    let mut changed = Vec::new();
     for member in members(&snapshot).filter(|member| !member.server.is_removed()) {
         if Some(member.address) == wanted {
-            apply(member);
-            pools.push(member.pool.as_str());
+            let done = apply(member);
+            changed.push(format!("{address} ({}) {done}", member.pool));
         }
     }
-    if pools.is_empty() {
+    if changed.is_empty() {
         let message =
             format!("no pool has a server {address}; `sipyard ctl status` lists the servers");
         return refused(StatusCode::NOT_FOUND, vec![message]);
     }
-    let done = format!("{address} ({}) {done}", pools.join(", "));
+    let done = changed.join("; ");
     tracing::info!("{done}");
     Json(Done { done }).into_response()
 }

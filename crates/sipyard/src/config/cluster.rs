@@ -73,6 +73,7 @@ fn announced(section: &mut Section<'_>, listeners: &[Listener]) -> Option<Announ
             address,
             capacity,
             cluster: None,
+            priority: 0,
         },
     })
 }

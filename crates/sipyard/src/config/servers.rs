@@ -56,6 +56,7 @@ pub(crate) fn fixed(source: &Source) -> Option<PoolServer> {
             address,
             capacity: source.capacity,
             cluster: source.cluster.clone(),
+            priority: 0,
         }),
         Origin::Host(..) | Origin::Service(_) | Origin::Pool(_) => None,
     }

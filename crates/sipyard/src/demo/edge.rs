@@ -169,6 +169,7 @@ fn pool(servers: &[SocketAddr], policy: Policy) -> Pool {
         address,
         capacity: 1.0,
         cluster: None,
+        priority: 0,
     };
     Pool {
         name: "app".to_owned(),

@@ -55,6 +55,7 @@ pub(super) fn groups(targets: &[Target], capacity: f64, families: Families) -> V
                 address: SocketAddr::new(ip, target.port),
                 capacity: product(weight, capacity),
                 cluster: None,
+                priority: 0,
             })
         });
         let mut servers: Group = servers.collect();
@@ -73,6 +74,7 @@ pub(super) fn announced(servers: &[PoolServer], capacity: f64, families: Familie
         address: server.address,
         capacity: product(server.capacity, capacity),
         cluster: None,
+        priority: 0,
     };
     reached.map(server).collect()
 }
@@ -82,17 +84,23 @@ fn product(left: f64, right: f64) -> f64 {
     (left * right).clamp(low, high)
 }
 
-/// The first group, and each next group while none of the earlier servers is live.
-pub(super) fn in_use(groups: Vec<Group>, is_live: &dyn Fn(SocketAddr) -> bool) -> Group {
+/// All servers. Those of the first group, and of each next group while none of the earlier servers is
+/// live, are in use: their priority is 0. The others are the reserve.
+pub(super) fn ranked(groups: Vec<Group>, is_live: &dyn Fn(SocketAddr) -> bool) -> Group {
     let mut servers = Group::new();
+    let mut priority = 0;
     for group in groups {
         let has_live = group.iter().any(|server| is_live(server.address));
-        servers.extend(group);
-        if has_live {
-            break;
-        }
+        let ranked = |server| PoolServer { priority, ..server };
+        servers.extend(group.into_iter().map(ranked));
+        priority += u16::from(has_live || priority > 0);
     }
     servers
+}
+
+/// Whether a server is in use.
+pub(super) fn is_in_use(server: &PoolServer) -> bool {
+    server.priority == 0
 }
 
 #[cfg(test)]
@@ -153,7 +161,10 @@ mod tests {
         let targets = [0, 1, 2].map(|place| target(place, 0, &[ips[usize::from(place)]]));
         let used = |down: &[&str]| {
             let is_live = |address: SocketAddr| !down.contains(&&*address.ip().to_string());
-            in_use(groups(&targets, 1.0, BOTH), &is_live).len()
+            let servers = ranked(groups(&targets, 1.0, BOTH), &is_live);
+            assert_eq!(servers.len(), 3, "all are known");
+            assert!(servers.is_sorted_by_key(|server| server.priority));
+            servers.iter().filter(|server| is_in_use(server)).count()
         };
         assert_eq!(used(&[]), 1);
         assert_eq!(used(&ips[..1]), 2);

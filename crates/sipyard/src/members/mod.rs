@@ -31,14 +31,14 @@ use crate::{
     serve::Control,
     view::{self, ServerState},
 };
-use group::{Families, Group, announced, groups, in_use};
+use group::{Families, Group, announced, groups, is_in_use, ranked};
 use lease::Leases;
 use registry::Registry;
 pub(crate) use registry::is_of_nodes;
 
 /// How often the thread looks for changes of the DNS, of announcements, and of the health that
-/// decides how many groups are in use. A pool whose last server dies waits this long for its
-/// reserve. Most looks only read a cache.
+/// decides how many groups are in use. A pool whose last server dies does not wait for that: it places
+/// on its reserve. Most looks only read a cache.
 const TICK: Duration = Duration::from_millis(50);
 
 /// The servers of all pools.
@@ -252,7 +252,7 @@ impl Members {
             let groups = state.groups(source);
             let servers = groups.iter().flatten();
             let is_used = |server: &&PoolServer| {
-                let mut used = pool.servers.iter();
+                let mut used = pool.servers.iter().filter(|used| is_in_use(used));
                 used.any(|used| used.address == server.address)
             };
             let used = servers.clone().filter(is_used).count();
@@ -307,7 +307,7 @@ impl Pools {
         let mut seen = HashSet::new();
         let all = sources.iter().flat_map(|source| {
             let groups = self.groups(source);
-            in_use(groups, is_live)
+            ranked(groups, is_live)
         });
         all.filter(|it| !self.own.contains(&it.address) && seen.insert(it.address))
             .collect()
@@ -383,11 +383,14 @@ fn question(origin: &Origin) -> Option<Question> {
 }
 
 fn tell(pool: &str, before: &[PoolServer], after: &[PoolServer]) {
-    let lacks = |servers: &[PoolServer], address| servers.iter().all(|it| it.address != address);
+    let lacks = |servers: &[PoolServer], address| {
+        let mut used = servers.iter().filter(|it| is_in_use(it));
+        used.all(|it| it.address != address)
+    };
     let new = |old: &[PoolServer], new: &[PoolServer]| -> Vec<String> {
-        let addresses = new.iter().map(|server| server.address);
-        let new = addresses.filter(|address| lacks(old, *address));
-        new.map(|address| address.to_string()).collect()
+        let used = new.iter().filter(|it| is_in_use(it));
+        let new = used.filter(|it| lacks(old, it.address));
+        new.map(|server| server.address.to_string()).collect()
     };
     let (come, gone) = (new(before, after), new(after, before));
     let mut news = Vec::new();
@@ -397,9 +400,10 @@ fn tell(pool: &str, before: &[PoolServer], after: &[PoolServer]) {
         }
     }
     if news.is_empty() {
-        news.push("capacities changed".to_owned());
+        news.push("capacities or the reserve changed".to_owned());
     }
-    tracing::info!("pool {pool}: servers: {}, {}", after.len(), news.join("; "));
+    let used = after.iter().filter(|it| is_in_use(it)).count();
+    tracing::info!("pool {pool}: servers: {used}, {}", news.join("; "));
 }
 
 /// Follows the names while the node runs.

@@ -91,7 +91,11 @@ pub struct Serving {
 impl Serving {
     /// Servers on free ports.
     pub fn start(arguments: &[&str]) -> Self {
-        let address = free_udp();
+        Self::start_at(free_udp(), arguments)
+    }
+
+    /// Servers, the first of which is here.
+    pub fn start_at(address: SocketAddr, arguments: &[&str]) -> Self {
         let child = sipyard()
             .args(["load", "serve", "--address", &address.to_string()])
             .args(["--json", "-"])

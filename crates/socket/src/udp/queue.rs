@@ -10,25 +10,39 @@ const CONTROL_BYTES: usize = 256;
 #[repr(C, align(8))]
 struct Control([u8; CONTROL_BYTES]);
 
-/// Empties the queue, and appends unreachable addresses to `addresses`.
-pub(super) fn drain(fd: RawFd, addresses: &mut Vec<SocketAddr>) {
+/// Space for the beginning of the datagram that the error quotes. ICMPv6 quotes no more than fits in
+/// 1280 bytes with all headers.
+const QUOTED_BYTES: usize = 1280;
+
+/// Empties the queue, and tells of each datagram that found nobody: its peer, and the beginning of its
+/// bytes.
+pub(super) fn drain(fd: RawFd, mut tell: impl FnMut(SocketAddr, &[u8])) {
     let mut name = Name::empty();
     let mut control = Control([0; CONTROL_BYTES]);
+    let mut quoted = [0_u8; QUOTED_BYTES];
     loop {
+        let mut slice = libc::iovec {
+            iov_base: quoted.as_mut_ptr().cast(),
+            iov_len: QUOTED_BYTES,
+        };
         // SAFETY: all-zero bytes are a header without name, bytes and control data.
         let mut header: libc::msghdr = unsafe { mem::zeroed() };
         header.msg_name = ptr::from_mut(&mut name).cast();
         header.msg_namelen = Name::LENGTH;
+        header.msg_iov = &raw mut slice;
+        header.msg_iovlen = 1;
         header.msg_control = control.0.as_mut_ptr().cast();
         header.msg_controllen = CONTROL_BYTES as _;
         let flags = libc::MSG_ERRQUEUE | libc::MSG_DONTWAIT;
-        // SAFETY: name and control data are valid for their lengths; the bytes aren't asked for.
-        if unsafe { libc::recvmsg(fd, &mut header, flags) } < 0 {
+        // SAFETY: name, bytes and control data are valid for their lengths.
+        let length = unsafe { libc::recvmsg(fd, &mut header, flags) };
+        let Ok(length) = usize::try_from(length) else {
             return;
-        }
+        };
         // SAFETY: the kernel has just written the header's control data.
-        if unsafe { says_unreachable(&header) } {
-            addresses.extend(name.get());
+        let is_unreachable = unsafe { says_unreachable(&header) };
+        if let Some(peer) = name.get().filter(|_| is_unreachable) {
+            tell(peer, &quoted[..length.min(QUOTED_BYTES)]);
         }
     }
 }

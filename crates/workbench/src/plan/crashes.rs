@@ -195,6 +195,7 @@ fn edge_config(number: usize, clusters: usize, backups: usize) -> Config {
                 address: server_address(server),
                 capacity: 1.0,
                 cluster: None,
+                priority: 0,
             })
             .collect(),
         probe: Some(Probe {

@@ -272,7 +272,7 @@ impl Stateful {
         let cx = step.cx;
         let is_fallen = |branch: &Branch| {
             let member = branch.flow.and_then(|flow| cx.snapshot.member_of(flow));
-            member.is_some_and(|member| member.server.health(cx.now) == Health::Down)
+            member.is_some_and(|member| member.server.health() == Health::Down)
         };
         let contexts = self.contexts.searching();
         let lost: Vec<ContextId> = contexts

@@ -15,10 +15,10 @@ mod target;
 use std::time::Duration;
 
 use sip::{Edits, Method};
-use transaction::{Event as Told, Key, Notice, Seen, Timing, Transactions};
+use transaction::{Event as Told, Flow, Key, Notice, Seen, Timing, Transactions};
 
 use self::{
-    branches::Aim,
+    branches::{Aim, client_id},
     context::{ContextId, Contexts, Phase, TransactionId},
 };
 use super::step::Step;
@@ -29,6 +29,7 @@ use crate::{
     context::Context,
     stats::Event,
     wire::{
+        quote::Quote,
         reply::{self, Reply},
         request::Request,
         token::Direction,
@@ -199,7 +200,8 @@ impl Stateful {
         match notice {
             Notice::Trying => self.on_trying(step, owner),
             Notice::TimerC => self.transactions.cancel(step.cx.now, id, step.out),
-            Notice::Timeout | Notice::Ended => self.on_transaction_end(step, told),
+            Notice::Timeout => self.on_transaction_end(step, owner, id, Some(408)),
+            Notice::Ended => self.on_transaction_end(step, owner, id, None),
         }
     }
 
@@ -214,24 +216,53 @@ impl Stateful {
         }
     }
 
-    fn on_transaction_end(&mut self, step: &mut Step<'_>, told: Told<ContextId>) {
-        let place = told.owner;
+    /// Nobody listens where a request went: its branch has failed. False: there is no such branch.
+    pub(super) fn on_unreachable(
+        &mut self,
+        step: &mut Step<'_>,
+        number: u8,
+        quote: &Quote<'_>,
+        flow: Flow,
+    ) -> bool {
+        let key = Key::client(client_id(quote.branch.id, number), quote.method);
+        let Some(id) = self.transactions.find(key) else {
+            return false;
+        };
+        if self.transactions.flow(id) != flow {
+            return false;
+        }
+        let owner = self.transactions.owner(id);
+        let is_over = self.transactions.on_transport_error(step.cx.now, id);
+        if let Some(place) = owner.filter(|_| is_over) {
+            self.on_transaction_end(step, place, id, Some(503));
+        }
+        true
+    }
+
+    /// A transaction is gone. `failure` is what a client's counts as that has no final response.
+    fn on_transaction_end(
+        &mut self,
+        step: &mut Step<'_>,
+        place: ContextId,
+        id: TransactionId,
+        failure: Option<u16>,
+    ) {
         let context = self.contexts.get_mut(place);
         context.open -= 1;
-        if context.server == Some(told.id) {
+        if context.server == Some(id) {
             context.server = None;
             if !context.is_over() {
                 // RFC 4320 §4.2: it is too late for any answer.
                 self.contexts.stop_search(place, Phase::Over);
             }
-        } else if let Some(number) = context.number_of(told.id) {
+        } else if let Some(number) = context.number_of(id) {
             let branch = &mut context.branches[number];
             branch.transaction = None;
-            if told.notice == Notice::Timeout
+            if let Some(status) = failure
                 && !std::mem::replace(&mut branch.is_final, true)
                 && !self.next_address(step, place, number)
             {
-                self.on_branch_timeout(step, place);
+                self.on_branch_end(step, place, status);
             }
         }
         self.close_context_if_done(step, place);

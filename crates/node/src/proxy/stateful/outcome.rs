@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     proxy::step::Step,
-    stats::Event,
+    stats::{Dropped, Event},
     wire::{
         relay,
         reply::{self, Reply},
@@ -33,6 +33,11 @@ impl Stateful {
             return false;
         };
         let owner = self.transactions.owner(id);
+        let record = owner.and_then(|place| self.contexts.get(place).record);
+        if record.is_some_and(|open| step.work.is_answered_by_us(step.cx, open, response)) {
+            step.cx.stats.drop_one(Dropped::ForeignResponse);
+            return true;
+        }
         let (now, message) = (step.cx.now, response.message);
         let is_news = self.transactions.on_response(now, id, message, step.out);
         if let Some(place) = owner.filter(|_| is_news)
@@ -140,14 +145,18 @@ impl Stateful {
         self.advance(step, place);
     }
 
-    /// A branch had no final response in time: RFC 3261 §16.8 has that be a 408.
-    pub(super) fn on_branch_timeout(&mut self, step: &mut Step<'_>, place: ContextId) {
-        step.cx.stats.count(Event::TimedOut, 1);
-        if let Some(open) = self.contexts.get(place).record {
-            step.work.time_out(step.cx, open);
+    /// A branch has no final response: RFC 3261 §16.8 has a timeout be a 408, §16.9 an unreachable
+    /// next hop a 503.
+    pub(super) fn on_branch_end(&mut self, step: &mut Step<'_>, place: ContextId, status: u16) {
+        let record = self.contexts.get(place).record;
+        if status == 408 {
+            step.cx.stats.count(Event::TimedOut, 1);
+            if let Some(open) = record {
+                step.work.time_out(step.cx, open);
+            }
         }
         if !self.fail_over(step, place) {
-            self.contexts.get_mut(place).best.offer_own(408);
+            self.contexts.get_mut(place).best.offer_own(status);
         }
         self.advance(step, place);
     }
