@@ -148,6 +148,13 @@ impl Snapshot {
             .or_else(|| self.member_at(address))
     }
 
+    /// Whether a peer is believed: a server of a pool, a host of a peers' network, or another edge.
+    pub(crate) fn is_trusted(&self, flow: Flow) -> bool {
+        self.member_of(flow).is_some()
+            || self.config.trust.is_peer(flow.remote.ip())
+            || self.config.exchange.peers.contains(&flow.remote)
+    }
+
     /// The server that a peer is, once for each pool that it is in.
     pub(crate) fn members_of(&self, flow: Flow) -> impl Iterator<Item = &Arc<Member>> {
         self.members_at(flow.remote)

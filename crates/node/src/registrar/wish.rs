@@ -17,6 +17,9 @@ const EXPIRES_MALFORMED: Duration = Duration::from_secs(3600);
 /// Option tags that a REGISTER may require.
 const OPTIONS: [&[u8]; 1] = [b"path"];
 
+/// Bytes that a binding's Path may have.
+const PATH_BYTES_MAX: usize = 512;
+
 /// A REGISTER's wish for the bindings of an address-of-record.
 #[derive(Debug)]
 pub(super) struct Wish<'a> {
@@ -70,7 +73,7 @@ impl<'a> Wish<'a> {
             call_id: text(request.call_id)?,
             cseq: request.cseq.number,
             change: change(config, request)?,
-            path: path(request)?,
+            path: path(cx, request)?,
             received: request.datagram.flow.remote,
         })
     }
@@ -101,9 +104,14 @@ fn check_options(request: &Request<'_>) -> Result<(), Reply> {
     }
 }
 
-/// RFC 3327 §5.3: a Path that the user agent doesn't know of was slipped in.
-fn path(request: &Request<'_>) -> Result<String, Reply> {
+/// RFC 3327 §5.3: a Path that the user agent doesn't know of was slipped in. A Path decides where calls
+/// go, so only who is trusted may set one; without it the phone would not be reached, so it is not ignored.
+fn path(cx: Context<'_>, request: &Request<'_>) -> Result<String, Reply> {
     let message = request.message;
+    if message.header(HeaderName::Path).is_some() && !cx.snapshot.is_trusted(request.datagram.flow)
+    {
+        return Err(Reply::because(403, "Path Only From Peers"));
+    }
     let mut path = String::new();
     for value in message.paths() {
         let NameAddr { span, uri, .. } = value?;
@@ -114,6 +122,9 @@ fn path(request: &Request<'_>) -> Result<String, Reply> {
             path.push(',');
         }
         path.push_str(text);
+        if path.len() > PATH_BYTES_MAX {
+            return Err(Reply::because(400, "Path Too Long"));
+        }
     }
     let knows = |name| {
         let mut tags = message.option_tags(name);

@@ -157,7 +157,8 @@ fn addresses_and_contacts() -> Vec<Case> {
 
 /// What Require, Supported, Path and Call-ID can be.
 fn extensions() -> Vec<Case> {
-    let good = || register(1, "<sip:bob@198.51.100.1>");
+    let good = || through(OUTER, register(1, "<sip:bob@198.51.100.1>"));
+    let long = format!("<sip:{}@192.0.2.1;lr>", "x".repeat(500));
     vec![
         (
             good().with("Require", "gruu, path"),
@@ -186,6 +187,11 @@ fn extensions() -> Vec<Case> {
                 .with("Path", "<sip:192.0.2.1;lr>"),
             200,
             ("Path", "<sip:192.0.2.1;lr>"),
+        ),
+        (
+            good().with("Supported", "path").with("Path", long),
+            400,
+            ("", ""),
         ),
         (good().set("Call-ID", "\u{e9}"), 200, ("", "")),
     ]
@@ -236,4 +242,29 @@ fn users_are_told_their_service_route() {
         reply.all("Service-Route"),
         ["<sip:a.example.com;lr>", "<sip:b.example.com;lr>"]
     );
+}
+
+/// Anybody who registered could say with a Path where the node sends a user's calls.
+#[test]
+fn only_peers_set_a_path() {
+    let with_path = |from: &str| {
+        let register = register(1, "<sip:bob@198.51.100.1>")
+            .with("Supported", "path")
+            .with("Path", "<sip:203.0.113.66;lr>");
+        through(from, register)
+    };
+    let mut config = open();
+    let edge = "203.0.113.50:5060";
+    config.exchange.peers = vec![edge.parse().unwrap()];
+    for (from, status) in [
+        (PHONE, 403),
+        ("203.0.113.50:5061", 403),
+        (edge, 200),
+        (ONE, 200),
+        (OUTER, 200),
+    ] {
+        let mut world = World::new(config.clone());
+        assert_eq!(world.pass(&with_path(from)).status(), status, "{from}");
+        assert_eq!(world.store.len(), usize::from(status == 200), "{from}");
+    }
 }

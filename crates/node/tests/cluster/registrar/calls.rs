@@ -10,6 +10,7 @@ fn calls_go_along_the_path() {
     let register = register(1, "<sip:bob@10.0.0.9:5062>;q=0.5")
         .with("Supported", "path")
         .with("Path", path);
+    let register = through(OUTER, register);
     assert_eq!(world.pass(&register).all("Path").join(","), path);
     let mut invite = request("INVITE", ALICE, "call");
     invite.start = "INVITE sip:bob@example.com SIP/2.0".to_owned();

@@ -25,6 +25,9 @@ use crate::{
 const PHONE: &str = "198.51.100.1:5060";
 const DESK: &str = "198.51.100.2:5060";
 
+/// Another proxy, which is a peer.
+const OUTER: &str = "192.0.2.77:5070";
+
 /// A node and the store that it asks, which answers at once.
 struct World {
     cluster: Cluster,
@@ -35,6 +38,7 @@ struct World {
 /// Anybody may register.
 fn open() -> Config {
     let mut config = location();
+    config.trust.peers = vec!["192.0.2.64/26".parse().unwrap()];
     config.registrar.as_mut().unwrap().algorithms.clear();
     config
 }
@@ -122,6 +126,14 @@ fn register(cseq: u32, contact: &str) -> Msg {
     match contact {
         "" => register,
         contact => register.with("Contact", contact),
+    }
+}
+
+/// The same as it comes from a proxy.
+fn through(proxy: &str, register: Msg) -> Msg {
+    Msg {
+        from: proxy.parse().unwrap(),
+        ..register
     }
 }
 
