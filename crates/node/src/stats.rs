@@ -84,6 +84,7 @@ counted! {
         UnlocatedFull = "unlocated_full", "Too many requests waited for the DNS, so one was refused",
         NameNotFound = "name_not_found", "The DNS had no address for a next hop, or was silent for too long",
         ContactsFull = "contacts_full", "A user was refused another binding",
+        ContactsReplaced = "contacts_replaced", "A user's oldest binding went, as there was another one too many",
         Bound = "bound", "A binding came, or was refreshed",
         Unbound = "unbound", "A binding was taken away by its user",
         LookedUp = "looked_up", "A request asked where a user is",

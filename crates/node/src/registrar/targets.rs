@@ -33,8 +33,8 @@ pub(crate) struct Target {
 
 /// The targets of a record of bindings.
 pub(crate) fn targets(record: &Record, wall: Duration) -> Result<Vec<Target>, Reply> {
-    let bindings = bindings::read(Some(record), wall)?;
-    Ok(bindings.iter().filter_map(target).collect())
+    let location = bindings::read(Some(record), wall)?;
+    Ok(location.bindings.iter().filter_map(target).collect())
 }
 
 fn target(binding: &Binding<'_>) -> Option<Target> {
@@ -53,8 +53,10 @@ fn target(binding: &Binding<'_>) -> Option<Target> {
             next_hop.address().into_iter().collect(),
         )
     };
+    let mut uri = Vec::with_capacity(binding.contact.len());
+    contact.write_as_request_uri(&mut uri);
     Some(Target {
-        uri: binding.contact.into(),
+        uri,
         name,
         addresses,
         far_end: contact.address().filter(|_| !binding.path.is_empty()),

@@ -85,3 +85,17 @@ fn a_register_may_go_elsewhere() {
         (ONE, "REGISTER")
     );
 }
+
+/// A contact with `?headers` or `;method=` became a Request-URI with them, and our own edge refused that.
+/// RFC 3261 §16.6 item 2, §19.1.5
+#[test]
+fn a_contacts_headers_and_method_do_not_go_on() {
+    let mut world = World::new(open());
+    let contact = format!("<sip:bob@{PHONE};method=BYE;ob?Route=%3Csip:x%3E&Subject=y>");
+    assert_eq!(world.pass(&register(1, &contact)).status(), 200);
+    let mut invite = request("INVITE", ALICE, "call");
+    invite.start = "INVITE sip:bob@example.com SIP/2.0".to_owned();
+    let sent = world.pass(&invite);
+    assert_eq!(sent.uri(), format!("sip:bob@{PHONE};ob"));
+    assert!(sent.all("Subject").is_empty() && sent.all("Route").is_empty());
+}

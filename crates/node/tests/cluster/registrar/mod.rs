@@ -7,10 +7,10 @@ mod store;
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use location::{Aor, Subscriber};
+use location::{Aor, Location, Subscriber};
 use node::{
     Answer, Ask, Config, Record,
-    config::{Destination, Mode},
+    config::{Destination, Mode, WhenFull},
     stats::Event,
 };
 use proptest::prelude::*;
