@@ -9,10 +9,10 @@ use super::{
     reply::Reply,
     token::{self, Affinity},
 };
-use crate::{io::Datagram, question::Name, snapshot::Snapshot};
+use crate::{config, io::Datagram, question::Name, snapshot::Snapshot};
 
-/// Allow in answers of the node's own. RFC 3261 §11.2
-const ALLOW: &str = "OPTIONS";
+/// Allow in answers of the node's own, where it has no registrar and where it has. RFC 3261 §11.2
+const ALLOW: [&str; 2] = ["OPTIONS", "OPTIONS, REGISTER"];
 
 /// A request as far as routing needs to know it.
 #[derive(Debug)]
@@ -96,18 +96,37 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// An OPTIONS to the node itself: its answer. RFC 3261 §11.2
+    /// An OPTIONS to the node itself, or to a domain of its registrar: its answer. RFC 3261 §11.2
     pub(crate) fn answer_of_ours(&self, snapshot: &Snapshot) -> Option<Reply> {
+        let target = &self.path.target;
         let is_for_us = self.path.next.is_none()
-            && self.path.target.user.is_none()
+            && target.user.is_none()
             && self.method == Method::Options
-            && snapshot.is_our_uri(&self.path.target);
-        is_for_us.then(|| Reply::new(200).with("Allow", ALLOW.to_owned()))
+            && (snapshot.is_our_uri(target) || self.registrar(snapshot).is_some());
+        let has_registrar = || snapshot.registrar(Method::Register, &target.host).is_some();
+        is_for_us.then(|| {
+            let allow = ALLOW[usize::from(has_registrar())];
+            Reply::new(200).with("Allow", allow.to_owned())
+        })
+    }
+
+    /// The registrar that its Request-URI names, if requests of its method lead there.
+    fn registrar<'s>(&self, snapshot: &'s Snapshot) -> Option<&'s config::Registrar> {
+        let target = &self.path.target;
+        let registrar = snapshot.registrar(self.method, &target.host)?;
+        (registrar.has(&target.host) || snapshot.is_our_uri(target)).then_some(registrar)
+    }
+
+    /// Whether it ends at the registrar: nothing is forwarded then.
+    fn is_for_registrar(&self, snapshot: &Snapshot) -> bool {
+        self.method == Method::Register
+            && self.path.next.is_none()
+            && self.registrar(snapshot).is_some()
     }
 
     /// What a proxy checks before it looks where a request goes. RFC 3261 §16.3
-    pub(crate) fn check(&self) -> Result<(), Reply> {
-        if self.hops == Some(0) {
+    pub(crate) fn check(&self, snapshot: &Snapshot) -> Result<(), Reply> {
+        if self.hops == Some(0) && !self.is_for_registrar(snapshot) {
             return Err(Reply::new(483));
         }
         if self.path.target.scheme == Scheme::Sips {

@@ -99,3 +99,40 @@ fn a_contacts_headers_and_method_do_not_go_on() {
     assert_eq!(sent.uri(), format!("sip:bob@{PHONE};ob"));
     assert!(sent.all("Subject").is_empty() && sent.all("Route").is_empty());
 }
+
+/// A REGISTER with Max-Forwards 0 was refused by the registrar that it was for. RFC 3261 §16.3: that is
+/// for what is forwarded.
+#[test]
+fn a_register_that_has_arrived_needs_no_more_hops() {
+    let register = || register(1, "<sip:bob@198.51.100.1>").set("Max-Forwards", 0);
+    assert_eq!(World::new(open()).pass(&register()).status(), 200);
+    let mut config = open();
+    config.routes.insert(0, route(&["REGISTER"], &[], "app"));
+    assert_eq!(World::new(config).pass(&register()).status(), 483);
+    let mut call = request("INVITE", ALICE, "call").set("Max-Forwards", 0);
+    call.start = "INVITE sip:bob@example.com SIP/2.0".to_owned();
+    assert_eq!(World::new(open()).pass(&call).status(), 483);
+}
+
+/// The answer to an OPTIONS named no REGISTER among the methods of a registrar, and one to its domain was
+/// a 404.
+#[test]
+fn a_registrar_says_that_it_takes_registers() {
+    let mut elsewhere = open();
+    elsewhere.routes.insert(0, route(&["REGISTER"], &[], "app"));
+    for (config, host, expected) in [
+        (open(), "example.com", "OPTIONS, REGISTER"),
+        (open(), EDGE, "OPTIONS, REGISTER"),
+        (elsewhere, EDGE, "OPTIONS"),
+        (crate::harness::config(&[ONE]), EDGE, "OPTIONS"),
+    ] {
+        let mut options = request("OPTIONS", ALICE, "options");
+        options.start = format!("OPTIONS sip:{host} SIP/2.0");
+        let reply = World::new(config).pass(&options);
+        assert_eq!(
+            (reply.status(), &*reply.all("Allow").join(", ")),
+            (200, expected),
+            "{host}"
+        );
+    }
+}
