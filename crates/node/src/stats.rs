@@ -85,6 +85,8 @@ counted! {
         NameNotFound = "name_not_found", "The DNS had no address for a next hop, or was silent for too long",
         ContactsFull = "contacts_full", "A user was refused another binding",
         ContactsReplaced = "contacts_replaced", "A user's oldest binding went, as there was another one too many",
+        ForbiddenContact = "forbidden_contacts", "A user was refused a contact that leads to us, our servers, our peers or a denied network",
+        ForbiddenTarget = "forbidden_targets", "An address of a contact was left out, because no contact may lead there",
         Bound = "bound", "A binding came, or was refreshed",
         Unbound = "unbound", "A binding was taken away by its user",
         LookedUp = "looked_up", "A request asked where a user is",
@@ -108,7 +110,7 @@ pub const REPLIES: [u16; 19] = [
 ];
 
 /// One worker's counters.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(align(128))]
 pub struct WorkerStats {
     dropped: [AtomicU64; Dropped::ALL.len()],
@@ -118,6 +120,20 @@ pub struct WorkerStats {
     sessions_expired: AtomicU64,
     transactions: AtomicU64,
     held_transactions: AtomicU64,
+}
+
+impl Default for WorkerStats {
+    fn default() -> Self {
+        Self {
+            dropped: [const { AtomicU64::new(0) }; _],
+            events: [const { AtomicU64::new(0) }; _],
+            replies: [const { AtomicU64::new(0) }; _],
+            sessions_active: AtomicU64::new(0),
+            sessions_expired: AtomicU64::new(0),
+            transactions: AtomicU64::new(0),
+            held_transactions: AtomicU64::new(0),
+        }
+    }
 }
 
 impl WorkerStats {

@@ -8,6 +8,7 @@
 
 mod auth;
 mod bindings;
+mod reach;
 mod reply;
 mod targets;
 mod waiting;
@@ -292,13 +293,15 @@ fn change(
     Ok(Turn::Ask(Step::Change, Ask::Change { key, seen, next }))
 }
 
-/// The bindings as the REGISTER wants them, if there is room for them.
+/// The bindings as the REGISTER wants them, if they may lead there and there is room for them.
 fn changed<'a>(
     cx: Context<'_>,
     config: &config::Registrar,
     wish: &'a Wish<'_>,
     current: &[Binding<'a>],
 ) -> Result<Changed<'a>, Reply> {
+    let lead_astray = wish.check_contacts(cx.snapshot);
+    lead_astray.inspect_err(|_| cx.stats.count(Event::ForbiddenContact, 1))?;
     let mut changed = bindings::change(current, wish, cx.wall())?;
     if changed.bound == 0 {
         return Ok(changed);

@@ -1,16 +1,16 @@
 //! Where a user's bindings lead: RFC 3261 §16.5, RFC 3327 §5.4.
 
-use std::{
-    net::{IpAddr, SocketAddr},
-    time::Duration,
-};
+use std::net::{IpAddr, SocketAddr};
 
 use location::Binding;
 use sip::{NameAddr, Param, Scheme, Uri};
 
-use super::bindings;
+use super::{bindings, reach};
 use crate::{
+    context::Context,
     question::{Name, Record},
+    snapshot::Snapshot,
+    stats::Event,
     wire::reply::Reply,
 };
 
@@ -25,55 +25,82 @@ pub(crate) struct Target {
     pub(crate) addresses: Vec<SocketAddr>,
     /// Where it ends, if that is elsewhere.
     pub(crate) far_end: Option<SocketAddr>,
+    /// Where its REGISTER came from.
+    pub(crate) source: SocketAddr,
     /// What its Route begins with; may be empty.
     pub(crate) path: Vec<u8>,
     /// Its preference in thousandths: higher ones come first, equal ones together.
     pub(crate) q: u16,
 }
 
-/// The targets of a record of bindings.
-pub(crate) fn targets(record: &Record, wall: Duration) -> Result<Vec<Target>, Reply> {
-    let location = bindings::read(Some(record), wall)?;
-    Ok(location.bindings.iter().filter_map(target).collect())
+impl Target {
+    /// Leaves out the addresses that a contact may not lead to, and returns how many there were. A Path is
+    /// of those who are trusted, and leads anywhere.
+    pub(crate) fn keep_allowed(&mut self, snapshot: &Snapshot) -> usize {
+        let before = self.addresses.len();
+        if self.path.is_empty() {
+            let source = self.source;
+            self.addresses
+                .retain(|&to| reach::allows(snapshot, to, source));
+        }
+        before - self.addresses.len()
+    }
 }
 
-fn target(binding: &Binding<'_>) -> Option<Target> {
+/// The targets of a record of bindings. What is forbidden by now has no address.
+pub(crate) fn targets(cx: Context<'_>, record: &Record) -> Result<Vec<Target>, Reply> {
+    let location = bindings::read(Some(record), cx.wall())?;
+    let targets = location.bindings.iter();
+    let mut targets: Vec<_> = targets
+        .filter_map(|known| target(cx.snapshot, known))
+        .collect();
+    let forbidden = targets
+        .iter_mut()
+        .map(|target| target.keep_allowed(cx.snapshot));
+    cx.stats.count(Event::ForbiddenTarget, forbidden.sum());
+    Ok(targets)
+}
+
+fn target(snapshot: &Snapshot, binding: &Binding<'_>) -> Option<Target> {
     let contact = Uri::parse(binding.contact.as_bytes()).ok()?;
-    if contact.scheme != Scheme::Sip {
+    let has_path = !binding.path.is_empty();
+    if contact.scheme != Scheme::Sip || (!has_path && reach::names_us(snapshot, &contact)) {
         return None;
     }
-    let (name, addresses) = if binding.path.is_empty() {
-        let address = address_of(&contact, binding.received);
-        (name_of(&contact), vec![address])
-    } else {
+    let (name, addresses) = if has_path {
         let first = NameAddr::first(binding.path.as_bytes())?;
         let next_hop = Uri::parse(first.uri).ok()?;
-        (
-            Name::of(&next_hop),
-            next_hop.address().into_iter().collect(),
-        )
+        let address = next_hop.address();
+        (Name::of(&next_hop), address.into_iter().collect())
+    } else {
+        let address = address_of(&contact, binding.received);
+        (name_of(&contact), vec![address])
     };
+    let far_end = contact
+        .address()
+        .filter(|&to| has_path && reach::allows(snapshot, to, binding.received));
     let mut uri = Vec::with_capacity(binding.contact.len());
     contact.write_as_request_uri(&mut uri);
     Some(Target {
         uri,
         name,
         addresses,
-        far_end: contact.address().filter(|_| !binding.path.is_empty()),
+        far_end,
+        source: binding.received,
         path: binding.path.into(),
         q: binding.q,
     })
 }
 
 /// A contact's name, unless it is one that phones make up. RFC 2606 §2
-fn name_of(contact: &Uri<'_>) -> Option<Name> {
+pub(super) fn name_of(contact: &Uri<'_>) -> Option<Name> {
     Name::of(contact).filter(|name| !name.host.to_ascii_lowercase().ends_with(".invalid"))
 }
 
 /// A contact's address as long as its name, if it has one, is not resolved: the one that it says, or
 /// the one its REGISTER came from when it can't be reached there, behind a NAT or by a transport that is
 /// not spoken here.
-fn address_of(contact: &Uri<'_>, received: SocketAddr) -> SocketAddr {
+pub(super) fn address_of(contact: &Uri<'_>, received: SocketAddr) -> SocketAddr {
     let is_udp = match contact.param(b"transport") {
         Param::Value(transport) => transport.eq_ignore_ascii_case(b"udp"),
         Param::Flag => false,

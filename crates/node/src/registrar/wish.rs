@@ -5,10 +5,11 @@ use std::time::Duration;
 use location::Aor;
 use sip::{HeaderName, Host, NameAddr, Param, Uri};
 
-use super::too_many_contacts;
+use super::{reach, too_many_contacts};
 use crate::{
     config,
     context::Context,
+    snapshot::Snapshot,
     wire::{reply::Reply, request::Request},
 };
 
@@ -86,6 +87,18 @@ impl<'a> Wish<'a> {
             change: change(cx, config, request)?,
             path: path(cx, request)?,
             received: request.datagram.flow.remote,
+        })
+    }
+
+    /// Checks where calls to its contacts would go. What is taken away may lead anywhere.
+    pub(super) fn check_contacts(&self, snapshot: &Snapshot) -> Result<(), Reply> {
+        let Change::Contacts(contacts) = &self.change else {
+            return Ok(());
+        };
+        let mut lasting = contacts.iter().filter(|contact| !contact.expires.is_zero());
+        lasting.try_for_each(|contact| match self.path.is_empty() {
+            true => reach::check(snapshot, &contact.uri, self.received),
+            false => Ok(()),
         })
     }
 }

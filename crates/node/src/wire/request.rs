@@ -129,6 +129,13 @@ impl<'a> Request<'a> {
         if self.hops == Some(0) && !self.is_for_registrar(snapshot) {
             return Err(Reply::new(483));
         }
+        if self.is_initial()
+            && self.path.next.is_some()
+            && !snapshot.is_trusted(self.datagram.flow)
+            && !self.stays_inside(snapshot)
+        {
+            return Err(Reply::because(403, "Route Not Allowed"));
+        }
         if self.path.target.scheme == Scheme::Sips {
             return Err(Reply::because(416, "SIPS Not Supported"));
         }
@@ -141,6 +148,16 @@ impl<'a> Request<'a> {
             return Err(Reply::new(420).with("Unsupported", required.join(", ")));
         }
         Ok(())
+    }
+
+    /// Whether its Route leads a stranger's request only where it might go without one. Our servers would
+    /// follow the others.
+    fn stays_inside(&self, snapshot: &Snapshot) -> bool {
+        let mut routes = self.message.routes().skip(self.path.own_routes);
+        routes.all(|route| {
+            let uri = route.ok().and_then(|route| Uri::parse(route.uri).ok());
+            uri.is_some_and(|uri| snapshot.is_open_route(&uri))
+        })
     }
 
     /// Max-Forwards as it goes on: RFC 3261 §16.6 step 3.

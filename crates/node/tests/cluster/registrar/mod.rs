@@ -3,11 +3,12 @@
 mod access;
 mod bindings;
 mod calls;
+mod reach;
 mod store;
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use location::{Aor, Location, Subscriber};
+use location::{Aor, Binding, Location, Subscriber};
 use node::{
     Answer, Ask, Config, Record,
     config::{Destination, Mode, WhenFull},
