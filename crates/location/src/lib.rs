@@ -24,7 +24,7 @@
 //!     path: "",
 //!     received: "192.0.2.7:5060".parse().expect("it is an address"),
 //!     updated: Duration::from_secs(1_700_000_000),
-//!     instance: "<urn:uuid:00000000-0000-1000-8000-aabbccddeeff>",
+//!     device: location::device("<urn:uuid:00000000-0000-1000-8000-aabbccddeeff>"),
 //!     reg_id: 1,
 //! };
 //! let location = Location { bindings: vec![phone], nonces: UsedNonces::default() };
@@ -35,11 +35,13 @@
 mod aor;
 mod binding;
 mod codec;
+mod device;
 mod nonces;
 mod subscriber;
 
 pub use aor::Aor;
 pub use binding::{Binding, Location};
 pub use codec::Corrupt;
+pub use device::device;
 pub use nonces::{NONCE_LIFETIME, UsedNonce, UsedNonces};
 pub use subscriber::Subscriber;

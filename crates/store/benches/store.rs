@@ -146,10 +146,10 @@ fn binding(number: u64, cseq: u32) -> Vec<u8> {
         expires: Duration::from_secs(4_000_000_000),
         call_id: &format!("{number:07}-3848276298220188511@198.51.100.77"),
         cseq,
-        path: "<sip:edge.example.com;lr>",
+        path: &format!("<sip:{number:064}@edge.example.com;lr;ob>"),
         received: "198.51.100.77:5060".parse().unwrap(),
         updated: Duration::from_secs(3_999_996_400),
-        instance: "<urn:uuid:00000000-0000-1000-8000-aabbccddeeff>",
+        device: number,
         reg_id: 1,
     };
     let nonce = UsedNonce {

@@ -95,7 +95,7 @@ impl<'a> Changed<'a> {
             path: &wish.path,
             received: wish.received,
             updated: wall,
-            instance: contact.instance,
+            device: contact.device,
             reg_id: contact.reg_id,
         };
         match (known, contact.expires.is_zero()) {
@@ -156,7 +156,7 @@ impl Wish<'_> {
         binding.contact == contact.text
             && binding.q == contact.q
             && binding.path == self.path
-            && (binding.instance, binding.reg_id) == (contact.instance, contact.reg_id)
+            && (binding.device, binding.reg_id) == (contact.device, contact.reg_id)
             && lasts_as_long
     }
 
@@ -164,10 +164,8 @@ impl Wish<'_> {
     /// each of its flows where it numbers them (RFC 5626 §6), else for each request (RFC 5627). All
     /// others are compared as URIs: RFC 3261 §10.3 step 7.
     fn find(&self, bindings: &[Binding<'_>], contact: &Contact<'_>) -> Option<usize> {
-        let of_device = |binding: &Binding<'_>| {
-            !contact.instance.is_empty()
-                && binding.reg_id == contact.reg_id
-                && binding.instance.eq_ignore_ascii_case(contact.instance)
+        let of_device = |known: &Binding<'_>| {
+            contact.device > 0 && (known.device, known.reg_id) == (contact.device, contact.reg_id)
         };
         let is_flow = contact.reg_id > 0;
         let by_flow = |known: &Binding<'_>| is_flow && of_device(known);

@@ -24,7 +24,7 @@ use self::{
     auth::{Authenticator, Proof},
     bindings::Changed,
     waiting::{Progress, Step, Waiting, Waitings},
-    wish::Wish,
+    wish::{Wish, too_many_contacts},
 };
 pub(crate) use self::{
     targets::{Target, targets},
@@ -314,9 +314,4 @@ fn changed<'a>(
         return Err(too_many_contacts(cx));
     }
     Ok(changed)
-}
-
-fn too_many_contacts(cx: Context<'_>) -> Reply {
-    cx.stats.count(Event::ContactsFull, 1);
-    Reply::because(403, "Too Many Contacts")
 }

@@ -1,12 +1,11 @@
-//! Where the contact of a user may lead: to hosts of strangers and nowhere else. The addresses of our
+//! Where the contact of a user leads, and where it may lead: to hosts of strangers and nowhere else. The addresses of our
 //! servers and peers believe what this node sends them, so no user may point it there.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use sip::Uri;
+use sip::{Param, Uri};
 
-use super::targets::{address_of, name_of};
-use crate::{snapshot::Snapshot, wire::reply::Reply};
+use crate::{question::Name, snapshot::Snapshot, wire::reply::Reply};
 
 /// Accepts a contact if calls may go there. Its REGISTER came from `source`, without a Path.
 ///
@@ -56,4 +55,83 @@ fn is_a_hosts(at: SocketAddr) -> bool {
     let ip = at.ip();
     let is_broadcast = ip == IpAddr::V4(Ipv4Addr::BROADCAST);
     !ip.is_unspecified() && !ip.is_multicast() && !is_broadcast && at.port() != 0
+}
+
+/// A contact's name, unless it is one that phones make up. RFC 2606 §2
+pub(super) fn name_of(contact: &Uri<'_>) -> Option<Name> {
+    Name::of(contact).filter(|name| !name.host.to_ascii_lowercase().ends_with(".invalid"))
+}
+
+/// A contact's address as long as its name, if it has one, is not resolved: the one that it says, or
+/// the one its REGISTER came from when it can't be reached there, behind a NAT or by a transport that is
+/// not spoken here.
+pub(super) fn address_of(contact: &Uri<'_>, received: SocketAddr) -> SocketAddr {
+    let is_udp = match contact.param(b"transport") {
+        Param::Value(transport) => transport.eq_ignore_ascii_case(b"udp"),
+        Param::Flag => false,
+        Param::Absent => true,
+    };
+    let is_behind_nat =
+        |address: &SocketAddr| is_private(address.ip()) && !is_private(received.ip());
+    contact
+        .address()
+        .filter(|address| is_udp && !is_behind_nat(address))
+        .unwrap_or(received)
+}
+
+/// RFC 1918, RFC 6598, RFC 4193, and what means this host or this link.
+fn is_private(ip: IpAddr) -> bool {
+    match ip.to_canonical() {
+        IpAddr::V4(ip) => {
+            let [a, b, ..] = ip.octets();
+            ip.is_private()
+                || ip.is_loopback()
+                || ip.is_link_local()
+                || ip.is_unspecified()
+                || (a == 100 && b & 0xc0 == 64)
+        }
+        IpAddr::V6(ip) => {
+            ip.is_loopback()
+                || ip.is_unspecified()
+                || ip.is_unique_local()
+                || ip.is_unicast_link_local()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_contact_is_reached_where_it_is() {
+        let cases = [
+            (
+                "sip:a@198.51.100.7:5070",
+                "203.0.113.1:9",
+                "198.51.100.7:5070",
+            ),
+            ("sip:a@198.51.100.7", "203.0.113.1:9", "198.51.100.7:5060"),
+            ("sip:a@10.0.0.7:5070", "203.0.113.1:9", "203.0.113.1:9"),
+            ("sip:a@100.64.0.7:5070", "203.0.113.1:9", "203.0.113.1:9"),
+            ("sip:a@10.0.0.7:5070", "10.0.0.1:9", "10.0.0.7:5070"),
+            ("sip:a@[fd00::7]:5070", "[2001:db8::1]:9", "[2001:db8::1]:9"),
+            (
+                "sip:a@198.51.100.7;transport=tcp",
+                "203.0.113.1:9",
+                "203.0.113.1:9",
+            ),
+            (
+                "sip:a@198.51.100.7;transport=UDP",
+                "203.0.113.1:9",
+                "198.51.100.7:5060",
+            ),
+            ("sip:a@x7f3.invalid", "203.0.113.1:9", "203.0.113.1:9"),
+        ];
+        for (contact, received, expected) in cases {
+            let uri = Uri::parse(contact.as_bytes()).unwrap();
+            let address = address_of(&uri, received.parse().unwrap());
+            assert_eq!(address.to_string(), expected, "{contact}");
+        }
+    }
 }

@@ -5,11 +5,12 @@ use std::time::Duration;
 use location::Aor;
 use sip::{HeaderName, Host, NameAddr, Param, Uri};
 
-use super::{reach, too_many_contacts};
+use super::reach;
 use crate::{
     config,
     context::Context,
     snapshot::Snapshot,
+    stats::Event,
     wire::{reply::Reply, request::Request},
 };
 
@@ -54,9 +55,9 @@ pub(super) enum Change<'a> {
 pub(super) struct Contact<'a> {
     pub(super) text: &'a str,
     pub(super) uri: Uri<'a>,
-    /// The URN of the device, `+sip.instance` without its quotes; empty without one.
-    pub(super) instance: &'a str,
-    /// `reg-id`; zero without one or without an instance (RFC 5626 §6).
+    /// The device, by its `+sip.instance`; zero without one.
+    pub(super) device: u64,
+    /// `reg-id`; zero without one or without a device (RFC 5626 §6).
     pub(super) reg_id: u32,
     /// In thousandths.
     pub(super) q: u16,
@@ -205,11 +206,11 @@ fn contact<'a>(
         let least = config.expires_min.as_secs().to_string();
         return Err(Reply::new(423).with("Min-Expires", least));
     }
-    let instance = instance(value)?;
+    let device = device(value)?;
     Ok(Contact {
-        instance,
+        device,
         reg_id: match value.param(b"reg-id").value() {
-            Some(text) if !instance.is_empty() => number(text).ok_or(sip::Fault::Contact)?,
+            Some(text) if device > 0 => number(text).ok_or(sip::Fault::Contact)?,
             _ => 0,
         },
         text: str::from_utf8(value.uri).map_err(|_| sip::Fault::Contact)?,
@@ -221,6 +222,12 @@ fn contact<'a>(
             .ok_or(sip::Fault::Contact)?,
         expires: wanted.min(config.expires_max),
     })
+}
+
+/// A user has no room for the contacts of a REGISTER.
+pub(super) fn too_many_contacts(cx: Context<'_>) -> Reply {
+    cx.stats.count(Event::ContactsFull, 1);
+    Reply::because(403, "Too Many Contacts")
 }
 
 /// A contact is compared with all bindings, and written to each request that goes there.
@@ -236,13 +243,10 @@ fn check_size(contact: &[u8]) -> Result<(), Reply> {
 }
 
 /// RFC 5626 §4.1: a URN in angle brackets, in quotes.
-fn instance<'a>(contact: &NameAddr<'a>) -> Result<&'a str, Reply> {
-    let Some(quoted) = contact.param(b"+sip.instance").value() else {
-        return Ok("");
-    };
-    let text = quoted.strip_prefix(b"\"").unwrap_or(quoted);
-    let text = text.strip_suffix(b"\"").unwrap_or(text);
-    Ok(str::from_utf8(text).map_err(|_| sip::Fault::Contact)?)
+fn device(contact: &NameAddr<'_>) -> Result<u64, Reply> {
+    let quoted = contact.param(b"+sip.instance").value().unwrap_or_default();
+    let urn = str::from_utf8(quoted).map_err(|_| sip::Fault::Contact)?;
+    Ok(location::device(urn.trim_matches('"')))
 }
 
 fn seconds(seconds: u32) -> Duration {

@@ -44,7 +44,7 @@ pub(crate) fn binding(contact: &str) -> Binding<'_> {
         path: "",
         received: PHONE.parse().unwrap(),
         updated: Duration::ZERO,
-        instance: "",
+        device: 0,
         reg_id: 0,
     }
 }

@@ -44,7 +44,7 @@ struct BindingLine {
     #[serde(default, skip_serializing_if = "is_default")]
     updated_ms: u64,
     #[serde(default, skip_serializing_if = "is_default")]
-    instance: String,
+    device: u64,
     #[serde(default, skip_serializing_if = "is_default")]
     reg_id: u32,
 }
@@ -94,7 +94,7 @@ fn binding_line(binding: Binding<'_>) -> BindingLine {
         path: binding.path.to_owned(),
         received: binding.received,
         updated_ms: binding.updated.as_millis() as u64,
-        instance: binding.instance.to_owned(),
+        device: binding.device,
         reg_id: binding.reg_id,
     }
 }
@@ -177,7 +177,7 @@ fn record_at(aor: &Aor, location: &Location<'_>) -> Record {
 }
 
 fn read_binding(line: &BindingLine) -> Result<Binding<'_>, String> {
-    let longest = [&line.contact, &line.call_id, &line.path, &line.instance];
+    let longest = [&line.contact, &line.call_id, &line.path];
     if longest.iter().any(|text| text.len() > u16::MAX.into()) {
         return Err("a text is longer than 65535 bytes: shorten it".into());
     }
@@ -193,7 +193,7 @@ fn read_binding(line: &BindingLine) -> Result<Binding<'_>, String> {
         path: &line.path,
         received: line.received,
         updated: Duration::from_millis(line.updated_ms),
-        instance: &line.instance,
+        device: line.device,
         reg_id: line.reg_id,
     })
 }
