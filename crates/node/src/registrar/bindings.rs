@@ -66,6 +66,9 @@ pub(super) fn change<'a>(
             for contact in contacts {
                 changed.apply(contact, wish, wall)?;
             }
+            if !wish.is_done(&changed.bindings) {
+                return Err(Reply::because(400, "Contradicting Contacts"));
+            }
         }
     }
     Ok(changed)
@@ -143,9 +146,10 @@ impl Wish<'_> {
         };
         contacts.iter().all(|contact| {
             let known = self.find(bindings, contact).map(|place| &bindings[place]);
-            known.map_or(contact.expires.is_zero(), |known| {
-                self.has_set(known) && self.is_as(known, contact)
-            })
+            match known {
+                Some(known) => self.has_set(known) && self.is_as(known, contact),
+                None => contact.expires.is_zero(),
+            }
         })
     }
 

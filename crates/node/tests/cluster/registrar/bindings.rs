@@ -147,6 +147,12 @@ fn addresses_and_contacts() -> Vec<Case> {
         (register(1, "<no uri>"), 400, ("", "")),
         (register(1, &format!("{phone};q=2")), 400, ("", "")),
         (register(1, &format!("{phone};;")), 400, ("", "")),
+        (register(1, &format!("{phone}, {phone}")), 200, ("", "")),
+        (
+            register(1, &format!("{phone}, {phone};expires=0")),
+            400,
+            ("", ""),
+        ),
         (
             register(1, &format!("{phone};expires=59")),
             423,
@@ -429,4 +435,57 @@ fn the_oldest_contact_goes_where_that_is_wanted() {
     assert_eq!(world.cluster.event(Event::ContactsReplaced), 6);
     let too_many = [at(1), at(2), at(3), at(4)].join(",");
     assert_eq!(world.pass(&register(9, &too_many)).status(), 403);
+}
+
+/// Contacts and what may look like one.
+fn pieces() -> impl Strategy<Value = String> {
+    let piece = prop::sample::select(vec![
+        "<sip:bob@198.51.100.1>",
+        "<sip:bob@198.51.100.2:5070;ob>",
+        "sip:bob@198.51.100.3",
+        "<sip:",
+        "tel:+49",
+        "*",
+        "\"Bob, at home\" ",
+        ";q=.5",
+        ";q=",
+        ";expires=60",
+        ";expires=0",
+        ";expires",
+        ";reg-id=1",
+        ";reg-id=x",
+        ";+sip.instance=\"<urn:a>\"",
+        ";+sip.instance=\"",
+        ";transport=tcp",
+        "?a=b",
+        ",",
+        ";",
+        "<",
+        ">",
+        "\u{e9}",
+    ]);
+    prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// Whatever stands in Contact, there is one answer, and a record that can be read; what was granted
+    /// once is granted again.
+    #[test]
+    fn any_contact_is_granted_or_refused(fields in prop::collection::vec(pieces(), 1..6)) {
+        let mut world = World::new(open());
+        for (number, field) in (1..).zip(fields) {
+            let message = register(number, &field);
+            let first = world.pass(&message);
+            prop_assert!(matches!(first.status(), 200 | 400 | 403 | 423), "{}", field);
+            for record in world.store.values() {
+                let bindings = Location::read(&record.value).unwrap().bindings;
+                prop_assert!((1..=3).contains(&bindings.len()));
+            }
+            if first.status() == 200 {
+                prop_assert_eq!(&world.pass(&message).bytes, &first.bytes);
+            }
+        }
+    }
 }
