@@ -75,9 +75,12 @@ fn nonces_are_good_on_every_node() {
     }
 }
 
+/// The nonce count of a later REGISTER, and its contact.
+type Later<'a> = (u32, &'a str);
+
 /// Bob registers at one node; whoever heard it sends it with another contact to another node, or to the
 /// same after a restart.
-fn replayed(first: &str, then: &[(u32, &str)], replay: &str) -> (u16, Vec<String>) {
+fn replayed(first: &str, then: &[Later<'_>], replay: &str) -> (u16, Vec<String>) {
     let mut world = World::new(location());
     world.add_user("bob");
     let challenge = world.pass(&register(1, ""));
@@ -112,7 +115,7 @@ fn credentials_are_good_once_in_the_whole_cluster() {
     let mallory = "<sip:mallory@203.0.113.66>";
     let many = format!("{phone},<sip:a@198.51.100.1>,<sip:b@198.51.100.1>,<sip:c@198.51.100.1>");
     let bound = ["sip:bob@198.51.100.1"];
-    let cases: [(&str, &[(u32, &str)], &[&str]); 6] = [
+    let cases: [(&str, &[Later<'_>], &[&str]); 6] = [
         (phone, &[], &bound),
         (phone, &[(2, phone), (7, phone)], &bound),
         // Those that bind nothing, that unbind, and that are refused, are used up, too.
