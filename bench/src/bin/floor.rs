@@ -52,7 +52,6 @@ fn relay(listen: SocketAddr, servers: &[SocketAddr]) -> io::Result<std::convert:
     let mut received = RecvBatch::new(BATCH, MESSAGE_BYTES);
     let mut to_send = SendBatch::new();
     let mut pairs = Pairs::new(servers);
-    let mut away = Vec::new();
     loop {
         // An error is ICMP's word on what was sent; a peer that is away gets its datagrams anyway.
         let failed = socket.recv(&mut received, Wait::Block).is_err();
@@ -60,8 +59,7 @@ fn relay(listen: SocketAddr, servers: &[SocketAddr]) -> io::Result<std::convert:
             .datagrams()
             .filter_map(|datagram| Some((pairs.peer(datagram.from)?, datagram.bytes)));
         if socket.send(&mut to_send, relayed).error || failed {
-            socket.unreachable(&mut away);
-            away.clear();
+            socket.unreachable(|_, _| ());
         }
     }
 }

@@ -161,12 +161,23 @@ pub struct Registrar {
     pub expires_default: Duration,
     /// How long it lasts at most. A longer wish is granted this.
     pub expires_max: Duration,
-    /// Bindings that a user may have. More: 403.
+    /// Bindings that a user may have.
     pub contacts_max: usize,
+    /// What becomes of one more.
+    pub when_full: WhenFull,
     /// By which hashes users prove who they are, the preferred first. Empty: anybody may be anybody.
     pub algorithms: Vec<Algorithm>,
     /// URIs of the proxies that users shall send their requests through: RFC 3608.
     pub service_route: Vec<String>,
+}
+
+/// What becomes of a contact when its user has as many as a user may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhenFull {
+    /// It is refused: 403.
+    Refuse,
+    /// The binding that was refreshed longest ago goes for it.
+    ReplaceOldest,
 }
 
 /// A rule that says where requests go.

@@ -123,7 +123,7 @@ impl Node {
         let request = Request::read(&self.snapshot, datagram, &message);
         let checked = request.and_then(|request| {
             let own = request.answer_of_ours(&self.snapshot);
-            own.map_or_else(|| request.check(), Err)?;
+            own.map_or_else(|| request.check(&self.snapshot), Err)?;
             Ok(request)
         });
         match checked {

@@ -286,7 +286,7 @@ impl Desks {
             answer(cx, &request.datagram, request.message, &reply, out);
             return Ok(());
         }
-        request.check()?;
+        request.check(cx.snapshot)?;
         let owner = request.key.worker(cx.shared.workers().len());
         if owner != self.worker {
             let named = match origin {

@@ -163,6 +163,11 @@ impl Snapshot {
             .or_else(|| self.member_at(address))
     }
 
+    /// Whether a server of a pool or another edge is at an address.
+    pub(crate) fn is_inside(&self, address: SocketAddr) -> bool {
+        self.member_at(address).is_some() || self.config.exchange.peers.contains(&address)
+    }
+
     /// The server that a peer is, once for each pool that it is in.
     pub(crate) fn members_of(&self, flow: Flow) -> impl Iterator<Item = &Arc<Member>> {
         self.members_at(flow.remote)
@@ -226,12 +231,7 @@ impl Snapshot {
     pub(crate) fn is_our_uri(&self, uri: &Uri<'_>) -> bool {
         let port = uri.port.unwrap_or(5060);
         match uri.host {
-            Host::Ip(ip) => {
-                let mut buffer = [0_u8; 64];
-                let at = SocketAddr::new(ip, port);
-                self.listeners.iter().any(|listener| listener.address == at)
-                    || self.is_us(write_ip(ip, &mut buffer), Some(port))
-            }
+            Host::Ip(ip) => self.is_ours(SocketAddr::new(ip, port)),
             Host::Name(name) => self.is_us(name, Some(port)),
         }
     }
@@ -246,6 +246,12 @@ impl Snapshot {
         let named = |listener: &&Listener| listener.is_at(host, uri.port);
         let listener = self.listeners.iter().find(named)?;
         Some(&listener.advertise)
+    }
+
+    /// Whether an address is ours, as bound or as advertised.
+    pub(crate) fn is_ours(&self, at: SocketAddr) -> bool {
+        let mut buffer = [0_u8; 64];
+        self.is_our_address(at) || self.is_us(write_ip(at.ip(), &mut buffer), Some(at.port()))
     }
 
     pub(crate) fn is_our_address(&self, address: SocketAddr) -> bool {
@@ -284,6 +290,31 @@ impl Snapshot {
         let registrar = self.config.registrar.as_ref()?;
         let route = self.route(method, host).ok()?;
         (route.to == Destination::Registrar).then_some(registrar)
+    }
+
+    /// Whether users prove who they are to the registrar.
+    pub(crate) fn knows_users(&self) -> bool {
+        let registrar = self.config.registrar.as_ref();
+        registrar.is_some_and(|registrar| !registrar.algorithms.is_empty())
+    }
+
+    /// Whether a Route leads to where any request may go: to a server of a pool, another edge, a host
+    /// that routes name, the registrar's domain, or its Service-Route.
+    pub(crate) fn is_open_route(&self, uri: &Uri<'_>) -> bool {
+        let names = |listed: &String| host_is(listed, &uri.host);
+        let is_service = |registrar: &config::Registrar| {
+            let mut routes = registrar.service_route.iter();
+            registrar.has(&uri.host)
+                || routes.any(|own| Uri::parse(own.as_bytes()).is_ok_and(|own| own.equivalent(uri)))
+        };
+        uri.address().is_some_and(|address| self.is_inside(address))
+            || self.is_our_uri(uri)
+            || self.config.registrar.as_ref().is_some_and(is_service)
+            || self
+                .config
+                .routes
+                .iter()
+                .any(|route| route.hosts.iter().any(names))
     }
 
     /// Whether the transaction of a request to or from a server is held: as the first route that
@@ -325,10 +356,7 @@ impl Snapshot {
     }
 
     fn routes_for(&self, host: &Host<'_>) -> impl Iterator<Item = &config::Route> {
-        let is = |listed: &String| match host {
-            Host::Name(name) => listed.as_bytes().eq_ignore_ascii_case(name),
-            Host::Ip(ip) => listed.trim_matches(['[', ']']).parse() == Ok(*ip),
-        };
+        let is = |listed: &String| host_is(listed, host);
         self.config
             .routes
             .iter()
@@ -338,6 +366,13 @@ impl Snapshot {
     /// RFC 3261 §17.1.1.1: 64*T1.
     pub(crate) fn transaction_max(&self) -> Duration {
         self.config.timers.t1 * 64
+    }
+}
+
+fn host_is(listed: &str, host: &Host<'_>) -> bool {
+    match host {
+        Host::Name(name) => listed.as_bytes().eq_ignore_ascii_case(name),
+        Host::Ip(ip) => listed.trim_matches(['[', ']']).parse() == Ok(*ip),
     }
 }
 

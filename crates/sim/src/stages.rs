@@ -7,7 +7,7 @@ use balance::{Policy, Pool, Server, ServerId};
 use load::{Accounts, PhonesConfig, Rate, Retransmission, Stream, Turns};
 use node::{
     Config, ReloadError,
-    config::{self, Destination, Mode, PoolServer, Registrar, Route},
+    config::{self, Destination, Mode, PoolServer, Registrar, Route, WhenFull},
 };
 
 use crate::{
@@ -206,6 +206,7 @@ impl Setup {
                 expires_default: hour,
                 expires_max: 2 * hour,
                 contacts_max: 10,
+                when_full: WhenFull::Refuse,
                 algorithms: Vec::new(),
                 service_route: Vec::new(),
             }),

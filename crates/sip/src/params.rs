@@ -43,7 +43,8 @@ pub(crate) struct GenericParam<'a> {
 }
 
 impl<'a> GenericParam<'a> {
-    /// Reads the next parameter; none at a comma or at the end.
+    /// Reads the next parameter; none at a comma or at the end. Its name is empty where a semicolon has
+    /// nothing behind it.
     #[inline(always)]
     pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Option<Self>, Malformed> {
         if !reader.separator(b';') {
@@ -53,7 +54,7 @@ impl<'a> GenericParam<'a> {
             };
         }
         let name = reader.word(|block| ends_value(block) | block.is(b'='));
-        if name.is_empty() {
+        if name.is_empty() && !matches!(reader.peek(), None | Some(b',')) {
             return Err(Malformed);
         }
         let value = if reader.separator(b'=') {

@@ -150,10 +150,12 @@ fn write_copy(request: &Message<'_>, name: HeaderName, tag: Option<&str>, out: &
     };
     out.extend_from_slice(name.as_str().as_bytes());
     out.extend_from_slice(b": ");
-    out.extend_from_slice(value);
     if let Some(tag) = tag {
+        out.extend_from_slice(value.strip_suffix(b";").unwrap_or(value));
         out.extend_from_slice(b";tag=");
         out.extend_from_slice(tag.as_bytes());
+    } else {
+        out.extend_from_slice(value);
     }
     out.extend_from_slice(b"\r\n");
 }

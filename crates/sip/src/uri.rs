@@ -12,6 +12,10 @@ use crate::{
     via::{host_length, ip},
 };
 
+/// Parameters and headers that a URI may have to be compared one by one. So a comparison takes time in
+/// proportion to the URIs' lengths.
+const COMPARED_MAX: usize = 32;
+
 /// The scheme at the beginning of a URI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
@@ -202,13 +206,15 @@ impl<'a> Uri<'a> {
     }
 
     /// Whether both name the same resource (RFC 3261 §19.1.4). This is not transitive: a parameter
-    /// that only one has may not count. URIs with schemes other than sip and sips must be equal in
-    /// all characters.
+    /// that only one has may not count. URIs with schemes other than sip and sips, and those with more
+    /// than 32 parameters or headers, must be equal in all characters.
     pub fn equivalent(&self, other: &Uri<'_>) -> bool {
-        if !matches!(self.scheme, Scheme::Sip | Scheme::Sips) {
-            return self.text == other.text;
+        if self.text == other.text {
+            return true;
         }
-        self.scheme == other.scheme
+        self.is_compared_in_parts()
+            && other.is_compared_in_parts()
+            && self.scheme == other.scheme
             && same_option(self.user, other.user, same_text)
             && same_option(self.password, other.password, same_text)
             && self.host.matches(&other.host)
@@ -217,6 +223,33 @@ impl<'a> Uri<'a> {
             && params_agree(other.params, self.params)
             && headers_within(self.headers, other.headers)
             && headers_within(other.headers, self.headers)
+    }
+
+    fn is_compared_in_parts(&self) -> bool {
+        matches!(self.scheme, Scheme::Sip | Scheme::Sips)
+            && pairs(self.params, b';').count() <= COMPARED_MAX
+            && pairs(self.headers, b'&').count() <= COMPARED_MAX
+    }
+
+    /// Appends the URI as a Request-URI: without headers and `method`, which can't be in one (RFC 3261
+    /// §16.6 item 2, §19.1.1).
+    pub fn write_as_request_uri(&self, out: &mut Vec<u8>) {
+        if !matches!(self.scheme, Scheme::Sip | Scheme::Sips) {
+            return out.extend_from_slice(self.text);
+        }
+        let host = find(self.text, b'@').unwrap_or(0);
+        let ends_host = |byte: &u8| matches!(byte, b';' | b'?');
+        let end = self.text[host..].iter().position(ends_host);
+        out.extend_from_slice(&self.text[..end.map_or(self.text.len(), |end| host + end)]);
+        for (name, value) in pairs(self.params, b';') {
+            if !name.eq_ignore_ascii_case(b"method") {
+                out.push(b';');
+                out.extend_from_slice(name);
+                for part in value.into_iter().flat_map(|value| [b"=", value]) {
+                    out.extend_from_slice(part);
+                }
+            }
+        }
     }
 }
 

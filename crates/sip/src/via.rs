@@ -89,6 +89,7 @@ impl<'a> Via<'a> {
         };
         while let Some(param) = GenericParam::read(reader)? {
             match param.name.len() {
+                0 => return Err(Malformed),
                 6 if param.is(b"branch") => via.branch = via.branch.or(param.value),
                 8 if param.is(b"received") => via.received = via.received.or(param.value),
                 5 if param.is(b"rport") && !via.rport.is_present() => {

@@ -1,5 +1,8 @@
 //! URIs taken apart and compared.
 
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
 use sip::{Host, Param, Scheme, Uri, UriError};
 
 fn parse(text: &str) -> Uri<'_> {
@@ -171,5 +174,126 @@ fn equivalence_holds_in_both_directions() {
             &format!("sip:carol@chicago.com;{needed}"),
             false,
         );
+    }
+}
+
+/// A contact with `?headers` or `;method=` became a Request-URI with them, which our own edge refuses.
+/// RFC 3261 §16.6 item 2, §19.1.1, §19.1.5
+#[test]
+fn a_request_uri_has_no_headers_and_no_method() {
+    for (uri, expected) in [
+        ("sip:bob@192.0.2.1", "sip:bob@192.0.2.1"),
+        (
+            "sip:bob@192.0.2.1:5062;transport=udp;x",
+            "sip:bob@192.0.2.1:5062;transport=udp;x",
+        ),
+        ("sip:bob@192.0.2.1?Subject=x&Route=y", "sip:bob@192.0.2.1"),
+        (
+            "sip:bob@[2001:db8::1];METHOD=BYE;ob;method?a=b",
+            "sip:bob@[2001:db8::1];ob",
+        ),
+        (
+            "sip:b;method=x?y@example.com;method=BYE",
+            "sip:b;method=x?y@example.com",
+        ),
+        ("sip:example.com;methods=x;?", "sip:example.com;methods=x"),
+        ("tel:+4930;method=x?y", "tel:+4930;method=x?y"),
+    ] {
+        let mut out = Vec::new();
+        parse(uri).write_as_request_uri(&mut out);
+        assert_eq!(String::from_utf8_lossy(&out), expected, "{uri}");
+    }
+}
+
+/// Two contacts of 15 KB with thousands of parameters stalled a worker: each parameter of one was looked
+/// for among all of the other.
+#[test]
+fn uris_with_many_parameters_are_compared_as_texts() {
+    let list = |count: usize, separator: &str| {
+        let parts = (0..count).map(|number| format!("{separator}p{number}=1"));
+        parts.collect::<String>()
+    };
+    for (separator, lead) in [(";", ""), ("&", "?x=y")] {
+        for (count, expected) in [(31, true), (33, false), (2_000, false)] {
+            let one = format!("sip:a@example.com{lead}{}", list(count, separator));
+            let other = one.replace("example.com", "EXAMPLE.com");
+            assert_eq!(parse(&one).equivalent(&parse(&other)), expected, "{count}");
+            assert!(parse(&one).equivalent(&parse(&one)));
+        }
+    }
+}
+
+/// RFC 3261 §19.1.4 as it stands there: everything is unescaped, put into maps, and compared.
+fn obviously_equivalent(one: &str, other: &str) -> bool {
+    type Parts = BTreeMap<String, Option<String>>;
+    let plain = |text: &str| text.replace("%61", "a").replace("%3B", "(semicolon)");
+    let split = |text: &str, separator: char| -> Parts {
+        let parts = text.split(separator).filter(|part| !part.is_empty());
+        let pair = |part: &str| match part.split_once('=') {
+            Some((name, value)) => (plain(name).to_lowercase(), Some(plain(value))),
+            None => (plain(part).to_lowercase(), None),
+        };
+        parts.map(pair).collect()
+    };
+    let take_apart = |text: &str| {
+        let (rest, headers) = text.split_once('?').unwrap_or((text, ""));
+        let (user, rest) = rest.split_once('@').unwrap_or(("", rest));
+        let (host, params) = rest.split_once(';').unwrap_or((rest, ""));
+        let lower = |(name, value): (String, Option<String>)| {
+            (name, value.map(|value| value.to_lowercase()))
+        };
+        let params: Parts = split(params, ';').into_iter().map(lower).collect();
+        (
+            plain(user),
+            host.to_lowercase(),
+            params,
+            split(headers, '&'),
+        )
+    };
+    let (one, other) = (take_apart(one), take_apart(other));
+    let needed = ["transport", "user", "ttl", "method", "maddr"];
+    let names = one.2.keys().chain(other.2.keys());
+    let agree = |name: &String| match (one.2.get(name), other.2.get(name)) {
+        (Some(one), Some(other)) => one == other,
+        _ => !needed.contains(&name.as_str()),
+    };
+    (&one.0, &one.1, &one.3) == (&other.0, &other.1, &other.3) && { names }.all(agree)
+}
+
+/// URIs of few words, so that two of them are often alike. No name comes twice.
+fn uris() -> impl Strategy<Value = String> {
+    let word = || prop::sample::select(vec!["a", "%61", "A", "b", "%3B"]);
+    let param = ["transport", "TTL", "lr", "x", "method"];
+    let parts = |names: [&'static str; 5]| {
+        let value = prop::option::weighted(0.3, prop::option::of(word()));
+        prop::array::uniform5(value).prop_map(move |values| {
+            let parts = names.iter().zip(values).filter_map(|(name, value)| {
+                let value = value?.map_or(String::new(), |value| format!("={value}"));
+                Some(format!("{name}{value}"))
+            });
+            parts.collect::<Vec<_>>()
+        })
+    };
+    let user = prop::option::of(word());
+    let host = prop::sample::select(vec!["host", "HOST", "host:5060", "192.0.2.1"]);
+    let parts = (
+        parts(param).prop_shuffle(),
+        parts(["to", "Subject", "from", "y", "z"]).prop_shuffle(),
+    );
+    (user, host, parts).prop_map(|(user, host, (params, headers))| {
+        let user = user.map_or(String::new(), |user| format!("{user}@"));
+        let params: String = params.iter().map(|param| format!(";{param}")).collect();
+        let mark = if headers.is_empty() { "" } else { "?" };
+        format!("sip:{user}{host}{params}{mark}{}", headers.join("&"))
+    })
+}
+
+proptest! {
+    #[test]
+    fn equivalence_is_what_it_obviously_is(one in uris(), other in uris()) {
+        let expected = obviously_equivalent(&one, &other);
+        prop_assert_eq!(parse(&one).equivalent(&parse(&other)), expected);
+        let shouted = one.replace("sip:", "SIP:");
+        prop_assert!(parse(&one).equivalent(&parse(&shouted)));
     }
 }

@@ -572,6 +572,7 @@ fn a_registrar_is_summed_up() {
         store = "memory"
         expires = { min = "10s", default = "30s", max = "1h" }
         contacts = 5
+        when_full = "replace-oldest"
         auth = ["md5"]
         service_route = ["sip:edge.example.com;lr"]
         "#,
@@ -607,6 +608,7 @@ domains = []
 store = "memory"
 expires = { min = "2h", default = "30s", max = "10s" }
 contacts = 0
+when_full = "replace"
 auth = ["SHA-256", "sha1"]
 service_route = ["sip:edge.example.com", "edge"]
 realm = "example.com"
@@ -622,11 +624,12 @@ realm = "example.com"
             "f:9:35: registrar.expires.default: 30s is out of range: write a value from 1m to 2h",
             "f:9:48: registrar.expires.max: 10s is out of range: write a value from 1m to 720h",
             "f:10:12: registrar.contacts: 0 is out of range: write a value from 1 to 100",
-            "f:11:8: registrar.auth: unknown hash \"sha1\"; choose one of SHA-256, MD5",
-            "f:12:17: registrar.service_route: sip:edge.example.com has no lr: write \
+            "f:11:13: registrar.when_full: unknown \"replace\"; choose one of refuse, replace-oldest",
+            "f:12:8: registrar.auth: unknown hash \"sha1\"; choose one of SHA-256, MD5",
+            "f:13:17: registrar.service_route: sip:edge.example.com has no lr: write \
              \"sip:edge.example.com;lr\"",
-            "f:13:1: unknown key `registrar.realm`; choose one of domains, store, expires, \
-             contacts, auth, service_route",
+            "f:14:1: unknown key `registrar.realm`; choose one of domains, store, expires, \
+             contacts, when_full, auth, service_route",
         ],
     );
 }

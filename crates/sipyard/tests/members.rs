@@ -5,7 +5,11 @@
 
 mod common;
 
-use std::net::SocketAddr;
+use std::{
+    io::Write,
+    net::{SocketAddr, UdpSocket},
+    process::Stdio,
+};
 
 use common::{
     Edge, Settings,
@@ -14,6 +18,10 @@ use common::{
     load::{Serving, call},
 };
 use serde_json::Value;
+use sip::{
+    Message,
+    digest::{Demand, Prover},
+};
 
 const SERVICE: &str = "srv:_sip._udp.core.test";
 
@@ -134,7 +142,7 @@ fn a_phone_is_reached_where_the_name_in_its_contact_leads() {
     settings.write_whole(&format!(
         r#"node = {{ name = "registrar", secret = "file:secret" }}
 listen = [ {{ transport = "udp", address = "{sip}" }} ]
-registrar = {{ domains = ["example.com"], store = "memory", auth = false }}
+registrar = {{ domains = ["example.com"], store = "memory" }}
 route = [ {{ to = "registrar" }} ]
 dns.servers = ["{}"]
 admin = {{ address = "{admin}", socket = "admin.sock" }}
@@ -142,22 +150,49 @@ admin = {{ address = "{admin}", socket = "admin.sock" }}
         dns.address
     ));
     let node = settings.start();
-    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let from = socket.local_addr().unwrap();
-    let register = format!(
-        "REGISTER sip:example.com SIP/2.0\r\nVia: SIP/2.0/UDP {from};branch=z9hG4bKname\r\nMax-Forwards: 70\r\n\
-         From: <sip:user-0@example.com>;tag=a\r\nTo: <sip:user-0@example.com>\r\nCall-ID: name\r\nCSeq: 1 REGISTER\r\n\
-         Contact: <sip:user-0@phones.test>\r\nContent-Length: 0\r\n\r\n"
-    );
-    socket.send_to(register.as_bytes(), sip).unwrap();
-    let mut answer = [0; 2_000];
-    let length = socket.recv(&mut answer).unwrap();
-    let answer = String::from_utf8_lossy(&answer[..length]);
+    add_user(&node);
+    let challenge = register(sip, 1, "");
+    assert!(challenge.starts_with("SIP/2.0 401 "), "{challenge}");
+    let message = Message::parse(challenge.as_bytes(), 64).unwrap();
+    let is_challenge = |name: &[u8]| name.eq_ignore_ascii_case(b"WWW-Authenticate");
+    let field = message.headers().find(|(name, _)| is_challenge(name));
+    let demand = Demand::parse(field.unwrap().1).unwrap();
+    let prover = Prover::new(&demand, "user-0", "secret");
+    let shown = prover.credentials("REGISTER", "sip:example.com", 1, 7);
+    let answer = register(sip, 2, &format!("Authorization: {shown}\r\n"));
     assert!(answer.starts_with("SIP/2.0 200 "), "{answer}");
     let arguments = ["--rate", "100", "--calls", "10", "--users", "1"];
     let output = call(sip, &arguments);
     let calls: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(calls["carried"], 10, "{calls:#}{}", node.log());
     let (_, metrics) = node.ask("GET", "/metrics");
-    assert!(metrics.contains("sipyard_store_records 1"), "{metrics}");
+    assert!(metrics.contains("sipyard_store_records 2"), "{metrics}");
+}
+
+/// The user whose password is "secret".
+fn add_user(node: &Edge) {
+    let mut child = common::sipyard()
+        .args(["user", "add", "user-0@example.com", "--config"])
+        .arg(node.settings.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"secret\n").unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
+/// The answer to the REGISTER of a phone at a name, with this header field more.
+fn register(node: SocketAddr, cseq: u32, field: &str) -> String {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let from = socket.local_addr().unwrap();
+    let register = format!(
+        "REGISTER sip:example.com SIP/2.0\r\nVia: SIP/2.0/UDP {from};branch=z9hG4bKname{cseq}\r\nMax-Forwards: 70\r\n\
+         From: <sip:user-0@example.com>;tag=a\r\nTo: <sip:user-0@example.com>\r\nCall-ID: name\r\nCSeq: {cseq} REGISTER\r\n\
+         Contact: <sip:user-0@phones.test>\r\n{field}Content-Length: 0\r\n\r\n"
+    );
+    socket.send_to(register.as_bytes(), node).unwrap();
+    let mut answer = [0; 2_000];
+    let length = socket.recv(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer[..length]).into_owned()
 }

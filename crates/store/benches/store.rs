@@ -12,7 +12,7 @@ use std::{
 };
 
 use fastrand::Rng;
-use location::{Aor, Binding};
+use location::{Aor, Binding, Location, UsedNonce, UsedNonces};
 use report::Table;
 use store::{Address, Limits, Next, Put, Store, Value};
 
@@ -140,15 +140,29 @@ fn change(store: &Store, numbers: impl IntoIterator<Item = u64>) -> Vec<Duration
 
 /// What a phone behind an edge registers.
 fn binding(number: u64, cseq: u32) -> Vec<u8> {
-    location::write_bindings(&[Binding {
+    let phone = Binding {
         contact: &format!("sip:user{number:07}@198.51.100.77:5060;transport=udp"),
         q: 1000,
         expires: Duration::from_secs(4_000_000_000),
         call_id: &format!("{number:07}-3848276298220188511@198.51.100.77"),
         cseq,
-        path: "<sip:edge.example.com;lr>",
+        path: &format!("<sip:{number:064}@edge.example.com;lr;ob>"),
         received: "198.51.100.77:5060".parse().unwrap(),
-    }])
+        updated: Duration::from_secs(3_999_996_400),
+        device: number,
+        reg_id: 1,
+    };
+    let nonce = UsedNonce {
+        issued_s: 4_000_000_000,
+        random: number,
+        count: cseq,
+    };
+    let nonces = UsedNonces {
+        known: vec![nonce],
+        forgotten_s: 0,
+    };
+    let bindings = vec![phone];
+    Location { bindings, nonces }.write()
 }
 
 fn found(store: &Store, key: &[u8]) -> Option<Value> {

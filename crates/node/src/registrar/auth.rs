@@ -1,13 +1,11 @@
 //! Who registers: RFC 3261 §22, RFC 7616, RFC 8760.
 
-use std::time::Duration;
-
 use abuse::{Failure, Login, Source};
 use fastrand::Rng;
-use location::{Aor, Subscriber};
+use location::{Aor, NONCE_LIFETIME, Subscriber, UsedNonce};
 use sip::{
     HeaderName, Uri,
-    digest::{Algorithm, Challenge, Credentials, Ha1, Nonces, Verdict, Verifier},
+    digest::{Algorithm, Challenge, Credentials, Ha1, Nonce, Nonces, Verdict, Verifier},
 };
 
 use super::wish::Wish;
@@ -20,9 +18,6 @@ use crate::{
     wire::{keys::Keys, reply::Reply, request::Request},
 };
 
-/// How long a nonce is good. Phones refresh their bindings with the one they have.
-const NONCE_LIFETIME: Duration = Duration::from_secs(600);
-
 /// Nonces whose counts a worker follows; of older ones it says that they are stale.
 const NONCES_MAX: usize = 65_536;
 
@@ -34,6 +29,18 @@ pub(super) struct Proof<'a> {
     pub(super) subscriber: Box<[u8]>,
     user: Aor,
     credentials: Credentials<'a>,
+}
+
+impl Proof<'_> {
+    /// What a node that gets the same credentials later must know to refuse them.
+    pub(super) fn used_nonce(&self) -> Option<UsedNonce> {
+        let Nonce { issued_s, random } = Nonce::read(self.credentials.nonce)?;
+        Some(UsedNonce {
+            issued_s,
+            random,
+            count: self.credentials.nc,
+        })
+    }
 }
 
 /// Challenges and checks those who register.

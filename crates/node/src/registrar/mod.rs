@@ -8,6 +8,7 @@
 
 mod auth;
 mod bindings;
+mod reach;
 mod reply;
 mod targets;
 mod waiting;
@@ -16,12 +17,14 @@ mod wish;
 use std::time::Duration;
 
 use fastrand::Rng;
+use location::Binding;
 use slots::{Id, Ticket};
 
 use self::{
     auth::{Authenticator, Proof},
+    bindings::Changed,
     waiting::{Progress, Step, Waiting, Waitings},
-    wish::Wish,
+    wish::{Wish, too_many_contacts},
 };
 pub(crate) use self::{
     targets::{Target, targets},
@@ -29,7 +32,7 @@ pub(crate) use self::{
 };
 use crate::{
     admission::{self, NotNow},
-    config,
+    config::{self, WhenFull},
     context::Context,
     io::Outbox,
     question::{Answer, Ask, Asker, Question, QuestionId, Record},
@@ -40,6 +43,9 @@ use crate::{
         request::Request,
     },
 };
+
+/// Nonces of a user that are followed at least. Phones that have more bindings than this have as many.
+const NONCES_MIN: usize = 16;
 
 /// How often a change is tried when others change the same record.
 const TRIES_MAX: u8 = 8;
@@ -180,13 +186,14 @@ impl Registrar {
         let Progress {
             bound,
             unbound,
+            status,
             ref reply,
             reply_to,
             ..
         } = self.waiting.get(place).progress;
         cx.stats.count(Event::Bound, bound);
         cx.stats.count(Event::Unbound, unbound);
-        cx.stats.reply(200);
+        cx.stats.reply(status);
         out.send(reply_to, |out| out.extend_from_slice(reply));
         self.waiting.close(place);
     }
@@ -229,6 +236,7 @@ fn go_on(
             let proof = auth.proof(cx, config, request, &wish)?;
             let proof = proof.ok_or_else(|| Reply::new(500))?;
             progress.is_replay = auth.check(cx, config, request, &wish, &proof, record)?;
+            progress.used_nonce = proof.used_nonce();
             let key = wish.aor.key().into();
             Ok(Turn::Ask(Step::Bindings, Ask::Read { key }))
         }
@@ -239,7 +247,8 @@ fn go_on(
     }
 }
 
-/// Does to the bindings what the REGISTER wants, all of it or nothing.
+/// Does to the bindings what the REGISTER wants, all of it or nothing, and notes the nonce of its
+/// credentials. So no node takes them again, even for something that this one refuses.
 fn change(
     cx: Context<'_>,
     auth: &mut Authenticator,
@@ -250,29 +259,64 @@ fn change(
     seen: Option<Record>,
 ) -> Result<Turn, Reply> {
     let wall = cx.wall();
-    let current = bindings::read(seen.as_ref(), wall)?;
-    let changed = bindings::change(&current, wish, wall)?;
-    let reply = reply::success(config, wish, &changed.bindings, wall);
-    if changed.bound + changed.unbound == 0 {
+    let mut location = bindings::read(seen.as_ref(), wall)?;
+    let was_used = |used| !location.nonces.is_new(used);
+    let is_replay = progress.is_replay || progress.used_nonce.is_some_and(was_used);
+    let changed = changed(cx, config, wish, &location.bindings);
+    let changes = |changed: &Changed<'_>| changed.bound + changed.unbound > 0;
+    let reply = match &changed {
+        Ok(changed) if is_replay && changes(changed) => {
+            auth.challenge(cx, config, request, &wish.aor, true)
+        }
+        Ok(changed) => reply::success(config, wish, &changed.bindings, wall),
+        Err(refusal) => refusal.clone(),
+    };
+    let new_nonce = progress.used_nonce.filter(|_| !is_replay);
+    if new_nonce.is_none() && (is_replay || !changed.as_ref().is_ok_and(changes)) {
         return Ok(Turn::Reply(reply));
-    }
-    if progress.is_replay {
-        return Err(auth.challenge(cx, config, request, &wish.aor, true));
-    }
-    if changed.bound > 0 && changed.bindings.len() > config.contacts_max {
-        cx.stats.count(Event::ContactsFull, 1);
-        return Err(Reply::because(403, "Too Many Contacts"));
     }
     progress.tries += 1;
     if progress.tries > TRIES_MAX {
         return Ok(Turn::NotNow(NotNow::Contended));
     }
-    (progress.bound, progress.unbound) = (changed.bound, changed.unbound);
+    (progress.bound, progress.unbound) = (0, 0);
+    if let Ok(changed) = changed {
+        (progress.bound, progress.unbound) = (changed.bound, changed.unbound);
+        location.bindings = changed.bindings;
+    }
+    if let Some(used) = new_nonce {
+        let max = config.contacts_max.max(NONCES_MIN);
+        location.nonces.note(used, wall, max);
+    }
     let (flow, message) = (request.datagram.flow, request.message);
     progress.reply_to = wire_reply::return_flow(Some(&request.via), flow);
+    progress.status = reply.status;
     progress.reply.clear();
     wire_reply::write(cx.snapshot, flow, message, &reply, &mut progress.reply);
     let key = wish.aor.key().into();
-    let next = bindings::record(&changed.bindings);
+    let next = bindings::record(&location);
     Ok(Turn::Ask(Step::Change, Ask::Change { key, seen, next }))
+}
+
+/// The bindings as the REGISTER wants them, if they may lead there and there is room for them.
+fn changed<'a>(
+    cx: Context<'_>,
+    config: &config::Registrar,
+    wish: &'a Wish<'_>,
+    current: &[Binding<'a>],
+) -> Result<Changed<'a>, Reply> {
+    let lead_astray = wish.check_contacts(cx.snapshot);
+    lead_astray.inspect_err(|_| cx.stats.count(Event::ForbiddenContact, 1))?;
+    let mut changed = bindings::change(current, wish, cx.wall())?;
+    if changed.bound == 0 {
+        return Ok(changed);
+    }
+    if config.when_full == WhenFull::ReplaceOldest {
+        let dropped = changed.drop_oldest(wish, config.contacts_max);
+        cx.stats.count(Event::ContactsReplaced, dropped);
+    }
+    if changed.bindings.len() > config.contacts_max {
+        return Err(too_many_contacts(cx));
+    }
+    Ok(changed)
 }

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use location::UsedNonce;
 use slots::{Buffers, Id, Table, Ticket};
 use transaction::Flow;
 
@@ -27,11 +28,14 @@ pub(super) struct Progress {
     pub(super) step: Step,
     /// Its credentials were used before: it may not change anything.
     pub(super) is_replay: bool,
+    /// The nonce of its credentials, once they are accepted.
+    pub(super) used_nonce: Option<UsedNonce>,
     pub(super) tries: u8,
     /// Bindings that the change it waits for makes or refreshes, and takes away.
     pub(super) bound: usize,
     pub(super) unbound: usize,
-    /// What it is answered once that is done.
+    /// What it is answered once that is done, by its status and its bytes.
+    pub(super) status: u16,
     pub(super) reply: Vec<u8>,
     /// And where.
     pub(super) reply_to: Flow,
@@ -83,9 +87,11 @@ impl Waitings {
             progress: Progress {
                 step,
                 is_replay: false,
+                used_nonce: None,
                 tries: 0,
                 bound: 0,
                 unbound: 0,
+                status: 0,
                 reply: self.copies.take(),
                 reply_to: request.datagram.flow,
             },

@@ -5,9 +5,12 @@ use std::time::Duration;
 use location::Aor;
 use sip::{HeaderName, Host, NameAddr, Param, Uri};
 
+use super::reach;
 use crate::{
     config,
     context::Context,
+    snapshot::Snapshot,
+    stats::Event,
     wire::{reply::Reply, request::Request, token},
 };
 
@@ -16,6 +19,12 @@ const EXPIRES_MALFORMED: Duration = Duration::from_secs(3600);
 
 /// Option tags that a REGISTER may require.
 const OPTIONS: [&[u8]; 1] = [b"path"];
+
+/// Bytes that a contact may have, with its display name and its parameters.
+const CONTACT_BYTES_MAX: usize = 512;
+
+/// Parameters that a contact may have, inside and outside of its URI.
+const CONTACT_PARAMETERS_MAX: usize = 32;
 
 /// Bytes that a binding's Path may have.
 const PATH_BYTES_MAX: usize = 512;
@@ -48,6 +57,10 @@ pub(super) enum Change<'a> {
 pub(super) struct Contact<'a> {
     pub(super) text: &'a str,
     pub(super) uri: Uri<'a>,
+    /// The device, by its `+sip.instance`; zero without one.
+    pub(super) device: u64,
+    /// `reg-id`; zero without one or without a device (RFC 5626 §6).
+    pub(super) reg_id: u32,
     /// In thousandths.
     pub(super) q: u16,
     /// How long it shall last; zero: it goes.
@@ -74,10 +87,22 @@ impl<'a> Wish<'a> {
             aor: aor.ok_or_else(|| Reply::new(404))?,
             call_id: text(request.call_id)?,
             cseq: request.cseq.number,
-            change: change(config, request)?,
+            change: change(cx, config, request)?,
             path: path(cx, request)?,
             knows_path: knows_path(request),
             received: request.datagram.flow.remote,
+        })
+    }
+
+    /// Checks where calls to its contacts would go. What is taken away may lead anywhere.
+    pub(super) fn check_contacts(&self, snapshot: &Snapshot) -> Result<(), Reply> {
+        let Change::Contacts(contacts) = &self.change else {
+            return Ok(());
+        };
+        let mut lasting = contacts.iter().filter(|contact| !contact.expires.is_zero());
+        lasting.try_for_each(|contact| match self.path.is_empty() {
+            true => reach::check(snapshot, &contact.uri, self.received),
+            false => Ok(()),
         })
     }
 }
@@ -141,9 +166,19 @@ fn knows_path(request: &Request<'_>) -> bool {
         .any(|tag| tag.eq_ignore_ascii_case(b"path"))
 }
 
-fn change<'a>(config: &config::Registrar, request: &Request<'a>) -> Result<Change<'a>, Reply> {
+fn change<'a>(
+    cx: Context<'_>,
+    config: &config::Registrar,
+    request: &Request<'a>,
+) -> Result<Change<'a>, Reply> {
     let message = request.message;
-    let values: Vec<NameAddr<'a>> = message.contacts().collect::<Result<_, _>>()?;
+    // All that a user may have goes, and as many come.
+    let max = 2 * config.contacts_max;
+    let values = message.contacts().take(max + 1);
+    let values: Vec<NameAddr<'a>> = values.collect::<Result<_, _>>()?;
+    if values.len() > max {
+        return Err(too_many_contacts(cx));
+    }
     if values.iter().any(|value| value.uri == b"*") {
         // RFC 3261 §10.2.2: alone, and to remove.
         let is_alone = values.len() == 1 && values[0].params.is_empty();
@@ -154,6 +189,9 @@ fn change<'a>(config: &config::Registrar, request: &Request<'a>) -> Result<Chang
         };
     }
     let default = message.expires().map_or(config.expires_default, seconds);
+    for NameAddr { span, .. } in &values {
+        check_size(&message.bytes()[span.start..span.end])?;
+    }
     let contacts = values.iter().map(|value| contact(config, value, default));
     contacts.collect::<Result<_, _>>().map(Change::Contacts)
 }
@@ -172,7 +210,13 @@ fn contact<'a>(
         let least = config.expires_min.as_secs().to_string();
         return Err(Reply::new(423).with("Min-Expires", least));
     }
+    let device = device(value)?;
     Ok(Contact {
+        device,
+        reg_id: match value.param(b"reg-id").value() {
+            Some(text) if device > 0 => number(text).ok_or(sip::Fault::Contact)?,
+            _ => 0,
+        },
         text: str::from_utf8(value.uri).map_err(|_| sip::Fault::Contact)?,
         uri: Uri::parse(value.uri).map_err(|_| sip::Fault::Contact)?,
         q: value
@@ -184,6 +228,31 @@ fn contact<'a>(
     })
 }
 
+/// A user has no room for the contacts of a REGISTER.
+pub(super) fn too_many_contacts(cx: Context<'_>) -> Reply {
+    cx.stats.count(Event::ContactsFull, 1);
+    Reply::because(403, "Too Many Contacts")
+}
+
+/// A contact is compared with all bindings, and written to each request that goes there.
+fn check_size(contact: &[u8]) -> Result<(), Reply> {
+    if contact.len() > CONTACT_BYTES_MAX {
+        return Err(Reply::because(400, "Contact Too Long"));
+    }
+    let is_separator = |byte: &&u8| matches!(byte, b';' | b'?' | b'&');
+    if contact.iter().filter(is_separator).count() > CONTACT_PARAMETERS_MAX {
+        return Err(Reply::because(400, "Too Many Contact Parameters"));
+    }
+    Ok(())
+}
+
+/// RFC 5626 §4.1: a URN in angle brackets, in quotes.
+fn device(contact: &NameAddr<'_>) -> Result<u64, Reply> {
+    let quoted = contact.param(b"+sip.instance").value().unwrap_or_default();
+    let urn = str::from_utf8(quoted).map_err(|_| sip::Fault::Contact)?;
+    Ok(location::device(urn.trim_matches('"')))
+}
+
 fn seconds(seconds: u32) -> Duration {
     Duration::from_secs(seconds.into())
 }
@@ -192,22 +261,29 @@ fn number(text: &[u8]) -> Option<u32> {
     str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// RFC 3261 §25.1, qvalue: 0 to 1 with three decimals at most.
+/// RFC 3261 §25.1, qvalue: 0 to 1. Of more than three decimals the first three count, and a zero before
+/// the point may be missing: what is meant is plain.
 fn thousandths(text: &[u8]) -> Option<u16> {
-    let (whole, decimals) = match text.split_first()? {
-        (whole @ (b'0' | b'1'), []) => (whole, &[][..]),
-        (whole @ (b'0' | b'1'), [b'.', decimals @ ..]) => (whole, decimals),
+    let point = text.iter().position(|&byte| byte == b'.');
+    let (whole, decimals) = match point {
+        Some(point) => (&text[..point], &text[point + 1..]),
+        None => (text, &[][..]),
+    };
+    let whole = match whole {
+        b"" if decimals.is_empty() => return None,
+        b"" | b"0" => 0,
+        b"1" => 1000,
         _ => return None,
     };
-    if decimals.len() > 3 || !decimals.iter().all(u8::is_ascii_digit) {
+    if !decimals.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let mut value = u16::from(whole - b'0');
-    for place in 0..3 {
-        let digit = decimals.get(place).map_or(0, |digit| digit - b'0');
-        value = 10 * value + u16::from(digit);
-    }
-    (value <= 1000).then_some(value)
+    let places = decimals.iter().zip([100, 10, 1]);
+    let parts: u16 = places
+        .map(|(digit, place)| u16::from(digit - b'0') * place)
+        .sum();
+    let is_beyond = whole == 1000 && decimals.iter().any(|&digit| digit != b'0');
+    (!is_beyond).then_some(whole + parts)
 }
 
 #[cfg(test)]
@@ -215,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_preference_has_three_decimals() {
+    fn a_preference_is_0_to_1() {
         for (text, expected) in [
             ("0", Some(0)),
             ("1", Some(1000)),
@@ -223,11 +299,17 @@ mod tests {
             ("0.5", Some(500)),
             ("0.", Some(0)),
             ("0.125", Some(125)),
-            ("0.1250", None),
+            ("0.1259", Some(125)),
+            ("0.00000001", Some(0)),
+            ("1.0000", Some(1000)),
+            (".5", Some(500)),
             ("1.001", None),
+            ("1.0001", None),
             ("2", None),
+            ("10", None),
             ("", None),
-            (".5", None),
+            (".", None),
+            ("0.5.5", None),
             ("0,5", None),
             ("-0", None),
         ] {

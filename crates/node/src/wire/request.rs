@@ -11,10 +11,10 @@ use super::{
     reply::{self, Reply},
     token::{self, Affinity, Client},
 };
-use crate::{io::Datagram, question::Name, snapshot::Snapshot};
+use crate::{config, io::Datagram, question::Name, snapshot::Snapshot};
 
-/// Allow in answers of the node's own. RFC 3261 §11.2
-const ALLOW: &str = "OPTIONS";
+/// Allow in answers of the node's own, where it has no registrar and where it has. RFC 3261 §11.2
+const ALLOW: [&str; 2] = ["OPTIONS", "OPTIONS, REGISTER"];
 
 /// RFC 5393 §5.3.3: what a request without Max-Breadth gets, and the most that one may bring.
 const BREADTH_MAX: u32 = 60;
@@ -108,19 +108,45 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// An OPTIONS to the node itself: its answer. RFC 3261 §11.2
+    /// An OPTIONS to the node itself, or to a domain of its registrar: its answer. RFC 3261 §11.2
     pub(crate) fn answer_of_ours(&self, snapshot: &Snapshot) -> Option<Reply> {
+        let target = &self.path.target;
         let is_for_us = self.path.next.is_none()
-            && self.path.target.user.is_none()
+            && target.user.is_none()
             && self.method == Method::Options
-            && snapshot.is_our_uri(&self.path.target);
-        is_for_us.then(|| Reply::new(200).with("Allow", ALLOW.to_owned()))
+            && (snapshot.is_our_uri(target) || self.registrar(snapshot).is_some());
+        let has_registrar = || snapshot.registrar(Method::Register, &target.host).is_some();
+        is_for_us.then(|| {
+            let allow = ALLOW[usize::from(has_registrar())];
+            Reply::new(200).with("Allow", allow.to_owned())
+        })
+    }
+
+    /// The registrar that its Request-URI names, if requests of its method lead there.
+    fn registrar<'s>(&self, snapshot: &'s Snapshot) -> Option<&'s config::Registrar> {
+        let target = &self.path.target;
+        let registrar = snapshot.registrar(self.method, &target.host)?;
+        (registrar.has(&target.host) || snapshot.is_our_uri(target)).then_some(registrar)
+    }
+
+    /// Whether it ends at the registrar: nothing is forwarded then.
+    fn is_for_registrar(&self, snapshot: &Snapshot) -> bool {
+        self.method == Method::Register
+            && self.path.next.is_none()
+            && self.registrar(snapshot).is_some()
     }
 
     /// What a proxy checks before it looks where a request goes. RFC 3261 §16.3
-    pub(crate) fn check(&self) -> Result<(), Reply> {
-        if self.hops == Some(0) {
+    pub(crate) fn check(&self, snapshot: &Snapshot) -> Result<(), Reply> {
+        if self.hops == Some(0) && !self.is_for_registrar(snapshot) {
             return Err(Reply::new(483));
+        }
+        if self.is_initial()
+            && self.path.next.is_some()
+            && !snapshot.is_trusted(self.datagram.flow)
+            && !self.stays_inside(snapshot)
+        {
+            return Err(Reply::because(403, "Route Not Allowed"));
         }
         if self.path.target.scheme == Scheme::Sips {
             return Err(Reply::because(416, "SIPS Not Supported"));
@@ -137,6 +163,16 @@ impl<'a> Request<'a> {
             return Err(Reply::new(420).with("Unsupported", required.join(", ")));
         }
         Ok(())
+    }
+
+    /// Whether its Route leads a stranger's request only where it might go without one. Our servers would
+    /// follow the others.
+    fn stays_inside(&self, snapshot: &Snapshot) -> bool {
+        let mut routes = self.message.routes().skip(self.path.own_routes);
+        routes.all(|route| {
+            let uri = route.ok().and_then(|route| Uri::parse(route.uri).ok());
+            uri.is_some_and(|uri| snapshot.is_open_route(&uri))
+        })
     }
 
     /// Max-Forwards as it goes on: RFC 3261 §16.6 step 3.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use location::Binding;
+use location::{Binding, Location, UsedNonces};
 use node::{Answer, Ask, Record, stats::Dropped};
 
 use crate::{
@@ -43,13 +43,20 @@ pub(crate) fn binding(contact: &str) -> Binding<'_> {
         cseq: 1,
         path: "",
         received: PHONE.parse().unwrap(),
+        updated: Duration::ZERO,
+        device: 0,
+        reg_id: 0,
     }
 }
 
 /// What the store says of a user with these bindings.
 pub(crate) fn record_of(bindings: &[Binding<'_>]) -> Answer {
+    let location = Location {
+        bindings: bindings.to_vec(),
+        nonces: UsedNonces::default(),
+    };
     Answer::Record(Some(Record {
-        value: location::write_bindings(bindings).into(),
+        value: location.write().into(),
         expires: None,
     }))
 }

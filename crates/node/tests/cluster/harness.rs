@@ -7,6 +7,7 @@ use node::{
     Answer, Config, Datagram, Flow, Input, Member, Node, Outbox, Question, Quotation, Shared,
     config::{
         Destination, Limits, Listener, Mode, Pool, PoolServer, Probe, Registrar, Route, Timers,
+        WhenFull,
     },
     stats::{Dropped, Event, REPLIES},
 };
@@ -138,6 +139,7 @@ pub(crate) fn registrar() -> Registrar {
         expires_default: s(3600),
         expires_max: s(7200),
         contacts_max: 3,
+        when_full: WhenFull::Refuse,
         algorithms: vec![Algorithm::Sha256, Algorithm::Md5],
         service_route: Vec::new(),
     }

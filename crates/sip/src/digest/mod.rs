@@ -22,7 +22,7 @@ pub use challenge::Challenge;
 pub use credentials::{Credentials, DigestError};
 pub use demand::Demand;
 pub use hash::{Algorithm, Ha1};
-pub use nonce::Nonces;
+pub use nonce::{Nonce, Nonces};
 pub use prover::Prover;
 
 use nonce::Freshness;

@@ -24,11 +24,26 @@ impl fmt::Debug for Nonces {
     }
 }
 
-/// A nonce that was issued with our key: when, in seconds since the UNIX epoch, and its random part.
+/// What a nonce of [`Nonces`] tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Nonce {
-    issued_s: u32,
-    random: u64,
+pub struct Nonce {
+    /// When it was issued, in seconds since the UNIX epoch.
+    pub issued_s: u32,
+    /// Its random part.
+    pub random: u64,
+}
+
+impl Nonce {
+    /// The parts that a nonce's text tells, true or not: a [`Verifier`](super::Verifier) alone knows
+    /// whether it was issued with our key.
+    pub fn read(text: &[u8]) -> Option<Self> {
+        let text = std::str::from_utf8(text).ok()?;
+        let number = |from, to| u64::from_str_radix(text.get(from..to)?, 16).ok();
+        Some(Self {
+            issued_s: number(0, 8)? as u32,
+            random: number(8, 24)?,
+        })
+    }
 }
 
 /// What a client's nonce is.
@@ -71,7 +86,7 @@ impl Nonces {
 
     pub(super) fn check(&self, now: Duration, text: &[u8], call_id: &[u8]) -> Freshness {
         let is_ours = |nonce: &Nonce| self.text(*nonce, call_id).is(text);
-        let Some(nonce) = read(text).filter(is_ours) else {
+        let Some(nonce) = Nonce::read(text).filter(is_ours) else {
             return Freshness::Stale;
         };
         let age = now.abs_diff(Duration::from_secs(nonce.issued_s.into()));
@@ -93,14 +108,4 @@ impl Nonces {
         mac.copy_from_slice(&hasher.finish().to_be_bytes());
         Hex::of(&bytes)
     }
-}
-
-/// The parts that a nonce's text tells, true or not.
-fn read(text: &[u8]) -> Option<Nonce> {
-    let text = std::str::from_utf8(text).ok()?;
-    let number = |from, to| u64::from_str_radix(text.get(from..to)?, 16).ok();
-    Some(Nonce {
-        issued_s: number(0, 8)? as u32,
-        random: number(8, 24)?,
-    })
 }

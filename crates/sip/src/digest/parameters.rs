@@ -28,18 +28,23 @@ pub(super) fn parse<'a, const N: usize>(
     Ok(values)
 }
 
-/// Reads a parameter and the comma behind it.
+/// Reads a parameter and the comma behind it. A semicolon behind the last one does no harm.
 fn read<'a>(reader: &mut Reader<'a>) -> Result<(&'a [u8], &'a [u8]), Malformed> {
     let name = reader.token()?;
     if !reader.separator(b'=') {
         return Err(Malformed);
     }
     let value = read_value(reader)?;
-    if reader.separator(b',') || reader.peek().is_none() {
+    let is_followed = reader.separator(b',');
+    if is_followed || reader.peek().is_none() || is_stray(reader) {
         Ok((name, value))
     } else {
         Err(Malformed)
     }
+}
+
+fn is_stray(reader: &mut Reader<'_>) -> bool {
+    reader.separator(b';') && reader.peek().is_none()
 }
 
 /// A token, or what is between quotes.

@@ -3,6 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use ::store::{Address, OpenError, check_private};
+use node::config::WhenFull;
 use settings::{
     At, Read, Section, Value, hint,
     value::{duration, integer, list, text},
@@ -47,6 +48,7 @@ pub(crate) fn registrar(root: &mut Section<'_>) -> Option<Registrar> {
     }
     let (expires_min, expires_default, expires_max) = expires(section.table("expires"));
     let contacts_max = section.get_or("contacts", 10, integer(1..=100));
+    let when_full = section.get_or("when_full", WhenFull::Refuse, when_full);
     let algorithms = algorithms(&mut section);
     let service_route = section.get_or("service_route", Vec::new(), list(route));
     section.finish();
@@ -57,6 +59,7 @@ pub(crate) fn registrar(root: &mut Section<'_>) -> Option<Registrar> {
         expires_default,
         expires_max,
         contacts_max,
+        when_full,
         algorithms,
         service_route,
     };
@@ -64,6 +67,18 @@ pub(crate) fn registrar(root: &mut Section<'_>) -> Option<Registrar> {
         store: store?.value,
         rules,
     })
+}
+
+/// What becomes of a contact that is one too many.
+fn when_full(value: &Value<'_>) -> Read<WhenFull> {
+    match text(value)? {
+        "refuse" => Ok(WhenFull::Refuse),
+        "replace-oldest" => Ok(WhenFull::ReplaceOldest),
+        other => Err(format!(
+            "unknown \"{other}\"; {}",
+            hint(other, &["refuse", "replace-oldest"])
+        )),
+    }
 }
 
 /// How long bindings last: minimum, default and maximum.

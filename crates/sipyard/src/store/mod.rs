@@ -109,10 +109,10 @@ impl Check {
                 subscribers += 1;
                 Subscriber::read(&key, &value).is_err()
             } else if let Some(Ok(read)) =
-                Aor::from_key(&key).map(|_| location::read_bindings(&value))
+                Aor::from_key(&key).map(|_| location::Location::read(&value))
             {
                 aors += 1;
-                bindings += read.len();
+                bindings += read.bindings.len();
                 false
             } else {
                 true

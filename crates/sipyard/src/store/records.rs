@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use location::{Aor, Binding, Subscriber};
+use location::{Aor, Binding, Location, Subscriber, UsedNonce, UsedNonces};
 use serde::{Deserialize, Serialize};
 
 use super::fill::Record;
@@ -13,6 +13,11 @@ enum Line {
     Bindings {
         aor: String,
         bindings: Vec<BindingLine>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        nonces: Vec<NonceLine>,
+        /// When the latest nonce that was forgotten was issued.
+        #[serde(default, skip_serializing_if = "is_default")]
+        forgotten_s: u32,
     },
     User {
         user: String,
@@ -35,6 +40,27 @@ struct BindingLine {
     cseq: u32,
     path: String,
     received: SocketAddr,
+    /// In milliseconds since 1970.
+    #[serde(default, skip_serializing_if = "is_default")]
+    updated_ms: u64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    device: u64,
+    #[serde(default, skip_serializing_if = "is_default")]
+    reg_id: u32,
+}
+
+/// A nonce that was used.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NonceLine {
+    /// In seconds since 1970.
+    issued_s: u32,
+    random: u64,
+    count: u32,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// Writes a record as a line; none if the record is damaged.
@@ -47,10 +73,12 @@ pub(super) fn line_of(key: &[u8], value: &[u8]) -> Option<String> {
             ha1_sha256: subscriber.ha1_sha256.map(|hash| hex(&hash)),
         }
     } else {
-        let bindings = location::read_bindings(value).ok()?;
+        let Location { bindings, nonces } = Location::read(value).ok()?;
         Line::Bindings {
             aor: Aor::from_key(key)?.to_string(),
             bindings: bindings.into_iter().map(binding_line).collect(),
+            nonces: nonces.known.into_iter().map(nonce_line).collect(),
+            forgotten_s: nonces.forgotten_s,
         }
     };
     serde_json::to_string(&line).ok()
@@ -65,6 +93,35 @@ fn binding_line(binding: Binding<'_>) -> BindingLine {
         cseq: binding.cseq,
         path: binding.path.to_owned(),
         received: binding.received,
+        updated_ms: binding.updated.as_millis() as u64,
+        device: binding.device,
+        reg_id: binding.reg_id,
+    }
+}
+
+fn nonce_line(nonce: UsedNonce) -> NonceLine {
+    let UsedNonce {
+        issued_s,
+        random,
+        count,
+    } = nonce;
+    NonceLine {
+        issued_s,
+        random,
+        count,
+    }
+}
+
+fn read_nonce(line: NonceLine) -> UsedNonce {
+    let NonceLine {
+        issued_s,
+        random,
+        count,
+    } = line;
+    UsedNonce {
+        issued_s,
+        random,
+        count,
     }
 }
 
@@ -76,10 +133,23 @@ pub(super) fn record_of(line: &str) -> Result<Record, String> {
             .to_owned()
     })?;
     match line {
-        Line::Bindings { aor, bindings } => {
+        Line::Bindings {
+            aor,
+            bindings,
+            nonces,
+            forgotten_s,
+        } => {
             let aor = read_aor(&aor)?;
+            if nonces.len() > u16::MAX.into() {
+                return Err("there are more than 65535 nonces: leave the oldest out".into());
+            }
             let bindings: Result<Vec<_>, _> = bindings.iter().map(read_binding).collect();
-            Ok(record_of_bindings(&aor, &bindings?))
+            let nonces = UsedNonces {
+                known: nonces.into_iter().map(read_nonce).collect(),
+                forgotten_s,
+            };
+            let bindings = bindings?;
+            Ok(record_at(&aor, &Location { bindings, nonces }))
         }
         Line::User {
             user,
@@ -98,11 +168,11 @@ pub(super) fn record_of(line: &str) -> Result<Record, String> {
     }
 }
 
-fn record_of_bindings(aor: &Aor, bindings: &[Binding<'_>]) -> Record {
+fn record_at(aor: &Aor, location: &Location<'_>) -> Record {
     Record {
         key: aor.key().to_vec(),
-        value: location::write_bindings(bindings),
-        expires: bindings.iter().map(|binding| binding.expires).max(),
+        value: location.write(),
+        expires: location.expires(),
     }
 }
 
@@ -122,6 +192,9 @@ fn read_binding(line: &BindingLine) -> Result<Binding<'_>, String> {
         cseq: line.cseq,
         path: &line.path,
         received: line.received,
+        updated: Duration::from_millis(line.updated_ms),
+        device: line.device,
+        reg_id: line.reg_id,
     })
 }
 

@@ -85,7 +85,7 @@ impl Stateful {
     }
 
     fn on_bindings(&mut self, step: &mut Step<'_>, place: ContextId, record: &Record) {
-        match targets(record, step.cx.wall()) {
+        match targets(step.cx, record) {
             Ok(targets) if !targets.is_empty() => {
                 self.contexts.get_mut(place).targets.set(&targets);
                 self.locate_targets(step, place);
@@ -131,7 +131,9 @@ impl Stateful {
         if addresses.is_empty() {
             step.cx.stats.count(Event::NameNotFound, 1);
         }
-        context.targets.locate(number, addresses);
+        let targets = &mut context.targets;
+        let forbidden = targets.locate(step.cx.snapshot, number, addresses);
+        step.cx.stats.count(Event::ForbiddenTarget, forbidden);
         if context.targets.names().next().is_none() {
             self.search(step, place);
         }
@@ -166,8 +168,7 @@ impl Stateful {
     /// RFC 3261 §21.4.5, §21.4.18: a user who is nowhere differs from one who does not exist, where
     /// users are known.
     fn identify(&mut self, step: &mut Step<'_>, place: ContextId) {
-        let config = step.cx.snapshot.config().registrar.as_ref();
-        let knows_users = config.is_some_and(|config| !config.algorithms.is_empty());
+        let knows_users = step.cx.snapshot.knows_users();
         let aor = self.with_request(step, place, |_, _, request| Aor::of(&request.path.target));
         match aor.flatten() {
             Some(aor) if knows_users => {

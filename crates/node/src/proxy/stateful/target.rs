@@ -1,8 +1,8 @@
 //! Where a request may go, in which order.
 
-use std::net::SocketAddr;
+use std::{mem, net::SocketAddr};
 
-use crate::{question::Name, registrar::Target};
+use crate::{question::Name, registrar::Target, snapshot::Snapshot};
 
 /// Targets that are yet to be tried.
 #[derive(Debug, Default)]
@@ -34,14 +34,24 @@ impl Targets {
         names.filter_map(|(number, target)| Some((number, target.name.as_ref()?)))
     }
 
-    /// What the DNS said of a target's name. Without an address the one remains that is known.
-    pub(super) fn locate(&mut self, number: u8, addresses: Vec<SocketAddr>) {
-        if let Some(target) = self.waiting.get_mut(usize::from(number)) {
-            target.name = None;
-            if !addresses.is_empty() {
-                target.addresses = addresses;
-            }
+    /// What the DNS said of a target's name. Without an address that a contact may lead to the one
+    /// remains that is known. Returns how many are forbidden.
+    pub(super) fn locate(
+        &mut self,
+        snapshot: &Snapshot,
+        number: u8,
+        addresses: Vec<SocketAddr>,
+    ) -> usize {
+        let Some(target) = self.waiting.get_mut(usize::from(number)) else {
+            return 0;
+        };
+        target.name = None;
+        let known = mem::replace(&mut target.addresses, addresses);
+        let forbidden = target.keep_allowed(snapshot);
+        if target.addresses.is_empty() {
+            target.addresses = known;
         }
+        forbidden
     }
 
     /// Leaves out what has no address that a listener reaches.
@@ -78,6 +88,7 @@ mod tests {
             uri: uri.into(),
             name: None,
             addresses: vec![address],
+            source: address,
             path: Vec::new(),
             q,
         }

@@ -85,3 +85,54 @@ fn a_register_may_go_elsewhere() {
         (ONE, "REGISTER")
     );
 }
+
+/// A contact with `?headers` or `;method=` became a Request-URI with them, and our own edge refused that.
+/// RFC 3261 §16.6 item 2, §19.1.5
+#[test]
+fn a_contacts_headers_and_method_do_not_go_on() {
+    let mut world = World::new(open());
+    let contact = format!("<sip:bob@{PHONE};method=BYE;ob?Route=%3Csip:x%3E&Subject=y>");
+    assert_eq!(world.pass(&register(1, &contact)).status(), 200);
+    let mut invite = request("INVITE", ALICE, "call");
+    invite.start = "INVITE sip:bob@example.com SIP/2.0".to_owned();
+    let sent = world.pass(&invite);
+    assert_eq!(sent.uri(), format!("sip:bob@{PHONE};ob"));
+    assert!(sent.all("Subject").is_empty() && sent.all("Route").is_empty());
+}
+
+/// A REGISTER with Max-Forwards 0 was refused by the registrar that it was for. RFC 3261 §16.3: that is
+/// for what is forwarded.
+#[test]
+fn a_register_that_has_arrived_needs_no_more_hops() {
+    let register = || register(1, "<sip:bob@198.51.100.1>").set("Max-Forwards", 0);
+    assert_eq!(World::new(open()).pass(&register()).status(), 200);
+    let mut config = open();
+    config.routes.insert(0, route(&["REGISTER"], &[], "app"));
+    assert_eq!(World::new(config).pass(&register()).status(), 483);
+    let mut call = request("INVITE", ALICE, "call").set("Max-Forwards", 0);
+    call.start = "INVITE sip:bob@example.com SIP/2.0".to_owned();
+    assert_eq!(World::new(open()).pass(&call).status(), 483);
+}
+
+/// The answer to an OPTIONS named no REGISTER among the methods of a registrar, and one to its domain was
+/// a 404.
+#[test]
+fn a_registrar_says_that_it_takes_registers() {
+    let mut elsewhere = open();
+    elsewhere.routes.insert(0, route(&["REGISTER"], &[], "app"));
+    for (config, host, expected) in [
+        (open(), "example.com", "OPTIONS, REGISTER"),
+        (open(), EDGE, "OPTIONS, REGISTER"),
+        (elsewhere, EDGE, "OPTIONS"),
+        (crate::harness::config(&[ONE]), EDGE, "OPTIONS"),
+    ] {
+        let mut options = request("OPTIONS", ALICE, "options");
+        options.start = format!("OPTIONS sip:{host} SIP/2.0");
+        let reply = World::new(config).pass(&options);
+        assert_eq!(
+            (reply.status(), &*reply.all("Allow").join(", ")),
+            (200, expected),
+            "{host}"
+        );
+    }
+}

@@ -4,14 +4,15 @@ mod access;
 mod bindings;
 mod calls;
 mod guesses;
+mod reach;
 mod store;
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
-use location::{Aor, Subscriber};
+use location::{Aor, Binding, Location, Subscriber};
 use node::{
     Answer, Ask, Config, Record,
-    config::{Destination, Mode},
+    config::{Destination, Mode, WhenFull},
     stats::Event,
 };
 use proptest::prelude::*;
