@@ -164,14 +164,55 @@ pub struct Registrar {
 /// A rule that says where requests go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
+    /// Senders it applies to; empty: all.
+    pub from: Vec<Source>,
+    /// Listeners it applies to, by index; empty: all.
+    pub listeners: Vec<u8>,
     /// Methods it applies to; empty: all.
     pub methods: Vec<String>,
     /// Hosts of the Request-URI it applies to; empty: all.
     pub hosts: Vec<String>,
+    /// What the user of the Request-URI, or the number of a `tel` URI, begins with, escapes undone; empty:
+    /// anything.
+    pub users: Vec<String>,
     /// Where they go.
     pub to: Destination,
     /// Whether the node remembers them until they are answered.
     pub state: Mode,
+}
+
+impl Route {
+    /// A route that every request may take.
+    pub fn of_all(to: Destination, state: Mode) -> Self {
+        Self {
+            from: Vec::new(),
+            listeners: Vec::new(),
+            methods: Vec::new(),
+            hosts: Vec::new(),
+            users: Vec::new(),
+            to,
+            state,
+        }
+    }
+}
+
+/// Who sends requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Hosts of a network.
+    Network(IpNet),
+    /// Those who are believed: servers of the pools, [`Trust::peers`] and other edges.
+    Peers,
+}
+
+impl Source {
+    /// Whether it includes a sender; `is_trusted` says whether that is believed.
+    pub(crate) fn has(&self, ip: IpAddr, is_trusted: impl FnOnce() -> bool) -> bool {
+        match self {
+            Self::Network(network) => network.contains(&ip.to_canonical()),
+            Self::Peers => is_trusted(),
+        }
+    }
 }
 
 /// Where a route leads.

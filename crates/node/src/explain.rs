@@ -11,7 +11,8 @@ use crate::{
     calls::{Life, Reason},
     io::Datagram,
     node::Node,
-    snapshot::{NoRoute, PoolView},
+    routes::NoRoute,
+    snapshot::PoolView,
     wire::{request::Request, token::Direction},
     work::DecisionView,
 };
@@ -152,16 +153,13 @@ impl Node {
                 reason: sip::reason_phrase(481),
             };
         }
-        match self
-            .snapshot
-            .route(request.method, &request.path.target.host)
-        {
+        match self.snapshot.route(&request.traits()) {
             Ok(route) => match self.snapshot.pool_at(route) {
                 Some(pool) => self.forecast_placement(now, request, pool),
                 None => Forecast::LookedUp,
             },
             Err(none) => {
-                let status = if none == NoRoute::Host { 404 } else { 405 };
+                let status = if none == NoRoute::Target { 404 } else { 405 };
                 Forecast::Answered {
                     status,
                     reason: sip::reason_phrase(status),

@@ -9,6 +9,7 @@ use transaction::Flow;
 use crate::{
     config::{self, Config, Destination, Mode},
     member::Member,
+    routes::{NoRoute, Traits},
     wire::keys::Keys,
 };
 
@@ -148,6 +149,13 @@ impl Snapshot {
             .or_else(|| self.member_at(address))
     }
 
+    /// Whether a peer is believed: a server of a pool, a host of a peers' network, or another edge.
+    pub(crate) fn is_trusted(&self, flow: Flow) -> bool {
+        self.member_of(flow).is_some()
+            || self.config.trust.is_peer(flow.remote.ip())
+            || self.config.exchange.peers.contains(&flow.remote)
+    }
+
     /// The server that a peer is, once for each pool that it is in.
     pub(crate) fn members_of(&self, flow: Flow) -> impl Iterator<Item = &Arc<Member>> {
         self.members_at(flow.remote)
@@ -219,18 +227,15 @@ impl Snapshot {
     }
 
     /// The first route for a request, or what speaks against all.
-    pub(crate) fn route(
-        &self,
-        method: Method<'_>,
-        host: &Host<'_>,
-    ) -> Result<&config::Route, NoRoute> {
-        let mut routes = self.routes_for(host).peekable();
+    pub(crate) fn route(&self, traits: &Traits<'_>) -> Result<&config::Route, NoRoute> {
+        let mut routes = self.routes_for(traits).peekable();
         let none = if routes.peek().is_some() {
             NoRoute::Method
         } else {
-            NoRoute::Host
+            NoRoute::Target
         };
-        routes.find(|route| allows(route, method)).ok_or(none)
+        let allowed = routes.find(|route| route.allows(traits.method));
+        allowed.ok_or(none)
     }
 
     /// The pool that a route leads to.
@@ -239,24 +244,20 @@ impl Snapshot {
         self.pools.iter().find(leads_to)
     }
 
-    /// The registrar, if requests of this method for this host lead there.
-    pub(crate) fn registrar(
-        &self,
-        method: Method<'_>,
-        host: &Host<'_>,
-    ) -> Option<&config::Registrar> {
+    /// The registrar, if a request leads there.
+    pub(crate) fn registrar(&self, traits: &Traits<'_>) -> Option<&config::Registrar> {
         let registrar = self.config.registrar.as_ref()?;
-        let route = self.route(method, host).ok()?;
+        let route = self.route(traits).ok()?;
         (route.to == Destination::Registrar).then_some(registrar)
     }
 
     /// Whether the transaction of a request to or from a server is held: as the first route that
-    /// leads there has it, of those that fit the request if any does. The host decides where the
-    /// request begins something.
+    /// leads there has it, of those that fit the request if any does. `begins`: the request begins
+    /// something, so it is judged by more than its method.
     pub(crate) fn is_stateful(
         &self,
-        method: Method<'_>,
-        host: Option<&Host<'_>>,
+        traits: &Traits<'_>,
+        begins: bool,
         server: Option<ServerId>,
     ) -> bool {
         if !self.holds_state {
@@ -266,19 +267,19 @@ impl Snapshot {
         let Some(pool) = member.and_then(|member| self.pool_of(member)) else {
             return false;
         };
-        let mut by_host = host.into_iter().flat_map(|host| self.routes_for(host));
-        let fits = |route: &&config::Route| pool.is_at(route) && allows(route, method);
+        let fits = |route: &&config::Route| pool.is_at(route) && route.allows(traits.method);
         let all = || self.config.routes.iter();
-        let route = by_host
+        let mut routes = self.routes_for(traits).filter(|_| begins);
+        let route = routes
             .find(fits)
             .or_else(|| all().find(fits))
             .or_else(|| all().find(|route| pool.is_at(route)));
         route.is_some_and(|route| route.state == Mode::Stateful)
     }
 
-    /// The methods of the routes for a host, for Allow.
-    pub(crate) fn methods(&self, host: &Host<'_>) -> String {
-        let routes = self.routes_for(host);
+    /// The methods of the routes for a request, for Allow.
+    pub(crate) fn methods(&self, traits: &Traits<'_>) -> String {
+        let routes = self.routes_for(traits);
         let mut methods: Vec<&str> = routes
             .flat_map(|route| &route.methods)
             .map(String::as_str)
@@ -288,35 +289,17 @@ impl Snapshot {
         methods.join(", ")
     }
 
-    fn routes_for(&self, host: &Host<'_>) -> impl Iterator<Item = &config::Route> {
-        let is = |listed: &String| match host {
-            Host::Name(name) => listed.as_bytes().eq_ignore_ascii_case(name),
-            Host::Ip(ip) => listed.trim_matches(['[', ']']).parse() == Ok(*ip),
-        };
-        self.config
-            .routes
-            .iter()
-            .filter(move |route| route.hosts.is_empty() || route.hosts.iter().any(is))
+    /// The routes for a request, whichever its method.
+    fn routes_for(&self, traits: &Traits<'_>) -> impl Iterator<Item = &config::Route> {
+        let is_trusted = || self.is_trusted(traits.flow);
+        let routes = self.config.routes.iter();
+        routes.filter(move |route| route.is_for(traits, is_trusted))
     }
 
     /// RFC 3261 §17.1.1.1: 64*T1.
     pub(crate) fn transaction_max(&self) -> Duration {
         self.config.timers.t1 * 64
     }
-}
-
-fn allows(route: &config::Route, method: Method<'_>) -> bool {
-    let listed = |listed: &String| listed.as_bytes() == method.as_bytes();
-    route.methods.is_empty() || route.methods.iter().any(listed)
-}
-
-/// Why no route takes a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoRoute {
-    /// None is for its host: 404.
-    Host,
-    /// None of those for its host is for its method: 405.
-    Method,
 }
 
 impl PoolView {

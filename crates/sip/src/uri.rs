@@ -201,6 +201,17 @@ impl<'a> Uri<'a> {
         }
     }
 
+    /// Whether the user, or the number of a `tel` URI, begins with this text. Escapes stand for the
+    /// characters that they encode (RFC 3261 §19.1.4).
+    pub fn user_begins_with(&self, text: &[u8]) -> bool {
+        let user = match (self.scheme, self.host) {
+            (Scheme::Tel, Host::Name(number)) => number,
+            _ => self.user.unwrap_or_default(),
+        };
+        let mut user = characters(user).map(|(byte, _)| byte);
+        text.iter().all(|byte| user.next() == Some(*byte))
+    }
+
     /// Whether both name the same resource (RFC 3261 §19.1.4). This is not transitive: a parameter
     /// that only one has may not count. URIs with schemes other than sip and sips must be equal in
     /// all characters.

@@ -412,8 +412,8 @@ fn owner_of_named(cx: Context<'_>, request: &Request<'_>) -> Option<usize> {
 
 /// Which sender has a request.
 fn holder_of(cx: Context<'_>, request: &Request<'_>, course: &Course) -> Holder {
-    let host = Some(&request.path.target.host).filter(|_| request.is_initial());
-    if cx.snapshot.is_stateful(request.method, host, course.server) {
+    let (traits, begins) = (request.traits(), request.is_initial());
+    if cx.snapshot.is_stateful(&traits, begins, course.server) {
         Holder::Stateful
     } else {
         Holder::Stateless

@@ -12,6 +12,7 @@ use crate::{
     config::Mode,
     context::Context,
     member::Member,
+    routes::Traits,
     snapshot::PoolView,
     wire::{request::Request, response::Response, token::Direction},
 };
@@ -84,13 +85,16 @@ pub(super) fn cancelled(cx: Context<'_>, request: &Request<'_>) -> Option<Vec<So
     if !request.is_initial() {
         return None;
     }
-    let host = &request.path.target.host;
     if let Some((member, hop)) = outward(cx, request) {
         let server = Some(member.server.id());
-        let is_stateful = cx.snapshot.is_stateful(request.method, Some(host), server);
+        let is_stateful = cx.snapshot.is_stateful(&request.traits(), true, server);
         return (!is_stateful).then(|| vec![hop]);
     }
-    let route = cx.snapshot.route(Method::Invite, host).ok()?;
+    let invite = Traits {
+        method: Method::Invite,
+        ..request.traits()
+    };
+    let route = cx.snapshot.route(&invite).ok()?;
     let pool = cx
         .snapshot
         .pool_at(route)

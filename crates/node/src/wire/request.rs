@@ -9,7 +9,7 @@ use super::{
     reply::Reply,
     token::{self, Affinity},
 };
-use crate::{io::Datagram, question::Name, snapshot::Snapshot};
+use crate::{io::Datagram, question::Name, routes::Traits, snapshot::Snapshot};
 
 /// Allow in answers of the node's own. RFC 3261 §11.2
 const ALLOW: &str = "OPTIONS";
@@ -94,6 +94,15 @@ impl<'a> Request<'a> {
             path,
             located: None,
         })
+    }
+
+    /// What routes look at.
+    pub(crate) fn traits(&self) -> Traits<'a> {
+        Traits {
+            flow: self.datagram.flow,
+            method: self.method,
+            target: self.path.target,
+        }
     }
 
     /// An OPTIONS to the node itself: its answer. RFC 3261 §11.2

@@ -106,8 +106,7 @@ pub(crate) fn route(methods: &[&str], hosts: &[&str], to: &str) -> Route {
     Route {
         methods: owned(methods),
         hosts: owned(hosts),
-        to: Destination::Pool(to.to_owned()),
-        state: Mode::Stateless,
+        ..Route::of_all(Destination::Pool(to.to_owned()), Mode::Stateless)
     }
 }
 

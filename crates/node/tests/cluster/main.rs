@@ -29,4 +29,5 @@ mod routes;
 mod script;
 mod stateful;
 mod tap;
+mod trust;
 mod workers;

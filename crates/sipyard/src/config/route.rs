@@ -1,15 +1,25 @@
 //! The sections `[[route]]`: which pool, or the registrar, takes a request.
 
-use node::config::{Destination, Mode, Route};
+use node::config::{Destination, Listener, Mode, Route, Source};
 use settings::{
     At, Place, Read, Section, Value, hint,
     value::{list, method, name, text},
 };
 
-use super::address::host;
+use super::{
+    address::{address, host},
+    trust::network,
+};
+
+/// What a section names to be for some requests only.
+const MATCHERS: [&str; 5] = ["from", "listeners", "methods", "hosts", "users"];
 
 /// Reads all `[[route]]`. A route leads to one of `pools` or to the registrar.
-pub(crate) fn routes(root: &mut Section<'_>, pools: &[String]) -> Vec<Route> {
+pub(crate) fn routes(
+    root: &mut Section<'_>,
+    pools: &[String],
+    listeners: &[Listener],
+) -> Vec<Route> {
     let sections = root.tables("route");
     if sections.is_empty() {
         root.problem(
@@ -27,8 +37,9 @@ pub(crate) fn routes(root: &mut Section<'_>, pools: &[String]) -> Vec<Route> {
             );
             section.problem(&message);
         }
-        if let Some(route) = route(&mut section, pools, has_registrar) {
-            if !section.has("methods") && !section.has("hosts") {
+        let read = matchers(&mut section, listeners);
+        if let Some(route) = destination(&mut section, read, pools, has_registrar) {
+            if !MATCHERS.iter().any(|matcher| section.has(matcher)) {
                 catch_all.get_or_insert_with(|| section.place(section.at()));
             }
             routes.push(route);
@@ -38,16 +49,62 @@ pub(crate) fn routes(root: &mut Section<'_>, pools: &[String]) -> Vec<Route> {
     routes
 }
 
-fn route(section: &mut Section<'_>, pools: &[String], has_registrar: bool) -> Option<Route> {
-    let methods = section.get("methods", list(method));
-    let hosts = section.get("hosts", list(host));
-    for (key, list) in [("methods", &methods), ("hosts", &hosts)] {
-        if let Some(found) = list.as_ref().filter(|found| found.value.is_empty()) {
-            let message = "the list is empty, so the route matches nothing: remove the key to \
-                           match everything";
-            section.problem_of(key, found.at, message);
-        }
+/// Which requests a route is for; where it leads is to be filled in.
+fn matchers(section: &mut Section<'_>, listeners: &[Listener]) -> Route {
+    let index = |value: &Value<'_>| index(value, listeners);
+    Route {
+        from: matcher(section, "from", source),
+        listeners: matcher(section, "listeners", index),
+        methods: matcher(section, "methods", method),
+        hosts: matcher(section, "hosts", host),
+        users: matcher(section, "users", |value| name(value).map(str::to_owned)),
+        ..Route::of_all(Destination::Registrar, Mode::Stateful)
     }
+}
+
+fn matcher<'a, T>(
+    section: &mut Section<'a>,
+    key: &'static str,
+    read: impl Fn(&'a Value<'a>) -> Read<T>,
+) -> Vec<T> {
+    let Some(found) = section.get(key, list(read)) else {
+        return Vec::new();
+    };
+    if found.value.is_empty() {
+        let message = "the list is empty, so the route matches nothing: remove the key to match \
+                       everything";
+        section.problem_of(key, found.at, message);
+    }
+    found.value
+}
+
+/// `"peers"`, or a network.
+fn source(value: &Value<'_>) -> Read<Source> {
+    match value.as_str() {
+        Some("peers") => Ok(Source::Peers),
+        _ => network(value).map(Source::Network),
+    }
+}
+
+/// The index of a listener, which is named by its address.
+fn index(value: &Value<'_>, listeners: &[Listener]) -> Read<u8> {
+    let wanted = address(value)?;
+    let place = listeners.iter().position(|known| known.address == wanted);
+    place.map(|place| place as u8).ok_or_else(|| {
+        let known: Vec<String> = listeners.iter().map(|l| l.address.to_string()).collect();
+        let known: Vec<&str> = known.iter().map(String::as_str).collect();
+        let hint = hint(&wanted.to_string(), &known);
+        format!("no [[listen]] has the address \"{wanted}\"; {hint}")
+    })
+}
+
+/// Where a route leads.
+fn destination(
+    section: &mut Section<'_>,
+    route: Route,
+    pools: &[String],
+    has_registrar: bool,
+) -> Option<Route> {
     let to = section.require("to", "write to = \"NAME\", the pool's name", name)?;
     let state = section.get("state", mode);
     let (to, state) = if to.value == "registrar" {
@@ -70,12 +127,7 @@ fn route(section: &mut Section<'_>, pools: &[String], has_registrar: bool) -> Op
         let state = state.map_or(Mode::Stateless, |found| found.value);
         (Destination::Pool(to.value.to_owned()), state)
     };
-    Some(Route {
-        methods: methods.map_or_else(Vec::new, |found| found.value),
-        hosts: hosts.map_or_else(Vec::new, |found| found.value),
-        to,
-        state,
-    })
+    Some(Route { to, state, ..route })
 }
 
 fn mode(value: &Value<'_>) -> Read<Mode> {
