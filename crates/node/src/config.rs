@@ -179,6 +179,9 @@ pub struct Route {
     pub to: Destination,
     /// Whether the node remembers them until they are answered.
     pub state: Mode,
+    /// Whether those who begin something must be users of the [`Registrar`], unless they are believed.
+    /// RFC 3261 §22.3
+    pub auth: bool,
 }
 
 impl Route {
@@ -192,6 +195,7 @@ impl Route {
             users: Vec::new(),
             to,
             state,
+            auth: false,
         }
     }
 }
@@ -245,7 +249,8 @@ pub struct Limits {
     /// Transactions of stateful routes, those that are over and linger for 64*T1 included. Full:
     /// 503. Fixed when the node starts.
     pub held_transactions: usize,
-    /// REGISTERs that wait for the store. Full: 503. Fixed when the node starts.
+    /// REGISTERs that wait for the store, and as many requests whose senders must be known. Full: 503.
+    /// Fixed when the node starts.
     pub registrations: usize,
     /// INVITEs kept until their final response, so that they can be sent elsewhere, or answered when
     /// they have rung in vain. Full: not kept.

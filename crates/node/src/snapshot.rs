@@ -26,6 +26,8 @@ pub struct Snapshot {
     pools: Vec<PoolView>,
     /// Some route is stateful.
     holds_state: bool,
+    /// Some route wants to know who calls.
+    wants_proof: bool,
 }
 
 /// A pool, ready to place on.
@@ -78,6 +80,7 @@ impl Snapshot {
             .iter()
             .any(|route| route.state == Mode::Stateful);
         Self {
+            wants_proof: config.routes.iter().any(|route| route.auth),
             holds_state,
             addresses,
             keys: Keys::new(config.secret.as_ref()),
@@ -249,6 +252,11 @@ impl Snapshot {
         let registrar = self.config.registrar.as_ref()?;
         let route = self.route(traits).ok()?;
         (route.to == Destination::Registrar).then_some(registrar)
+    }
+
+    /// Whether the sender of a request must prove who they are.
+    pub(crate) fn wants_proof(&self, traits: &Traits<'_>) -> bool {
+        self.wants_proof && self.route(traits).is_ok_and(|route| route.auth)
     }
 
     /// Whether the transaction of a request to or from a server is held: as the first route that

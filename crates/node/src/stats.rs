@@ -80,6 +80,7 @@ counted! {
         TransactionsFull = "transactions_full", "The transaction table was full, so a request was refused or not counted",
         Uncounted = "uncounted", "A request within a dialog passed without a transaction, as the table was full",
         RegistrationsFull = "registrations_full", "Too many REGISTERs waited for the store, so one was refused",
+        CallersFull = "callers_full", "Too many requests waited for the store to tell who sent them, so one was refused",
         StoreFailed = "store_failed", "The store failed a request, or was silent for too long",
         UnlocatedFull = "unlocated_full", "Too many requests waited for the DNS, so one was refused",
         NameNotFound = "name_not_found", "The DNS had no address for a next hop, or was silent for too long",
@@ -87,7 +88,7 @@ counted! {
         Bound = "bound", "A binding came, or was refreshed",
         Unbound = "unbound", "A binding was taken away by its user",
         LookedUp = "looked_up", "A request asked where a user is",
-        WrongCredentials = "wrong_credentials", "The credentials of a REGISTER were wrong, or those of another user",
+        WrongCredentials = "wrong_credentials", "The credentials of a request were wrong, or those of another user",
         RetainedFull = "retained_full", "A request could not be kept for another try",
         TimedOut = "timed_out", "A transaction had no final response in time",
         RangTooLong = "rang_too_long", "An INVITE rang until Timer C: its server was told to end it",
@@ -102,8 +103,9 @@ counted! {
 }
 
 /// The statuses that a node itself answers with.
-pub const REPLIES: [u16; 19] = [
-    200, 400, 401, 403, 404, 405, 408, 416, 420, 423, 480, 481, 482, 483, 500, 503, 505, 513, 0,
+pub const REPLIES: [u16; 20] = [
+    200, 400, 401, 403, 404, 405, 407, 408, 416, 420, 423, 480, 481, 482, 483, 500, 503, 505, 513,
+    0,
 ];
 
 /// One worker's counters.

@@ -61,7 +61,8 @@ impl<'a> Host<'a> {
         }
     }
 
-    fn matches(&self, other: &Self) -> bool {
+    /// Whether both are the same host.
+    pub fn matches(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Ip(one), Self::Ip(other)) => one == other,
             (Self::Name(one), Self::Name(other)) => one.eq_ignore_ascii_case(other),

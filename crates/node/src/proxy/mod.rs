@@ -367,7 +367,7 @@ impl Proxy {
                 stateful.on_target_located(&mut step, ticket, number, answer);
             }
             Asker::NextHop(ticket) => return Some((self.parked.take(ticket)?, answer)),
-            Asker::Registration(_) => {}
+            Asker::Registration(_) | Asker::Caller(_) => {}
         }
         None
     }

@@ -4,10 +4,11 @@
 //! function and written back on condition that nobody else has changed them. The store is asked by
 //! [`Question`]s; while it thinks, the REGISTER waits and its retransmissions are absorbed. An
 //! answered REGISTER leaves nothing behind: one that comes again changes nothing and gets the same
-//! answer.
+//! answer. [`callers`] has the requests of other methods whose senders must prove who they are.
 
 mod auth;
 mod bindings;
+mod callers;
 mod reply;
 mod targets;
 mod waiting;
@@ -16,16 +17,18 @@ mod wish;
 use std::time::Duration;
 
 use fastrand::Rng;
-use slots::{Id, Ticket};
+use slots::{Buffers, Id, Ticket};
 
 use self::{
-    auth::{Authenticator, Proof},
-    waiting::{Progress, Step, Waiting, Waitings},
+    auth::{Authenticator, Claim, Proof},
+    callers::Callers,
+    waiting::{Progress, Step, Waitings},
     wish::Wish,
 };
 pub(crate) use self::{
+    callers::Access,
     targets::{Target, targets},
-    waiting::STORE_WAIT_MAX,
+    waiting::{STORE_WAIT_MAX, Waiting},
 };
 use crate::{
     admission::{self, NotNow},
@@ -47,7 +50,8 @@ const TRIES_MAX: u8 = 8;
 /// What a worker's registrar remembers.
 #[derive(Debug)]
 pub(crate) struct Registrar {
-    waiting: Waitings,
+    waiting: Waitings<Progress>,
+    callers: Callers,
     auth: Authenticator,
 }
 
@@ -68,21 +72,23 @@ impl Registrar {
     ) -> Self {
         Self {
             waiting: Waitings::new(limit, message_bytes, now),
+            callers: Callers::new(limit, message_bytes, now),
             auth: Authenticator::new(keys, rng),
         }
     }
 
-    /// Whether the REGISTER with this identity waits for the store.
+    /// Whether the request with this identity waits for the store.
     pub(crate) fn is_waiting(&self, id: u64) -> bool {
-        self.waiting.has(id)
+        self.waiting.has(id) || self.callers.has(id)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.waiting.len()
+        self.waiting.len() + self.callers.len()
     }
 
     pub(crate) fn deadline(&self) -> Option<Duration> {
-        self.waiting.deadline()
+        let deadlines = [self.waiting.deadline(), self.callers.deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Takes a REGISTER of one of the registrar's domains.
@@ -98,11 +104,12 @@ impl Registrar {
     ) -> Result<(), Reply> {
         admission::admit(cx, self.room(), || self.auth.retry_after_s())?;
         let wish = Wish::read(cx, config, request)?;
-        let (step, key) = match self.auth.proof(cx, config, request, &wish)? {
+        let (step, key) = match self.auth.proof(cx, config, request, &Claim::of(&wish))? {
             Some(Proof { subscriber, .. }) => (Step::Subscriber, subscriber),
             None => (Step::Bindings, wish.aor.key().into()),
         };
-        let Some(place) = self.waiting.open(cx.now, request, step) else {
+        let progress = |copies: &mut Buffers| Progress::new(step, request, copies.take());
+        let Some(place) = self.waiting.open(cx.now, request, progress) else {
             return Err(self.not_now(cx, NotNow::RegistrationsFull));
         };
         self.ask_store(place, Ask::Read { key }, out);
@@ -152,10 +159,11 @@ impl Registrar {
             let reply = self.not_now(cx, NotNow::StoreFailed);
             self.answer_waiting(cx, place, &reply, out);
         }
+        self.refuse_silent_callers(cx, out);
     }
 
     /// What follows from an answer. A reload may have taken the domain away.
-    fn next_turn(&mut self, cx: Context<'_>, place: Id<Waiting>, answer: Answer) -> Turn {
+    fn next_turn(&mut self, cx: Context<'_>, place: Id<Waiting<Progress>>, answer: Answer) -> Turn {
         let Waiting {
             request, progress, ..
         } = self.waiting.get_mut(place);
@@ -171,7 +179,7 @@ impl Registrar {
     }
 
     /// Answers a REGISTER whose change is made.
-    fn grant(&mut self, cx: Context<'_>, place: Id<Waiting>, out: &mut Outbox) {
+    fn grant(&mut self, cx: Context<'_>, place: Id<Waiting<Progress>>, out: &mut Outbox) {
         let Progress {
             bound,
             unbound,
@@ -186,7 +194,7 @@ impl Registrar {
         self.waiting.close(place);
     }
 
-    fn ask_store(&self, place: Id<Waiting>, ask: Ask, out: &mut Outbox) {
+    fn ask_store(&self, place: Id<Waiting<Progress>>, ask: Ask, out: &mut Outbox) {
         let id = QuestionId(Asker::Registration(self.waiting.ticket(place)));
         out.questions.push(Question { id, ask });
     }
@@ -198,7 +206,7 @@ impl Registrar {
     fn answer_waiting(
         &mut self,
         cx: Context<'_>,
-        place: Id<Waiting>,
+        place: Id<Waiting<Progress>>,
         reply: &Reply,
         out: &mut Outbox,
     ) {
@@ -221,9 +229,10 @@ fn go_on(
     let wish = Wish::read(cx, config, request)?;
     match (progress.step, answer) {
         (Step::Subscriber, Answer::Record(record)) => {
-            let proof = auth.proof(cx, config, request, &wish)?;
+            let claim = Claim::of(&wish);
+            let proof = auth.proof(cx, config, request, &claim)?;
             let proof = proof.ok_or_else(|| Reply::new(500))?;
-            progress.is_replay = auth.check(cx, config, request, &wish, &proof, record)?;
+            progress.is_replay = auth.check(cx, config, request, &claim, &proof, record)?;
             let key = wish.aor.key().into();
             Ok(Turn::Ask(Step::Bindings, Ask::Read { key }))
         }
@@ -252,7 +261,7 @@ fn change(
         return Ok(Turn::Reply(reply));
     }
     if progress.is_replay {
-        return Err(auth.challenge(cx, config, request, &wish.aor, true));
+        return Err(auth.challenge(cx, config, request, &Claim::of(wish), true));
     }
     if changed.bound > 0 && changed.bindings.len() > config.contacts_max {
         cx.stats.count(Event::ContactsFull, 1);

@@ -4,7 +4,7 @@ use sip::Message;
 use slots::{Buffers, Kept};
 use transaction::Flow;
 
-use super::request::Request;
+use super::{reply::Reply, request::Request};
 use crate::{io::Datagram, snapshot::Snapshot};
 
 /// What a kept request may take of the memory for all of them. Shorter ones leave their rest to
@@ -25,6 +25,7 @@ pub(crate) fn copies_of(requests: usize, message_bytes: usize) -> Buffers {
 pub(crate) struct KeptRequest {
     pub(crate) flow: Flow,
     pub(crate) bytes: Kept,
+    is_proven: bool,
 }
 
 impl KeptRequest {
@@ -33,6 +34,7 @@ impl KeptRequest {
         Some(Self {
             flow: request.datagram.flow,
             bytes: copies.keep(request.message.bytes())?,
+            is_proven: request.is_proven,
         })
     }
 
@@ -55,7 +57,21 @@ impl KeptRequest {
         work: impl FnOnce(&Request<'_>) -> T,
     ) -> Option<T> {
         let message = self.message(snapshot)?;
-        let request = Request::read(snapshot, self.datagram(), &message).ok()?;
+        let request = self.request(snapshot, &message).ok()?;
         Some(work(&request))
+    }
+
+    /// The request, of its [`Self::message`].
+    ///
+    /// # Errors
+    /// The refusal, if a reload has changed what can be read.
+    pub(crate) fn request<'a>(
+        &'a self,
+        snapshot: &Snapshot,
+        message: &'a Message<'a>,
+    ) -> Result<Request<'a>, Reply> {
+        let mut request = Request::read(snapshot, self.datagram(), message)?;
+        request.is_proven = self.is_proven;
+        Ok(request)
     }
 }

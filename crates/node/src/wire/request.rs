@@ -33,6 +33,8 @@ pub(crate) struct Request<'a> {
     pub(crate) path: Path<'a>,
     /// Where the next hop is, if that is a name and was asked for.
     pub(crate) located: Option<SocketAddr>,
+    /// Its sender has proven to be the user in its From.
+    pub(crate) is_proven: bool,
 }
 
 /// What Request-URI and Route say once our own values are off.
@@ -93,6 +95,7 @@ impl<'a> Request<'a> {
             id,
             path,
             located: None,
+            is_proven: false,
         })
     }
 

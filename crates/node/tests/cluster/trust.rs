@@ -1,10 +1,18 @@
 //! Who may do what: routes by sender, calls of users alone, asserted identities.
 
-use node::{Config, config::Source};
+use node::{
+    Config,
+    config::{Mode, Source},
+    stats::Event,
+};
 
 use crate::{
-    harness::{ALICE, Cluster, EDGE, ONE, THREE, TWO, config, listener, pool, route},
-    message::request,
+    harness::{
+        ALICE, Cluster, EDGE, ONE, Sent, THREE, TWO, config, listener, location, pool, registrar,
+        route, s,
+    },
+    message::{Dialog, Msg, request},
+    registrar::{World, answer_to},
 };
 
 const INSIDE: &str = "10.0.0.10:5060";
@@ -74,4 +82,245 @@ fn allow_tells_of_the_sender_s_own_routes_alone() {
         (refused.status(), refused.all("Allow")),
         (405, vec!["INVITE"])
     );
+}
+
+/// Calls to the pool are of users alone, by either sender.
+fn of_users(state: Mode) -> Config {
+    let mut config = config(&[ONE, TWO]);
+    config.trust.peers = vec!["172.16.0.0/16".parse().unwrap()];
+    config.registrar = Some(registrar());
+    config.routes[0].auth = true;
+    config.routes[0].state = state;
+    config
+}
+
+const STATES: [Mode; 2] = [Mode::Stateless, Mode::Stateful];
+
+fn world(config: Config) -> World {
+    let mut world = World::new(config);
+    world.add_user("alice");
+    world.add_user("bob");
+    world
+}
+
+/// The request again after a challenge, with the credentials of a user.
+fn proven(request: &Msg, challenge: &Sent, user: &str, password: &str, nc: u32) -> Msg {
+    let (method, uri) = (request.method(), request.uri());
+    let shown = answer_to(
+        challenge,
+        "Proxy-Authenticate",
+        (method, uri),
+        (user, password),
+        nc,
+    );
+    let number = 1 + nc;
+    let branch = format!("{}-{number}", request.get("Call-ID"));
+    let again = request.clone().again(number, &branch);
+    again.set("Proxy-Authorization", shown)
+}
+
+fn to_server(sent: &[Sent]) -> &Sent {
+    let mut invites = sent.iter().filter(|sent| sent.is_request());
+    invites.next().unwrap()
+}
+
+/// RFC 3261 §22.3
+#[test]
+fn users_call_with_their_passwords() {
+    for state in STATES {
+        let mut world = world(of_users(state));
+        let invite = request("INVITE", ALICE, "call");
+        let challenge = world.pass(&invite);
+        assert_eq!((challenge.status(), challenge.to), (407, invite.from));
+        world.pass(&invite);
+        assert_eq!(world.send(&invite.ack_of(&challenge)).len(), 0);
+        assert_eq!(world.cluster.sizes(), (0, 0, 0), "nothing is held");
+
+        let again = proven(&invite, &challenge, "alice", "secret", 1);
+        let sent = world.send(&again);
+        let received = to_server(&sent);
+        assert!(received.all("Proxy-Authorization").is_empty());
+        let retransmitted = world.send(&again);
+        assert!(retransmitted.iter().all(|sent| sent.status() != 407));
+        let answer = received.respond(200);
+        let answered = world.pass(&answer);
+        assert_eq!(answered.to, invite.from);
+        let mut caller = Dialog::of_caller(&again, &answered);
+        assert_eq!(world.pass(&caller.ack()).to, received.to);
+        let bye = world.send(&caller.request("BYE"));
+        assert_eq!(to_server(&bye).to, received.to, "{state:?}");
+        assert_eq!(world.cluster.replies(407), 2);
+    }
+}
+
+/// A response that is lost is asked for again by a retransmission, whose credentials are used up.
+#[test]
+fn a_retransmission_needs_no_other_proof() {
+    let mut world = world(of_users(Mode::Stateless));
+    let message = request("MESSAGE", ALICE, "text");
+    let challenge = world.pass(&message);
+    let again = proven(&message, &challenge, "alice", "secret", 1);
+    let received = world.pass(&again);
+    world.pass(&received.respond(200));
+    let repeated = world.pass(&again);
+    assert_eq!(
+        (repeated.to, &repeated.bytes),
+        (received.to, &received.bytes)
+    );
+
+    // In another transaction they are of no use, nor when the transaction is long over.
+    let copied = again
+        .clone()
+        .set("Via", "SIP/2.0/UDP 203.0.113.66;branch=z9hG4bK-x");
+    for (wait, message) in [(0, &copied), (33, &again)] {
+        world.cluster.wait(s(wait));
+        let replayed = world.pass(message);
+        assert_eq!(replayed.status(), 407);
+        assert!(replayed.all("Proxy-Authenticate").contains(&"stale=true"));
+    }
+}
+
+/// A known Call-ID opens no door.
+#[test]
+fn a_new_transaction_of_a_known_call_is_asked_for() {
+    for state in STATES {
+        let mut world = world(of_users(state));
+        let invite = request("INVITE", ALICE, "call");
+        let challenge = world.pass(&invite);
+        world.send(&proven(&invite, &challenge, "alice", "secret", 1));
+        let other = invite.again(7, "other").without("Proxy-Authorization");
+        assert_eq!(world.pass(&other).status(), 407, "{state:?}");
+    }
+}
+
+/// The answer, without what differs each time.
+fn shape(reply: &Sent) -> Vec<String> {
+    let fields = reply.headers.iter().map(|(name, value)| {
+        let value = value.split("nonce=").next().unwrap();
+        format!("{name}: {value}")
+    });
+    fields.collect()
+}
+
+#[test]
+fn nobody_calls_as_somebody_else() {
+    for state in STATES {
+        let mut world = world(of_users(state));
+        let of = |from: &str, call: &str| {
+            let message = request("INVITE", ALICE, call).without("From");
+            message.with("From", format!("<{from}>;tag=1"))
+        };
+        let good = ("alice", "secret");
+        for (number, (from, (user, password), expected)) in [
+            ("sip:alice@example.com", good, 0),
+            ("sip:%61lice@EXAMPLE.com", good, 0),
+            ("sip:bob@example.com", good, 403),
+            ("sip:nobody@example.com", good, 403),
+            ("sip:alice@elsewhere.example", good, 403),
+            ("sip:anonymous@anonymous.invalid", good, 403),
+            ("tel:+4930", good, 403),
+            ("sip:alice@example.com", ("alice", "guess"), 407),
+            ("sip:nobody@example.com", ("nobody", "guess"), 407),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let invite = of(from, &format!("call{number}"));
+            let challenge = world.pass(&invite);
+            assert_eq!(challenge.status(), 407, "{from}");
+            let sent = world.send(&proven(&invite, &challenge, user, password, 1));
+            let is_expected = |sent: &Sent| sent.status() == expected;
+            assert!(sent.iter().any(is_expected), "{from} {sent:#?}");
+        }
+        assert_eq!(world.cluster.event(Event::WrongCredentials), 7);
+    }
+}
+
+/// A stranger who guesses names learns nothing.
+#[test]
+fn known_and_unknown_users_are_answered_alike() {
+    let mut world = world(of_users(Mode::Stateless));
+    let [known, unknown] = ["alice", "nobody"].map(|user| {
+        let invite = request("INVITE", ALICE, "call");
+        let invite = invite.set("From", "<sip:alice@example.com>;tag=1");
+        let challenge = world.pass(&invite);
+        let refused = world.pass(&proven(&invite, &challenge, user, "guess", 1));
+        (shape(&challenge), shape(&refused))
+    });
+    assert_eq!(known, unknown);
+}
+
+#[test]
+fn peers_and_servers_call_without_a_password() {
+    for from in [PEER, TWO] {
+        let mut world = world(of_users(Mode::Stateless));
+        let sent = world.pass(&request("INVITE", from, "call"));
+        assert!(sent.is_request(), "{from}");
+    }
+}
+
+/// RFC 7616 §3.4.6: what was for one callee is for no other.
+#[test]
+fn credentials_are_good_for_the_callee_they_name() {
+    for (uri, expected) in [
+        ("sip:service@example.com", 0),
+        ("sip:service@EXAMPLE.com", 0),
+        ("sip:192.0.2.10", 0),
+        ("sip:other@example.com", 407),
+        ("sip:example.com", 407),
+    ] {
+        let mut world = world(of_users(Mode::Stateless));
+        let invite = request("INVITE", ALICE, "call");
+        let challenge = world.pass(&invite);
+        let mut other = invite.clone();
+        other.start = format!("INVITE {uri} SIP/2.0");
+        let shown = proven(&other, &challenge, "alice", "secret", 1);
+        let shown = shown.whole("Proxy-Authorization");
+        let again = invite.again(2, "again").set("Proxy-Authorization", shown);
+        assert_eq!(world.pass(&again).status(), expected, "{uri}");
+    }
+}
+
+#[test]
+fn a_full_table_of_callers_is_told() {
+    let mut config = of_users(Mode::Stateless);
+    config.limits.registrations = 1;
+    let mut world = world(config);
+    let invites = ["one", "two"].map(|call| request("INVITE", ALICE, call));
+    let challenges = invites.each_ref().map(|invite| world.pass(invite));
+    let again = |place: usize| proven(&invites[place], &challenges[place], "alice", "secret", 1);
+    assert!(world.cluster.send(&again(0)).is_empty(), "it waits");
+    assert!(world.cluster.send(&again(0)).is_empty(), "it still does");
+    assert_eq!(world.cluster.questions.len(), 1);
+    let refused = world.cluster.pass(&again(1));
+    assert_eq!(refused.status(), 503);
+    assert!(!refused.get("Retry-After").is_empty());
+    assert_eq!(world.cluster.event(Event::CallersFull), 1);
+    let silent = world.cluster.wait(s(4));
+    assert_eq!(silent.len(), 1);
+    assert_eq!(
+        (silent[0].status(), world.cluster.event(Event::StoreFailed)),
+        (503, 1)
+    );
+    assert_eq!(world.cluster.sizes(), (0, 0, 0));
+    world.cluster.questions.clear();
+    assert!(
+        world
+            .pass(&proven(&invites[1], &challenges[1], "alice", "secret", 2))
+            .is_request()
+    );
+}
+
+/// Users call users, and the store is asked for the one as for the other.
+#[test]
+fn a_call_to_a_user_is_of_a_user() {
+    let mut config = location();
+    config.routes[0].auth = true;
+    let mut world = world(config);
+    let mut invite = request("INVITE", ALICE, "call");
+    invite.start = "INVITE sip:nobody@example.com SIP/2.0".to_owned();
+    let challenge = world.pass(&invite);
+    assert_eq!(challenge.status(), 407);
+    let sent = world.send(&proven(&invite, &challenge, "alice", "secret", 1));
+    assert_eq!(sent.last().unwrap().status(), 404);
 }
