@@ -182,6 +182,10 @@ pub struct Route {
     /// Whether those who begin something must be users of the [`Registrar`], unless they are believed.
     /// RFC 3261 §22.3
     pub auth: bool,
+    /// Headers that requests which begin something lose on this route, by name.
+    pub remove: Vec<String>,
+    /// Headers that they get, name and value.
+    pub add: Vec<(String, String)>,
 }
 
 impl Route {
@@ -196,7 +200,13 @@ impl Route {
             to,
             state,
             auth: false,
+            remove: Vec::new(),
+            add: Vec::new(),
         }
+    }
+
+    pub(crate) fn edits_headers(&self) -> bool {
+        !self.remove.is_empty() || !self.add.is_empty()
     }
 }
 

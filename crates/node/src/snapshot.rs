@@ -28,6 +28,8 @@ pub struct Snapshot {
     holds_state: bool,
     /// Some route wants to know who calls.
     wants_proof: bool,
+    /// Some route adds or removes headers.
+    edits_headers: bool,
 }
 
 /// A pool, ready to place on.
@@ -80,6 +82,7 @@ impl Snapshot {
             .iter()
             .any(|route| route.state == Mode::Stateful);
         Self {
+            edits_headers: config.routes.iter().any(config::Route::edits_headers),
             wants_proof: config.routes.iter().any(|route| route.auth),
             holds_state,
             addresses,
@@ -257,6 +260,11 @@ impl Snapshot {
     /// Whether the sender of a request must prove who they are.
     pub(crate) fn wants_proof(&self, traits: &Traits<'_>) -> bool {
         self.wants_proof && self.route(traits).is_ok_and(|route| route.auth)
+    }
+
+    /// Whether some route adds or removes headers.
+    pub(crate) fn edits_headers(&self) -> bool {
+        self.edits_headers
     }
 
     /// Whether the transaction of a request to or from a server is held: as the first route that

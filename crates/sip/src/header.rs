@@ -63,11 +63,15 @@ header_names! {
     ProxyAuthorization "Proxy-Authorization",
     ResourcePriority "Resource-Priority",
     Path "Path",
+    PAssertedIdentity "P-Asserted-Identity",
+    PPreferredIdentity "P-Preferred-Identity",
+    RemotePartyId "Remote-Party-ID",
+    Privacy "Privacy",
 }
 
 const _: () = assert!(
-    HeaderName::ALL.len() <= u32::BITS as usize,
-    "a set of headers is a u32"
+    HeaderName::ALL.len() <= u64::BITS as usize,
+    "a set of headers is a u64"
 );
 
 impl HeaderName {

@@ -213,7 +213,7 @@ impl Stateless {
         let Some(flow) = flow else {
             return step.cx.stats.drop_one(Dropped::NoReturnPath);
         };
-        relay::without_our_via(&mut self.edits, response);
+        relay::back(step.cx.snapshot, &mut self.edits, response);
         let bytes = response.message.bytes();
         step.out.send(flow, |out| self.edits.apply(bytes, out));
     }

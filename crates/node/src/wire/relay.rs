@@ -7,6 +7,7 @@ use transaction::Flow;
 
 use super::{
     branch::{Branch, Purpose},
+    identity,
     request::Request,
     response::Response,
     token::{self, Starter},
@@ -69,6 +70,13 @@ pub(crate) fn prepare(
         edits.redo_strict_route(message, &next);
     }
     edits.set_received(message, &request.via, request.datagram.flow.remote);
+    edit_headers(snapshot, edits, request, hop);
+    identity::guard(snapshot, edits, message, request.datagram.flow, || {
+        Some(flow)
+    });
+    if request.is_proven {
+        identity::assert_proven(snapshot, edits, request, flow);
+    }
     if let Some((server, starter)) = hop.affinity {
         // The hop nearest to the next one comes on top: two on a change of listener, RFC 5658.
         for index in [Some(hit).filter(|_| hit != listener), Some(listener)]
@@ -100,10 +108,40 @@ pub(crate) fn prepare(
     Some(flow)
 }
 
-/// Gathers the edit that takes our Via off a response. RFC 3261 §16.7 step 3
-pub(crate) fn without_our_via(edits: &mut Edits, response: &Response<'_>) {
+/// Gathers the edits of the route that a request takes, if it begins something. A request that a server
+/// sends where its own Route or Request-URI says takes none.
+fn edit_headers(snapshot: &Snapshot, edits: &mut Edits, request: &Request<'_>, hop: &Hop<'_>) {
+    let is_of_another = matches!(request.method, Method::Ack | Method::Cancel);
+    if !snapshot.edits_headers() || !request.is_initial() || is_of_another {
+        return;
+    }
+    let leads_itself = request.next_hop() == Some(hop.to);
+    if leads_itself && snapshot.member_of(request.datagram.flow).is_some() {
+        return;
+    }
+    let Ok(route) = snapshot.route(&request.traits()) else {
+        return;
+    };
+    for name in &route.remove {
+        edits.remove_header(request.message, name.as_bytes(), |_| true);
+    }
+    for (name, value) in &route.add {
+        edits.append_header(request.message, name, |out| {
+            out.extend_from_slice(value.as_bytes());
+        });
+    }
+}
+
+/// Gathers the edits that a response needs on its way back: our Via goes, RFC 3261 §16.7 step 3, and so
+/// do identities that it may not have.
+pub(crate) fn back(snapshot: &Snapshot, edits: &mut Edits, response: &Response<'_>) {
+    let message = response.message;
     edits.clear();
-    edits.pop_via(response.message, &response.via);
+    edits.pop_via(message, &response.via);
+    identity::guard(snapshot, edits, message, response.flow, || {
+        let to = message.via_below(&response.via)?.response_address()?;
+        Some(Flow::udp(response.branch.listener, to))
+    });
 }
 
 /// Queues the request that ends an INVITE on a server that it was taken away from: the ACK of a

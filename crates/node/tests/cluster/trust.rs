@@ -324,3 +324,174 @@ fn a_call_to_a_user_is_of_a_user() {
     let sent = world.send(&proven(&invite, &challenge, "alice", "secret", 1));
     assert_eq!(sent.last().unwrap().status(), 404);
 }
+
+const IDENTITIES: [&str; 3] = [
+    "P-Asserted-Identity",
+    "P-Preferred-Identity",
+    "Remote-Party-ID",
+];
+
+/// A message that asserts who sent it, as loudly as it can.
+fn asserting(message: Msg) -> Msg {
+    message
+        .with("P-Asserted-Identity", "\"CEO\" <sip:ceo@example.com>")
+        .with("p-asserted-identity", "<tel:+4930>")
+        .with("P-Preferred-Identity", "<sip:ceo@example.com>")
+        .with("Remote-Party-ID", "<sip:ceo@example.com>;party=calling")
+        .with("X-Other", "stays")
+}
+
+fn asserts(message: &Msg) -> usize {
+    let is_there = |name: &&&str| !message.whole(name).is_empty();
+    let lower = usize::from(!message.whole("p-asserted-identity").is_empty());
+    assert_eq!(message.whole("X-Other"), "stays");
+    IDENTITIES.iter().filter(is_there).count() + lower
+}
+
+/// RFC 3325 §5
+#[test]
+fn only_who_is_believed_asserts_identities() {
+    for state in STATES {
+        for (from, expected) in [(ALICE, 0), (PEER, 4), (TWO, 4)] {
+            let mut config = of_users(state);
+            config.routes[0].auth = false;
+            let mut cluster = Cluster::new(config);
+            let sent = cluster.send(&asserting(request("INVITE", from, "call")));
+            let received = to_server(&sent);
+            assert_eq!(asserts(received), expected, "{from} {state:?}");
+            let back = cluster.pass(&asserting(received.respond(200)));
+            assert_eq!(asserts(&back), 4, "a server is believed");
+            if from == TWO {
+                continue;
+            }
+
+            // The same in the dialog, from the server outwards, and back from there.
+            let invite = request("INVITE", from, "call");
+            let mut callee = Dialog::of_callee(received, &received.respond(200));
+            let sent = cluster.send(&asserting(callee.request("INFO")));
+            let info = to_server(&sent);
+            assert_eq!((info.to, asserts(info)), (invite.from, 4));
+            let answer = asserting(info.respond(200));
+            assert_eq!(asserts(&cluster.pass(&answer)), expected);
+            let mut caller = Dialog::of_caller(&invite, &back);
+            let sent = cluster.send(&asserting(caller.request("INFO")));
+            assert_eq!(asserts(to_server(&sent)), expected);
+        }
+    }
+}
+
+/// RFC 3325 §7: strangers are not told what is to be kept private.
+#[test]
+fn private_identities_stay_inside() {
+    for (privacy, to, expected) in [
+        ("id", ALICE, 0),
+        ("header; ID", ALICE, 0),
+        ("none", ALICE, 4),
+        ("header", ALICE, 4),
+        ("id", PEER, 4),
+    ] {
+        let mut config = of_users(Mode::Stateless);
+        config.routes[0].auth = false;
+        let mut cluster = Cluster::new(config);
+        let mut invite = request("INVITE", ONE, "out");
+        invite.start = format!("INVITE sip:x@{to} SIP/2.0");
+        let invite = asserting(invite).with("Privacy", privacy);
+        assert_eq!(asserts(&cluster.pass(&invite)), expected, "{privacy} {to}");
+
+        let received = cluster.pass(&request("INVITE", to, "in"));
+        let answer = asserting(received.respond(180)).with("Privacy", privacy);
+        assert_eq!(asserts(&cluster.pass(&answer)), expected, "{privacy} {to}");
+    }
+}
+
+/// RFC 3325 §5: servers are told who has proven to be whom, and nobody else is.
+#[test]
+fn proven_users_are_asserted_to_servers() {
+    for state in STATES {
+        let mut world = world(of_users(state));
+        let invite = asserting(request("INVITE", ALICE, "call"));
+        let challenge = world.pass(&invite);
+        let again = proven(&invite, &challenge, "alice", "secret", 1).with(
+            "Proxy-Authorization",
+            "Digest realm=\"another\", username=\"a\"",
+        );
+        let sent = world.send(&again);
+        let first = to_server(&sent);
+        // Its server is silent, so it goes to the other, in the same words.
+        let sent = world.cluster.wait(s(2));
+        let second = sent.iter().rfind(|sent| sent.to != first.to).unwrap();
+        for received in [first, second] {
+            assert_eq!(
+                received.all("P-Asserted-Identity"),
+                ["<sip:alice@example.com>"]
+            );
+            assert!(received.whole("Remote-Party-ID").is_empty());
+            let shown = received.whole("Proxy-Authorization");
+            assert!(shown.contains("another"), "what others are shown stays");
+        }
+    }
+}
+
+#[test]
+fn a_user_s_phone_is_not_told_who_was_proven() {
+    let mut config = location();
+    config.routes[0].auth = true;
+    let mut world = world(config);
+    let mut invite = request("INVITE", ALICE, "call");
+    invite.start = "INVITE sip:bob@example.com SIP/2.0".to_owned();
+    world.bind("<sip:bob@198.51.100.1:5060>");
+    let challenge = world.pass(&invite);
+    let sent = world.send(&proven(&invite, &challenge, "alice", "secret", 1));
+    let received = to_server(&sent);
+    assert_eq!(received.to.to_string(), "198.51.100.1:5060");
+    assert!(received.whole("P-Asserted-Identity").is_empty());
+    assert!(received.whole("Proxy-Authorization").is_empty());
+}
+
+/// The route's own changes.
+fn editing(state: Mode) -> Config {
+    let mut config = of_users(state);
+    let route = &mut config.routes[0];
+    route.auth = false;
+    route.remove = vec!["X-Internal".to_owned(), "Subject".to_owned()];
+    route.add = vec![
+        ("X-Edge".to_owned(), "one".to_owned()),
+        ("X-Internal".to_owned(), "ours".to_owned()),
+    ];
+    config
+}
+
+#[test]
+fn a_route_removes_and_adds_headers() {
+    for state in STATES {
+        let mut cluster = Cluster::new(editing(state));
+        let invite = request("INVITE", ALICE, "call")
+            .with("x-internal", "forged")
+            .with("Subject", "none")
+            .with("X-Internal", "forged")
+            .with("X-Edges", "stays");
+        let sent = cluster.send(&invite);
+        let first = to_server(&sent).clone();
+        // Its server is silent, so it goes to the other.
+        let sent = cluster.wait(s(2));
+        let second = sent.iter().rfind(|sent| sent.to != first.to).unwrap();
+        for received in [&first, second] {
+            let edited = ["x-internal", "Subject", "X-Internal", "X-Edges", "X-Edge"];
+            let edited = edited.map(|name| received.all(name));
+            let expected: [&[&str]; 5] = [&[], &[], &["ours"], &["stays"], &["one"]];
+            assert_eq!(edited, expected, "{state:?}");
+        }
+
+        // A dialog's requests go on as they are, and so do a server's outwards.
+        let answer = second.respond(200);
+        let answered = cluster.send(&answer).pop().unwrap();
+        let mut caller = Dialog::of_caller(&invite, &answered);
+        let sent = cluster.send(&caller.request("INFO").with("Subject", "s"));
+        assert_eq!(to_server(&sent).all("Subject"), ["s"]);
+        let mut outward = request("INVITE", ONE, "outward");
+        outward.start = format!("INVITE sip:x@{ALICE} SIP/2.0");
+        let sent = cluster.send(&outward.with("Subject", "s"));
+        assert_eq!(to_server(&sent).all("Subject"), ["s"]);
+        assert!(to_server(&sent).all("X-Edge").is_empty());
+    }
+}

@@ -121,7 +121,7 @@ impl Stateful {
         let context = self.contexts.get_mut(place);
         let edits = &mut self.edits;
         context.best.offer(response.message, |out| {
-            relay::without_our_via(edits, response);
+            relay::back(step.cx.snapshot, edits, response);
             edits.apply(response.message.bytes(), out);
         });
         if response.status >= 600 && context.is_invite && !context.is_over() {
@@ -184,9 +184,9 @@ impl Stateful {
         let Some(server) = self.contexts.get(place).server else {
             return;
         };
-        let edits = &mut self.edits;
+        let (snapshot, edits) = (step.cx.snapshot, &mut self.edits);
         let write = |out: &mut Vec<u8>| {
-            relay::without_our_via(edits, response);
+            relay::back(snapshot, edits, response);
             edits.apply(response.message.bytes(), out);
         };
         self.transactions

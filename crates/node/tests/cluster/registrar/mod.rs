@@ -84,6 +84,14 @@ impl World {
         sent
     }
 
+    /// Has Bob, who is a user, register a contact.
+    pub(crate) fn bind(&mut self, contact: &str) {
+        let challenge = self.pass(&register(1, contact));
+        let shown = credentials(&challenge, "bob", "secret", 1);
+        let again = register(2, contact).with("Authorization", shown);
+        assert_eq!(self.pass(&again).status(), 200);
+    }
+
     fn ask(&mut self, ask: Ask) -> Answer {
         match ask {
             Ask::Locate { .. } => Answer::Located(Vec::new()),
