@@ -3,10 +3,12 @@
 use node::config::{Destination, Listener, Mode, Route, Source};
 use settings::{
     At, Place, Read, Section, Value, hint,
-    value::{list, method, name, text},
+    value::{boolean, list, method, name, text},
 };
+use sip::HeaderName;
 
 use super::{
+    Registrar,
     address::{address, host},
     trust::network,
 };
@@ -14,12 +16,33 @@ use super::{
 /// What a section names to be for some requests only.
 const MATCHERS: [&str; 5] = ["from", "listeners", "methods", "hosts", "users"];
 
-/// Reads all `[[route]]`. A route leads to one of `pools` or to the registrar.
-pub(crate) fn routes(
-    root: &mut Section<'_>,
-    pools: &[String],
-    listeners: &[Listener],
-) -> Vec<Route> {
+/// Headers that say where messages go, or which belong together, and that the proxy itself changes.
+const FIXED: [&str; 11] = [
+    "Via",
+    "Route",
+    "Record-Route",
+    "Call-ID",
+    "CSeq",
+    "From",
+    "To",
+    "Contact",
+    "Content-Length",
+    "Max-Forwards",
+    "Max-Breadth",
+];
+
+/// What routes refer to.
+pub(crate) struct Known<'a> {
+    /// The names of the pools.
+    pub(crate) pools: &'a [String],
+    /// The listeners, in the order of their indices.
+    pub(crate) listeners: &'a [Listener],
+    /// The registrar, if the file has one without mistakes.
+    pub(crate) registrar: Option<&'a Registrar>,
+}
+
+/// Reads all `[[route]]`. A route leads to a pool or to the registrar.
+pub(crate) fn routes(root: &mut Section<'_>, known: &Known<'_>) -> Vec<Route> {
     let sections = root.tables("route");
     if sections.is_empty() {
         root.problem(
@@ -37,8 +60,10 @@ pub(crate) fn routes(
             );
             section.problem(&message);
         }
-        let read = matchers(&mut section, listeners);
-        if let Some(route) = destination(&mut section, read, pools, has_registrar) {
+        let mut read = matchers(&mut section, known.listeners);
+        read.auth = auth(&mut section, known.registrar, has_registrar);
+        (read.remove, read.add) = edits(&mut section);
+        if let Some(route) = destination(&mut section, read, known.pools, has_registrar) {
             if !MATCHERS.iter().any(|matcher| section.has(matcher)) {
                 catch_all.get_or_insert_with(|| section.place(section.at()));
             }
@@ -82,7 +107,9 @@ fn matcher<'a, T>(
 fn source(value: &Value<'_>) -> Read<Source> {
     match value.as_str() {
         Some("peers") => Ok(Source::Peers),
-        _ => network(value).map(Source::Network),
+        _ => network(value)
+            .map(Source::Network)
+            .map_err(|problem| format!("{problem}, or \"peers\"")),
     }
 }
 
@@ -96,6 +123,64 @@ fn index(value: &Value<'_>, listeners: &[Listener]) -> Read<u8> {
         let hint = hint(&wanted.to_string(), &known);
         format!("no [[listen]] has the address \"{wanted}\"; {hint}")
     })
+}
+
+/// Whether those who call must be users, who need passwords for that.
+fn auth(section: &mut Section<'_>, registrar: Option<&Registrar>, has_registrar: bool) -> bool {
+    let Some(found) = section.get("auth", boolean).filter(|found| found.value) else {
+        return false;
+    };
+    let is_open = registrar.is_some_and(|registrar| registrar.rules.algorithms.is_empty());
+    if !has_registrar {
+        let message = "there is no registrar, so nobody has a password: add [registrar] with \
+                       domains and store";
+        section.problem_of("auth", found.at, message);
+    } else if is_open {
+        let message = "nobody can prove a password, because [registrar] has auth = false: remove \
+                       that key or this one";
+        section.problem_of("auth", found.at, message);
+    }
+    true
+}
+
+/// The headers that a route removes, and those that it adds.
+fn edits(section: &mut Section<'_>) -> (Vec<String>, Vec<(String, String)>) {
+    let header = |value: &Value<'_>| check_header(text(value)?).map(str::to_owned);
+    let remove = section.get_or("remove", Vec::new(), list(header));
+    let add = section.get_or("add", Vec::new(), list(|value| header_line(text(value)?)));
+    (remove, add)
+}
+
+/// A header that a route may change.
+fn check_header(name: &str) -> Read<&str> {
+    let is_token = |c: char| c.is_ascii_alphanumeric() || "-.!%*_+`'~".contains(c);
+    if name.is_empty() || !name.chars().all(is_token) {
+        return Err(format!(
+            "\"{name}\" is not the name of a header, such as \"X-Internal\""
+        ));
+    }
+    let known = HeaderName::from_bytes(name.as_bytes());
+    let full = known.map_or(name, |known| known.as_str());
+    if FIXED.iter().any(|fixed| fixed.eq_ignore_ascii_case(full)) {
+        return Err(format!(
+            "a route can't change {full}, because requests and answers find their way by it: \
+             remove it from the list"
+        ));
+    }
+    Ok(name)
+}
+
+/// A header's name and value.
+fn header_line(line: &str) -> Read<(String, String)> {
+    let (name, value) = line.split_once(':').unwrap_or((line, ""));
+    let (name, value) = (name.trim_end(), value.trim());
+    if value.is_empty() || value.contains(char::is_control) {
+        return Err(format!(
+            "\"{}\" is not a header line, such as \"X-Edge: one\"",
+            line.escape_debug()
+        ));
+    }
+    Ok((check_header(name)?.to_owned(), value.to_owned()))
 }
 
 /// Where a route leads.
