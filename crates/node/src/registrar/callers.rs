@@ -24,6 +24,7 @@ use crate::{
     context::Context,
     io::{Origin, Outbox},
     question::{Answer, Ask, Asker, Question, QuestionId, Record},
+    snapshot::Snapshot,
     wire::{
         reply::{self, Reply},
         request::Request,
@@ -92,7 +93,7 @@ impl Registrar {
         origin: Origin,
         out: &mut Outbox,
     ) -> Result<Access, Reply> {
-        if !wants_proof(cx, request) {
+        if !wants_proof(cx.snapshot, request) {
             return Ok(Access::Open);
         }
         if self.callers.accepted.has(cx, request.id) {
@@ -199,16 +200,16 @@ fn config(cx: Context<'_>) -> Result<&config::Registrar, Reply> {
     config.ok_or_else(|| Reply::new(500))
 }
 
-/// An ACK can't be challenged, nor a CANCEL: RFC 3261 §22.1. The registrar itself asks who registers.
-fn wants_proof(cx: Context<'_>, request: &Request<'_>) -> bool {
+/// Whether the sender of a request must prove who they are. An ACK can't be challenged, nor a CANCEL: RFC 3261 §22.1. The registrar itself asks who registers.
+pub(crate) fn wants_proof(snapshot: &Snapshot, request: &Request<'_>) -> bool {
     let is_exempt = matches!(
         request.method,
         Method::Ack | Method::Cancel | Method::Register
     );
     !is_exempt
         && request.is_initial()
-        && cx.snapshot.wants_proof(&request.traits())
-        && !cx.snapshot.is_trusted(request.datagram.flow)
+        && snapshot.wants_proof(&request.traits())
+        && !snapshot.is_trusted(request.datagram.flow)
 }
 
 /// The user in the From.

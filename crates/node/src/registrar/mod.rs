@@ -26,7 +26,7 @@ use self::{
     wish::Wish,
 };
 pub(crate) use self::{
-    callers::Access,
+    callers::{Access, wants_proof},
     targets::{Target, targets},
     waiting::{STORE_WAIT_MAX, Waiting},
 };
