@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
+mod routes;
+
 use std::{fs, process::Command};
 
 /// Runs `sipyard check` on a file that holds `text`, beside a good secret and a short one.
@@ -26,7 +28,7 @@ fn run(text: &str) -> (Option<i32>, Vec<String>) {
 }
 
 /// A file that holds a good node, listener, pool and route, with `more` after them.
-fn good(more: &str) -> String {
+pub(crate) fn good(more: &str) -> String {
     format!(
         r#"node = {{ secret = "file:secret" }}
 listen = [ {{ transport = "udp", address = "127.0.0.1:5060" }} ]
@@ -36,13 +38,13 @@ route = [ {{ to = "app" }} ]
     )
 }
 
-fn check(text: &str, problems: &[&str]) {
+pub(crate) fn check(text: &str, problems: &[&str]) {
     let (code, lines) = run(text);
     assert_eq!(lines, problems, "of\n{text}");
     assert_eq!(code, Some(2), "of\n{text}");
 }
 
-fn check_good(text: &str, summary: &str) {
+pub(crate) fn check_good(text: &str, summary: &str) {
     assert_eq!(run(text), (Some(0), vec![summary.to_owned()]), "of\n{text}");
 }
 
@@ -464,96 +466,6 @@ to = "elsewhere"
             "f:16:1: route: no request reaches this route, because the route at f:13:1 takes every \
              request: swap or remove one",
             "f:17:6: route.to: there is no pool \"elsewhere\"; choose one of app",
-        ],
-    );
-}
-
-#[test]
-fn routes_choose_senders_and_change_headers() {
-    check_good(
-        &good("").replace(
-            r#"route = [ { to = "app" } ]"#,
-            r#"[registrar]
-domains = ["example.com"]
-store = "memory"
-[[route]]
-from = ["peers", "10.0.0.0/8", "2001:db8::1"]
-listeners = ["127.0.0.1:5060"]
-users = ["+49", "0"]
-to = "app"
-auth = true
-remove = ["X-Internal", "s"]
-add = ["X-Edge: one", "X-Time: 12:00"]
-[[route]]
-to = "app"
-auth = false
-"#,
-        ),
-        "f: ok (listens on udp 127.0.0.1:5060; pools: app (1 x tlwl); registrar: example.com \
-         (memory); admin on http://127.0.0.1:8060)",
-    );
-    check(
-        &good("").replace(
-            r#"route = [ { to = "app" } ]"#,
-            r#"[[route]]
-from = ["peer", "10.0.0.1/8"]
-to = "app"
-[[route]]
-listeners = ["127.0.0.1:5061"]
-users = [""]
-to = "app"
-auth = true
-[[route]]
-users = []
-to = "app"
-auth = "yes"
-remove = ["Via", "X Internal"]
-[[route]]
-from = ["peers"]
-to = "app"
-remove = ["m"]
-add = ["X-Edge"]
-[[route]]
-from = ["peers"]
-to = "app"
-add = ["Route: <sip:a;lr>"]
-[[route]]
-from = ["peers"]
-to = "app"
-add = ["X-Edge: one\r\nVia: two"]
-"#,
-        ),
-        &[
-            "f:5:8: route.from: \"peer\" is no network: write one such as \"10.0.0.0/8\" or \
-             \"2001:db8::/32\", or \"peers\"",
-            "f:8:13: route.listeners: no [[listen]] has the address \"127.0.0.1:5061\"; did you \
-             mean `127.0.0.1:5060`?",
-            "f:9:9: route.users: the text is empty: write at least one character",
-            "f:11:8: route.auth: there is no registrar, so nobody has a password: add [registrar] \
-             with domains and store",
-            "f:13:9: route.users: the list is empty, so the route matches nothing: remove the key \
-             to match everything",
-            "f:15:8: route.auth: expected true or false, found a string",
-            "f:16:10: route.remove: a route can't change Via, because requests and answers find \
-             their way by it: remove it from the list",
-            "f:20:10: route.remove: a route can't change Contact, because requests and answers \
-             find their way by it: remove it from the list",
-            "f:21:7: route.add: \"X-Edge\" is not a header line, such as \"X-Edge: one\"",
-            "f:25:7: route.add: a route can't change Route, because requests and answers find \
-             their way by it: remove it from the list",
-            "f:29:7: route.add: \"X-Edge: one\\r\\nVia: two\" is not a header line, such as \
-             \"X-Edge: one\"",
-        ],
-    );
-    check(
-        &good("").replace(
-            r#"route = [ { to = "app" } ]"#,
-            r#"route = [ { to = "app", auth = true } ]
-registrar = { domains = ["example.com"], store = "memory", auth = false }"#,
-        ),
-        &[
-            "f:4:32: route.auth: nobody can prove a password, because [registrar] has auth = \
-             false: remove that key or this one",
         ],
     );
 }
