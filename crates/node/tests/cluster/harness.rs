@@ -237,8 +237,13 @@ impl Cluster {
 
     /// The store answers what it was asked last, by a node of one worker.
     pub(crate) fn answer(&mut self, answer: Answer) -> Vec<Sent> {
+        self.answer_to(0, answer)
+    }
+
+    /// The store answers what it was asked last, by this worker.
+    pub(crate) fn answer_to(&mut self, worker: usize, answer: Answer) -> Vec<Sent> {
         let question = self.questions.pop().unwrap().id;
-        self.input(0, Input::Answer { question, answer });
+        self.input(worker, Input::Answer { question, answer });
         self.settle()
     }
 

@@ -16,6 +16,7 @@ use crate::{
 };
 
 const INSIDE: &str = "10.0.0.10:5060";
+const OTHER_EDGE: &str = "192.0.2.11:5060";
 const PEER: &str = "172.16.0.9:5060";
 
 /// Peers' requests go to one server, those to the second listener to another, those for +49 and 0 to
@@ -24,6 +25,7 @@ fn by_traits() -> Config {
     let mut config = config(&[ONE]);
     config.listeners.push(listener(INSIDE));
     config.trust.peers = vec!["172.16.0.0/16".parse().unwrap()];
+    config.exchange.peers = vec![OTHER_EDGE.parse().unwrap()];
     config.pools = vec![
         pool("peers", &[ONE]),
         pool("inside", &[TWO]),
@@ -46,6 +48,7 @@ fn routes_match_on_all_that_they_name() {
     let cases = [
         (PEER, 0, "INVITE", "sip:x@example.com", Ok(ONE)),
         (TWO, 0, "INVITE", "sip:x@example.com", Ok(ONE)),
+        (OTHER_EDGE, 0, "INVITE", "sip:x@example.com", Ok(ONE)),
         ("198.19.0.1:9", 1, "OPTIONS", "sip:x@example.com", Ok(ONE)),
         (ALICE, 1, "MESSAGE", "sip:+49@example.com", Ok(TWO)),
         (ALICE, 0, "INVITE", "sip:+4930@example.com", Ok(THREE)),
@@ -323,6 +326,50 @@ fn a_call_to_a_user_is_of_a_user() {
     assert_eq!(challenge.status(), 407);
     let sent = world.send(&proven(&invite, &challenge, "alice", "secret", 1));
     assert_eq!(sent.last().unwrap().status(), 404);
+}
+
+/// A reload that asks for passwords proves nobody: what was let in before is asserted to nobody.
+#[test]
+fn a_reload_proves_nobody() {
+    for state in STATES {
+        let mut open = of_users(state);
+        open.routes[0].auth = false;
+        let mut cluster = Cluster::new(open);
+        let sent = cluster.send(&request("INVITE", ALICE, "call"));
+        let first = to_server(&sent).to;
+        let reload = cluster.shared.reload(of_users(state), cluster.now);
+        reload.unwrap();
+        let sent = cluster.wait(s(2));
+        let second = sent.iter().rfind(|sent| sent.to != first).unwrap();
+        assert!(second.whole("P-Asserted-Identity").is_empty(), "{state:?}");
+    }
+}
+
+/// The call that a request names may be another worker's, who is asked once the sender is proven.
+#[test]
+fn who_replaces_a_call_of_another_worker_proves_it_once() {
+    let mut world = world(of_users(Mode::Stateless));
+    world.cluster = Cluster::with_workers(of_users(Mode::Stateless), 4);
+    for number in 0..12 {
+        let other = format!("other{number}");
+        let named = world
+            .cluster
+            .establish_with(&request("INVITE", PEER, &other));
+        let invite = request("INVITE", ALICE, &format!("call{number}"))
+            .with("Replaces", format!("{other}@test;to-tag=1;from-tag=2"));
+        let challenge = world.cluster.pass(&invite);
+        assert_eq!(challenge.status(), 407);
+        let again = proven(&invite, &challenge, "alice", "secret", 1);
+        assert!(world.cluster.send(&again).is_empty());
+        let ask = world.cluster.questions.last().unwrap().ask.clone();
+        let answer = world.ask(ask);
+        let call_id = again.get("Call-ID").as_bytes();
+        let owner = world.cluster.nodes[0].owner(call_id);
+        let sent = world.cluster.answer_to(owner, answer);
+        assert_eq!((sent.len(), sent[0].to), (1, named.server));
+        assert!(!sent[0].whole("P-Asserted-Identity").is_empty());
+        assert!(world.cluster.questions.is_empty());
+    }
 }
 
 const IDENTITIES: [&str; 3] = [

@@ -92,7 +92,7 @@ impl World {
         assert_eq!(self.pass(&again).status(), 200);
     }
 
-    fn ask(&mut self, ask: Ask) -> Answer {
+    pub(crate) fn ask(&mut self, ask: Ask) -> Answer {
         match ask {
             Ask::Locate { .. } => Answer::Located(Vec::new()),
             Ask::Read { key } => Answer::Record(self.store.get(&key).cloned()),
