@@ -10,7 +10,7 @@ use std::{
 };
 
 use location::Aor;
-use sip::{Method, Uri};
+use sip::{HeaderName, Method, Uri};
 use slots::{Id, Ticket};
 
 use super::{
@@ -96,7 +96,7 @@ impl Registrar {
         if !wants_proof(cx.snapshot, request) {
             return Ok(Access::Open);
         }
-        if self.callers.accepted.has(cx, request.id) {
+        if self.callers.accepted.has(cx, mark(cx, request)) {
             return Ok(Access::Proven);
         }
         admission::admit(cx, self.callers.room(), || self.auth.retry_after_s())?;
@@ -133,10 +133,9 @@ impl Registrar {
             }
         };
         match checked {
-            Ok(()) => {
-                let taken = self.callers.waiting.take(place);
-                self.callers.accepted.add(cx, taken.id());
-                Some(taken)
+            Ok(mark) => {
+                self.callers.accepted.add(cx, mark);
+                Some(self.callers.waiting.take(place))
             }
             Err(refusal) => {
                 self.refuse_caller(cx, place, &refusal, out);
@@ -157,12 +156,13 @@ impl Registrar {
         }
     }
 
+    /// The mark of a request whose sender is proven.
     fn check_caller(
         &mut self,
         cx: Context<'_>,
         place: Id<Waiting<Origin>>,
         record: Option<Record>,
-    ) -> Result<(), Reply> {
+    ) -> Result<u64, Reply> {
         let config = config(cx)?;
         let auth = &mut self.auth;
         let kept = &self.callers.waiting.get(place).request;
@@ -174,7 +174,7 @@ impl Registrar {
             if auth.check(cx, config, request, &claim, &proof, record)? {
                 return Err(auth.challenge(cx, config, request, &claim, true));
             }
-            Ok(())
+            Ok(mark(cx, request))
         });
         checked.unwrap_or_else(|| Err(Reply::new(500)))
     }
@@ -231,33 +231,42 @@ fn claim<'a>(config: &'a config::Registrar, user: Option<&'a Aor>) -> Claim<'a> 
     }
 }
 
-/// The identities of requests whose senders were proven: they come again until they are answered, and
-/// their credentials are good once. RFC 3261 §17.1: for 64*T1 at most.
+/// What the retransmissions of a request have in common: its transaction, and what its credentials were
+/// good for. Who copies the one can't change the other.
+fn mark(cx: Context<'_>, request: &Request<'_>) -> u64 {
+    let from = request.message.header(HeaderName::From).unwrap_or_default();
+    let (id, method) = (request.id.to_be_bytes(), request.method.as_bytes());
+    let parts = [&id[..], method, from, request.path.uri];
+    cx.snapshot.keys().of_session(request.key, &parts)
+}
+
+/// The marks of requests whose senders were proven: they come again until they are answered, and their
+/// credentials are good once. RFC 3261 §17.1: for 64*T1 at most.
 #[derive(Debug, Default)]
 struct Accepted {
-    ids: BTreeSet<u64>,
+    marks: BTreeSet<u64>,
     /// With the moment until which each is known, the oldest first.
     order: VecDeque<(Duration, u64)>,
 }
 
 impl Accepted {
-    fn add(&mut self, cx: Context<'_>, id: u64) {
+    fn add(&mut self, cx: Context<'_>, mark: u64) {
         self.forget(cx.now, ACCEPTED_MAX - 1);
-        if self.ids.insert(id) {
-            self.order.push_back((cx.transaction_end(), id));
+        if self.marks.insert(mark) {
+            self.order.push_back((cx.transaction_end(), mark));
         }
     }
 
-    fn has(&mut self, cx: Context<'_>, id: u64) -> bool {
+    fn has(&mut self, cx: Context<'_>, mark: u64) -> bool {
         self.forget(cx.now, ACCEPTED_MAX);
-        self.ids.contains(&id)
+        self.marks.contains(&mark)
     }
 
     fn forget(&mut self, now: Duration, left: usize) {
-        while let Some((end, id)) = self.order.front()
+        while let Some((end, mark)) = self.order.front()
             && (*end <= now || self.order.len() > left)
         {
-            self.ids.remove(id);
+            self.marks.remove(mark);
             self.order.pop_front();
         }
     }

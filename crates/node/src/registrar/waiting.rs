@@ -21,13 +21,6 @@ pub(crate) struct Waiting<T> {
     pub(crate) progress: T,
 }
 
-impl<T> Waiting<T> {
-    /// Identifies its transaction.
-    pub(super) fn id(&self) -> u64 {
-        self.id
-    }
-}
-
 /// How far a REGISTER has come.
 #[derive(Debug)]
 pub(super) struct Progress {

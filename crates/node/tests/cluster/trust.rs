@@ -171,6 +171,19 @@ fn a_retransmission_needs_no_other_proof() {
         (received.to, &received.bytes)
     );
 
+    // Who copies the transaction can't say another name, nor call somebody else.
+    let renamed = again
+        .clone()
+        .without("From")
+        .with("From", again.get("From").replace("alice", "bob"));
+    let mut diverted = again.clone();
+    diverted.start = "MESSAGE sip:other@example.com SIP/2.0".to_owned();
+    let mut invite = again.clone().set("CSeq", "2 INVITE");
+    invite.start = invite.start.replace("MESSAGE", "INVITE");
+    for (forged, expected) in [(&renamed, 403), (&diverted, 407), (&invite, 407)] {
+        assert_eq!(world.pass(forged).status(), expected, "{forged}");
+    }
+
     // In another transaction they are of no use, nor when the transaction is long over.
     let copied = again
         .clone()
