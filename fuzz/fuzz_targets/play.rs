@@ -52,12 +52,10 @@ pub fn config() -> Config {
             slow_start: Duration::ZERO,
             answer_timeout: Duration::from_secs(1),
         }],
-        routes: vec![Route {
-            methods: Vec::new(),
-            hosts: Vec::new(),
-            to: Destination::Pool("app".to_owned()),
-            state: Mode::Stateless,
-        }],
+        routes: vec![Route::of_all(
+            Destination::Pool("app".to_owned()),
+            Mode::Stateless,
+        )],
         limits: Limits {
             sessions: 16,
             transactions: 16,

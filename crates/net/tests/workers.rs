@@ -48,12 +48,10 @@ fn config(listeners: &[SocketAddr], servers: &[SocketAddr]) -> Config {
             slow_start: Duration::ZERO,
             answer_timeout: second,
         }],
-        routes: vec![Route {
-            methods: Vec::new(),
-            hosts: Vec::new(),
-            to: Destination::Pool("app".to_owned()),
-            state: Mode::Stateless,
-        }],
+        routes: vec![Route::of_all(
+            Destination::Pool("app".to_owned()),
+            Mode::Stateless,
+        )],
         limits: Limits {
             sessions: 1000,
             transactions: 1000,

@@ -42,12 +42,10 @@ fn configuration() -> Config {
             slow_start: Duration::ZERO,
             answer_timeout: SECONDS(1),
         }],
-        routes: vec![config::Route {
-            methods: Vec::new(),
-            hosts: Vec::new(),
-            to: config::Destination::Pool("app".to_owned()),
-            state: config::Mode::Stateless,
-        }],
+        routes: vec![config::Route::of_all(
+            config::Destination::Pool("app".to_owned()),
+            config::Mode::Stateless,
+        )],
         limits: config::Limits {
             sessions: 2_000_000,
             transactions: 100_000,

@@ -22,6 +22,8 @@ pub(crate) enum NotNow {
     TransactionsFull,
     /// Too many REGISTERs wait for the store.
     RegistrationsFull,
+    /// Too many requests wait for the store to tell who sent them.
+    CallersFull,
     /// Too many requests wait for the DNS.
     UnlocatedFull,
     /// The store failed, or was silent for too long.
@@ -76,6 +78,7 @@ impl NotNow {
             Self::SessionBusy => Some(Event::SessionBusy),
             Self::TransactionsFull => Some(Event::TransactionsFull),
             Self::RegistrationsFull => Some(Event::RegistrationsFull),
+            Self::CallersFull => Some(Event::CallersFull),
             Self::UnlocatedFull => Some(Event::UnlocatedFull),
             Self::StoreFailed => Some(Event::StoreFailed),
             Self::Draining | Self::Contended | Self::NoServer | Self::Unreachable => None,

@@ -183,14 +183,69 @@ pub enum WhenFull {
 /// A rule that says where requests go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
+    /// Senders it applies to; empty: all.
+    pub from: Vec<Source>,
+    /// Listeners it applies to, by index; empty: all.
+    pub listeners: Vec<u8>,
     /// Methods it applies to; empty: all.
     pub methods: Vec<String>,
     /// Hosts of the Request-URI it applies to; empty: all.
     pub hosts: Vec<String>,
+    /// What the user of the Request-URI, or the number of a `tel` URI, begins with, escapes undone; empty:
+    /// anything.
+    pub users: Vec<String>,
     /// Where they go.
     pub to: Destination,
     /// Whether the node remembers them until they are answered.
     pub state: Mode,
+    /// Whether those who begin something must be users of the [`Registrar`], unless they are believed.
+    /// RFC 3261 §22.3
+    pub auth: bool,
+    /// Headers that requests which begin something lose on this route, by name.
+    pub remove: Vec<String>,
+    /// Headers that they get, name and value.
+    pub add: Vec<(String, String)>,
+}
+
+impl Route {
+    /// A route that every request may take.
+    pub fn of_all(to: Destination, state: Mode) -> Self {
+        Self {
+            from: Vec::new(),
+            listeners: Vec::new(),
+            methods: Vec::new(),
+            hosts: Vec::new(),
+            users: Vec::new(),
+            to,
+            state,
+            auth: false,
+            remove: Vec::new(),
+            add: Vec::new(),
+        }
+    }
+
+    pub(crate) fn edits_headers(&self) -> bool {
+        !self.remove.is_empty() || !self.add.is_empty()
+    }
+}
+
+/// Who sends requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Hosts of a network.
+    Network(IpNet),
+    /// Those who are believed: servers of the pools, [`Trust::peers`] and other edges.
+    Peers,
+}
+
+impl Source {
+    /// Whether it includes a sender; `is_trusted` says whether that is believed.
+    pub(crate) fn has(&self, ip: IpAddr, is_trusted: impl FnOnce() -> bool) -> bool {
+        match self {
+            Self::Network(network) => network.contains(&ip.to_canonical()),
+            Self::Peers => is_trusted(),
+        }
+    }
 }
 
 /// Where a route leads.
@@ -224,7 +279,8 @@ pub struct Limits {
     /// Transactions of stateful routes, those that are over and linger for 64*T1 included. Full:
     /// 503. Fixed when the node starts.
     pub held_transactions: usize,
-    /// REGISTERs that wait for the store. Full: 503. Fixed when the node starts.
+    /// REGISTERs that wait for the store, and as many requests whose senders must be known. Full: 503.
+    /// Fixed when the node starts.
     pub registrations: usize,
     /// INVITEs kept until their final response, so that they can be sent elsewhere, or answered when
     /// they have rung in vain. Full: not kept.

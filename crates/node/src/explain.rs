@@ -3,15 +3,16 @@
 use std::{net::SocketAddr, time::Duration};
 
 use balance::{Ineligible, Policy};
-use sip::Message;
-
+use sip::{HeaderName, Message};
 use transaction::Flow;
 
 use crate::{
     calls::{Life, Reason},
     io::Datagram,
     node::Node,
-    snapshot::{NoRoute, PoolView},
+    registrar::wants_proof,
+    routes::NoRoute,
+    snapshot::PoolView,
     wire::{request::Request, token::Direction},
     work::DecisionView,
 };
@@ -107,16 +108,25 @@ impl Node {
     }
 
     /// Where a request would go if it came now; nothing is counted or sent. To be asked of the
-    /// owner of its call.
-    pub fn explain_message(&self, now: Duration, bytes: &[u8]) -> Forecast {
+    /// owner of its call. It comes `from` its sender, or from where its Via says, to the listener
+    /// with this index. Credentials are taken for good ones.
+    pub fn explain_message(
+        &self,
+        now: Duration,
+        bytes: &[u8],
+        from: Option<SocketAddr>,
+        listener: u8,
+    ) -> Forecast {
         let message = match Message::parse(bytes, self.snapshot.config().limits.headers) {
             Ok(message) if message.is_request() => message,
             Ok(_) => return Forecast::NoRequest("a response goes back along its Vias"),
             Err(error) => return Forecast::NoRequest(error.as_str()),
         };
-        let from = SocketAddr::from(([0, 0, 0, 0], 0));
+        let sent_by = || message.top_via().ok()?.response_address();
+        let from = from.or_else(sent_by);
+        let from = from.unwrap_or_else(|| SocketAddr::from(([0, 0, 0, 0], 0)));
         let datagram = Datagram {
-            flow: Flow::udp(0, from),
+            flow: Flow::udp(listener, from),
             bytes,
             truncated: false,
         };
@@ -136,6 +146,10 @@ impl Node {
     }
 
     fn forecast(&self, now: Duration, request: &Request<'_>) -> Forecast {
+        let shown = request.message.header(HeaderName::ProxyAuthorization);
+        if shown.is_none() && wants_proof(&self.snapshot, request) {
+            return Forecast::answered(407);
+        }
         if let Ok(Some(affinity)) = request.affinity() {
             let to_server = affinity.direction == Direction::ToServer;
             return Forecast::Token {
@@ -147,26 +161,14 @@ impl Node {
             return Forecast::Session(call);
         }
         if !request.is_initial() {
-            return Forecast::Answered {
-                status: 481,
-                reason: sip::reason_phrase(481),
-            };
+            return Forecast::answered(481);
         }
-        match self
-            .snapshot
-            .route(request.method, &request.path.target.host)
-        {
+        match self.snapshot.route(&request.traits()) {
             Ok(route) => match self.snapshot.pool_at(route) {
                 Some(pool) => self.forecast_placement(now, request, pool),
                 None => Forecast::LookedUp,
             },
-            Err(none) => {
-                let status = if none == NoRoute::Host { 404 } else { 405 };
-                Forecast::Answered {
-                    status,
-                    reason: sip::reason_phrase(status),
-                }
-            }
+            Err(none) => Forecast::answered(if none == NoRoute::Target { 404 } else { 405 }),
         }
     }
 
@@ -187,6 +189,15 @@ impl Node {
             pool: pool.config().name.clone(),
             policy,
             scores,
+        }
+    }
+}
+
+impl Forecast {
+    fn answered(status: u16) -> Self {
+        Self::Answered {
+            status,
+            reason: sip::reason_phrase(status),
         }
     }
 }

@@ -184,7 +184,7 @@ pub const LIMITS: &[Figure<Limits>] = &[
     ),
     Figure::gauge(
         "registrations",
-        "REGISTERs that wait for the store at most",
+        "REGISTERs that wait for the store at most, and as many calls of users",
         |l| size(l.registrations),
     ),
     Figure::gauge("retained_requests", "INVITEs kept at most", |l| {

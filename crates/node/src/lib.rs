@@ -25,6 +25,7 @@ mod proxy;
 mod question;
 mod recount;
 mod registrar;
+mod routes;
 mod service_times;
 mod shared;
 mod snapshot;

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use fastrand::Rng;
 use sip::{Message, Method, ParseError};
+use slots::Ticket;
 use transaction::Flow;
 
 use crate::{
@@ -16,13 +17,14 @@ use crate::{
     probes::Probes,
     proxy::{ParkedRequest, Proxy, Routed},
     question::{Answer, Asker, QuestionId},
-    registrar::Registrar,
+    registrar::{Access, Registrar},
     shared::Shared,
     snapshot::Snapshot,
     stats::{Dropped, Event},
     tap::{Counts, What},
     wire::{
         branch::Purpose,
+        kept::KeptRequest,
         keys::worker_of,
         quote::Quote,
         reply::{self, Reply},
@@ -263,7 +265,7 @@ impl Desks {
             return self.on_datagram(cx, Datagram { bytes, ..datagram }, origin, out);
         }
         let request = Request::read(cx.snapshot, datagram, message);
-        let served = request.and_then(|request| self.serve(cx, &request, origin, out));
+        let served = request.and_then(|request| self.serve(cx, request, origin, out));
         if let Err(refusal) = served {
             answer(cx, &datagram, message, &refusal, out);
         }
@@ -276,7 +278,7 @@ impl Desks {
     fn serve(
         &mut self,
         cx: Context<'_>,
-        request: &Request<'_>,
+        mut request: Request<'_>,
         origin: Origin,
         out: &mut Outbox,
     ) -> Result<(), Reply> {
@@ -291,16 +293,23 @@ impl Desks {
         if owner != self.worker {
             let named = match origin {
                 Origin::Socket => Named::Unasked,
-                Origin::Worker(_) => self.proxy.find_named(cx, request),
+                Origin::Worker(_) => self.proxy.find_named(cx, &request),
             };
             let Datagram { flow, bytes, .. } = request.datagram;
             hand_over(cx, flow, bytes, owner, Some(named), out);
             return Ok(());
         }
-        if self.absorb(cx, request, out) || self.proxy.park(cx, request, origin, out)? {
+        if self.absorb(cx, &request, out) {
             return Ok(());
         }
-        self.route(cx, request, origin, out)
+        match self.registrar.access(cx, &request, origin, out)? {
+            Access::Waits => return Ok(()),
+            access => request.is_proven = access == Access::Proven,
+        }
+        if self.proxy.park(cx, &request, origin, out)? {
+            return Ok(());
+        }
+        self.route(cx, &request, origin, out)
     }
 
     /// Whether a request is of something that waits, and has dealt with it.
@@ -420,6 +429,8 @@ impl Desks {
     ) {
         if let Asker::Registration(ticket) = asker {
             self.registrar.on_answer(cx, ticket, answer, out);
+        } else if let Asker::Caller(ticket) = asker {
+            self.on_caller(cx, ticket, answer, out);
         } else if let Some((parked, answer)) = self.proxy.on_answer(cx, asker, answer, out) {
             self.go_on(cx, parked, answer, out);
         }
@@ -437,26 +448,51 @@ impl Desks {
         self.learner.on_timers(cx);
     }
 
+    /// Routes a request whose sender the store was asked for, if that is who they say.
+    fn on_caller(&mut self, cx: Context<'_>, ticket: Ticket, told: Answer, out: &mut Outbox) {
+        let Some(proven) = self.registrar.on_caller(cx, ticket, told, out) else {
+            return;
+        };
+        self.resume(cx, &proven.request, out, |desks, mut request, out| {
+            request.is_proven = true;
+            desks.route(cx, &request, proven.progress, out)
+        });
+        self.registrar.release(proven);
+    }
+
     /// Routes a request that has waited for the DNS.
     fn go_on(&mut self, cx: Context<'_>, parked: ParkedRequest, told: Answer, out: &mut Outbox) {
-        let ParkedRequest { request, origin } = &parked;
-        let (datagram, message) = (request.datagram(), request.message(cx.snapshot));
-        let routed = message.as_ref().map(|message| {
-            let mut request = Request::read(cx.snapshot, datagram, message)?;
-            request.located = self.proxy.first_reachable(cx, told, datagram.flow);
+        self.resume(cx, &parked.request, out, |desks, mut request, out| {
+            let flow = request.datagram.flow;
+            request.located = desks.proxy.first_reachable(cx, told, flow);
             if request.located.is_none() {
                 cx.stats.count(Event::NameNotFound, 1);
                 return Err(refuse(cx, NotNow::Unreachable));
             }
-            if self.absorb(cx, &request, out) {
+            if desks.absorb(cx, &request, out) {
                 return Ok(());
             }
-            self.route(cx, &request, *origin, out)
+            desks.route(cx, &request, parked.origin, out)
         });
-        if let (Some(message), Some(Err(refusal))) = (&message, routed) {
-            answer(cx, &datagram, message, &refusal, out);
-        }
         self.proxy.release(parked);
+    }
+
+    /// Goes on with a request that was kept. A refusal is its answer.
+    fn resume(
+        &mut self,
+        cx: Context<'_>,
+        kept: &KeptRequest,
+        out: &mut Outbox,
+        work: impl FnOnce(&mut Self, Request<'_>, &mut Outbox) -> Result<(), Reply>,
+    ) {
+        let Some(message) = kept.message(cx.snapshot) else {
+            return;
+        };
+        let request = kept.request(cx.snapshot, &message);
+        let done = request.and_then(|request| work(self, request, out));
+        if let Err(refusal) = done {
+            answer(cx, &kept.datagram(), &message, &refusal, out);
+        }
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) enum Asker {
     Target(Ticket, u8),
     /// A REGISTER.
     Registration(Ticket),
+    /// A request whose sender must be known.
+    Caller(Ticket),
     /// A request whose next hop is a name.
     NextHop(Ticket),
 }

@@ -14,6 +14,7 @@ use transaction::Flow;
 use crate::{
     config::{self, Config, Destination, Mode},
     member::Member,
+    routes::{NoRoute, Traits},
     wire::keys::Keys,
 };
 
@@ -30,6 +31,10 @@ pub struct Snapshot {
     pools: Vec<PoolView>,
     /// Some route is stateful.
     holds_state: bool,
+    /// Some route wants to know who calls.
+    wants_proof: bool,
+    /// Some route adds or removes headers.
+    edits_headers: bool,
 }
 
 /// A pool, ready to place on.
@@ -82,6 +87,8 @@ impl Snapshot {
             .iter()
             .any(|route| route.state == Mode::Stateful);
         Self {
+            edits_headers: config.routes.iter().any(config::Route::edits_headers),
+            wants_proof: config.routes.iter().any(|route| route.auth),
             holds_state,
             addresses,
             keys: Keys::new(
@@ -261,18 +268,15 @@ impl Snapshot {
     }
 
     /// The first route for a request, or what speaks against all.
-    pub(crate) fn route(
-        &self,
-        method: Method<'_>,
-        host: &Host<'_>,
-    ) -> Result<&config::Route, NoRoute> {
-        let mut routes = self.routes_for(host).peekable();
+    pub(crate) fn route(&self, traits: &Traits<'_>) -> Result<&config::Route, NoRoute> {
+        let mut routes = self.routes_for(traits).peekable();
         let none = if routes.peek().is_some() {
             NoRoute::Method
         } else {
-            NoRoute::Host
+            NoRoute::Target
         };
-        routes.find(|route| allows(route, method)).ok_or(none)
+        let allowed = routes.find(|route| route.allows(traits.method));
+        allowed.ok_or(none)
     }
 
     /// The pool that a route leads to.
@@ -281,14 +285,10 @@ impl Snapshot {
         self.pools.iter().find(leads_to)
     }
 
-    /// The registrar, if requests of this method for this host lead there.
-    pub(crate) fn registrar(
-        &self,
-        method: Method<'_>,
-        host: &Host<'_>,
-    ) -> Option<&config::Registrar> {
+    /// The registrar, if a request leads there.
+    pub(crate) fn registrar(&self, traits: &Traits<'_>) -> Option<&config::Registrar> {
         let registrar = self.config.registrar.as_ref()?;
-        let route = self.route(method, host).ok()?;
+        let route = self.route(traits).ok()?;
         (route.to == Destination::Registrar).then_some(registrar)
     }
 
@@ -317,13 +317,23 @@ impl Snapshot {
                 .any(|route| route.hosts.iter().any(names))
     }
 
+    /// Whether the sender of a request must prove who they are.
+    pub(crate) fn wants_proof(&self, traits: &Traits<'_>) -> bool {
+        self.wants_proof && self.route(traits).is_ok_and(|route| route.auth)
+    }
+
+    /// Whether some route adds or removes headers.
+    pub(crate) fn edits_headers(&self) -> bool {
+        self.edits_headers
+    }
+
     /// Whether the transaction of a request to or from a server is held: as the first route that
-    /// leads there has it, of those that fit the request if any does. The host decides where the
-    /// request begins something.
+    /// leads there has it, of those that fit the request if any does. `begins`: the request begins
+    /// something, so it is judged by more than its method.
     pub(crate) fn is_stateful(
         &self,
-        method: Method<'_>,
-        host: Option<&Host<'_>>,
+        traits: &Traits<'_>,
+        begins: bool,
         server: Option<ServerId>,
     ) -> bool {
         if !self.holds_state {
@@ -333,19 +343,19 @@ impl Snapshot {
         let Some(pool) = member.and_then(|member| self.pool_of(member)) else {
             return false;
         };
-        let mut by_host = host.into_iter().flat_map(|host| self.routes_for(host));
-        let fits = |route: &&config::Route| pool.is_at(route) && allows(route, method);
+        let fits = |route: &&config::Route| pool.is_at(route) && route.allows(traits.method);
         let all = || self.config.routes.iter();
-        let route = by_host
+        let mut routes = self.routes_for(traits).filter(|_| begins);
+        let route = routes
             .find(fits)
             .or_else(|| all().find(fits))
             .or_else(|| all().find(|route| pool.is_at(route)));
         route.is_some_and(|route| route.state == Mode::Stateful)
     }
 
-    /// The methods of the routes for a host, for Allow.
-    pub(crate) fn methods(&self, host: &Host<'_>) -> String {
-        let routes = self.routes_for(host);
+    /// The methods of the routes for a request, for Allow.
+    pub(crate) fn methods(&self, traits: &Traits<'_>) -> String {
+        let routes = self.routes_for(traits);
         let mut methods: Vec<&str> = routes
             .flat_map(|route| &route.methods)
             .map(String::as_str)
@@ -355,12 +365,11 @@ impl Snapshot {
         methods.join(", ")
     }
 
-    fn routes_for(&self, host: &Host<'_>) -> impl Iterator<Item = &config::Route> {
-        let is = |listed: &String| host_is(listed, host);
-        self.config
-            .routes
-            .iter()
-            .filter(move |route| route.hosts.is_empty() || route.hosts.iter().any(is))
+    /// The routes for a request, whichever its method.
+    fn routes_for(&self, traits: &Traits<'_>) -> impl Iterator<Item = &config::Route> {
+        let is_trusted = || self.is_trusted(traits.flow);
+        let routes = self.config.routes.iter();
+        routes.filter(move |route| route.is_for(traits, is_trusted))
     }
 
     /// RFC 3261 §17.1.1.1: 64*T1.
@@ -374,20 +383,6 @@ fn host_is(listed: &str, host: &Host<'_>) -> bool {
         Host::Name(name) => listed.as_bytes().eq_ignore_ascii_case(name),
         Host::Ip(ip) => listed.trim_matches(['[', ']']).parse() == Ok(*ip),
     }
-}
-
-fn allows(route: &config::Route, method: Method<'_>) -> bool {
-    let listed = |listed: &String| listed.as_bytes() == method.as_bytes();
-    route.methods.is_empty() || route.methods.iter().any(listed)
-}
-
-/// Why no route takes a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoRoute {
-    /// None is for its host: 404.
-    Host,
-    /// None of those for its host is for its method: 405.
-    Method,
 }
 
 impl PoolView {

@@ -90,6 +90,7 @@ counted! {
         TransactionsFull = "transactions_full", "The transaction table was full, so a request was refused or not counted",
         Uncounted = "uncounted", "A request within a dialog passed without a transaction, as the table was full",
         RegistrationsFull = "registrations_full", "Too many REGISTERs waited for the store, so one was refused",
+        CallersFull = "callers_full", "Too many requests waited for the store to tell who sent them, so one was refused",
         StoreFailed = "store_failed", "The store failed a request, or was silent for too long",
         UnlocatedFull = "unlocated_full", "Too many requests waited for the DNS, so one was refused",
         NameNotFound = "name_not_found", "The DNS had no address for a next hop, or was silent for too long",
@@ -100,7 +101,7 @@ counted! {
         Bound = "bound", "A binding came, or was refreshed",
         Unbound = "unbound", "A binding was taken away by its user",
         LookedUp = "looked_up", "A request asked where a user is",
-        WrongCredentials = "wrong_credentials", "The credentials of a REGISTER were wrong, or those of another user",
+        WrongCredentials = "wrong_credentials", "The credentials of a request were wrong, or those of another user",
         GuessRefused = "guess_refused", "Credentials were not looked at, as somebody guesses at their user",
         SourceBanned = "source_banned", "A source was banned",
         BansFull = "bans_full", "A source was not banned, as there were too many bans",
@@ -120,9 +121,9 @@ counted! {
 }
 
 /// The statuses that a node itself answers with. The last place is for all others: there are none.
-pub const REPLIES: [u16; 22] = [
-    100, 200, 400, 401, 403, 404, 405, 408, 416, 420, 423, 440, 480, 481, 482, 483, 487, 500, 503,
-    505, 513, 0,
+pub const REPLIES: [u16; 23] = [
+    100, 200, 400, 401, 403, 404, 405, 407, 408, 416, 420, 423, 440, 480, 481, 482, 483, 487, 500,
+    503, 505, 513, 0,
 ];
 
 /// Counters by place; the standard library's arrays have no default beyond 32.

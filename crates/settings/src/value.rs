@@ -44,6 +44,16 @@ pub fn name<'a>(value: &'a Value<'a>) -> Read<&'a str> {
     }
 }
 
+/// Reads `true` or `false`.
+///
+/// # Errors
+/// A text that says what was expected.
+pub fn boolean(value: &Value<'_>) -> Read<bool> {
+    value
+        .as_bool()
+        .ok_or_else(|| expected("true or false", value))
+}
+
 /// Reads a list, each item with `read`.
 pub fn list<'a, T>(
     read: impl Fn(&'a Value<'a>) -> Read<T>,

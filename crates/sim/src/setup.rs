@@ -220,12 +220,10 @@ impl Setup {
             ..self.pool.clone()
         };
         Config {
-            routes: vec![Route {
-                methods: Vec::new(),
-                hosts: Vec::new(),
-                to: Destination::Pool(pool.name.clone()),
-                state: Mode::Stateless,
-            }],
+            routes: vec![Route::of_all(
+                Destination::Pool(pool.name.clone()),
+                Mode::Stateless,
+            )],
             pools: vec![pool],
             exchange: self.exchange(number),
             trust: Default::default(),

@@ -194,12 +194,7 @@ impl Setup {
         let hour = Duration::from_secs(3600);
         Config {
             pools,
-            routes: vec![Route {
-                methods: Vec::new(),
-                hosts: Vec::new(),
-                to,
-                state,
-            }],
+            routes: vec![Route::of_all(to, state)],
             registrar: Some(Registrar {
                 domains: vec![DOMAIN.to_owned()],
                 expires_min: Duration::from_secs(60),

@@ -135,6 +135,38 @@ impl Edits {
         self.push_last_route_with(message, |out| out.extend_from_slice(uri));
     }
 
+    /// Removes the fields of the header with this name whose values are unwanted. The name may be in any
+    /// case, and stands for its compact form, too.
+    pub fn remove_header(
+        &mut self,
+        message: &Message<'_>,
+        name: &[u8],
+        is_unwanted: impl Fn(&[u8]) -> bool,
+    ) {
+        let known = HeaderName::from_bytes(name);
+        for line in message.lines() {
+            let is_it = match known {
+                Some(_) => line.known == known,
+                None => message.name(&line).eq_ignore_ascii_case(name),
+            };
+            if is_it && is_unwanted(message.value(line.field)) {
+                self.remove(message.line_span(line.field));
+            }
+        }
+    }
+
+    /// Inserts a header with the value that `write` appends below all others.
+    pub fn append_header(
+        &mut self,
+        message: &Message<'_>,
+        name: &str,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        self.insert(message.headers_end().into(), |out| {
+            write_line(name, write, out);
+        });
+    }
+
     /// Sets the Request-URI. The last call counts.
     pub fn set_request_uri(&mut self, message: &Message<'_>, uri: &[u8]) {
         let Some(old) = message.request_uri() else {
@@ -220,10 +252,7 @@ impl Edits {
     fn push_line(&mut self, at: usize, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
         let index = self.edits.partition_point(|edit| edit.at < at);
         self.add(index, Span { start: at, end: at }, |out| {
-            out.extend_from_slice(name.as_bytes());
-            out.extend_from_slice(b": ");
-            write(out);
-            out.extend_from_slice(b"\r\n");
+            write_line(name, write, out);
         });
     }
 
@@ -294,6 +323,13 @@ impl Edits {
             });
         }
     }
+}
+
+fn write_line(name: &str, write: impl FnOnce(&mut Vec<u8>), out: &mut Vec<u8>) {
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b": ");
+    write(out);
+    out.extend_from_slice(b"\r\n");
 }
 
 /// Where a field goes that is to stand above those of this name, or above all.

@@ -65,11 +65,15 @@ header_names! {
     Path "Path",
     MaxBreadth "Max-Breadth",
     UserAgent "User-Agent",
+    PAssertedIdentity "P-Asserted-Identity",
+    PPreferredIdentity "P-Preferred-Identity",
+    RemotePartyId "Remote-Party-ID",
+    Privacy "Privacy",
 }
 
 const _: () = assert!(
-    HeaderName::ALL.len() <= u32::BITS as usize,
-    "a set of headers is a u32"
+    HeaderName::ALL.len() <= u64::BITS as usize,
+    "a set of headers is a u64"
 );
 
 impl HeaderName {

@@ -10,8 +10,8 @@ use crate::{
 pub(crate) struct Headers {
     /// The first field of each known header, valid if the header's bit is set in `present`.
     pub(crate) first: [Field; HeaderName::ALL.len()],
-    pub(crate) present: u32,
-    pub(crate) repeated: u32,
+    pub(crate) present: u64,
+    pub(crate) repeated: u64,
     /// Where the body begins.
     pub(crate) end: u16,
     pub(crate) fault: Option<Fault>,
@@ -21,7 +21,7 @@ impl Headers {
     #[inline(never)]
     pub(crate) fn find(text: &[u8], start: usize, fields_max: usize) -> Result<Self, ParseError> {
         let mut first = [Field::default(); HeaderName::ALL.len()];
-        let (mut present, mut repeated) = (0u32, 0u32);
+        let (mut present, mut repeated) = (0u64, 0u64);
         let mut fault = None;
         let mut lines = Lines::new(text, start);
         let mut left = fields_max;
@@ -47,7 +47,7 @@ impl Headers {
             left -= 1;
             let line = lines.next().ok_or(ParseError::Truncated)?;
             if let Some(name) = line.known {
-                let bit = 1 << name as u32;
+                let bit = 1 << name as u64;
                 if present & bit == 0 {
                     first[name as usize] = line.field;
                 }

@@ -2,7 +2,7 @@
 
 use crate::{
     Fault, HeaderName, Method, NameAddr, ParseError, StartLine, Via,
-    header::{Field, Lines},
+    header::{Field, Line, Lines},
     headers::Headers,
     reader::{Malformed, Reader},
     scan::Block,
@@ -151,14 +151,8 @@ impl<'a> Message<'a> {
 
     /// All header fields, known or not, in their order: name and value.
     pub fn headers(&self) -> impl Iterator<Item = (&'a [u8], &'a [u8])> {
-        let end = self.headers_end();
-        Lines::new(self.bytes, self.headers_start.into())
-            .take_while(move |line| line.field.line < end)
-            .map(|line| {
-                let start = usize::from(line.field.line);
-                let name = &self.bytes[start..start + line.name.unwrap_or(0)];
-                (trim(name), self.value(line.field))
-            })
+        let named = |line: Line| (self.name(&line), self.value(line.field));
+        self.lines().map(named)
     }
 
     /// The Call-ID.
@@ -329,12 +323,25 @@ impl<'a> Message<'a> {
         }
     }
 
+    /// All header fields, known or not, in their order.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = Line> {
+        let end = self.headers_end();
+        let lines = Lines::new(self.bytes, self.headers_start.into());
+        lines.take_while(move |line| line.field.line < end)
+    }
+
+    /// The name of a header field as it stands there.
+    pub(crate) fn name(&self, line: &Line) -> &'a [u8] {
+        let start = usize::from(line.field.line);
+        trim(&self.bytes[start..start + line.name.unwrap_or(0)])
+    }
+
     pub(crate) fn field(&self, name: HeaderName) -> Option<Field> {
-        (self.headers.present & 1 << name as u32 != 0).then(|| self.headers.first[name as usize])
+        (self.headers.present & 1 << name as u64 != 0).then(|| self.headers.first[name as usize])
     }
 
     pub(crate) const fn is_repeated(&self, name: HeaderName) -> bool {
-        self.headers.repeated & 1 << name as u32 != 0
+        self.headers.repeated & 1 << name as u64 != 0
     }
 
     pub(crate) fn value(&self, field: Field) -> &'a [u8] {

@@ -65,7 +65,8 @@ impl<'a> Host<'a> {
         }
     }
 
-    fn matches(&self, other: &Self) -> bool {
+    /// Whether both are the same host.
+    pub fn matches(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Ip(one), Self::Ip(other)) => one == other,
             (Self::Name(one), Self::Name(other)) => one.eq_ignore_ascii_case(other),
@@ -203,6 +204,17 @@ impl<'a> Uri<'a> {
             Some(maddr) => Host::parse(maddr),
             None => Some(self.host),
         }
+    }
+
+    /// Whether the user, or the number of a `tel` URI, begins with this text. Escapes stand for the
+    /// characters that they encode (RFC 3261 §19.1.4).
+    pub fn user_begins_with(&self, text: &[u8]) -> bool {
+        let user = match (self.scheme, self.host) {
+            (Scheme::Tel, Host::Name(number)) => number,
+            _ => self.user.unwrap_or_default(),
+        };
+        let mut user = characters(user).map(|(byte, _)| byte);
+        text.iter().all(|byte| user.next() == Some(*byte))
     }
 
     /// Whether both name the same resource (RFC 3261 §19.1.4). This is not transitive: a parameter

@@ -333,3 +333,50 @@ fn replies() {
         "SIP/2.0 400 Reason\nVia: nonsense\nFrom: <sip:b>;tag=2;tag=3\nTo: \"x <sip:a>\nRetry-After: 2\nContent-Length: 0\n\n",
     );
 }
+
+#[test]
+fn headers_are_removed_by_name_and_value() {
+    let with =
+        |more: &str| INVITE.replace("Max-Forwards: 70\n", &format!("Max-Forwards: 70\n{more}"));
+    let text = with("X-Edge: one\nx-edge : two\n x\nX-Edges: three\nSUBJECT: s\n");
+    for (name, value, expected) in [
+        ("X-EDGE", "", "X-Edges: three\nSUBJECT: s\n"),
+        (
+            "x-edge",
+            "one",
+            "x-edge : two\n x\nX-Edges: three\nSUBJECT: s\n",
+        ),
+        (
+            "Subject",
+            "",
+            "X-Edge: one\nx-edge : two\n x\nX-Edges: three\n",
+        ),
+        (
+            "X",
+            "",
+            "X-Edge: one\nx-edge : two\n x\nX-Edges: three\nSUBJECT: s\n",
+        ),
+    ] {
+        check_on(&text, &with(expected), |edits, message| {
+            edits.remove_header(message, name.as_bytes(), |found| {
+                value.is_empty() || found == value.as_bytes()
+            });
+        });
+    }
+    let without = INVITE.replace("i: 1\n", "");
+    check_on(INVITE, &without, |edits, message| {
+        edits.remove_header(message, b"call-id", |_| true);
+    });
+}
+
+#[test]
+fn headers_are_added_below_all_others() {
+    let added = INVITE.replace("\n\nbody", "\nX-Edge: one\nX-Edge: two\n\nbody");
+    check_on(INVITE, &added, |edits, message| {
+        for value in ["one", "two"] {
+            edits.append_header(message, "X-Edge", |out| {
+                out.extend_from_slice(value.as_bytes());
+            });
+        }
+    });
+}

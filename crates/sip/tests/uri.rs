@@ -297,3 +297,22 @@ proptest! {
         prop_assert!(parse(&one).equivalent(&parse(&shouted)));
     }
 }
+
+/// RFC 3261 §19.1.4, RFC 3966
+#[test]
+fn users_begin_with_a_text_without_their_escapes() {
+    for (uri, text, expected) in [
+        ("sip:+4930@a", "+49", true),
+        ("sip:%2b4930@a", "+49", true),
+        ("sip:+49@a", "+49", true),
+        ("sip:+4@a", "+49", false),
+        ("sip:0049@a", "+49", false),
+        ("sip:%4@a", "%4", true),
+        ("tel:+49-30;phone-context=x", "+49", true),
+        ("urn:+49", "+49", false),
+        ("sip:a", "a", false),
+    ] {
+        let parsed = Uri::parse(uri.as_bytes()).unwrap();
+        assert_eq!(parsed.user_begins_with(text.as_bytes()), expected, "{uri}");
+    }
+}

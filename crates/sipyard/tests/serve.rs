@@ -342,6 +342,65 @@ fn calls_and_messages_are_explained() {
     );
 }
 
+/// The sender is the one in the Via, and the listener the first, unless they are given.
+#[test]
+fn a_message_is_explained_as_it_would_come() {
+    let settings = Settings::new();
+    let (other, Settings { sip, admin, .. }) = (free_udp(), &settings);
+    settings.write_whole(&format!(
+        r#"node = {{ secret = "file:secret", workers = 1 }}
+listen = [ {{ transport = "udp", address = "{sip}" }}, {{ transport = "udp", address = "{other}" }} ]
+admin.address = "{admin}"
+pool.one.servers = [ {{ address = "192.0.2.1:5060" }} ]
+pool.two.servers = [ {{ address = "192.0.2.2:5060" }} ]
+registrar = {{ domains = ["example.com"], store = "memory" }}
+trust.peers = ["198.51.100.0/24"]
+[[route]]
+from = ["peers"]
+to = "one"
+[[route]]
+listeners = ["{other}"]
+to = "two"
+[[route]]
+to = "registrar"
+auth = true
+"#
+    ));
+    let edge = settings.start();
+    let path = edge.folder().join("message");
+    let explain = |via: &str, way: &[&str]| {
+        fs::write(&path, invite("one", via.parse().unwrap())).unwrap();
+        let message = ["explain", "--message", path.to_str().unwrap()];
+        edge.ctl(&[&message, way].concat())
+    };
+    let (peer, other) = ("198.51.100.7:5060", other.to_string());
+    let stranger = "203.0.113.7:5060";
+    for (via, way, expected) in [
+        (peer, &[][..], "would be placed in pool one"),
+        (stranger, &["--from", peer], "would be placed in pool one"),
+        (
+            stranger,
+            &["--listener", &other],
+            "would be placed in pool two",
+        ),
+        (
+            stranger,
+            &[],
+            "would be answered 407 Proxy Authentication Required",
+        ),
+    ] {
+        let (code, told, problems) = explain(via, way);
+        assert!(told.starts_with(expected), "{told}{problems}");
+        assert_eq!(code, Some(0));
+    }
+    let (code, _, problems) = explain(stranger, &["--listener", "127.0.0.1:1"]);
+    assert!(
+        problems.starts_with("no listener has that address"),
+        "{problems}"
+    );
+    assert_eq!(code, Some(2));
+}
+
 #[test]
 fn a_draining_node_waits_for_its_transactions() {
     let (mut edge, _sockets) = edge_with_open_call("drain");

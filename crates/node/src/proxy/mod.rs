@@ -434,7 +434,7 @@ impl Proxy {
                 stateful.on_target_located(&mut step, ticket, number, answer);
             }
             Asker::NextHop(ticket) => return Some((self.parked.take(ticket)?, answer)),
-            Asker::Registration(_) => {}
+            Asker::Registration(_) | Asker::Caller(_) => {}
         }
         None
     }
@@ -479,8 +479,8 @@ fn owner_of_named(cx: Context<'_>, request: &Request<'_>) -> Option<usize> {
 
 /// Which sender has a request.
 fn holder_of(cx: Context<'_>, request: &Request<'_>, course: &Course) -> Holder {
-    let host = Some(&request.path.target.host).filter(|_| request.is_initial());
-    if cx.snapshot.is_stateful(request.method, host, course.server) {
+    let (traits, begins) = (request.traits(), request.is_initial());
+    if cx.snapshot.is_stateful(&traits, begins, course.server) {
         Holder::Stateful
     } else {
         Holder::Stateless

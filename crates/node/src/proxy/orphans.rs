@@ -12,6 +12,7 @@ use crate::{
     config::Mode,
     context::Context,
     member::Member,
+    routes::Traits,
     snapshot::PoolView,
     wire::{branch::Purpose, request::Request, response::Response, token::Affinity},
 };
@@ -67,13 +68,16 @@ pub(super) fn cancelled(
     if !request.is_initial() {
         return None;
     }
-    let host = &request.path.target.host;
+    let invite = Traits {
+        method: Method::Invite,
+        ..request.traits()
+    };
     if let Some((member, hop)) = outward(cx, request) {
         let server = Some(member.server.id());
-        let is_stateful = cx.snapshot.is_stateful(Method::Invite, Some(host), server);
+        let is_stateful = cx.snapshot.is_stateful(&invite, true, server);
         return Some((vec![hop.remote], first_purpose(is_stateful)));
     }
-    let route = cx.snapshot.route(Method::Invite, host).ok()?;
+    let route = cx.snapshot.route(&invite).ok()?;
     let servers = usable(cx, cx.snapshot.pool_at(route)?);
     let is_few = (1..=COPIES_MAX).contains(&servers.len());
     is_few.then(|| (servers, first_purpose(route.state == Mode::Stateful)))

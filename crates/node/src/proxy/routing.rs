@@ -12,7 +12,8 @@ use crate::{
     config::{self, Mode},
     context::Context,
     member::Member,
-    snapshot::{NoRoute, PoolView},
+    routes::NoRoute,
+    snapshot::PoolView,
     stats::Event,
     wire::{
         keys::tag_hash,
@@ -245,11 +246,10 @@ pub(super) fn new_course(
 }
 
 fn route<'s>(cx: Context<'s>, request: &Request<'_>) -> Result<&'s config::Route, Reply> {
-    let host = &request.path.target.host;
-    let route = cx.snapshot.route(request.method, host);
-    route.map_err(|none| match none {
-        NoRoute::Host => Reply::new(404),
-        NoRoute::Method => Reply::new(405).with("Allow", cx.snapshot.methods(host)),
+    let traits = request.traits();
+    cx.snapshot.route(&traits).map_err(|none| match none {
+        NoRoute::Target => Reply::new(404),
+        NoRoute::Method => Reply::new(405).with("Allow", cx.snapshot.methods(&traits)),
     })
 }
 
@@ -267,8 +267,7 @@ pub(super) fn registrar<'s>(
     cx: Context<'s>,
     request: &Request<'_>,
 ) -> Option<&'s config::Registrar> {
-    let (method, host) = (request.method, &request.path.target.host);
-    let registrar = cx.snapshot.registrar(method, host);
+    let registrar = cx.snapshot.registrar(&request.traits());
     registrar.filter(|_| {
         request.is_initial() && request.path.phone.is_none() && outward(cx, request).is_none()
     })
@@ -298,8 +297,8 @@ pub(super) fn leads_outward(cx: Context<'_>, request: &Request<'_>) -> bool {
     let is_of_server = || cx.snapshot.member_of(request.datagram.flow).is_some();
     if request.is_initial() {
         let is_foreign = || {
-            let route = cx.snapshot.route(request.method, &request.path.target.host);
-            matches!(route, Err(NoRoute::Host))
+            let route = cx.snapshot.route(&request.traits());
+            matches!(route, Err(NoRoute::Target))
         };
         return is_of_server() && (request.path.next.is_some() || is_foreign());
     }

@@ -207,7 +207,7 @@ impl Stateless {
 
     /// Sends a response on to the Via below ours, whose [flow](Response::way_back) this is.
     pub(super) fn pass_back(&mut self, step: &mut Step<'_>, response: &Response<'_>, back: Flow) {
-        relay::without_our_via(&mut self.edits, response);
+        relay::back(step.cx.snapshot, &mut self.edits, response);
         let bytes = response.message.bytes();
         step.out.send(back, |out| self.edits.apply(bytes, out));
     }

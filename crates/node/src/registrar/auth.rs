@@ -1,4 +1,4 @@
-//! Who registers: RFC 3261 §22, RFC 7616, RFC 8760.
+//! Who registers, and who calls: RFC 3261 §22, RFC 7616, RFC 8760.
 
 use abuse::{Failure, Login, Source};
 use fastrand::Rng;
@@ -24,6 +24,24 @@ const NONCES_MAX: usize = 65_536;
 /// Bytes of a user's name that are told to the log and tell failed logins apart.
 const USER_BYTES_MAX: usize = 64;
 
+/// In which role the node asks for a proof.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// RFC 3261 §22.2
+    Registrar,
+    /// RFC 3261 §22.3
+    Proxy,
+}
+
+/// Whom a request has to be from.
+#[derive(Debug)]
+pub(super) struct Claim<'a> {
+    pub(super) role: Role,
+    pub(super) realm: &'a str,
+    /// None: no user of the realm.
+    pub(super) user: Option<&'a Aor>,
+}
+
 /// A claim to be somebody, and where it is written who they are.
 pub(super) struct Proof<'a> {
     pub(super) subscriber: Box<[u8]>,
@@ -43,7 +61,7 @@ impl Proof<'_> {
     }
 }
 
-/// Challenges and checks those who register.
+/// Challenges and checks those who register or call.
 #[derive(Debug)]
 pub(super) struct Authenticator {
     verifier: Verifier,
@@ -64,43 +82,43 @@ impl Authenticator {
         self.rng.u64(5..=15)
     }
 
-    /// What the sender of a REGISTER shows; none where nobody needs to. Without any, a challenge is the
+    /// What the sender of a request shows; none where nobody needs to. Without any, a challenge is the
     /// answer.
     pub(super) fn proof<'a>(
         &mut self,
         cx: Context<'_>,
         config: &config::Registrar,
         request: &Request<'a>,
-        wish: &Wish<'_>,
+        claim: &Claim<'_>,
     ) -> Result<Option<Proof<'a>>, Reply> {
         if config.algorithms.is_empty() {
             return Ok(None);
         }
-        let shown = request.message.header_values(HeaderName::Authorization);
+        let shown = request.message.header_values(claim.role.credentials());
         let credentials = shown
             .filter_map(|value| Credentials::parse(value).ok())
-            .find(|shown| is_for(cx, config, wish, shown));
+            .find(|shown| is_for(cx, config, request, claim, shown));
         let user = credentials
-            .and_then(|shown| Aor::new(str::from_utf8(shown.username).ok()?, wish.aor.domain()));
+            .and_then(|shown| Aor::new(str::from_utf8(shown.username).ok()?, claim.realm));
         match credentials.zip(user) {
             Some((credentials, user)) => Ok(Some(Proof {
                 subscriber: Subscriber::key_of(&user).into(),
                 user,
                 credentials,
             })),
-            None => Err(self.challenge(cx, config, request, &wish.aor, false)),
+            None => Err(self.challenge(cx, config, request, claim, false)),
         }
     }
 
-    /// Accepts a REGISTER if its credentials are valid and its user owns the address-of-record:
-    /// RFC 3261 §10.3 steps 3 and 4. Returns whether the same credentials were accepted before. An
+    /// Accepts a request if its credentials are valid and their user is whom it has to be from; for a
+    /// REGISTER these are RFC 3261 §10.3 steps 3 and 4. Returns whether the same credentials were accepted before. An
     /// unknown user gets, after the same work, the answer of a wrong password.
     pub(super) fn check(
         &mut self,
         cx: Context<'_>,
         config: &config::Registrar,
         request: &Request<'_>,
-        wish: &Wish<'_>,
+        claim: &Claim<'_>,
         proof: &Proof<'_>,
         record: Option<Record>,
     ) -> Result<bool, Reply> {
@@ -108,7 +126,7 @@ impl Authenticator {
         let (guard, rules) = (cx.shared.guard(), &cx.snapshot.config().abuse.rules);
         if !guard.may_log_in(cx.now, rules, &login) {
             cx.stats.count(Event::GuessRefused, 1);
-            return Err(self.challenge(cx, config, request, &wish.aor, false));
+            return Err(self.challenge(cx, config, request, claim, false));
         }
         let algorithm = proof.credentials.algorithm;
         let subscriber =
@@ -117,18 +135,18 @@ impl Authenticator {
         let verdict = self.verifier.verify(
             cx.wall(),
             &proof.credentials,
-            b"REGISTER",
+            request.method.as_bytes(),
             request.call_id,
             &ha1.unwrap_or_else(|| nobodys(algorithm)),
         );
         if ha1.is_none() || verdict == Verdict::Wrong {
             fail(cx, &login);
-            return Err(self.challenge(cx, config, request, &wish.aor, false));
+            return Err(self.challenge(cx, config, request, claim, false));
         }
         if verdict == Verdict::Stale {
-            return Err(self.challenge(cx, config, request, &wish.aor, true));
+            return Err(self.challenge(cx, config, request, claim, true));
         }
-        if proof.user != wish.aor {
+        if claim.user != Some(&proof.user) {
             fail(cx, &login);
             return Err(Reply::new(403));
         }
@@ -161,7 +179,7 @@ impl Authenticator {
         cx: Context<'_>,
         config: &config::Registrar,
         request: &Request<'_>,
-        aor: &Aor,
+        claim: &Claim<'_>,
         stale: bool,
     ) -> Reply {
         let source = Source::from(request.datagram.flow.remote.ip()).octets();
@@ -169,31 +187,67 @@ impl Authenticator {
         let nonces = self.verifier.nonces();
         let nonce = nonces.issue(cx.wall(), random, request.call_id);
         let challenge = Challenge {
-            realm: aor.domain(),
+            realm: claim.realm,
             nonce: &nonce,
             stale,
         };
         let algorithms = config.algorithms.iter();
-        let header = |algorithm: &Algorithm| ("WWW-Authenticate", challenge.value(*algorithm));
+        let (status, name) = claim.role.challenge();
+        let header = |algorithm: &Algorithm| (name, challenge.value(*algorithm));
         Reply {
             headers: algorithms.map(header).collect(),
-            ..Reply::new(401)
+            ..Reply::new(status)
         }
     }
 }
 
-/// Whether credentials answer a challenge for this domain. RFC 7616 §3.4.6: for this resource, too;
-/// proxies on the way may have changed all of its URI but the domain.
+impl Role {
+    /// The status of a challenge, and the field that it stands in.
+    fn challenge(self) -> (u16, &'static str) {
+        match self {
+            Self::Registrar => (401, "WWW-Authenticate"),
+            Self::Proxy => (407, "Proxy-Authenticate"),
+        }
+    }
+
+    fn credentials(self) -> HeaderName {
+        match self {
+            Self::Registrar => HeaderName::Authorization,
+            Self::Proxy => HeaderName::ProxyAuthorization,
+        }
+    }
+}
+
+impl<'a> Claim<'a> {
+    /// A REGISTER is to be from the user whose bindings it changes.
+    pub(super) fn of(wish: &'a Wish<'_>) -> Self {
+        Self {
+            role: Role::Registrar,
+            realm: wish.aor.domain(),
+            user: Some(&wish.aor),
+        }
+    }
+}
+
+/// Whether credentials answer a challenge for this realm. RFC 7616 §3.4.6: for this resource, too. For a
+/// REGISTER, proxies on the way may have changed all of its URI but the domain. Credentials for a call
+/// are good for whom it calls, or for this node.
 fn is_for(
     cx: Context<'_>,
     config: &config::Registrar,
-    wish: &Wish<'_>,
+    request: &Request<'_>,
+    claim: &Claim<'_>,
     shown: &Credentials<'_>,
 ) -> bool {
-    let is_here = |uri: Uri<'_>| config.has(&uri.host) || cx.snapshot.is_our_uri(&uri);
-    shown.realm == wish.aor.domain().as_bytes()
+    let target = &request.path.target;
+    let is_resource = |uri: Uri<'_>| match claim.role {
+        Role::Registrar => config.has(&uri.host) || cx.snapshot.is_our_uri(&uri),
+        Role::Proxy if uri.user.is_none() && cx.snapshot.is_our_uri(&uri) => true,
+        Role::Proxy => uri.user == target.user && uri.host.matches(&target.host),
+    };
+    shown.realm == claim.realm.as_bytes()
         && config.algorithms.contains(&shown.algorithm)
-        && Uri::parse(shown.uri).is_ok_and(is_here)
+        && Uri::parse(shown.uri).is_ok_and(is_resource)
 }
 
 /// Counts wrong credentials, and holds them against their source as far as they prove anything.

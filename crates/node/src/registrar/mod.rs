@@ -4,10 +4,11 @@
 //! function and written back on condition that nobody else has changed them. The store is asked by
 //! [`Question`]s; while it thinks, the REGISTER waits and its retransmissions are absorbed. An
 //! answered REGISTER leaves nothing behind: one that comes again changes nothing and gets the same
-//! answer.
+//! answer. [`callers`] has the requests of other methods whose senders must prove who they are.
 
 mod auth;
 mod bindings;
+mod callers;
 mod reach;
 mod reply;
 mod targets;
@@ -18,17 +19,19 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use location::Binding;
-use slots::{Id, Ticket};
+use slots::{Buffers, Id, Ticket};
 
 use self::{
-    auth::{Authenticator, Proof},
+    auth::{Authenticator, Claim, Proof},
     bindings::Changed,
-    waiting::{Progress, Step, Waiting, Waitings},
+    callers::Callers,
+    waiting::{Progress, Step, Waitings},
     wish::{Wish, too_many_contacts},
 };
 pub(crate) use self::{
+    callers::{Access, wants_proof},
     targets::{Target, targets},
-    waiting::STORE_WAIT_MAX,
+    waiting::{STORE_WAIT_MAX, Waiting},
 };
 use crate::{
     admission::{self, NotNow},
@@ -53,7 +56,8 @@ const TRIES_MAX: u8 = 8;
 /// What a worker's registrar remembers.
 #[derive(Debug)]
 pub(crate) struct Registrar {
-    waiting: Waitings,
+    waiting: Waitings<Progress>,
+    callers: Callers,
     auth: Authenticator,
 }
 
@@ -74,17 +78,18 @@ impl Registrar {
     ) -> Self {
         Self {
             waiting: Waitings::new(limit, message_bytes, now),
+            callers: Callers::new(limit, message_bytes, now),
             auth: Authenticator::new(keys, rng),
         }
     }
 
-    /// Whether the REGISTER with this identity waits for the store.
+    /// Whether the request with this identity waits for the store.
     pub(crate) fn is_waiting(&self, id: u64) -> bool {
-        self.waiting.has(id)
+        self.waiting.has(id) || self.callers.has(id)
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.waiting.len()
+        self.waiting.len() + self.callers.len()
     }
 
     /// Memory that REGISTERs that wait take, in bytes.
@@ -93,7 +98,8 @@ impl Registrar {
     }
 
     pub(crate) fn deadline(&self) -> Option<Duration> {
-        self.waiting.deadline()
+        let deadlines = [self.waiting.deadline(), self.callers.deadline()];
+        deadlines.into_iter().flatten().min()
     }
 
     /// Takes a REGISTER of one of the registrar's domains.
@@ -109,11 +115,12 @@ impl Registrar {
     ) -> Result<(), Reply> {
         admission::admit(cx, self.room(), || self.auth.retry_after_s())?;
         let wish = Wish::read(cx, config, request)?;
-        let (step, key) = match self.auth.proof(cx, config, request, &wish)? {
+        let (step, key) = match self.auth.proof(cx, config, request, &Claim::of(&wish))? {
             Some(Proof { subscriber, .. }) => (Step::Subscriber, subscriber),
             None => (Step::Bindings, wish.aor.key().into()),
         };
-        let Some(place) = self.waiting.open(cx.now, request, step) else {
+        let progress = |copies: &mut Buffers| Progress::new(step, request, copies.take());
+        let Some(place) = self.waiting.open(cx.now, request, progress) else {
             return Err(self.not_now(cx, NotNow::RegistrationsFull));
         };
         self.ask_store(place, Ask::Read { key }, out);
@@ -163,10 +170,11 @@ impl Registrar {
             let reply = self.not_now(cx, NotNow::StoreFailed);
             self.answer_waiting(cx, place, &reply, out);
         }
+        self.refuse_silent_callers(cx, out);
     }
 
     /// What follows from an answer. A reload may have taken the domain away.
-    fn next_turn(&mut self, cx: Context<'_>, place: Id<Waiting>, answer: Answer) -> Turn {
+    fn next_turn(&mut self, cx: Context<'_>, place: Id<Waiting<Progress>>, answer: Answer) -> Turn {
         let Waiting {
             request, progress, ..
         } = self.waiting.get_mut(place);
@@ -182,7 +190,7 @@ impl Registrar {
     }
 
     /// Answers a REGISTER whose change is made.
-    fn grant(&mut self, cx: Context<'_>, place: Id<Waiting>, out: &mut Outbox) {
+    fn grant(&mut self, cx: Context<'_>, place: Id<Waiting<Progress>>, out: &mut Outbox) {
         let Progress {
             bound,
             unbound,
@@ -198,7 +206,7 @@ impl Registrar {
         self.waiting.close(place);
     }
 
-    fn ask_store(&self, place: Id<Waiting>, ask: Ask, out: &mut Outbox) {
+    fn ask_store(&self, place: Id<Waiting<Progress>>, ask: Ask, out: &mut Outbox) {
         let id = QuestionId(Asker::Registration(self.waiting.ticket(place)));
         out.questions.push(Question { id, ask });
     }
@@ -210,7 +218,7 @@ impl Registrar {
     fn answer_waiting(
         &mut self,
         cx: Context<'_>,
-        place: Id<Waiting>,
+        place: Id<Waiting<Progress>>,
         reply: &Reply,
         out: &mut Outbox,
     ) {
@@ -233,9 +241,10 @@ fn go_on(
     let wish = Wish::read(cx, config, request)?;
     match (progress.step, answer) {
         (Step::Subscriber, Answer::Record(record)) => {
-            let proof = auth.proof(cx, config, request, &wish)?;
+            let claim = Claim::of(&wish);
+            let proof = auth.proof(cx, config, request, &claim)?;
             let proof = proof.ok_or_else(|| Reply::new(500))?;
-            progress.is_replay = auth.check(cx, config, request, &wish, &proof, record)?;
+            progress.is_replay = auth.check(cx, config, request, &claim, &proof, record)?;
             progress.used_nonce = proof.used_nonce();
             let key = wish.aor.key().into();
             Ok(Turn::Ask(Step::Bindings, Ask::Read { key }))
@@ -266,7 +275,7 @@ fn change(
     let changes = |changed: &Changed<'_>| changed.bound + changed.unbound > 0;
     let reply = match &changed {
         Ok(changed) if is_replay && changes(changed) => {
-            auth.challenge(cx, config, request, &wish.aor, true)
+            auth.challenge(cx, config, request, &Claim::of(wish), true)
         }
         Ok(changed) => reply::success(config, wish, &changed.bindings, wall),
         Err(refusal) => refusal.clone(),

@@ -1,4 +1,4 @@
-//! REGISTERs that wait for the store.
+//! Requests that wait for the store.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -14,15 +14,15 @@ use crate::wire::{
 /// How long a request waits for the store, all its questions together.
 pub(crate) const STORE_WAIT_MAX: Duration = Duration::from_secs(3);
 
-/// A REGISTER that waits for the store.
+/// A request that waits for the store, and what is known of it meanwhile.
 #[derive(Debug)]
-pub(super) struct Waiting {
+pub(crate) struct Waiting<T> {
     id: u64,
-    pub(super) request: KeptRequest,
-    pub(super) progress: Progress,
+    pub(crate) request: KeptRequest,
+    pub(crate) progress: T,
 }
 
-/// How far it has come.
+/// How far a REGISTER has come.
 #[derive(Debug)]
 pub(super) struct Progress {
     pub(super) step: Step,
@@ -52,15 +52,31 @@ pub(super) enum Step {
     Change,
 }
 
-/// All REGISTERs of a worker that wait.
+impl Progress {
+    pub(super) fn new(step: Step, request: &Request<'_>, reply: Vec<u8>) -> Self {
+        Self {
+            step,
+            is_replay: false,
+            used_nonce: None,
+            tries: 0,
+            bound: 0,
+            unbound: 0,
+            status: 0,
+            reply,
+            reply_to: request.datagram.flow,
+        }
+    }
+}
+
+/// All requests of a kind that wait on a worker.
 #[derive(Debug)]
-pub(super) struct Waitings {
-    table: Table<Waiting>,
-    by_id: BTreeMap<u64, Id<Waiting>>,
+pub(super) struct Waitings<T> {
+    table: Table<Waiting<T>>,
+    by_id: BTreeMap<u64, Id<Waiting<T>>>,
     copies: Buffers,
 }
 
-impl Waitings {
+impl<T> Waitings<T> {
     pub(super) fn new(limit: usize, message_bytes: usize, now: Duration) -> Self {
         Self {
             table: Table::new(limit, now),
@@ -73,28 +89,17 @@ impl Waitings {
         self.table.has_room(1)
     }
 
-    /// Lets a REGISTER wait; none when there is no room.
+    /// Lets a request wait; none when there is no room.
     pub(super) fn open(
         &mut self,
         now: Duration,
         request: &Request<'_>,
-        step: Step,
-    ) -> Option<Id<Waiting>> {
-        let kept = KeptRequest::new(request, &mut self.copies)?;
+        progress: impl FnOnce(&mut Buffers) -> T,
+    ) -> Option<Id<Waiting<T>>> {
         let waiting = Waiting {
             id: request.id,
-            request: kept,
-            progress: Progress {
-                step,
-                is_replay: false,
-                used_nonce: None,
-                tries: 0,
-                bound: 0,
-                unbound: 0,
-                status: 0,
-                reply: self.copies.take(),
-                reply_to: request.datagram.flow,
-            },
+            request: KeptRequest::new(request, &mut self.copies)?,
+            progress: progress(&mut self.copies),
         };
         let place = self.table.insert(waiting)?;
         self.by_id.insert(request.id, place);
@@ -102,31 +107,37 @@ impl Waitings {
         Some(place)
     }
 
-    pub(super) fn close(&mut self, place: Id<Waiting>) {
-        let closed = self.table.remove(place);
-        self.by_id.remove(&closed.id);
-        self.copies.release(closed.request.bytes);
-        self.copies.give(closed.progress.reply);
+    /// Lets a request wait no longer; [`Self::release`] is to follow.
+    pub(super) fn take(&mut self, place: Id<Waiting<T>>) -> Waiting<T> {
+        let taken = self.table.remove(place);
+        self.by_id.remove(&taken.id);
+        taken
     }
 
-    /// Whether the REGISTER with this identity waits.
+    /// Gives the memory of a request back.
+    pub(super) fn release(&mut self, taken: Waiting<T>) -> T {
+        self.copies.release(taken.request.bytes);
+        taken.progress
+    }
+
+    /// Whether the request with this identity waits.
     pub(super) fn has(&self, id: u64) -> bool {
         self.by_id.contains_key(&id)
     }
 
-    pub(super) fn ticket(&self, place: Id<Waiting>) -> Ticket {
+    pub(super) fn ticket(&self, place: Id<Waiting<T>>) -> Ticket {
         self.table.ticket(place)
     }
 
-    pub(super) fn find(&self, ticket: Ticket) -> Option<Id<Waiting>> {
+    pub(super) fn find(&self, ticket: Ticket) -> Option<Id<Waiting<T>>> {
         self.table.find(ticket)
     }
 
-    pub(super) fn get(&self, place: Id<Waiting>) -> &Waiting {
+    pub(super) fn get(&self, place: Id<Waiting<T>>) -> &Waiting<T> {
         self.table.get(place)
     }
 
-    pub(super) fn get_mut(&mut self, place: Id<Waiting>) -> &mut Waiting {
+    pub(super) fn get_mut(&mut self, place: Id<Waiting<T>>) -> &mut Waiting<T> {
         self.table.get_mut(place)
     }
 
@@ -144,7 +155,15 @@ impl Waitings {
     }
 
     /// The next one whose time is over.
-    pub(super) fn pop_due(&mut self, now: Duration) -> Option<Id<Waiting>> {
+    pub(super) fn pop_due(&mut self, now: Duration) -> Option<Id<Waiting<T>>> {
         self.table.pop_due(now)
+    }
+}
+
+impl Waitings<Progress> {
+    pub(super) fn close(&mut self, place: Id<Waiting<Progress>>) {
+        let closed = self.take(place);
+        let progress = self.release(closed);
+        self.copies.give(progress.reply);
     }
 }

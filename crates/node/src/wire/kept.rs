@@ -4,7 +4,7 @@ use sip::Message;
 use slots::{Buffers, Kept};
 use transaction::Flow;
 
-use super::request::Request;
+use super::{reply::Reply, request::Request};
 use crate::{config::bytes_of, io::Datagram, snapshot::Snapshot};
 
 /// The copies that so many kept requests may have.
@@ -17,6 +17,7 @@ pub(crate) fn copies_of(requests: usize, message_bytes: usize) -> Buffers {
 pub(crate) struct KeptRequest {
     pub(crate) flow: Flow,
     pub(crate) bytes: Kept,
+    is_proven: bool,
 }
 
 impl KeptRequest {
@@ -25,6 +26,7 @@ impl KeptRequest {
         Some(Self {
             flow: request.datagram.flow,
             bytes: copies.keep(request.message.bytes())?,
+            is_proven: request.is_proven,
         })
     }
 
@@ -47,7 +49,21 @@ impl KeptRequest {
         work: impl FnOnce(&Request<'_>) -> T,
     ) -> Option<T> {
         let message = self.message(snapshot)?;
-        let request = Request::read(snapshot, self.datagram(), &message).ok()?;
+        let request = self.request(snapshot, &message).ok()?;
         Some(work(&request))
+    }
+
+    /// The request, of its [`Self::message`].
+    ///
+    /// # Errors
+    /// The refusal, if a reload has changed what can be read.
+    pub(crate) fn request<'a>(
+        &'a self,
+        snapshot: &Snapshot,
+        message: &'a Message<'a>,
+    ) -> Result<Request<'a>, Reply> {
+        let mut request = Request::read(snapshot, self.datagram(), message)?;
+        request.is_proven = self.is_proven;
+        Ok(request)
     }
 }

@@ -7,7 +7,7 @@ use transaction::Flow;
 
 use super::{
     branch::{Branch, Purpose},
-    nat, reply,
+    identity, nat, reply,
     request::Request,
     response::Response,
     token::{self, Ends, Starter},
@@ -68,6 +68,13 @@ pub(crate) fn prepare(
         edits.redo_strict_route(message, &next);
     }
     edits.set_received(message, &request.via, request.datagram.flow.remote);
+    edit_headers(snapshot, edits, request, hop);
+    identity::guard(snapshot, edits, message, request.datagram.flow, || {
+        Some(hop.flow)
+    });
+    if request.is_proven {
+        identity::assert_proven(snapshot, edits, request, hop.flow);
+    }
     if let Some(ends) = ends(snapshot, request, hop) {
         push_record_routes(snapshot, edits, request, ends, [hit, listener]);
     }
@@ -142,10 +149,39 @@ fn push_path(snapshot: &Snapshot, edits: &mut Edits, request: &Request<'_>) {
     });
 }
 
-/// Gathers the edit that takes our Via off a response. RFC 3261 §16.7 step 3
-pub(crate) fn without_our_via(edits: &mut Edits, response: &Response<'_>) {
+/// Gathers the edits of the route that a request takes, if it begins something. A request that a server
+/// sends where its own Route or Request-URI says takes none.
+fn edit_headers(snapshot: &Snapshot, edits: &mut Edits, request: &Request<'_>, hop: &Hop<'_>) {
+    let is_of_another = matches!(request.method, Method::Ack | Method::Cancel);
+    let takes_no_route = is_of_another || request.path.phone.is_some();
+    if !snapshot.edits_headers() || !request.is_initial() || takes_no_route {
+        return;
+    }
+    let leads_itself = request.next_hop() == Some(hop.flow.remote);
+    if leads_itself && snapshot.member_of(request.datagram.flow).is_some() {
+        return;
+    }
+    let Ok(route) = snapshot.route(&request.traits()) else {
+        return;
+    };
+    for name in &route.remove {
+        edits.remove_header(request.message, name.as_bytes(), |_| true);
+    }
+    for (name, value) in &route.add {
+        edits.append_header(request.message, name, |out| {
+            out.extend_from_slice(value.as_bytes());
+        });
+    }
+}
+
+/// Gathers the edits that a response needs on its way back: our Via goes, RFC 3261 §16.7 step 3, and so
+/// do identities that it may not have.
+pub(crate) fn back(snapshot: &Snapshot, edits: &mut Edits, response: &Response<'_>) {
+    let message = response.message;
     edits.clear();
-    edits.pop_via(response.message, &response.via);
+    edits.pop_via(message, &response.via);
+    let back = || response.return_flow();
+    identity::guard(snapshot, edits, message, response.flow, back);
 }
 
 /// Queues the request that ends an INVITE on a server that it was taken away from: the ACK of a

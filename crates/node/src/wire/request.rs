@@ -11,7 +11,7 @@ use super::{
     reply::{self, Reply},
     token::{self, Affinity, Client},
 };
-use crate::{config, io::Datagram, question::Name, snapshot::Snapshot};
+use crate::{config, io::Datagram, question::Name, routes::Traits, snapshot::Snapshot};
 
 /// Allow in answers of the node's own, where it has no registrar and where it has. RFC 3261 §11.2
 const ALLOW: [&str; 2] = ["OPTIONS", "OPTIONS, REGISTER"];
@@ -38,6 +38,8 @@ pub(crate) struct Request<'a> {
     pub(crate) path: Path<'a>,
     /// Where the next hop is, if that is a name and was asked for.
     pub(crate) located: Option<SocketAddr>,
+    /// Its sender has proven to be the user in its From.
+    pub(crate) is_proven: bool,
 }
 
 /// What Request-URI and Route say once our own values are off.
@@ -105,7 +107,17 @@ impl<'a> Request<'a> {
             id,
             path,
             located: None,
+            is_proven: false,
         })
+    }
+
+    /// What routes look at.
+    pub(crate) fn traits(&self) -> Traits<'a> {
+        Traits {
+            flow: self.datagram.flow,
+            method: self.method,
+            target: self.path.target,
+        }
     }
 
     /// An OPTIONS to the node itself, or to a domain of its registrar: its answer. RFC 3261 §11.2
@@ -115,7 +127,11 @@ impl<'a> Request<'a> {
             && target.user.is_none()
             && self.method == Method::Options
             && (snapshot.is_our_uri(target) || self.registrar(snapshot).is_some());
-        let has_registrar = || snapshot.registrar(Method::Register, &target.host).is_some();
+        let register = || Traits {
+            method: Method::Register,
+            ..self.traits()
+        };
+        let has_registrar = || snapshot.registrar(&register()).is_some();
         is_for_us.then(|| {
             let allow = ALLOW[usize::from(has_registrar())];
             Reply::new(200).with("Allow", allow.to_owned())
@@ -125,7 +141,7 @@ impl<'a> Request<'a> {
     /// The registrar that its Request-URI names, if requests of its method lead there.
     fn registrar<'s>(&self, snapshot: &'s Snapshot) -> Option<&'s config::Registrar> {
         let target = &self.path.target;
-        let registrar = snapshot.registrar(self.method, &target.host)?;
+        let registrar = snapshot.registrar(&self.traits())?;
         (registrar.has(&target.host) || snapshot.is_our_uri(target)).then_some(registrar)
     }
 

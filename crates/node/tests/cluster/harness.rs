@@ -111,8 +111,7 @@ pub(crate) fn route(methods: &[&str], hosts: &[&str], to: &str) -> Route {
     Route {
         methods: owned(methods),
         hosts: owned(hosts),
-        to: Destination::Pool(to.to_owned()),
-        state: Mode::Stateless,
+        ..Route::of_all(Destination::Pool(to.to_owned()), Mode::Stateless)
     }
 }
 
@@ -247,8 +246,13 @@ impl Cluster {
 
     /// The store answers what it was asked last, by a node of one worker.
     pub(crate) fn answer(&mut self, answer: Answer) -> Vec<Sent> {
+        self.answer_to(0, answer)
+    }
+
+    /// The store answers what it was asked last, by this worker.
+    pub(crate) fn answer_to(&mut self, worker: usize, answer: Answer) -> Vec<Sent> {
         let question = self.questions.pop().unwrap().id;
-        self.input(0, Input::Answer { question, answer });
+        self.input(worker, Input::Answer { question, answer });
         self.settle()
     }
 

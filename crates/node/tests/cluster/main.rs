@@ -33,4 +33,5 @@ mod script;
 mod stateful;
 mod strangers;
 mod tap;
+mod trust;
 mod workers;

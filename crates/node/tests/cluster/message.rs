@@ -66,6 +66,13 @@ impl Msg {
         self.all(name).first().copied().unwrap_or_default()
     }
 
+    /// The value of a header as a whole, with its commas.
+    pub(crate) fn whole(&self, name: &str) -> &str {
+        let mut fields = self.headers.iter();
+        let found = fields.find(|(known, _)| known == name);
+        found.map_or("", |(_, value)| value)
+    }
+
     pub(crate) fn status(&self) -> u16 {
         match self.start.strip_prefix("SIP/2.0 ") {
             Some(rest) => rest[..3].parse().unwrap(),

@@ -213,10 +213,30 @@ async fn explain_call(
     }
 }
 
-async fn explain_message(State(control): State<Arc<Control>>, body: Bytes) -> Response {
+/// How a message comes; by default from where its Via says, to the first listener.
+#[derive(Deserialize)]
+struct Way {
+    from: Option<SocketAddr>,
+    listener: Option<SocketAddr>,
+}
+
+async fn explain_message(
+    State(control): State<Arc<Control>>,
+    Query(Way { from, listener }): Query<Way>,
+    body: Bytes,
+) -> Response {
+    let snapshot = control.shared().snapshot();
+    let mut listeners = snapshot.config().listeners.iter();
+    let place = listener.map_or(Some(0), |wanted| {
+        listeners.position(|known| known.address == wanted)
+    });
+    let Some(place) = place else {
+        let message = "no listener has that address; `sipyard ctl status` lists the listeners";
+        return refused(StatusCode::NOT_FOUND, vec![message.to_owned()]);
+    };
     let bytes = as_sent(&body);
     let answers = control
-        .ask(move |node, now| node.explain_message(now, &bytes))
+        .ask(move |node, now| node.explain_message(now, &bytes, from, place as u8))
         .await;
     // The owner of its call knows that; what else there is to say, all workers say alike.
     let known = |forecast: &Forecast| matches!(forecast, Forecast::Session(_));

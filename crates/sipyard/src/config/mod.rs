@@ -113,8 +113,13 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
         .map(|sourced| (sourced.pool, sourced.sources))
         .unzip();
     let names: Vec<String> = pools.iter().map(|pool| pool.name.clone()).collect();
-    let routes = route::routes(&mut root, &names);
     let registrar = registrar::registrar(&mut root);
+    let known = route::Known {
+        pools: &names,
+        listeners: &listeners,
+        registrar: registrar.as_ref(),
+    };
+    let routes = route::routes(&mut root, &known);
     let rules = registrar.as_ref().map(|registrar| registrar.rules.clone());
     let trust = trust::trust(root.table("trust"));
     root.finish();

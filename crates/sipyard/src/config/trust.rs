@@ -15,7 +15,7 @@ pub(crate) fn trust(mut section: Section<'_>) -> Trust {
 }
 
 /// A network, or one host's address.
-fn network(value: &Value<'_>) -> Read<IpNet> {
+pub(super) fn network(value: &Value<'_>) -> Read<IpNet> {
     let text = value
         .as_str()
         .ok_or_else(|| expected("a network in quotes, such as \"10.0.0.0/8\"", value))?;

@@ -6,6 +6,7 @@ use std::{
     fmt::Write as _,
     fs::File,
     io::{self, Read, Write as _},
+    net::SocketAddr,
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -94,6 +95,7 @@ enum Ask {
     #[command(after_help = "Examples:
   sipyard ctl explain 3848276298220188511@client.example.com
   sipyard ctl explain --message invite.txt
+  sipyard ctl explain --message invite.txt --from 198.51.100.7:5060 --listener 0.0.0.0:5060
   xclip -o | sipyard ctl explain --message -")]
     Explain {
         /// The Call-ID of the call
@@ -102,6 +104,13 @@ enum Ask {
         /// A file with a request to explain; - reads standard input
         #[arg(long, value_name = "FILE", conflicts_with = "call_id")]
         message: Option<PathBuf>,
+        /// Who sends the message; default: as its topmost Via says
+        #[arg(long, value_name = "IP:PORT", requires = "message")]
+        from: Option<SocketAddr>,
+        /// The listener that the message comes to, by its address in the configuration; default: the
+        /// first
+        #[arg(long, value_name = "IP:PORT", requires = "message")]
+        listener: Option<SocketAddr>,
     },
 }
 
@@ -155,11 +164,19 @@ impl Ctl {
             Ask::Unban { source } if source == "all" => self.call("DELETE", "bans", b""),
             Ask::Unban { source } => self.call("DELETE", &format!("bans/{}", escape(source)), b""),
             Ask::Reload => self.call("POST", "reload", b""),
-            Ask::Explain { call_id, message } => match (call_id, message) {
+            Ask::Explain {
+                call_id,
+                message,
+                from,
+                listener,
+            } => match (call_id, message) {
                 (Some(call_id), _) => {
                     self.call("GET", &format!("explain?call_id={}", escape(call_id)), b"")
                 }
-                (None, Some(path)) => self.call("POST", "explain", &read_message(path)?),
+                (None, Some(path)) => {
+                    let way = way(*from, *listener);
+                    self.call("POST", &format!("explain?{way}"), &read_message(path)?)
+                }
                 (None, None) => Err(Failure::Refused(vec![
                     "there is nothing to explain: give a Call-ID, or --message FILE".into(),
                 ])),
@@ -184,6 +201,16 @@ impl Ctl {
             Err(Failure::Refused(read::<Refused>(&text)?.problems))
         }
     }
+}
+
+/// How a message comes, as the query of a URL.
+fn way(from: Option<SocketAddr>, listener: Option<SocketAddr>) -> String {
+    let given = [("from", from), ("listener", listener)];
+    let given = given.into_iter().filter_map(|(key, address)| {
+        let address = escape(&address?.to_string());
+        Some(format!("{key}={address}"))
+    });
+    given.collect::<Vec<_>>().join("&")
 }
 
 fn read_message(path: &Path) -> Result<Vec<u8>, Failure> {

@@ -132,12 +132,10 @@ fn config(address: SocketAddr, servers: &[SocketAddr], policy: Policy) -> Config
             advertise: address.to_string(),
         }],
         pools: vec![pool(servers, policy)],
-        routes: vec![Route {
-            methods: Vec::new(),
-            hosts: Vec::new(),
-            to: Destination::Pool("app".to_owned()),
-            state: Mode::Stateless,
-        }],
+        routes: vec![Route::of_all(
+            Destination::Pool("app".to_owned()),
+            Mode::Stateless,
+        )],
         limits: Limits {
             sessions: 100_000,
             transactions: 65_536,

@@ -150,14 +150,45 @@ fn a_node_that_was_killed_knows_who_registered() {
 
 /// SIPp's phones of user1, user2 ... register with the password "secret".
 fn register(node: &Edge, phones: u64) -> Outcome {
+    of_users(node, "register", phones)
+}
+
+/// So many users of SIPp's, one for each run of a scenario.
+fn of_users(node: &Edge, name: &str, users: u64) -> Outcome {
     let line =
         |number| format!("user{number};[authentication username=user{number} password=secret]\n");
-    let lines: String = (1..=phones).map(line).collect();
+    let lines: String = (1..=users).map(line).collect();
     let path = node.folder().join("users.csv");
     fs::write(&path, format!("SEQUENTIAL\n{lines}")).unwrap();
-    let (path, phones) = (path.to_str().unwrap(), phones.to_string());
-    let load = ["-inf", path, "-r", "150", "-m", &phones];
-    Caller::start(node.sip(), &scenario("register"), &load).outcome(PATIENCE)
+    let (path, users) = (path.to_str().unwrap(), users.to_string());
+    let load = ["-inf", path, "-r", "150", "-m", &users];
+    Caller::start(node.sip(), &scenario(name), &load).outcome(PATIENCE)
+}
+
+/// RFC 3261 §22.3, RFC 3325: calls to a pool are of users alone, and its server is told who they are.
+#[test]
+fn sipp_calls_with_passwords() {
+    for state in ["stateless", "stateful"] {
+        let server = Server::start(&scenario("asserting_server"));
+        let settings = Settings::new();
+        let pools = format!(
+            "[[route]]\nto = \"app\"\nstate = \"{state}\"\nauth = true\n\
+             remove = [\"X-Edge\"]\nadd = [\"X-Edge: one\"]\n\
+             [pool.app]\nprobe = false\nservers = [ {{ address = \"{}\" }} ]",
+            server.address
+        );
+        configure(&settings, "store = \"file:location.db\"", &pools);
+        add_users(&settings, (1..=300).map(|number| format!("user{number}")));
+        let node = settings.start();
+        of_users(&node, "proven_caller", 300).expect_all(300);
+        wait_until_idle(&node, PATIENCE);
+        within(PATIENCE, "all calls at the server", || {
+            server.invites() == 300
+        });
+        let counts = Counts::of(&node);
+        assert!(counts.replies("407") >= 300);
+        assert_eq!(counts.event("wrong_credentials"), 0);
+    }
 }
 
 #[test]

@@ -208,10 +208,8 @@ fn edge_config(number: usize, clusters: usize, backups: usize) -> Config {
         answer_timeout: Duration::from_secs(1),
     };
     let route = |cluster: usize| Route {
-        methods: Vec::new(),
         hosts: vec![domain(cluster)],
-        to: Destination::Pool(domain(cluster)),
-        state: Mode::Stateless,
+        ..Route::of_all(Destination::Pool(domain(cluster)), Mode::Stateless)
     };
     let pools: Vec<Pool> = (0..clusters).map(pool).collect();
     let setup = Setup {

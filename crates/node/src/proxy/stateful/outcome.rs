@@ -134,7 +134,7 @@ impl Stateful {
         self.close_record(step, place, response);
         let edits = &mut self.edits;
         self.contexts.offer(place, response.message, |out| {
-            relay::without_our_via(edits, response);
+            relay::back(step.cx.snapshot, edits, response);
             edits.apply(response.message.bytes(), out);
         });
         let context = self.contexts.get(place);
@@ -205,9 +205,9 @@ impl Stateful {
         let Some(server) = self.contexts.get(place).server else {
             return;
         };
-        let edits = &mut self.edits;
+        let (snapshot, edits) = (step.cx.snapshot, &mut self.edits);
         let write = |out: &mut Vec<u8>| {
-            relay::without_our_via(edits, response);
+            relay::back(snapshot, edits, response);
             edits.apply(response.message.bytes(), out);
         };
         self.transactions

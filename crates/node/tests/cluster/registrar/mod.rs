@@ -31,8 +31,8 @@ const DESK: &str = "198.51.100.2:5060";
 const OUTER: &str = "192.0.2.77:5070";
 
 /// A node and the store that it asks, which answers at once.
-struct World {
-    cluster: Cluster,
+pub(crate) struct World {
+    pub(crate) cluster: Cluster,
     store: BTreeMap<Box<[u8]>, Record>,
     fails: bool,
 }
@@ -46,7 +46,7 @@ fn open() -> Config {
 }
 
 impl World {
-    fn new(config: Config) -> Self {
+    pub(crate) fn new(config: Config) -> Self {
         Self {
             cluster: Cluster::new(config),
             store: BTreeMap::new(),
@@ -55,7 +55,7 @@ impl World {
     }
 
     /// A user with the password "secret".
-    fn add_user(&mut self, user: &str) {
+    pub(crate) fn add_user(&mut self, user: &str) {
         let aor = Aor::new(user, "example.com").unwrap();
         let hash = Ha1::new(
             Algorithm::Sha256,
@@ -78,7 +78,7 @@ impl World {
     }
 
     /// Lets the node receive a message and ask all it wants to; returns what it sends.
-    fn send(&mut self, message: &Msg) -> Vec<Sent> {
+    pub(crate) fn send(&mut self, message: &Msg) -> Vec<Sent> {
         let mut sent = self.cluster.send(message);
         while let Some(question) = self.cluster.questions.last() {
             let answer = match self.fails {
@@ -90,7 +90,15 @@ impl World {
         sent
     }
 
-    fn ask(&mut self, ask: Ask) -> Answer {
+    /// Has Bob, who is a user, register a contact.
+    pub(crate) fn bind(&mut self, contact: &str) {
+        let challenge = self.pass(&register(1, contact));
+        let shown = credentials(&challenge, "bob", "secret", 1);
+        let again = register(2, contact).with("Authorization", shown);
+        assert_eq!(self.pass(&again).status(), 200);
+    }
+
+    pub(crate) fn ask(&mut self, ask: Ask) -> Answer {
         match ask {
             Ask::Locate { .. } => Answer::Located(Vec::new()),
             Ask::Read { key } => Answer::Record(self.store.get(&key).cloned()),
@@ -108,7 +116,7 @@ impl World {
     }
 
     /// The same when one message is to be sent.
-    fn pass(&mut self, message: &Msg) -> Sent {
+    pub(crate) fn pass(&mut self, message: &Msg) -> Sent {
         let mut sent = self.send(message);
         assert_eq!(sent.len(), 1, "{message}\n{sent:#?}");
         sent.remove(0)
@@ -163,15 +171,33 @@ fn hex(text: &str) -> String {
 
 /// What a user agent makes of a challenge.
 fn credentials(challenge: &Sent, user: &str, password: &str, nc: u32) -> String {
-    let field = challenge.all("WWW-Authenticate");
+    let resource = ("REGISTER", "sip:example.com");
+    answer_to(
+        challenge,
+        "WWW-Authenticate",
+        resource,
+        (user, password),
+        nc,
+    )
+}
+
+/// What a user agent with a name and a password makes of the challenge in a field, for a method and a URI.
+pub(crate) fn answer_to(
+    challenge: &Sent,
+    field: &str,
+    (method, uri): (&str, &str),
+    (user, password): (&str, &str),
+    nc: u32,
+) -> String {
+    let field = challenge.all(field);
     let nonce = field.iter().find_map(|part| part.strip_prefix("nonce=\""));
     let nonce = nonce.unwrap().trim_end_matches('"');
     let a1 = hex(&format!("{user}:example.com:{password}"));
-    let a2 = hex("REGISTER:sip:example.com");
+    let a2 = hex(&format!("{method}:{uri}"));
     let response = hex(&format!("{a1}:{nonce}:{nc:08x}:c:auth:{a2}"));
     format!(
         "Digest username=\"{user}\", realm=\"example.com\", nonce=\"{nonce}\", \
-         uri=\"sip:example.com\", algorithm=SHA-256, qop=auth, nc={nc:08x}, cnonce=\"c\", \
+         uri=\"{uri}\", algorithm=SHA-256, qop=auth, nc={nc:08x}, cnonce=\"c\", \
          response=\"{response}\""
     )
 }

@@ -2,7 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
-use std::process::Command;
+mod routes;
+
+use std::{fs, process::Command};
 
 /// Runs `sipyard check` on a file that holds `text`, beside a good secret and a short one.
 fn run(text: &str) -> (Option<i32>, Vec<String>) {
@@ -23,7 +25,7 @@ fn run(text: &str) -> (Option<i32>, Vec<String>) {
 }
 
 /// A file that holds a good node, listener, pool and route, with `more` after them.
-fn good(more: &str) -> String {
+pub(crate) fn good(more: &str) -> String {
     format!(
         r#"node = {{ secret = "file:secret" }}
 listen = [ {{ transport = "udp", address = "127.0.0.1:5060" }} ]
@@ -33,13 +35,13 @@ route = [ {{ to = "app" }} ]
     )
 }
 
-fn check(text: &str, problems: &[&str]) {
+pub(crate) fn check(text: &str, problems: &[&str]) {
     let (code, lines) = run(text);
     assert_eq!(lines, problems, "of\n{text}");
     assert_eq!(code, Some(2), "of\n{text}");
 }
 
-fn check_good(text: &str, summary: &str) {
+pub(crate) fn check_good(text: &str, summary: &str) {
     assert_eq!(run(text), (Some(0), vec![summary.to_owned()]), "of\n{text}");
 }
 
