@@ -72,12 +72,12 @@ impl Context<'_> {
     }
 }
 
-/// Whether somebody at this address is no stranger: a server, or another edge. A listener for both
+/// Whether somebody at this address is no stranger: a server, another edge, or a trusted peer. A listener for both
 /// families shows IPv4 addresses as IPv6 ones. RFC 4291 §2.5.5.2
 pub(crate) fn is_known(snapshot: &Snapshot, from: IpAddr) -> bool {
     let edges = &snapshot.config().exchange.peers;
     let is_at = |ip| snapshot.has_member_at(ip) || edges.iter().any(|edge| edge.ip() == ip);
-    is_at(from) || is_at(from.to_canonical())
+    is_at(from) || is_at(from.to_canonical()) || snapshot.config().trust.is_peer(from)
 }
 
 /// Answers that tell of a fault of the request, or that its sender has proven nothing. Of the 4xx, those

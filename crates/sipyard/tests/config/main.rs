@@ -4,7 +4,7 @@
 
 mod routes;
 
-use std::{fs, process::Command};
+use std::process::Command;
 
 /// Runs `sipyard check` on a file that holds `text`, beside a good secret and a short one.
 fn run(text: &str) -> (Option<i32>, Vec<String>) {
