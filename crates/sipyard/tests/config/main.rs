@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
 mod routes;
+mod strangers;
 
 use std::process::Command;
 
@@ -130,21 +131,6 @@ fn unknown_keys_are_refused_everywhere() {
             "f:5:2: unknown key `limit`; did you mean `limits`?",
             "f:7:1: unknown key `timers.timer_d`; did you mean `timer_c`?",
             "f:8:1: unknown key `timers.zeal`; choose one of t1, timer_c, call_max, drain",
-        ],
-    );
-}
-
-#[test]
-fn trust_is_in_networks() {
-    check(
-        &good(
-            "[trust]\npeers = [\"10.0.0.0/8\", \"10.0.0.1/8\", \"2001:db8::1\"]\ndenied = [\"ten\", 10]\n",
-        ),
-        &[
-            "f:6:9: trust.peers: \"10.0.0.1/8\" has bits behind its prefix: write \"10.0.0.0/8\" for the \
-             network, or \"10.0.0.1\" for the host",
-            "f:7:10: trust.denied: \"ten\" is no network: write one such as \"10.0.0.0/8\" or \
-             \"2001:db8::/32\"",
         ],
     );
 }
@@ -516,49 +502,6 @@ fn tokens_are_roles_and_hashes() {
     check(
         &good(&format!("admin.tokens = [\"reads:{hash}\"]")),
         &["f:5:16: admin.tokens: unknown role \"reads\"; did you mean `read`?"],
-    );
-}
-
-#[test]
-fn rules_for_strangers_are_within_range() {
-    let summary = "f: ok (listens on udp 127.0.0.1:5060; pools: app (1 x tlwl); \
-                   admin on http://127.0.0.1:8060)";
-    check_good(
-        &good(
-            r#"[abuse]
-rate = 1
-burst = 1
-failed_logins = 2
-ban = "168h"
-scanners = []
-nftables = "inet filter banned_2"
-"#,
-        ),
-        summary,
-    );
-    check(
-        &good(
-            r#"[limits]
-strangers = 10
-[abuse]
-rate = 0
-failed_logins = 1
-ban = "1ms"
-scanners = ["sipcli", ""]
-nftables = "inet sipyard { drop; }"
-bans = 7
-"#,
-        ),
-        &[
-            "f:6:13: limits.strangers: 10 is out of range: write a value from 1024 to 16777216",
-            "f:8:8: abuse.rate: 0 is out of range: write a value from 1 to 1000000",
-            "f:9:17: abuse.failed_logins: 1 is out of range: write a value from 2 to 10000",
-            "f:10:7: abuse.ban: 1ms is out of range: write a value from 1s to 168h",
-            "f:11:12: abuse.scanners: every request would begin with this: write a program's name",
-            "f:12:12: abuse.nftables: \"inet sipyard { drop; }\" is not a family, a table and a set: \
-             write \"inet sipyard banned\"",
-            "f:13:1: unknown key `abuse.bans`; did you mean `ban`?",
-        ],
     );
 }
 
