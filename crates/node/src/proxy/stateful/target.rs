@@ -12,11 +12,13 @@ pub(super) struct Targets {
 }
 
 impl Targets {
-    /// Takes targets; of those to the same URI the first counts, RFC 3261 §16.5.
+    /// Takes targets; of those to the same URI by the same Path the first counts, RFC 3261 §16.5. Two phones
+    /// behind two NATs may have one private address.
     pub(super) fn set(&mut self, targets: &[Target]) {
         self.clear();
         for target in targets {
-            if !self.waiting.iter().any(|known| known.uri == target.uri) {
+            let is_it = |known: &Target| (&known.uri, &known.path) == (&target.uri, &target.path);
+            if !self.waiting.iter().any(is_it) {
                 self.waiting.push(target.clone());
             }
         }
@@ -114,5 +116,21 @@ mod tests {
             order.push(b"|".to_vec());
         }
         assert_eq!(order.concat(), b"ab|cd|e|");
+    }
+
+    /// Of two phones of a user, each behind its own NAT and known to itself by the same address, one alone rang.
+    #[test]
+    fn targets_differ_by_their_paths() {
+        let by = |path: &str| Target {
+            path: path.into(),
+            ..target("a", 1000)
+        };
+        let mut targets = Targets::default();
+        targets.set(&[
+            by("<sip:1@edge;lr>"),
+            by("<sip:2@edge;lr>"),
+            by("<sip:1@edge;lr>"),
+        ]);
+        assert_eq!(targets.group(), 2);
     }
 }
