@@ -177,7 +177,7 @@ impl<'a> Request<'a> {
     pub(crate) fn flow_to_server(&self, snapshot: &Snapshot, address: SocketAddr) -> Flow {
         let hit = self.datagram.flow.listener;
         let flow = snapshot.flow_to(address, hit);
-        flow.unwrap_or(Flow::udp(hit, address))
+        flow.unwrap_or_else(|| Flow::udp(hit, address))
     }
 
     /// The client's end of a dialog that it starts from outside. One that is trusted and not behind a
