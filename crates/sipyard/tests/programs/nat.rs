@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use crate::{
     common::{Edge, PATIENCE, Settings},
     edge::{self, Counts, wait_until_idle},
+    kamailio::Kamailio,
     network::{Home, Host},
     phones::Baresip,
     process::within,
@@ -189,6 +190,19 @@ fn a_caller_at_home_whose_nat_forgot_it_says_where_it_is() {
         reinvite(&alice, &bob);
         reinvite(&bob, &alice);
     });
+    public.run(|| wait_until_idle(&edge, PATIENCE));
+}
+
+/// Its registrar keeps the edge's Path, and sends calls over it.
+#[test]
+fn phones_at_home_register_at_kamailio() {
+    let (public, homes) = public_and_homes();
+    let registrar = include_str!("scenarios/registrar.cfg");
+    let _kamailio = public.run(|| Kamailio::start_at(SERVER, registrar));
+    let edge = start_edge(&public);
+    let alice = Phone::register("alice", &homes[0], 60);
+    let bob = Phone::register("bob", &homes[1], 60);
+    call(&alice, &bob, || ());
     public.run(|| wait_until_idle(&edge, PATIENCE));
 }
 
