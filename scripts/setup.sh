@@ -43,6 +43,8 @@ missing_packages() {
         has nsd || echo nsd
         has keepalived || echo keepalived
         has tcpdump || echo tcpdump
+        has nft || echo nftables
+        has ip || echo iproute2
     fi
 }
 

@@ -242,6 +242,8 @@ fn read_address(bytes: &[u8]) -> Option<SocketAddr> {
 
 #[cfg(test)]
 mod tests {
+    use std::hint::black_box;
+
     use super::*;
 
     const SECRET: &[u8] = b"a secret of at least thirty-two bytes";
@@ -358,5 +360,46 @@ mod tests {
         ] {
             assert!(!looks_like(user.as_bytes()), "{user}");
         }
+    }
+
+    /// `cargo test --release -p node --lib -- --ignored token_cost --nocapture`
+    #[test]
+    #[ignore = "it prints what a token costs"]
+    fn token_cost() {
+        const CALL_ID: &[u8] = b"a84b4c76e66710-4f1d9b0c2e7a@192.168.1.2";
+        const ALICE: &[u8] = b"1928301774-alice";
+        const BOB: &[u8] = b"314159-bob";
+        for (server, client) in [
+            ("10.0.0.11:5060", "192.0.2.1:40000"),
+            ("[2001:db8::1]:5060", "[2001:db8::2]:40000"),
+        ] {
+            let (keys, ends) = (keys(), ends(server, client, Starter::Client));
+            let mut text = Vec::new();
+            let to_write = ns_each(|| {
+                text.clear();
+                write(&keys, black_box(ends), CALL_ID, ALICE, &mut text);
+            });
+            let [of_alice, of_bob] = [(ALICE, BOB), (BOB, ALICE)].map(|(from, to)| {
+                ns_each(|| {
+                    let read = read(&keys, black_box(&text), CALL_ID, from, to);
+                    assert!(black_box(read).is_some());
+                })
+            });
+            eprintln!(
+                "{client}: {to_write} ns to write, {of_alice} to open, {of_bob} from the callee"
+            );
+        }
+    }
+
+    /// The best of many runs, each too short to be interrupted every time.
+    #[expect(clippy::disallowed_methods, reason = "it measures")]
+    fn ns_each(mut act: impl FnMut()) -> u128 {
+        const TIMES: u32 = 1_000;
+        let runs = (0..2_000).map(|_| {
+            let began = std::time::Instant::now();
+            (0..TIMES).for_each(|_| act());
+            (began.elapsed() / TIMES).as_nanos()
+        });
+        runs.min().expect("there are runs")
     }
 }

@@ -221,6 +221,22 @@ fn a_phone_that_registers_through_an_edge_is_reached() {
     }
 }
 
+#[test]
+fn a_called_phone_is_where_a_server_last_answered_it() {
+    let mut cluster = Cluster::new(farm());
+    let path = cluster.pass(&register()).get("Path").to_owned();
+    let invite = call_to_phone(ONE, &path, "in");
+    let received = cluster.pass(&invite);
+    let answer = received.respond(200).from(NAT);
+    let answered = cluster.pass(&answer);
+    let mut caller = Dialog::of_caller(&invite, &answered);
+    let mut callee = Dialog::of_callee(&received, &answer);
+    let at_server = cluster.pass(&callee.request("INFO").from(REBOUND));
+    is_sent_to(&mut cluster, &caller.request("INFO"), NAT);
+    cluster.pass(&at_server.respond(200));
+    is_sent_to(&mut cluster, &caller.request("BYE"), REBOUND);
+}
+
 /// A request as the registrar behind the edge passes it on.
 fn via_core(request: &Sent) -> Msg {
     let mut passed = request.message.clone().without("Content-Length");

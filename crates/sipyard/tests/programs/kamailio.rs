@@ -27,7 +27,12 @@ impl Kamailio {
 
     /// One with a configuration that names LISTEN where its own address is to stand.
     pub(crate) fn start(config: &str) -> Self {
-        let (address, folder) = (free_udp(), tempdir().unwrap());
+        Self::start_at(free_udp(), config)
+    }
+
+    /// The same at an address, once it has its socket.
+    pub(crate) fn start_at(address: SocketAddr, config: &str) -> Self {
+        let folder = tempdir().unwrap();
         let text = config.replace("LISTEN", &address.to_string());
         fs::write(folder.path().join("kamailio.cfg"), text).unwrap();
         let arguments = [
@@ -45,6 +50,11 @@ impl Kamailio {
             "8",
         ];
         let process = Process::start("kamailio", "kamailio", folder, &arguments);
+        let port = format!(":{:04X} ", address.port());
+        within(PATIENCE, "Kamailio's socket", || {
+            let sockets = fs::read_to_string("/proc/thread-self/net/udp").unwrap();
+            sockets.contains(&port)
+        });
         Self { process, address }
     }
 }

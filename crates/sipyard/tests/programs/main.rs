@@ -20,6 +20,8 @@ mod edge;
 mod kamailio;
 mod load;
 mod loss;
+mod nat;
+mod network;
 mod phones;
 mod process;
 mod registrar;

@@ -69,16 +69,21 @@ impl Baresip {
 
     /// One with an account that may name its address.
     pub(crate) fn with_account(account: impl Fn(SocketAddr) -> String) -> Self {
-        let (folder, address, control) = (tempdir().unwrap(), free_pair(), free_tcp());
+        let address = free_pair();
+        Self::start_at(address, &account(address))
+    }
+
+    /// One at an address, with an account.
+    pub(crate) fn start_at(address: SocketAddr, account: &str) -> Self {
+        let (folder, control) = (tempdir().unwrap(), free_tcp());
         let config = format!(
             "sip_listen {address}\nctrl_tcp_listen {control}\nmodule_path {}\nmodule g711.so\n\
              module_app account.so\nmodule_app menu.so\nmodule_app ctrl_tcp.so\n",
             module_folder()
         );
-        let account = account(address) + "\n";
         for (file, text) in [
             ("config", config),
-            ("accounts", account),
+            ("accounts", format!("{account}\n")),
             ("contacts", String::new()),
         ] {
             fs::write(folder.path().join(file), text).unwrap();

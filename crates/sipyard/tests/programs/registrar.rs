@@ -21,7 +21,7 @@ use crate::{
 
 /// A node whose users are those of example.com, with `registrar` in its section and `pools` that
 /// take what is for others.
-fn configure(settings: &Settings, registrar: &str, pools: &str) {
+pub(crate) fn configure(settings: &Settings, registrar: &str, pools: &str) {
     let Settings { sip, admin, .. } = settings;
     settings.write_whole(&format!(
         r#"node = {{ name = "registrar", secret = "file:secret", workers = 2 }}
@@ -58,7 +58,7 @@ fn user(settings: &Settings, arguments: &[&str], input: &str) -> String {
 }
 
 /// Users of example.com whose password is "secret".
-fn add_users(settings: &Settings, names: impl IntoIterator<Item = String>) {
+pub(crate) fn add_users(settings: &Settings, names: impl IntoIterator<Item = String>) {
     let lines = names
         .into_iter()
         .map(|name| format!("{name},example.com,secret\n"));
@@ -80,14 +80,17 @@ fn start_for_alice_and_bob() -> Edge {
     settings.start()
 }
 
+/// A phone's account of this user, registered through `node` and renewed after so many seconds.
+pub(crate) fn account(user: &str, node: SocketAddr, seconds: u32) -> String {
+    format!(
+        "<sip:{user}@example.com>;auth_user={user};auth_pass=secret;\
+         outbound=\"sip:{node};lr\";regint={seconds};answermode=auto"
+    )
+}
+
 /// A phone of this user, once it has registered.
 fn phone(user: &str, node: SocketAddr) -> Baresip {
-    let phone = Baresip::with_account(|_| {
-        format!(
-            "<sip:{user}@example.com>;auth_user={user};auth_pass=secret;\
-             outbound=\"sip:{node};lr\";regint=600;answermode=auto"
-        )
-    });
+    let phone = Baresip::with_account(|_| account(user, node, 600));
     within(PATIENCE, "the phone's registration", || {
         phone.times("200 OK") > 0
     });
