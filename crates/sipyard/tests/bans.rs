@@ -21,7 +21,7 @@ listen = [ {{ transport = "udp", address = "{sip}" }} ]
 route = [ {{ to = "registrar" }} ]
 registrar = {{ domains = ["example.com"], store = "memory" }}
 abuse = {{ failed_logins = 3, ban = "5m" }}
-admin.address = "{admin}"
+admin = {{ address = "{admin}", socket = "admin.sock" }}
 "#
     ));
     settings.start()
@@ -104,8 +104,8 @@ impl Guesser {
 #[test]
 fn who_guesses_is_banned_and_may_be_forgiven() {
     let edge = registrar();
-    let (_, out, _) = edge.ctl(&["bans"]);
-    assert_eq!(out, "no source is banned\n");
+    let (_, out, err) = edge.ctl(&["bans"]);
+    assert_eq!(out, "no source is banned\n", "{err}");
     let guesser = Guesser::of(&edge);
     for user in ["alice", "bob", "carol"] {
         guesser.guess(user);

@@ -1,6 +1,6 @@
 //! Who is behind a NAT.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use sip::{Host, Uri, Via};
 
@@ -9,14 +9,17 @@ pub(crate) fn is_behind_nat(via: &Via<'_>, seen: IpAddr) -> bool {
     ip_of(via).is_some_and(|ip| ip != seen.to_canonical())
 }
 
-/// Whether a contact is the host itself that sent it in a request with this Via: not one elsewhere, for which
-/// somebody else registers it.
-pub(crate) fn is_sender(contact: &Uri<'_>, via: &Via<'_>, seen: IpAddr) -> bool {
-    let seen = seen.to_canonical();
+/// Whether a contact is the sender of the request with this Via: neither one elsewhere, for which somebody
+/// else registers it, nor another program on its host, which can be reached there.
+pub(crate) fn is_sender(contact: &Uri<'_>, via: &Via<'_>, seen: SocketAddr) -> bool {
+    let ip_seen = seen.ip().to_canonical();
     match contact.host {
+        Host::Ip(ip) if ip.to_canonical() == ip_seen => {
+            contact.port.unwrap_or(5060) == seen.port() || is_behind_nat(via, ip_seen)
+        }
         Host::Ip(ip) => {
             let ip = ip.to_canonical();
-            ip == seen || ip_of(via) == Some(ip) || (is_private(ip) && !is_private(seen))
+            ip_of(via) == Some(ip) || (is_private(ip) && !is_private(ip_seen))
         }
         Host::Name(name) => is_made_up(name),
     }

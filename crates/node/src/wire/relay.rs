@@ -131,7 +131,7 @@ fn is_of_phone(snapshot: &Snapshot, request: &Request<'_>) -> bool {
     let mut contacts = request.message.contacts().map_while(Result::ok);
     let is_sender = |contact: NameAddr<'_>| {
         let uri = Uri::parse(contact.uri);
-        uri.is_ok_and(|uri| nat::is_sender(&uri, &request.via, sender.remote.ip()))
+        uri.is_ok_and(|uri| nat::is_sender(&uri, &request.via, sender.remote))
     };
     !snapshot.is_trusted(sender) && contacts.any(is_sender)
 }

@@ -306,6 +306,22 @@ fn config_has(cluster: &Cluster, address: std::net::SocketAddr) -> bool {
 #[test]
 fn a_phone_elsewhere_gets_no_path() {
     let mut cluster = Cluster::new(farm());
+    let near = register().set(
+        "Via",
+        format!("SIP/2.0/UDP {NAT};rport;branch=z9hG4bK-near"),
+    );
+    for (contact, has_path) in [
+        ("<sip:alice@203.0.113.7:40001>", true),
+        ("<sip:alice@203.0.113.7:5090>", false),
+    ] {
+        let sent = cluster.pass(
+            &near
+                .clone()
+                .set("Contact", contact)
+                .set("Call-ID", contact.len()),
+        );
+        assert_eq!(!sent.get("Path").is_empty(), has_path, "{contact}");
+    }
     for (contact, has_path) in [
         ("<sip:alice@198.51.100.20>", false),
         ("<sip:alice@phone.example.com>", false),

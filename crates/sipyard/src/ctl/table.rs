@@ -48,6 +48,8 @@ pub(super) fn status(status: &Status) -> String {
     }
     text.push('\n');
     text += &workers(status);
+    text.push('\n');
+    text += &memory(status);
     text
 }
 
@@ -97,6 +99,15 @@ const WORKER: [Column; 7] = [
     ("HANDED OVER", "handed_over", plain),
 ];
 
+/// Memory of messages that a worker holds.
+const MEMORY: [Column; 5] = [
+    ("RETAINED, KIB", "retained_requests_bytes", kibibytes),
+    ("HELD", "held_transactions_bytes", kibibytes),
+    ("UNLOCATED", "unlocated_requests_bytes", kibibytes),
+    ("REGISTRATIONS", "registrations_bytes", kibibytes),
+    ("HANDOVER", "handover_queue_bytes", kibibytes),
+];
+
 /// What the registrar did since the start.
 const REGISTRAR: [Column; 5] = [
     ("BOUND", "bound", plain),
@@ -108,6 +119,10 @@ const REGISTRAR: [Column; 5] = [
 
 fn plain(value: f64) -> String {
     value.to_string()
+}
+
+fn kibibytes(bytes: f64) -> String {
+    format!("{:.0}", bytes / 1024.0)
 }
 
 fn tenths(value: f64) -> String {
@@ -212,6 +227,17 @@ fn workers(status: &Status) -> String {
     align(&rows, 1)
 }
 
+fn memory(status: &Status) -> String {
+    let mut rows = vec![header(&["WORKER"], &MEMORY, &[])];
+    let workers = status.workers.iter().enumerate();
+    rows.extend(workers.map(|(number, worker)| {
+        let mut row = vec![number.to_string()];
+        row.extend(cells(&MEMORY, &worker.figures));
+        row
+    }));
+    align(&rows, 1)
+}
+
 fn worker_row(number: usize, worker: &Worker) -> Row {
     let missed = worker.dropped.iter().chain(&worker.lost);
     let reasons: Vec<String> = missed
@@ -306,6 +332,7 @@ mod tests {
         let mut worker = names(figures::WORKER);
         worker.extend(events);
         check(&WORKER, &worker);
+        check(&MEMORY, &worker);
         check(&REGISTRAR, &worker);
     }
 
@@ -313,7 +340,8 @@ mod tests {
     #[test]
     fn every_size_of_a_worker_has_a_column() {
         for size in figures::WORKER {
-            let shown = WORKER.iter().any(|(_, name, _)| *name == size.full_name());
+            let mut columns = WORKER.iter().chain(&MEMORY);
+            let shown = columns.any(|(_, name, _)| *name == size.full_name());
             assert!(shown, "{}", size.name);
         }
     }
