@@ -113,6 +113,7 @@ fn registrar(keys: &str) -> Settings {
 listen = [ {{ transport = "udp", address = "{sip}" }} ]
 admin = {{ address = "{admin}", socket = "admin.sock" }}
 registrar = {{ domains = ["example.com"], {keys} }}
+abuse = {{ failed_logins = 1000 }}
 route = [ {{ hosts = ["example.com"], to = "registrar" }} ]
 "#
     ));
