@@ -53,6 +53,8 @@ pub(super) enum Phase {
     Confirmed,
     /// No ACK came: BYE sent.
     Leaving,
+    /// The server hangs up: BYE sent.
+    HangingUp,
 }
 
 /// One call for ever: its slot is another's in another generation.
