@@ -4,16 +4,29 @@
 //! reach a server outside of the dialog, and every ledger must equal the open calls and
 //! transactions. After the faults, every call must end. Then, without load, every count and table
 //! must become empty. Finally, new calls start, and the system must carry all of them.
+//!
+//! Every second world is on a public network: NATs that rebind stand before callers, servers hang up,
+//! and strangers attack. Honest callers must lose nothing by that, and no edge may send to a third
+//! address.
 
 mod affinity;
+mod attack;
 mod draw;
 mod fault;
 mod ledger;
+mod outside;
+mod public;
+mod reach;
 mod run;
 
 use std::{fmt, time::Duration};
 
-pub use self::{draw::Plan, fault::Fault};
+pub use self::{
+    attack::Attack,
+    draw::Plan,
+    fault::Fault,
+    public::{Deed, NatPlan, Public},
+};
 
 /// The outcome of a seed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +68,16 @@ pub enum Kind {
 /// Runs the world of a seed. `watch` sees all events.
 pub fn explore(seed: u64, watch: &mut impl crate::Watch) -> Outcome {
     run::run(&Plan::draw(seed), watch)
+}
+
+/// Runs the world of a seed without NATs and strangers.
+#[must_use]
+pub fn explore_private(seed: u64) -> Outcome {
+    let plan = Plan {
+        public: None,
+        ..Plan::draw(seed)
+    };
+    run::run(&plan, &mut ())
 }
 
 /// Runs a seed and keeps its first `lines_max` events.
