@@ -437,8 +437,12 @@ impl Server {
         let call = &self.calls.slots[slot as usize];
         let branch = self.calls.tag(slot);
         let mut bytes = Vec::new();
+        let headers = match &*call.first_headers {
+            [] => &call.headers,
+            first => first,
+        };
         if let Some(to) = write_bye(
-            &call.headers,
+            headers,
             &call.contact,
             self.config.address,
             branch.as_str(),

@@ -219,6 +219,9 @@ impl Desks {
         origin: Origin,
         out: &mut Outbox,
     ) {
+        if cx.snapshot.is_our_address(datagram.flow.remote) {
+            return cx.stats.drop_one(Dropped::FromUs);
+        }
         match Message::parse(datagram.bytes, cx.snapshot.config().limits.headers) {
             Ok(message) if message.is_request() => {
                 self.on_request(cx, datagram, &message, origin, out);

@@ -48,6 +48,7 @@ counted! {
         Malformed = "malformed", "Not SIP, or cut off before its headers ended",
         TooManyHeaders = "too_many_headers", "More header fields than the limit",
         KeepAlive = "keep_alive", "A keep-alive: empty lines",
+        FromUs = "from_us", "A datagram with an address of this node as its source: the node sends itself nothing",
         MalformedResponse = "malformed_response", "A response that can't be understood",
         ForeignResponse = "foreign_response", "A response whose topmost Via is not ours. RFC 3261 §18.1.2",
         NoReturnPath = "no_return_path", "A response with no Via below ours that says where to",

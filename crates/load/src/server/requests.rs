@@ -127,6 +127,9 @@ impl Server {
                 call.phase = Phase::Confirmed;
                 match self.config.hang_up {
                     Some(law) => {
+                        if call.first_headers.is_empty() {
+                            call.first_headers.extend_from_slice(&call.headers);
+                        }
                         let due = request.now.saturating_add(law.sample(&mut self.rng));
                         self.timers.set(slot, &mut call.alarm, due);
                     }

@@ -29,5 +29,6 @@ mod reload;
 mod routes;
 mod script;
 mod stateful;
+mod strangers;
 mod tap;
 mod workers;

@@ -21,6 +21,8 @@ pub enum Attack {
     Elsewhere,
     /// A request from a third address, or from whoever takes part.
     ForgedSource,
+    /// A request whose Via names the edge that it goes to.
+    EdgesVia,
     /// A response to nothing, or to what came, with a second Via of a third address.
     StrayResponse,
     /// Random or damaged bytes.
@@ -29,6 +31,8 @@ pub enum Attack {
     Scan,
     /// Many requests of one Call-ID with rising CSeq.
     Rising,
+    /// The same, and the server ignores them: INVITEs before the ACK of the first.
+    Ignored,
     /// ICMP says that a server's or a caller's port is closed.
     Unreachable,
     /// Another's datagram, from the own address or from its own.
@@ -82,16 +86,18 @@ struct Own {
 const VICTIM: ([u8; 4], u16) = ([198, 51, 100, 200], 5060);
 
 impl Attack {
-    pub(super) const ALL: [Self; 12] = [
+    pub(super) const ALL: [Self; 14] = [
         Self::Call,
         Self::Swapped,
         Self::ThirdAddress,
         Self::Elsewhere,
         Self::ForgedSource,
+        Self::EdgesVia,
         Self::StrayResponse,
         Self::Rubbish,
         Self::Scan,
         Self::Rising,
+        Self::Ignored,
         Self::Unreachable,
         Self::Replay,
         Self::OthersToken,
@@ -99,10 +105,6 @@ impl Attack {
 
     pub(super) fn needs_tap(self) -> bool {
         matches!(self, Self::Replay | Self::OthersToken)
-    }
-
-    pub(super) fn benches_servers(self) -> bool {
-        matches!(self, Self::Unreachable | Self::Replay)
     }
 }
 
@@ -138,10 +140,12 @@ impl Strangers {
             Attack::Swapped | Attack::ThirdAddress => self.with_own_token(attack, seen),
             Attack::Elsewhere => vec![self.elsewhere(own)],
             Attack::ForgedSource => vec![self.forged_source()],
+            Attack::EdgesVia => vec![self.edges_via(own)],
             Attack::StrayResponse => vec![self.stray_response(own, seen)],
             Attack::Rubbish => vec![self.rubbish(own, seen)],
             Attack::Scan => self.scan(own),
-            Attack::Rising => self.rising(own, seen),
+            Attack::Rising => self.rising(own, &["INFO", "OPTIONS"], seen),
+            Attack::Ignored => self.rising(own, &["INVITE"], seen),
             Attack::Unreachable => Vec::new(),
             Attack::Replay => self.replay(own, seen),
             Attack::OthersToken => self.others_token(own, seen),
@@ -163,8 +167,11 @@ impl Strangers {
         let Some(dialog) = self.own_dialog(seen) else {
             return Vec::new();
         };
-        let method = self.one_of(&["BYE", "INVITE", "INFO", "ACK", "MESSAGE"]);
         let is_swapped = attack == Attack::Swapped;
+        let method = match is_swapped {
+            true => self.one_of(&["BYE", "INVITE", "INFO", "ACK", "MESSAGE"]),
+            false => self.one_of(&["BYE", "INFO", "ACK", "MESSAGE"]),
+        };
         let (from_tag, to_tag) = match is_swapped {
             true => (&dialog.server_tag, &dialog.own_tag),
             false => (&dialog.own_tag, &dialog.server_tag),
@@ -207,6 +214,18 @@ impl Strangers {
         let from = self.one_of(&others);
         let parts = self.initial(method);
         self.request(from, parts)
+    }
+
+    fn edges_via(&mut self, own: SocketAddr) -> Forged {
+        let method = self.one_of(&["OPTIONS", "INVITE", "MESSAGE"]);
+        let parts = self.initial(method);
+        let edge = self.one_of(&self.edges.clone());
+        let forged = self.request(edge, parts);
+        Forged {
+            from: own,
+            to: edge,
+            ..forged
+        }
     }
 
     fn stray_response(&mut self, own: SocketAddr, seen: &Seen) -> Forged {
@@ -272,11 +291,11 @@ impl Strangers {
         scan.collect()
     }
 
-    fn rising(&mut self, own: SocketAddr, seen: &Seen) -> Vec<Forged> {
+    fn rising(&mut self, own: SocketAddr, methods: &[&'static str], seen: &Seen) -> Vec<Forged> {
         let Some(dialog) = self.own_dialog(seen) else {
             return Vec::new();
         };
-        let method = self.one_of(&["INFO", "INVITE", "OPTIONS"]);
+        let method = self.one_of(methods);
         let rising = (0..20).map(|number| {
             let parts = Parts {
                 method,
@@ -367,13 +386,13 @@ impl Strangers {
     fn own_dialog(&mut self, seen: &Seen) -> Option<Own> {
         let answer = &seen.answers[self.some(seen.answers.len())?];
         let answer = Message::parse(answer, HEADERS_MAX).ok()?;
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let text = |bytes: &[u8]| Some(str::from_utf8(bytes).ok()?.to_owned());
         let record_routes = answer.header_values(sip::HeaderName::RecordRoute);
         Some(Own {
-            call_id: text(answer.call_id().ok()?),
-            own_tag: text(answer.from_tag().ok()??),
-            server_tag: text(answer.to_tag().ok()??),
-            contact: text(answer.contacts().next()?.ok()?.uri),
+            call_id: text(answer.call_id().ok()?)?,
+            own_tag: text(answer.from_tag().ok()??)?,
+            server_tag: text(answer.to_tag().ok()??)?,
+            contact: text(answer.contacts().next()?.ok()?.uri)?,
             routes: lines_of("Route", record_routes),
         })
     }

@@ -15,6 +15,7 @@ use crate::{Cluster, Nat, PartyId, Watch, edge_address, server_address};
 #[derive(Debug)]
 pub(super) struct Outside {
     strangers: Option<(PartyId, Strangers)>,
+    servers_hang_up: bool,
     /// Draws the edges that are told of closed ports.
     rng: Rng,
     /// Calls that may fail, because a NAT rebound during a transaction of theirs.
@@ -43,6 +44,7 @@ impl Outside {
         });
         Self {
             strangers,
+            servers_hang_up: plan.public.as_ref().is_some_and(|it| it.hang_up.is_some()),
             rng,
             excused: 0,
             unreached: 0,
@@ -82,8 +84,13 @@ impl Outside {
         if let Some(nat) = cluster.world.nat_mut(id) {
             nat.rebind();
             let caller = cluster.world.caller(id);
-            self.excused += caller.pending_calls() as u64;
-            self.unreached += caller.open_calls() as u64;
+            let open = caller.open_calls() as u64;
+            // A caller that missed the BYE of its server is refused what it asks for then.
+            self.excused += match self.servers_hang_up {
+                true => open,
+                false => caller.pending_calls() as u64,
+            };
+            self.unreached += open;
         }
     }
 
@@ -117,13 +124,11 @@ pub(super) fn reach(plan: &Plan, cluster: &Cluster, outside: &Outside) -> Option
     let honest = [servers(plan), callers(plan)].concat();
     let honest = honest.iter().map(SocketAddr::ip).collect();
     let is_tapped = plan.public.as_ref()?.is_tapped;
+    let has_copies = !plan.is_faultless();
     let stranger = (*id, own_addresses());
-    Some(Reach::new(
-        cluster.edges.clone(),
-        honest,
-        stranger,
-        is_tapped,
-    ))
+    let edges = cluster.edges.clone();
+    let reach = Reach::new(edges, honest, stranger, is_tapped, has_copies);
+    Some(reach)
 }
 
 fn servers(plan: &Plan) -> Vec<SocketAddr> {

@@ -7,9 +7,14 @@ use load::Law;
 
 use super::attack::Attack;
 
-/// Forged ICMP, and copies of INVITEs that servers ignore, take servers out as long as silence and
-/// ICMP alone are believed.
-const DRAWS_WHAT_BENCHES_SERVERS: bool = false;
+/// What is not drawn yet: a node that holds each silence against a server, or believes any ICMP, loses
+/// servers to the first three; one that passes on any response relays the last.
+const NOT_WITHSTOOD: [Attack; 4] = [
+    Attack::Unreachable,
+    Attack::Replay,
+    Attack::Ignored,
+    Attack::StrayResponse,
+];
 
 /// Sets what is drawn here apart from the rest of the plan.
 const OWN_STREAM: u64 = 0x7075_626c_6963;
@@ -125,7 +130,7 @@ fn attack(rng: &mut Rng, is_tapped: bool) -> Attack {
     loop {
         let attack = Attack::ALL[rng.usize(..Attack::ALL.len())];
         let is_possible = is_tapped || !attack.needs_tap();
-        if is_possible && (DRAWS_WHAT_BENCHES_SERVERS || !attack.benches_servers()) {
+        if is_possible && !NOT_WITHSTOOD.contains(&attack) {
             return attack;
         }
     }

@@ -21,6 +21,8 @@ pub(super) struct Reach {
     honest: Vec<IpAddr>,
     own: Vec<SocketAddr>,
     is_tapped: bool,
+    /// The network copies what servers answer, and what is copied is answered twice.
+    has_copies: bool,
     /// The responses, and their bytes, that may go to an address that a stranger named as its source.
     owed: BTreeMap<SocketAddr, (u64, usize)>,
     /// Calls that a stranger began once more under its own address.
@@ -46,6 +48,7 @@ impl Reach {
         honest: Vec<IpAddr>,
         (stranger, own): (PartyId, Vec<SocketAddr>),
         is_tapped: bool,
+        has_copies: bool,
     ) -> Self {
         Self {
             edges,
@@ -53,6 +56,7 @@ impl Reach {
             honest,
             own,
             is_tapped,
+            has_copies,
             owed: BTreeMap::new(),
             begun_again: BTreeSet::new(),
             seen: Seen::default(),
@@ -88,6 +92,9 @@ impl Reach {
         }
         let is_response = event.bytes.starts_with(b"SIP/2.0 ");
         let (responses, bytes) = self.owed.entry(event.to).or_default();
+        if is_response && *responses > 0 && self.has_copies {
+            return;
+        }
         if is_response && *responses > 0 && *bytes >= event.bytes.len() {
             *responses -= 1;
             *bytes -= event.bytes.len();
