@@ -2,7 +2,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use sip::{Message, Method, ParseError, StartLine};
 
-use super::{Kind, Violation};
+use super::outcome::{Kind, Violation};
 use crate::{Event, PartyId, Watch, What};
 
 /// More header fields than any message of a simulated call has.

@@ -3,9 +3,9 @@ use std::net::SocketAddr;
 use fastrand::Rng;
 
 use super::{
-    Plan,
     affinity::Affinity,
     attack::{Attack, Strangers, own_addresses},
+    draw::Plan,
     public::{Deed, nat_ip},
     reach::Reach,
 };

@@ -5,7 +5,7 @@ use std::{
 
 use sip::{Message, Method, StartLine};
 
-use super::{Kind, Violation};
+use super::outcome::{Kind, Violation};
 use crate::{Event, HEADERS_MAX, PartyId, Watch, What};
 
 /// How many messages strangers remember of each kind.

@@ -9,10 +9,11 @@ use node::{
 };
 
 use super::{
-    Kind, Outcome, Plan, Violation,
     affinity::Affinity,
+    draw::Plan,
     fault::Fault,
     ledger,
+    outcome::{Kind, Outcome, Violation},
     outside::{Outside, reach},
     public::{Public, private_ip},
     reach::Reach,
