@@ -4,9 +4,13 @@
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use node::{
-    Config, Datagram, Flow, Input, Node, Outbox, Quotation, Shared,
-    config::{Destination, Limits, Listener, Mode, Pool, PoolServer, Probe, Route, Timers},
+    Answer, Ask, Config, Datagram, Flow, Input, Node, Outbox, Quotation, Record, Shared,
+    config::{
+        Destination, Limits, Listener, Mode, Pool, PoolServer, Probe, Registrar, Route, Timers,
+        WhenFull,
+    },
 };
+use sip::digest::Algorithm;
 
 /// Who sends: the first byte of a datagram in a script.
 pub const PARTIES: [(u8, &str); 5] = [
@@ -16,6 +20,10 @@ pub const PARTIES: [(u8, &str); 5] = [
     (b'2', "10.0.0.2:5060"),
     (b'3', "10.0.0.3:5060"),
 ];
+
+/// The domain whose users register, and the one whose transactions are held.
+pub const USERS: &str = "users.example";
+pub const HELD: &str = "held.example";
 
 /// When a script begins.
 pub const START: Duration = Duration::from_secs(1_000);
@@ -52,10 +60,11 @@ pub fn config() -> Config {
             slow_start: Duration::ZERO,
             answer_timeout: Duration::from_secs(1),
         }],
-        routes: vec![Route::of_all(
-            Destination::Pool("app".to_owned()),
-            Mode::Stateless,
-        )],
+        routes: vec![
+            route(&[USERS], Destination::Registrar, Mode::Stateful),
+            route(&[HELD], pool(), Mode::Stateful),
+            route(&[], pool(), Mode::Stateless),
+        ],
         limits: Limits {
             sessions: 16,
             transactions: 16,
@@ -76,7 +85,27 @@ pub fn config() -> Config {
         exchange: Default::default(),
         trust: Default::default(),
         abuse: Default::default(),
-        registrar: None,
+        registrar: Some(Registrar {
+            domains: vec![USERS.to_owned()],
+            expires_min: Duration::from_secs(60),
+            expires_default: Duration::from_secs(3_600),
+            expires_max: Duration::from_secs(7_200),
+            contacts_max: 3,
+            when_full: WhenFull::Refuse,
+            algorithms: vec![Algorithm::Sha256, Algorithm::Md5],
+            service_route: Vec::new(),
+        }),
+    }
+}
+
+fn pool() -> Destination {
+    Destination::Pool("app".to_owned())
+}
+
+fn route(hosts: &[&str], to: Destination, state: Mode) -> Route {
+    Route {
+        hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
+        ..Route::of_all(to, state)
     }
 }
 
@@ -104,6 +133,8 @@ pub fn play(script: &[u8]) -> usize {
 
 struct World {
     now: Duration,
+    /// What the store holds.
+    records: BTreeMap<Box<[u8]>, Record>,
     shared: Arc<Shared>,
     nodes: [Node; 2],
     turn: usize,
@@ -122,6 +153,7 @@ impl World {
         let node = |worker| Node::new(Arc::clone(&shared), worker, 7 + worker as u64, START);
         Self {
             now: START,
+            records: BTreeMap::new(),
             nodes: [node(0), node(1)],
             shared,
             turn: 0,
@@ -145,6 +177,32 @@ impl World {
 
     fn input(&mut self, worker: usize, input: Input<'_>) {
         self.nodes[worker].handle_input(self.now, input, &mut self.out);
+        while !self.out.questions.is_empty() {
+            let question = self.out.questions.remove(0);
+            let answer = self.answer(question.ask);
+            let question = question.id;
+            let answer = Input::Answer { question, answer };
+            self.nodes[worker].handle_input(self.now, answer, &mut self.out);
+        }
+    }
+
+    /// A store that never fails, and a DNS that knows nobody.
+    fn answer(&mut self, ask: Ask) -> Answer {
+        match ask {
+            Ask::Read { key } => Answer::Record(self.records.get(&key).cloned()),
+            Ask::Change { key, seen, next } => {
+                let current = self.records.get(&key);
+                if current != seen.as_ref() {
+                    return Answer::Record(current.cloned());
+                }
+                match next {
+                    Some(next) => self.records.insert(key, next),
+                    None => self.records.remove(&key),
+                };
+                Answer::Changed
+            }
+            Ask::Locate { .. } => Answer::Located(Vec::new()),
+        }
     }
 
     /// At most ten minutes: longer ones make a run slow and show nothing new.

@@ -33,6 +33,8 @@ pub struct Caller {
     timers: Timers,
     source: Source,
     calls_left: u64,
+    /// When the next keep-alives are due.
+    keep_alive: Option<Duration>,
     stats: Stats,
 }
 
@@ -93,6 +95,7 @@ impl Caller {
             requests: config.sockets.iter().map(requests).collect(),
             source: Source::new(config.arrivals, now, &mut rng),
             calls_left: config.calls_max,
+            keep_alive: config.keep_alive.map(|every| now + every),
             config,
             rng,
             calls: Vec::new(),
@@ -141,6 +144,7 @@ impl Caller {
         {
             self.on_alarm(due, now, slot, out);
         }
+        self.keep_alive(now, out);
         match self.source {
             Source::Open { .. } => self.begin_scheduled(now, out),
             Source::Window { calls, .. } => self.fill_window(calls, now, out),
@@ -156,7 +160,7 @@ impl Caller {
             // Calls begin when others end.
             Source::Window { is_filled, .. } => (!is_filled).then_some(Duration::ZERO),
         };
-        [arrival, self.timers.deadline()]
+        [arrival, self.timers.deadline(), self.keep_alive]
             .into_iter()
             .flatten()
             .min()
@@ -179,6 +183,13 @@ impl Caller {
         self.calls.len() - self.free.len()
     }
 
+    /// Calls of which a request is in progress.
+    #[must_use]
+    pub fn pending_calls(&self) -> usize {
+        let is_pending = |call: &&Call| !matches!(call.state, Phase::Vacant | Phase::Holding);
+        self.calls.iter().filter(is_pending).count()
+    }
+
     /// Whether no call is in progress and none will start.
     #[must_use]
     pub fn is_done(&self) -> bool {
@@ -194,6 +205,20 @@ impl Caller {
     /// The counters, so that the owner can take those of an interval.
     pub fn stats_mut(&mut self) -> &mut Stats {
         &mut self.stats
+    }
+
+    /// Keeps NATs' mappings alive: a double CRLF from each socket.
+    fn keep_alive(&mut self, now: Duration, out: &mut Outbox) {
+        let due = self.keep_alive.filter(|due| *due <= now);
+        if due.is_none() {
+            return;
+        }
+        for socket in 0..self.config.sockets.len() {
+            out.send(socket, self.config.proxy, |out| {
+                out.extend_from_slice(b"\r\n\r\n");
+            });
+        }
+        self.keep_alive = self.config.keep_alive.map(|every| now + every);
     }
 
     fn begin_scheduled(&mut self, now: Duration, out: &mut Outbox) {
@@ -341,7 +366,12 @@ impl Caller {
         if let Some(name) = name
             && method == Method::Bye
         {
-            self.fail(name.slot, Failure::HungUp);
+            if is_normal_clearing(message) {
+                self.stats.carried += 1;
+                self.vacate(name.slot);
+            } else {
+                self.fail(name.slot, Failure::HungUp);
+            }
         }
     }
 
@@ -422,6 +452,14 @@ impl Caller {
         call.alarm.stop();
         self.free.push(slot);
     }
+}
+
+/// Whether a BYE ends its call as planned. RFC 3326
+fn is_normal_clearing(bye: &Message<'_>) -> bool {
+    let mut headers = bye.headers();
+    headers.any(|(name, value)| {
+        name.eq_ignore_ascii_case(b"Reason") && value.starts_with(b"Q.850;cause=16")
+    })
 }
 
 impl Source {

@@ -12,7 +12,7 @@ use sip::{Message, StartLine};
 pub(crate) use self::reply::put_reply;
 use self::{
     calls::{Calls, Found, Handle, Phase, Tag},
-    reply::{NO_BODY, put_status_line, write_bye},
+    reply::{NO_BODY, NORMAL_CLEARING, put_status_line, write_bye},
     requests::Request,
 };
 pub use self::{
@@ -320,8 +320,15 @@ impl Server {
                     }
                 }
             }
+            Phase::Confirmed if self.config.hang_up.is_some() => {
+                self.finish(now, slot, Phase::HangingUp, out);
+            }
             Phase::Refused | Phase::Leaving if over => self.calls.remove(now, slot),
-            Phase::Answered | Phase::Refused | Phase::Leaving => {
+            Phase::HangingUp if over => {
+                self.stats.unheard += 1;
+                self.calls.remove(now, slot);
+            }
+            Phase::Answered | Phase::Refused | Phase::Leaving | Phase::HangingUp => {
                 call.interval = (call.interval * 2).min(T2);
                 self.timers
                     .set(slot, &mut call.alarm, call.give_up.min(now + call.interval));
@@ -359,7 +366,8 @@ impl Server {
             Phase::Ringing => (180, NO_BODY),
             Phase::Answered => (200, &*self.answer),
             Phase::Refused => (487, NO_BODY),
-            Phase::Leaving => return self.send_bye(slot, out),
+            Phase::Leaving => return self.send_bye(slot, b"", out),
+            Phase::HangingUp => return self.send_bye(slot, NORMAL_CLEARING, out),
             Phase::Vacant | Phase::Queued | Phase::Renewing | Phase::Confirmed => return,
         };
         out.send(0, call.peer, |out| {
@@ -424,16 +432,21 @@ impl Server {
         self.processor.begin(now, work, Job { reply, then });
     }
 
-    /// Ends a call that was never acknowledged (RFC 3261 §13.3.1.4).
-    fn send_bye(&self, slot: u32, out: &mut Outbox) {
+    /// Ends a call, for example one that was never acknowledged (RFC 3261 §13.3.1.4).
+    fn send_bye(&self, slot: u32, reason: &[u8], out: &mut Outbox) {
         let call = &self.calls.slots[slot as usize];
         let branch = self.calls.tag(slot);
         let mut bytes = Vec::new();
+        let headers = match &*call.first_headers {
+            [] => &call.headers,
+            first => first,
+        };
         if let Some(to) = write_bye(
-            &call.headers,
+            headers,
             &call.contact,
             self.config.address,
             branch.as_str(),
+            reason,
             &mut bytes,
         ) {
             out.send(0, to, |out| out.extend_from_slice(&bytes));
@@ -446,10 +459,13 @@ impl Server {
             return;
         };
         if let Found::Open(handle) = self.calls.by_call_id(call_id)
-            && self.calls.slots[handle.slot as usize].phase == Phase::Leaving
             && status >= 200
         {
-            self.calls.remove(now, handle.slot);
+            let phase = self.calls.slots[handle.slot as usize].phase;
+            self.stats.hung_up += u64::from(phase == Phase::HangingUp);
+            if matches!(phase, Phase::Leaving | Phase::HangingUp) {
+                self.calls.remove(now, handle.slot);
+            }
         }
     }
 }

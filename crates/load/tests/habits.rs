@@ -311,3 +311,28 @@ fn a_restarted_server_knows_no_old_call() {
     assert!(lost > 20, "{stats:?}");
     assert_eq!(world.servers[0].stats().strangers, lost);
 }
+
+/// Each call ends once, whoever hangs up first; a BYE of the server's takes the way of the INVITE, after a
+/// re-INVITE too, and in spite of losses.
+#[test]
+fn servers_hang_up() {
+    let habits = Habits {
+        reinvite: 0.25,
+        ..Habits::default()
+    };
+    let server = ServerConfig {
+        hang_up: Some(Law::Exponential(ms(1_000))),
+        ..server(Law::ZERO, Law::ZERO)
+    };
+    let config = caller(Arrivals::poisson(100.0), habits);
+    for faults in [Faults::default(), LOSSY] {
+        let mut world = World::new(1, config.clone(), vec![server], faults);
+        world.run(HOUR);
+        let (stats, server) = (world.caller.stats(), world.servers[0].stats());
+        assert_eq!(stats.carried + stats.failures(), CALLS);
+        assert!(stats.failures() == 0 || faults.loss > 0.0, "{stats:?}");
+        assert!(server.hung_up > CALLS / 4, "{server:?}");
+        assert_eq!(server.unheard, 0, "{server:?}");
+        assert_eq!(world.servers[0].open_calls(), 0);
+    }
+}

@@ -229,6 +229,9 @@ impl Desks {
         origin: Origin,
         out: &mut Outbox,
     ) {
+        if cx.snapshot.is_our_address(datagram.flow.remote) {
+            return cx.stats.drop_one(Dropped::FromUs);
+        }
         if matches!(origin, Origin::Socket) && !cx.hears(datagram.flow) {
             return;
         }

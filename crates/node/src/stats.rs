@@ -51,6 +51,7 @@ counted! {
         Scanner = "scanner", "A request of a program that is known to look for victims",
         TooManyHeaders = "too_many_headers", "More header fields than the limit, in a response or in a request that can't be answered",
         KeepAlive = "keep_alive", "A keep-alive that wants no answer: empty lines",
+        FromUs = "from_us", "A datagram with an address of this node as its source: the node sends itself nothing",
         MalformedResponse = "malformed_response", "A response that can't be understood",
         ForeignResponse = "foreign_response", "A response whose topmost Via is not ours. RFC 3261 §18.1.2",
         ForgedBranch = "forged_branch", "A response with a branch that we did not make of the Via below ours",

@@ -86,6 +86,15 @@ impl<A: Watch, B: Watch> Watch for (A, B) {
     }
 }
 
+/// An observer, if there is one.
+impl<W: Watch> Watch for Option<W> {
+    fn see(&mut self, event: &Event<'_>) {
+        if let Some(watch) = self {
+            watch.see(event);
+        }
+    }
+}
+
 impl<W: Watch> Watch for &mut W {
     fn see(&mut self, event: &Event<'_>) {
         (**self).see(event);

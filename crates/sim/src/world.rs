@@ -1,5 +1,7 @@
 //! The parties, the clock and the network between them.
 
+mod public;
+
 use std::{collections::BTreeMap, mem, net::SocketAddr, time::Duration};
 
 use balance::Policy;
@@ -12,7 +14,7 @@ use node::{
 };
 
 use crate::{
-    Edge, Event, Link, Machine, Network, Watch, What,
+    Edge, Event, Link, Machine, Nat, Network, Watch, What,
     flights::{Flight, Flights, Route},
     network::Passage,
     wakes::Wakes,
@@ -44,6 +46,7 @@ pub struct World {
     wakes: Wakes,
     parties: Vec<Party>,
     by_address: BTreeMap<SocketAddr, (PartyId, usize)>,
+    nats: BTreeMap<PartyId, Nat>,
     arrivals: u64,
     /// Some edge places calls by what servers truly have left to do.
     has_oracle: bool,
@@ -65,6 +68,8 @@ enum Role {
     Server(Box<Server>, ServerConfig),
     Caller(Box<Caller>, CallerConfig),
     Phones(Box<Phones>, PhonesConfig),
+    /// Sends only what is forged for it.
+    Stranger,
 }
 
 impl PartyId {
@@ -89,6 +94,7 @@ impl World {
             wakes: Wakes::new(1),
             parties: Vec::new(),
             by_address: BTreeMap::new(),
+            nats: BTreeMap::new(),
             arrivals: 0,
             has_oracle: false,
             node_out: node::Outbox::default(),
@@ -294,6 +300,7 @@ impl World {
             Role::Server(server, config) => **server = Server::new(*config, rng, now),
             Role::Caller(caller, config) => **caller = Caller::new(config.clone(), rng, now),
             Role::Phones(phones, config) => **phones = Phones::new(config.clone(), rng, now),
+            Role::Stranger => {}
         }
         party.death = None;
         self.show_party(id, What::Restarted, watch);
@@ -335,6 +342,7 @@ impl World {
                 Role::Server(server, _) => server.deadline(),
                 Role::Caller(caller, _) => caller.deadline(),
                 Role::Phones(phones, _) => phones.deadline(),
+                Role::Stranger => None,
             };
             self.wakes.set(index, wake.unwrap_or(Duration::MAX));
         }
@@ -371,6 +379,7 @@ impl World {
                 phones.handle_timeout(now, &mut self.load_out);
                 phones.deadline().unwrap_or(Duration::MAX)
             }
+            Role::Stranger => Duration::MAX,
         };
         self.wakes.set(index, next);
         self.post(index, watch);
@@ -411,6 +420,7 @@ impl World {
                 phones.handle_input(now, route.socket, route.from, bytes, out);
                 phones.deadline().unwrap_or(Duration::MAX)
             }
+            Role::Stranger => Duration::MAX,
         };
         if !has_room {
             self.show(What::Overflowed, route, bytes, watch);
@@ -511,8 +521,19 @@ impl World {
         bytes: &[u8],
         watch: &mut impl Watch,
     ) {
-        let (from, sender) = (self.parties[index].sockets[socket], PartyId(index as u32));
-        let Some(&(receiver, socket)) = self.by_address.get(&to) else {
+        let from = self.source(index, socket);
+        self.send_from(PartyId(index as u32), from, to, bytes, watch);
+    }
+
+    fn send_from(
+        &mut self,
+        sender: PartyId,
+        from: SocketAddr,
+        to: SocketAddr,
+        bytes: &[u8],
+        watch: &mut impl Watch,
+    ) {
+        let Some((receiver, socket)) = self.receiver(to) else {
             return watch.see(&Event {
                 at: self.now,
                 what: What::Refused,

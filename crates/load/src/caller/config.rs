@@ -1,4 +1,4 @@
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use crate::{Arrivals, Law, Retransmission};
 
@@ -24,6 +24,8 @@ pub struct CallerConfig {
     pub habits: Habits,
     /// Whether requests are retransmitted.
     pub retransmission: Retransmission,
+    /// The time between two keep-alives from each socket, if there are any. RFC 5626 §3.5.1
+    pub keep_alive: Option<Duration>,
 }
 
 /// The shares of calls that differ from INVITE, ACK, BYE. Their sum is at most 1.
@@ -61,6 +63,7 @@ impl CallerConfig {
             calls_max: u64::MAX,
             habits: Habits::default(),
             retransmission: Retransmission::Rfc3261,
+            keep_alive: None,
         }
     }
 }

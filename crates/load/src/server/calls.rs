@@ -33,6 +33,9 @@ pub(super) struct Call {
     pub headers: Vec<u8>,
     /// The caller's Contact URI, kept as long as `headers`.
     pub contact: Vec<u8>,
+    /// The `headers` of the first INVITE if the server may hang up: a re-INVITE changes no route set
+    /// (RFC 3261 §12.2).
+    pub first_headers: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +56,8 @@ pub(super) enum Phase {
     Confirmed,
     /// No ACK came: BYE sent.
     Leaving,
+    /// The server hangs up: BYE sent.
+    HangingUp,
 }
 
 /// One call for ever: its slot is another's in another generation.
@@ -164,7 +169,11 @@ impl Calls {
     /// Gives back what only retransmissions need.
     pub(super) fn shed(&mut self, slot: u32) {
         let call = &mut self.slots[slot as usize];
-        for text in [&mut call.headers, &mut call.contact] {
+        for text in [
+            &mut call.headers,
+            &mut call.contact,
+            &mut call.first_headers,
+        ] {
             if text.capacity() > 0 {
                 text.clear();
                 self.spare.push(std::mem::take(text));
@@ -232,6 +241,7 @@ impl Call {
             peer,
             headers: Vec::new(),
             contact: Vec::new(),
+            first_headers: Vec::new(),
         }
     }
 }

@@ -25,6 +25,8 @@ pub struct ServerConfig {
     pub retransmission: Retransmission,
     /// Pauses of the processor, such as a garbage collector makes.
     pub stall: Option<Stall>,
+    /// The time from the ACK to the server's own BYE; none: callers end the calls.
+    pub hang_up: Option<Law>,
 }
 
 /// The service times of requests on a processor of speed 1, by method. ACK and CANCEL take no time.
@@ -77,6 +79,10 @@ pub struct ServerStats {
     pub cancelled: u64,
     /// Calls that the server ended because no ACK came.
     pub unconfirmed: u64,
+    /// Calls that the server ended with a BYE of its own, which was answered.
+    pub hung_up: u64,
+    /// The same, but nobody answered the BYE.
+    pub unheard: u64,
     /// Requests of other kinds that were answered, such as OPTIONS.
     pub others: u64,
     /// Requests for a dialog or transaction that the server does not know, so they were meant for
@@ -114,6 +120,7 @@ impl ServerConfig {
             ringing: Law::ZERO,
             retransmission: Retransmission::Rfc3261,
             stall: None,
+            hang_up: None,
         }
     }
 }
@@ -128,6 +135,8 @@ impl Default for ServerStats {
             byes: 0,
             cancelled: 0,
             unconfirmed: 0,
+            hung_up: 0,
+            unheard: 0,
             others: 0,
             strangers: 0,
             repeated: 0,
@@ -148,6 +157,8 @@ impl fmt::Debug for ServerStats {
             .field("byes", &self.byes)
             .field("cancelled", &self.cancelled)
             .field("unconfirmed", &self.unconfirmed)
+            .field("hung_up", &self.hung_up)
+            .field("unheard", &self.unheard)
             .field("others", &self.others)
             .field("strangers", &self.strangers)
             .field("repeated", &self.repeated)

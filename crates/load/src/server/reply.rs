@@ -8,6 +8,9 @@ use crate::HEADERS_MAX;
 
 /// How a message without a body ends.
 pub(super) const NO_BODY: &[u8] = b"Content-Length: 0\r\n\r\n";
+/// The header line of a BYE that ends a call as planned. RFC 3326
+pub(super) const NORMAL_CLEARING: &[u8] =
+    b"Reason: Q.850;cause=16;text=\"Normal call clearing\"\r\n";
 const OK: &[u8] = b"SIP/2.0 200 OK\r\n";
 
 /// Appends a response without a body, with the default reason phrase.
@@ -84,13 +87,14 @@ pub(super) fn fill_headers(
     put_line(out, b"Contact: ", contact);
 }
 
-/// Appends the BYE of a server whose call was never acknowledged, built from the `headers` of its
-/// responses and the caller's `contact`; says where to send it, if that can be known.
+/// Appends the BYE of a server, built from the `headers` of its responses to the INVITE and the caller's
+/// `contact`, with the header line `reason`; says where to send it, if that can be known.
 pub(super) fn write_bye(
     headers: &[u8],
     contact: &[u8],
     server: SocketAddr,
     branch: &str,
+    reason: &[u8],
     out: &mut Vec<u8>,
 ) -> Option<SocketAddr> {
     let answer = [OK, headers, NO_BODY].concat();
@@ -114,7 +118,9 @@ pub(super) fn write_bye(
     put_line(out, b"From: ", answer.header(HeaderName::To)?);
     put_line(out, b"To: ", answer.header(HeaderName::From)?);
     put_line(out, b"Call-ID: ", answer.header(HeaderName::CallId)?);
-    out.extend_from_slice(b"CSeq: 1 BYE\r\nContent-Length: 0\r\n\r\n");
+    out.extend_from_slice(b"CSeq: 1 BYE\r\n");
+    out.extend_from_slice(reason);
+    out.extend_from_slice(NO_BODY);
     Some(next_hop)
 }
 

@@ -72,6 +72,9 @@ impl Server {
             return self.on_other(false, request, out);
         };
         let call = &self.calls.slots[handle.slot as usize];
+        if call.phase == Phase::HangingUp {
+            return self.on_other(false, request, out);
+        }
         let is_new = request
             .message
             .cseq()
@@ -122,8 +125,19 @@ impl Server {
         match call.phase {
             Phase::Answered if request.message.cseq().is_ok_and(|c| c.number == call.cseq) => {
                 call.phase = Phase::Confirmed;
-                call.alarm.stop();
-                self.calls.shed(slot);
+                match self.config.hang_up {
+                    Some(law) => {
+                        if call.first_headers.is_empty() {
+                            call.first_headers.extend_from_slice(&call.headers);
+                        }
+                        let due = request.now.saturating_add(law.sample(&mut self.rng));
+                        self.timers.set(slot, &mut call.alarm, due);
+                    }
+                    None => {
+                        call.alarm.stop();
+                        self.calls.shed(slot);
+                    }
+                }
             }
             Phase::Refused => self.calls.remove(request.now, slot),
             _ => {}

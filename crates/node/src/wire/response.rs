@@ -84,7 +84,7 @@ impl<'a> Response<'a> {
             return Err(Dropped::ForgedBranch);
         }
         let back = self.return_flow().ok_or(Dropped::NoReturnPath)?;
-        if snapshot.is_our_address(back.remote) || snapshot.is_us(below.host, below.port) {
+        if snapshot.is_ours(back.remote) {
             return Err(Dropped::ReturnsToUs);
         }
         Ok(back)

@@ -6,7 +6,7 @@ use std::{fs, path::PathBuf};
 use crate::{
     harness::{ALICE, BOB, Cluster, ONE, TRANSACTION_MAX, ms, s},
     message::{Dialog, request},
-    play::{config, play},
+    play::{HELD, config, play},
 };
 
 fn corpus() -> PathBuf {
@@ -48,14 +48,17 @@ fn seeds_are_calls() {
 
 type Scenario = fn(&mut Cluster);
 
-const SEEDS: [(&str, Scenario); 7] = [
+const SEEDS: [(&str, Scenario); 10] = [
     ("call", call),
     ("cancel", cancel),
     ("failover", failover),
     ("icmp", icmp),
     ("leak", leak),
     ("originated", originated),
+    ("path", path),
+    ("stateful", stateful),
     ("subscription", subscription),
+    ("tokens", tokens),
 ];
 
 fn call(cluster: &mut Cluster) {
@@ -133,4 +136,51 @@ fn subscription(cluster: &mut Cluster) {
         .request("NOTIFY")
         .with("Subscription-State", "terminated");
     cluster.exchange(&last, 200);
+}
+
+/// A phone registers through the node, and is called by its Path, by its server and by a stranger.
+fn path(cluster: &mut Cluster) {
+    let register = request("REGISTER", ALICE, "phone").set("Contact", "<sip:alice@192.168.1.2>");
+    let received = cluster.pass(&register);
+    let path = received.all("Path").join(", ");
+    cluster.pass(&received.respond(200));
+    for (from, call) in [(ONE, "called"), (BOB, "stolen")] {
+        let mut invite = request("INVITE", from, call).with("Route", &path);
+        invite.start = "INVITE sip:alice@192.168.1.2 SIP/2.0".to_owned();
+        cluster.send(&invite);
+    }
+    cluster.wait(TRANSACTION_MAX);
+}
+
+/// A call whose transactions are held: repeated, cancelled, refused.
+fn stateful(cluster: &mut Cluster) {
+    let mut invite = request("INVITE", ALICE, "held");
+    invite.start = format!("INVITE sip:bob@{HELD} SIP/2.0");
+    let sent = cluster.send(&invite);
+    let received = sent.iter().find(|sent| sent.method() == "INVITE").unwrap();
+    cluster.send(&invite);
+    cluster.send(&received.respond(180));
+    cluster.send(&invite.cancel());
+    cluster.wait(s(1));
+    for failure in cluster.send(&received.respond(487)) {
+        cluster.send(&invite.ack_of(&failure));
+    }
+    cluster.wait(TRANSACTION_MAX);
+}
+
+/// The token of a call with its tags swapped, with another Call-ID, cut, and from another address.
+fn tokens(cluster: &mut Cluster) {
+    let mut call = cluster.establish("call");
+    let info = call.caller.request("INFO");
+    let (from, to) = (info.get("From").to_owned(), info.get("To").to_owned());
+    let route = info.get("Route").to_owned();
+    let cut = route.replacen("sip:", "sip:A", 1);
+    let swapped = info.clone().set("From", to).set("To", from);
+    let other = info.clone().set("Call-ID", "other");
+    let damaged = info.clone().set("Route", cut);
+    for forged in [swapped, other, damaged] {
+        cluster.send(&forged);
+        cluster.send(&forged.from(BOB));
+    }
+    cluster.wait(TRANSACTION_MAX);
 }

@@ -371,7 +371,7 @@ fn what_the_node_says_to_itself_counts_against_nobody() {
                 assert_eq!(server.failed(), 0);
             }
             assert_eq!(causes(&cluster), []);
-            let reasons = [Dropped::NoReturnPath, Dropped::ForeignResponse];
+            let reasons = [Dropped::NoReturnPath, Dropped::FromUs];
             assert_eq!(cluster.dropped(reasons[usize::from(has_second_via)]), 5);
         }
     }

@@ -116,14 +116,29 @@ fn a_caller_without_a_cookie_gets_its_answer() {
     }
 }
 
-/// A caller that gave the node's own address for its own had the node answer itself.
+/// A caller that gave the node's own address for its own had the node answer itself. Then it got no answer,
+/// and its server counted as silent.
 #[test]
 fn no_response_goes_to_the_node_itself() {
     let mut cluster = Cluster::new(config(&[ONE]));
-    let via = format!("SIP/2.0/UDP {};branch=z9hG4bK-1", crate::harness::EDGE);
+    let via = format!(
+        "SIP/2.0/UDP {};rport;branch=z9hG4bK-1",
+        crate::harness::EDGE
+    );
     let received = cluster.pass(&request("OPTIONS", ALICE, "call").set("Via", via));
-    assert!(cluster.send(&received.respond(200)).is_empty());
+    let answer = received.respond(200);
+    let text = answer.to_string();
+    let to_us = text
+        .replace("received=203.0.113.7", "received=192.0.2.10")
+        .replace("rport=5070", "rport=5060");
+    assert_ne!(to_us, text);
+    assert!(
+        cluster
+            .send_bytes(0, received.to, to_us.as_bytes())
+            .is_empty()
+    );
     assert_eq!(cluster.dropped(Dropped::ReturnsToUs), 1);
+    assert_eq!(cluster.pass(&answer).to, ALICE.parse().unwrap());
 }
 
 /// Via's maddr was obeyed for relayed responses only: it let a stranger aim them at anybody. It is ignored.

@@ -13,6 +13,7 @@ mod harness;
 mod health;
 mod hostile;
 mod icmp;
+mod impostors;
 mod leaks;
 mod learn;
 mod limits;

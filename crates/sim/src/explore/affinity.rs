@@ -1,8 +1,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
-use sip::{Message, Method, StartLine};
+use sip::{Message, Method, ParseError, StartLine};
 
-use super::{Kind, Violation};
+use super::outcome::{Kind, Violation};
 use crate::{Event, PartyId, Watch, What};
 
 /// More header fields than any message of a simulated call has.
@@ -103,6 +103,7 @@ impl Watch for Affinity {
         let message = match Message::parse(event.bytes, HEADERS_MAX) {
             Ok(message) => message,
             Err(_) if of_edge && to_edge => return,
+            Err(ParseError::KeepAlive) => return,
             Err(error) => {
                 let text = String::from_utf8_lossy(event.bytes);
                 return self.complain(event.at, format!("{error:?} in what was sent:\n{text}"));

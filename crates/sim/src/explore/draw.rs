@@ -5,7 +5,10 @@ use fastrand::Rng;
 use load::{Discipline, Habits, Law, Retransmission, ServerConfig, Service, Stall, Stream};
 use node::config::{Limits, Mode, Pool, Probe, Timers};
 
-use super::fault::{Fault, Faults};
+use super::{
+    fault::{Fault, Faults},
+    public::{Deed, NatPlan, Public},
+};
 use crate::{Bottleneck, Calls, Death, Link, ServerSetup, Setup, server_address};
 
 /// The plan of one seed: a world, and its faults.
@@ -25,6 +28,8 @@ pub struct Plan {
     pub timers: Timers,
     /// The faults and their times, sorted by time.
     pub faults: Vec<(Duration, Fault)>,
+    /// What a public network adds; none: all who take part are reached directly and mean well.
+    pub public: Option<Public>,
     /// When faults and calls end.
     pub faulty_until: Duration,
 }
@@ -94,6 +99,7 @@ impl Plan {
                 call_max: Duration::from_secs(rng.u64(120..600)),
                 drain: Duration::from_secs(10),
             },
+            public: Public::draw(seed, edges, faulty_until),
             setup,
             faults,
             faulty_until,
@@ -109,6 +115,11 @@ impl Plan {
             ..self.setup.link
         };
         self.faults.is_empty() && link == clean
+    }
+
+    /// The NAT before a caller.
+    pub(super) fn nat(&self, caller: usize) -> Option<NatPlan> {
+        self.public.as_ref()?.nats[caller]
     }
 
     /// Whether the edges' tables can be full.
@@ -315,6 +326,17 @@ impl fmt::Display for Plan {
         }
         for (at, fault) in &self.faults {
             writeln!(f, "{:8.3} s  {fault}", at.as_secs_f64())?;
+        }
+        let Some(public) = &self.public else {
+            return Ok(());
+        };
+        writeln!(
+            f,
+            "{:?}, hang up {:?}, tapped {}",
+            public.nats, public.hang_up, public.is_tapped
+        )?;
+        for (at, deed) in &public.deeds {
+            writeln!(f, "{:8.3} s  {}", at.as_secs_f64(), Deed::text(*deed))?;
         }
         Ok(())
     }

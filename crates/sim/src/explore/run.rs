@@ -1,13 +1,23 @@
-use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
+use std::{cmp::Reverse, collections::BinaryHeap, mem, sync::Arc, time::Duration};
 
+use balance::Health;
 use load::{Arrivals, CallerConfig, Failure, ServerConfig};
 use node::{
-    Config,
+    Config, Member,
     config::{PoolServer, Timers},
     stats::Event,
 };
 
-use super::{Kind, Outcome, Plan, Violation, affinity::Affinity, fault::Fault, ledger};
+use super::{
+    affinity::Affinity,
+    draw::Plan,
+    fault::Fault,
+    ledger,
+    outcome::{Kind, Outcome, Violation},
+    outside::{Outside, reach},
+    public::{Public, private_ip},
+    reach::Reach,
+};
 use crate::{Cluster, Digest, Link, PartyId, Setup, Watch, World, server_address};
 
 /// How often the ledgers are held beside what is open while there are faults.
@@ -32,7 +42,9 @@ pub(super) fn run(plan: &Plan, watch: &mut impl Watch) -> Outcome {
 
 /// The names of a plan's parties.
 pub(super) fn names(plan: &Plan) -> Vec<String> {
-    world_of(plan).world.names()
+    let mut cluster = world_of(plan);
+    Outside::new(plan, &mut cluster);
+    cluster.world.names()
 }
 
 struct Run<'a, W> {
@@ -40,14 +52,17 @@ struct Run<'a, W> {
     cluster: Cluster,
     /// What ends, and when: the places of faults.
     ends: BinaryHeap<Reverse<(Duration, usize)>>,
-    watch: (Affinity, (Digest, &'a mut W)),
+    watch: ((Affinity, Option<Reach>), (Digest, &'a mut W)),
+    outside: Outside,
     calls: u64,
     failed: u64,
 }
 
 impl<'a, W: Watch> Run<'a, W> {
     fn new(plan: &'a Plan, watch: &'a mut W) -> Self {
-        let cluster = world_of(plan);
+        let mut cluster = world_of(plan);
+        let outside = Outside::new(plan, &mut cluster);
+        let reach = reach(plan, &cluster, &outside);
         let forgetful = if plan.has_small_tables() {
             cluster.edges.clone()
         } else {
@@ -58,7 +73,8 @@ impl<'a, W: Watch> Run<'a, W> {
             plan,
             cluster,
             ends: BinaryHeap::new(),
-            watch: (affinity, (Digest::default(), watch)),
+            watch: ((affinity, reach), (Digest::default(), watch)),
+            outside,
             calls: 0,
             failed: 0,
         }
@@ -71,21 +87,27 @@ impl<'a, W: Watch> Run<'a, W> {
         let failure = self.tally();
         if self.plan.is_faultless() && self.times_full() == 0 {
             self.none_failed(failure, "although nothing went wrong")?;
+            self.servers_were_heard()?;
         }
         self.nothing_stays()?;
         let full_before = self.times_full();
+        self.outside.begin_anew(&self.cluster);
         self.calls_come()?;
         self.every_call_ends()?;
         let failure = self.tally();
         if self.plan.is_prompt() && self.times_full() == full_before {
             self.none_failed(failure, "although all was well again")?;
+            self.servers_were_heard()?;
         }
         self.nothing_stays()
     }
 
     /// Calls come, and what can go wrong does.
     fn faults(&mut self) -> Result<(), Violation> {
-        let mut begins = self.plan.faults.iter().enumerate().peekable();
+        let plan = self.plan;
+        let mut begins = plan.faults.iter().enumerate().peekable();
+        let deeds = plan.public.iter().flat_map(|public| &public.deeds);
+        let mut deeds = deeds.peekable();
         while self.now() < self.plan.faulty_until {
             while let Some((place, (_, fault))) = begins.next_if(|(_, (at, _))| *at <= self.now()) {
                 self.begin(fault);
@@ -93,10 +115,14 @@ impl<'a, W: Watch> Run<'a, W> {
                     .push(Reverse((self.now() + fault.lasting(), place)));
             }
             self.end_due();
+            while let Some((_, deed)) = deeds.next_if(|(at, _)| *at <= self.now()) {
+                self.outside.act(*deed, &mut self.cluster, &mut self.watch);
+            }
+            let next_deed = deeds.peek().map(|(at, _)| *at);
             let next_begin = begins.peek().map(|(_, (at, _))| *at);
             let next_end = self.ends.peek().map(|Reverse((at, _))| *at);
             let check = self.now() + CHECK_EVERY;
-            let next = [next_begin, next_end, Some(self.plan.faulty_until)];
+            let next = [next_begin, next_end, next_deed, Some(plan.faulty_until)];
             let next = next.into_iter().flatten().fold(check, Duration::min);
             self.run_until(next)?;
         }
@@ -151,16 +177,29 @@ impl<'a, W: Watch> Run<'a, W> {
         Ok(())
     }
 
-    /// Counts the calls that have come to an end; returns a failure, if there was one.
+    /// Counts the calls that have come to an end; returns a failure, if there was one without an excuse.
     fn tally(&mut self) -> Option<Failure> {
-        let mut failure = None;
+        let (mut failure, failed_before) = (None, self.failed);
         for &caller in &self.cluster.callers {
             let stats = self.cluster.world.caller_mut(caller).stats_mut().take();
             self.calls += stats.offered;
             self.failed += stats.failures();
             failure = failure.or_else(|| stats.failed.into_keys().next());
         }
-        failure
+        let excused = mem::take(&mut self.outside.excused);
+        failure.filter(|_| self.failed - failed_before > excused)
+    }
+
+    /// A caller that sent something through its NAT lately gets the BYEs of its servers.
+    fn servers_were_heard(&self) -> Result<(), Violation> {
+        let unheard = self.outside.unheard(&self.cluster);
+        let is_kept_alive = |public: &Public| public.is_kept_alive();
+        if unheard > self.outside.unreached && self.plan.public.as_ref().is_some_and(is_kept_alive)
+        {
+            let what = format!("callers did not answer {unheard} BYEs of servers");
+            return Err(self.violation(Kind::Liveness, what));
+        }
+        Ok(())
     }
 
     /// How often an edge had no room for a call. Calls whose callers vanished may fill a small table
@@ -185,12 +224,32 @@ impl<'a, W: Watch> Run<'a, W> {
 
     fn run_until(&mut self, end: Duration) -> Result<(), Violation> {
         self.cluster.world.run_until(end, &mut self.watch);
-        if let Some(violation) = self.watch.0.violation.take() {
+        let (affinity, reach) = &mut self.watch.0;
+        let of_reach = reach.as_mut().and_then(|reach| reach.violation.take());
+        if let Some(violation) = affinity.violation.take().or(of_reach) {
             return Err(violation);
         }
+        self.servers_are_up()?;
         for &edge in &self.cluster.edges {
             let checked = ledger::check(self.cluster.world.edge(edge));
             checked.map_err(|what| self.violation(Kind::Safety, what))?;
+        }
+        Ok(())
+    }
+
+    /// Without faults, no server goes down, whatever strangers do.
+    fn servers_are_up(&self) -> Result<(), Violation> {
+        if self.plan.public.is_none() || !self.plan.is_faultless() {
+            return Ok(());
+        }
+        for &edge in &self.cluster.edges {
+            let snapshot = self.cluster.world.edge(edge).shared().snapshot();
+            let mut members = snapshot.members().iter().flatten();
+            let is_down = |member: &&Arc<Member>| member.server.health() == Health::Down;
+            if let Some(member) = members.find(is_down) {
+                let what = format!("{} is down although it answers", member.address);
+                return Err(self.violation(Kind::Safety, what));
+            }
         }
         Ok(())
     }
@@ -362,6 +421,7 @@ fn world_of(plan: &Plan) -> Cluster {
     let servers = servers.iter().enumerate().map(|(number, server)| {
         world.add_server(ServerConfig {
             address: server_address(number),
+            hang_up: plan.public.as_ref().and_then(|public| public.hang_up),
             ..server.config
         })
     });
@@ -394,9 +454,16 @@ impl Plan {
     }
 
     fn caller(&self, number: usize) -> CallerConfig {
-        CallerConfig {
+        let mut config = CallerConfig {
             habits: self.habits,
             ..self.setup.caller(number)
+        };
+        if let Some(nat) = self.nat(number) {
+            config.keep_alive = nat.keep_alive();
+            for socket in &mut config.sockets {
+                socket.set_ip(private_ip(number));
+            }
         }
+        config
     }
 }

@@ -163,6 +163,7 @@ impl Serve {
             stall: self
                 .stall
                 .map(|stall| in_turn(stall, place, self.servers.into())),
+            hang_up: None,
         }
     }
 

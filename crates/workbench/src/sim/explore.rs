@@ -36,6 +36,10 @@ cuts, full queues, stalls, crashes, drains, reloads. While there are faults, no 
 wrong server, and every ledger must equal the open calls and transactions. After the faults, every
 call must end, every count must return to 0, and the system must carry new calls.
 
+Every second world is on a public network: NATs that rebind, servers that hang up, strangers who
+forge, replay and scan. No edge may send to a third address, no server may go down by that, and
+honest callers must lose nothing.
+
 Exit code: 0 if no check failed, 3 if a safety check failed, 4 if a liveness check failed, 101 if a
 node panicked.")]
 pub(super) struct Explore {

@@ -1,0 +1,170 @@
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    net::{IpAddr, SocketAddr},
+};
+
+use sip::{Message, Method, StartLine};
+
+use super::outcome::{Kind, Violation};
+use crate::{Event, HEADERS_MAX, PartyId, Watch, What};
+
+/// How many messages strangers remember of each kind.
+const SEEN_MAX: usize = 64;
+
+/// Sees to it that edges send only to those who take part, and to whom a stranger names as its source at
+/// most one response a request. Remembers what strangers see.
+#[derive(Debug)]
+pub(super) struct Reach {
+    edges: Vec<PartyId>,
+    stranger: PartyId,
+    /// Of servers and of callers, as edges see them.
+    honest: Vec<IpAddr>,
+    own: Vec<SocketAddr>,
+    is_tapped: bool,
+    /// The network copies what servers answer, and what is copied is answered twice.
+    has_copies: bool,
+    /// The responses, and their bytes, that may go to an address that a stranger named as its source.
+    owed: BTreeMap<SocketAddr, (u64, usize)>,
+    /// Calls that a stranger began once more under its own address.
+    begun_again: BTreeSet<Vec<u8>>,
+    pub(super) seen: Seen,
+    pub(super) violation: Option<Violation>,
+}
+
+/// What strangers know.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// 200s to their own INVITEs.
+    pub(super) answers: VecDeque<Vec<u8>>,
+    /// Requests that edges sent to them.
+    pub(super) requests: VecDeque<Vec<u8>>,
+    /// What others sent to edges, and its source and destination.
+    pub(super) overheard: VecDeque<(SocketAddr, SocketAddr, Vec<u8>)>,
+}
+
+impl Reach {
+    pub(super) fn new(
+        edges: Vec<PartyId>,
+        honest: Vec<IpAddr>,
+        (stranger, own): (PartyId, Vec<SocketAddr>),
+        is_tapped: bool,
+        has_copies: bool,
+    ) -> Self {
+        Self {
+            edges,
+            stranger,
+            honest,
+            own,
+            is_tapped,
+            has_copies,
+            owed: BTreeMap::new(),
+            begun_again: BTreeSet::new(),
+            seen: Seen::default(),
+            violation: None,
+        }
+    }
+
+    fn on_arrived_at_edge(&mut self, event: &Event<'_>) {
+        if event.sender != self.stranger {
+            if self.is_tapped {
+                let overheard = (event.from, event.to, event.bytes.to_vec());
+                remember(&mut self.seen.overheard, overheard);
+            }
+            return;
+        }
+        if self.own.contains(&event.from) {
+            if let Some(call_id) = initial_call_id(event.bytes) {
+                self.begun_again.insert(call_id);
+            }
+        } else {
+            let (responses, bytes) = self.owed.entry(event.from).or_default();
+            *responses += 1;
+            *bytes += 2 * event.bytes.len();
+        }
+    }
+
+    fn on_sent_by_edge(&mut self, event: &Event<'_>) {
+        if self.own.contains(&event.to) {
+            return self.on_sent_to_stranger(event);
+        }
+        if self.honest.contains(&event.to.ip()) {
+            return;
+        }
+        let is_response = event.bytes.starts_with(b"SIP/2.0 ");
+        let (responses, bytes) = self.owed.entry(event.to).or_default();
+        if is_response && *responses > 0 && self.has_copies {
+            return;
+        }
+        if is_response && *responses > 0 && *bytes >= event.bytes.len() {
+            *responses -= 1;
+            *bytes -= event.bytes.len();
+            return;
+        }
+        self.complain(event, "an edge sent this to a third address");
+    }
+
+    fn on_sent_to_stranger(&mut self, event: &Event<'_>) {
+        let Ok(message) = Message::parse(event.bytes, HEADERS_MAX) else {
+            return;
+        };
+        let StartLine::Response { status, .. } = message.start_line() else {
+            let call_id = message.call_id().unwrap_or_default();
+            if is_of_caller(call_id) && !self.begun_again.contains(call_id) {
+                self.complain(event, "an edge sent a stranger what is a caller's");
+            }
+            return remember(&mut self.seen.requests, event.bytes.to_vec());
+        };
+        let is_to_invite = message.cseq().is_ok_and(|it| it.method == Method::Invite);
+        if status == 200 && is_to_invite {
+            remember(&mut self.seen.answers, event.bytes.to_vec());
+        }
+    }
+
+    fn complain(&mut self, event: &Event<'_>, what: &str) {
+        let Event {
+            at,
+            from,
+            to,
+            bytes,
+            ..
+        } = event;
+        let text = String::from_utf8_lossy(bytes);
+        self.violation.get_or_insert(Violation {
+            at: *at,
+            kind: Kind::Safety,
+            what: format!("{what}, from {from} to {to}:\n{text}"),
+        });
+    }
+}
+
+impl Watch for Reach {
+    fn see(&mut self, event: &Event<'_>) {
+        let is_to_edge = event.receiver.is_some_and(|to| self.edges.contains(&to));
+        match event.what {
+            What::Arrived if is_to_edge => self.on_arrived_at_edge(event),
+            What::Arrived | What::Crashed | What::Restarted | What::Overflowed => {}
+            What::Refused if event.receiver.is_some() => {}
+            _ if self.edges.contains(&event.sender) => self.on_sent_by_edge(event),
+            _ => {}
+        }
+    }
+}
+
+fn remember<T>(seen: &mut VecDeque<T>, one: T) {
+    if seen.len() == SEEN_MAX {
+        seen.pop_front();
+    }
+    seen.push_back(one);
+}
+
+/// Strangers' own Call-IDs are no hexadecimal numbers.
+fn is_of_caller(call_id: &[u8]) -> bool {
+    call_id.len() == 24 && call_id.iter().all(u8::is_ascii_hexdigit)
+}
+
+/// The Call-ID of an INVITE that starts a call.
+fn initial_call_id(bytes: &[u8]) -> Option<Vec<u8>> {
+    let message = Message::parse(bytes, HEADERS_MAX).ok()?;
+    let starts = message.cseq().ok()?.method == Method::Invite && message.to_tag().ok()?.is_none();
+    starts.then(|| message.call_id().ok().map(<[u8]>::to_vec))?
+}
