@@ -350,7 +350,7 @@ fn a_message_is_explained_as_it_would_come() {
     settings.write_whole(&format!(
         r#"node = {{ secret = "file:secret", workers = 1 }}
 listen = [ {{ transport = "udp", address = "{sip}" }}, {{ transport = "udp", address = "{other}" }} ]
-admin.address = "{admin}"
+admin = {{ address = "{admin}", socket = "admin.sock" }}
 pool.one.servers = [ {{ address = "192.0.2.1:5060" }} ]
 pool.two.servers = [ {{ address = "192.0.2.2:5060" }} ]
 registrar = {{ domains = ["example.com"], store = "memory" }}

@@ -3,9 +3,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use sip::{Param, Uri};
+use sip::{Host, Param, Uri};
 
 use crate::{
+    config::Registrar,
     question::Name,
     snapshot::Snapshot,
     wire::{
@@ -37,10 +38,14 @@ pub(super) fn check(
     Ok(())
 }
 
-/// Whether a contact is a name of ours: a request there would come back.
+/// Whether a contact is a name of ours: a request there would come back. A domain that is an address says
+/// nothing of other ports there.
 pub(super) fn names_us(snapshot: &Snapshot, contact: &Uri<'_>) -> bool {
     let registrar = snapshot.config().registrar.as_ref();
-    let is_domain = |host| registrar.is_some_and(|registrar| registrar.has(&host));
+    let is_domain = |host| {
+        let is_known = |registrar: &Registrar| registrar.has(&host);
+        matches!(host, Host::Name(_)) && registrar.is_some_and(is_known)
+    };
     snapshot.is_our_uri(contact) || contact.destination().is_some_and(is_domain)
 }
 
