@@ -53,6 +53,8 @@ pub(crate) struct Listener {
     host: String,
     port: u16,
     address: SocketAddr,
+    /// What it is advertised as, unless that is a name.
+    advertised: Option<SocketAddr>,
 }
 
 impl Snapshot {
@@ -245,20 +247,19 @@ impl Snapshot {
 
     /// The name of the listener that a URI names.
     pub(crate) fn advertised_as(&self, uri: &Uri<'_>) -> Option<&str> {
-        let mut buffer = [0_u8; 64];
-        let host = match uri.host {
-            Host::Ip(ip) => write_ip(ip, &mut buffer),
-            Host::Name(name) => name,
+        let port = uri.port.unwrap_or(5060);
+        let named = |listener: &&Listener| match uri.host {
+            Host::Ip(ip) => listener.advertised == Some(SocketAddr::new(ip, port)),
+            Host::Name(name) => listener.is_at(name, Some(port)),
         };
-        let named = |listener: &&Listener| listener.is_at(host, uri.port);
         let listener = self.listeners.iter().find(named)?;
         Some(&listener.advertise)
     }
 
     /// Whether an address is ours, as bound or as advertised.
     pub(crate) fn is_ours(&self, at: SocketAddr) -> bool {
-        let mut buffer = [0_u8; 64];
-        self.is_our_address(at) || self.is_us(write_ip(at.ip(), &mut buffer), Some(at.port()))
+        let is_at = |own: &Listener| own.address == at || own.advertised == Some(at);
+        self.listeners.iter().any(is_at)
     }
 
     pub(crate) fn is_our_address(&self, address: SocketAddr) -> bool {
@@ -478,7 +479,9 @@ impl Listener {
             ),
             None => (advertise.as_str(), 5060),
         };
+        let ip: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
         Self {
+            advertised: ip.map(|ip| SocketAddr::new(ip, port)),
             host: host.to_owned(),
             port,
             address: config.address,
@@ -491,17 +494,4 @@ impl Listener {
         let own = self.host.as_bytes();
         self.port == port.unwrap_or(5060) && (own == host || own.eq_ignore_ascii_case(host))
     }
-}
-
-/// An address as it stands in a URI: IPv6 in brackets.
-fn write_ip(ip: IpAddr, buffer: &mut [u8; 64]) -> &[u8] {
-    use std::io::Write;
-    let mut rest = &mut buffer[..];
-    let written = match ip {
-        IpAddr::V4(ip) => write!(rest, "{ip}"),
-        IpAddr::V6(ip) => write!(rest, "[{ip}]"),
-    };
-    debug_assert!(written.is_ok(), "the longest address has 41 characters");
-    let left = rest.len();
-    &buffer[..64 - left]
 }
