@@ -250,10 +250,10 @@ impl<'a> Request<'a> {
     /// NAT is reached by its route set.
     pub(crate) fn client(&self, snapshot: &Snapshot) -> Client {
         let sender = self.datagram.flow;
-        let is_behind_nat = is_behind_nat(&self.via, sender.remote.ip());
+        let is_behind_nat = || is_behind_nat(&self.via, sender.remote.ip());
         Client {
             flow: reply::return_flow(Some(&self.via), sender),
-            has_route_set: !is_behind_nat && snapshot.is_trusted(sender),
+            has_route_set: snapshot.is_trusted(sender) && !is_behind_nat(),
         }
     }
 
