@@ -87,8 +87,8 @@ impl Attack {
             Self::Guessing => stranger.request(
                 "REGISTER",
                 number,
-                "Authorization: Digest username=\"alice\", realm=\"example.com\", nonce=\"6\", \
-                 uri=\"sip:example.com\", response=\"0123456789abcdef0123456789abcdef\"\r\n",
+                "Authorization: Digest username=\"alice\", realm=\"users.example\", nonce=\"6\", \
+                 uri=\"sip:users.example\", response=\"0123456789abcdef0123456789abcdef\"\r\n",
             ),
             Self::LongContacts => {
                 let long = ";a=b".repeat(1_700);
@@ -183,11 +183,11 @@ impl Stranger {
         let from = self.socket.local_addr().expect("it is bound");
         format!(
             "{method} sip:{number}@{} SIP/2.0\r\nVia: SIP/2.0/UDP {from};rport;branch=z9hG4bK-{number}\r\n\
-             From: <sip:stranger@example.com>;tag=stranger\r\nTo: <sip:{number}@example.com>\r\n\
+             From: <sip:stranger@users.example>;tag=stranger\r\nTo: <sip:{number}@users.example>\r\n\
              Call-ID: attack-{number}\r\nCSeq: 1 {method}\r\nMax-Forwards: 70\r\n\
              Contact: <sip:stranger@{from}>\r\n{more}Content-Length: 0\r\n\r\n",
             if method == "REGISTER" {
-                "example.com".to_owned()
+                "users.example".to_owned()
             } else {
                 self.edge.to_string()
             }
@@ -202,12 +202,12 @@ impl Stranger {
                 &format!("Call-ID: attack-{}", u64::MAX),
             )
             .replace(
-                "From: <sip:stranger@example.com>;tag=stranger",
+                "From: <sip:stranger@users.example>;tag=stranger",
                 &format!("From: {to}"),
             )
             .replace(
-                &format!("To: <sip:{number}@example.com>"),
-                "To: <sip:stranger@example.com>;tag=stranger",
+                &format!("To: <sip:{number}@users.example>"),
+                "To: <sip:stranger@users.example>;tag=stranger",
             )
     }
 
