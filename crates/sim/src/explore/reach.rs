@@ -129,7 +129,7 @@ impl Reach {
             ..
         } = event;
         let text = String::from_utf8_lossy(bytes);
-        self.violation.get_or_insert(Violation {
+        self.violation.get_or_insert_with(|| Violation {
             at: *at,
             kind: Kind::Safety,
             what: format!("{what}, from {from} to {to}:\n{text}"),
