@@ -194,8 +194,10 @@ impl Stateless {
             Fate::Supersede => {}
         }
         step.cx.stats.drop_one(Dropped::Superseded);
-        if response.cseq.method == Method::Invite {
-            let to = response.flow.remote;
+        let to = response.flow.remote;
+        // Somebody who heard a server's answer may repeat it, and gets nothing.
+        let is_of_server = step.cx.snapshot.has_member_at(to.ip());
+        if response.cseq.method == Method::Invite && is_of_server {
             let method = if response.is_final() {
                 Method::Ack
             } else {

@@ -511,3 +511,18 @@ fn what_waits_for_a_worker_has_a_budget() {
     cluster.shared.took_over(1, most);
     assert!(cluster.shared.may_hand_over(1, most));
 }
+
+/// Whoever repeated a failure that had been superseded got the ACK, which was a caller's.
+#[test]
+fn only_a_server_gets_the_ack_of_a_superseded_failure() {
+    let mut cluster = Cluster::new(config(&[ONE, TWO]));
+    let received = cluster.pass(&request("INVITE", ALICE, "call"));
+    let failure = received.respond(503);
+    assert_eq!(
+        cluster.send(&failure).len(),
+        2,
+        "an ACK, and the INVITE elsewhere"
+    );
+    assert!(cluster.send(&failure.clone().from(BOB)).is_empty());
+    assert_eq!(cluster.pass(&failure).method(), "ACK");
+}
