@@ -91,6 +91,10 @@ impl Reach {
             return;
         }
         let is_response = event.bytes.starts_with(b"SIP/2.0 ");
+        // Without rport, such as in a damaged Via, the port is the one that the Via says: RFC 3261 §18.2.2.
+        if is_response && self.own.iter().any(|own| own.ip() == event.to.ip()) {
+            return;
+        }
         let (responses, bytes) = self.owed.entry(event.to).or_default();
         if is_response && *responses > 0 && self.has_copies {
             return;
