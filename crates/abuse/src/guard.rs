@@ -3,7 +3,10 @@
 use std::{
     hash::Hasher,
     net::IpAddr,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -94,6 +97,8 @@ pub struct Guard {
     /// Until when sources are known.
     known: Moments,
     banned: Moments,
+    /// Until when somebody may be banned or have an empty bucket: nobody is looked up after that.
+    watchful_until: AtomicU64,
     bans: Mutex<Bans>,
     notices: Mutex<Notices>,
 }
@@ -127,6 +132,7 @@ impl Guard {
             failures: Moments::new(sources),
             known: Moments::new(sources),
             banned: Moments::new(sources.min(BANS_MAX) * PLACES_PER_BAN),
+            watchful_until: AtomicU64::new(0),
             bans: Mutex::default(),
             notices: Mutex::default(),
         }
@@ -135,13 +141,16 @@ impl Guard {
     /// Whether a datagram from this address shall be looked at.
     #[must_use]
     pub fn hear(&self, now: Duration, rules: &Rules, from: IpAddr) -> Hearing {
-        let (source, at) = (self.source(from.into()), ns(now));
+        let at = ns(now);
+        if at >= self.watchful_until.load(Relaxed) {
+            return Hearing::Heard;
+        }
+        let source = self.source(from.into());
         if self.banned.get(source, at).is_some() {
             return Hearing::Banned;
         }
         let full = self.buckets.get(source, at).unwrap_or(at);
-        let is_empty = full - at > rules.token() * u64::from(rules.burst);
-        if is_empty && !self.is_known(at, Kind::HearsUs, source) {
+        if rules.is_empty(full - at) && !self.is_known(at, Kind::HearsUs, source) {
             return Hearing::Limited;
         }
         Hearing::Heard
@@ -150,7 +159,11 @@ impl Guard {
     /// Takes a token from the bucket of this address, for what anybody could have sent in its name.
     pub fn charge(&self, now: Duration, rules: &Rules, from: IpAddr) {
         let source = self.source(from.into());
-        take_token(&self.buckets, source, ns(now), rules.token(), rules.burst);
+        let at = ns(now);
+        let full = take_token(&self.buckets, source, at, rules.token(), rules.burst);
+        if rules.is_empty(full - at) {
+            self.watchful_until.fetch_max(full, Relaxed);
+        }
     }
 
     /// This address has shown that it receives what we send to it, by something that only the receiver
@@ -221,6 +234,7 @@ impl Guard {
         if !bans.has_room(ban.since, ban.source) || !self.banned.set_if_room(source, until, since) {
             return Failure::BansFull;
         }
+        self.watchful_until.fetch_max(until, Relaxed);
         bans.add(ban.clone());
         drop(bans);
         lock(&self.notices).push(Notice::Banned(ban));
@@ -282,6 +296,11 @@ impl Rules {
     /// The time in which a bucket gets a token.
     fn token(&self) -> u64 {
         1_000_000_000 / u64::from(self.rate.max(1))
+    }
+
+    /// Whether a bucket is empty that is full again after this time.
+    fn is_empty(&self, left: u64) -> bool {
+        left > self.token() * u64::from(self.burst)
     }
 
     /// The time in which a failed login is forgiven.

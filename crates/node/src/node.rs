@@ -237,7 +237,7 @@ impl Desks {
         }
         match Message::parse(datagram.bytes, cx.snapshot.config().limits.headers) {
             Ok(message) if message.is_cut() && !message.is_answerable() => {
-                cx.stats.drop_one(Dropped::TooManyHeaders);
+                cx.drop_of(datagram.flow, Dropped::TooManyHeaders);
             }
             Ok(message) if message.is_request() => {
                 self.on_request(cx, datagram, &message, origin, out);

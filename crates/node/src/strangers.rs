@@ -7,7 +7,7 @@ use abuse::Hearing;
 use sip::{HeaderName, Message};
 use transaction::Flow;
 
-use crate::{context::Context, snapshot::Snapshot, stats::Dropped};
+use crate::{context::Context, snapshot::Snapshot, stats::Dropped, wire::token};
 
 impl Context<'_> {
     /// Whether a datagram is to be looked at; it is counted if not.
@@ -32,10 +32,11 @@ impl Context<'_> {
         self.charge(flow);
     }
 
-    /// Counts an answer of the node's own, and charges a stranger for one that others need not ask for.
-    pub(crate) fn count_reply(&self, flow: Flow, status: u16) {
+    /// Counts an answer of the node's own to a request, and charges a stranger for one that others need not
+    /// ask for.
+    pub(crate) fn count_reply(&self, flow: Flow, request: &Message<'_>, status: u16) {
         self.stats.reply(status);
-        if costs(status) {
+        if costs(status) && !is_by_edge(self.snapshot, request) {
             self.charge(flow);
         }
     }
@@ -78,6 +79,13 @@ pub(crate) fn is_known(snapshot: &Snapshot, from: IpAddr) -> bool {
     let edges = &snapshot.config().exchange.peers;
     let is_at = |ip| snapshot.has_member_at(ip) || edges.iter().any(|edge| edge.ip() == ip);
     is_at(from) || is_at(from.to_canonical()) || snapshot.config().trust.is_peer(from)
+}
+
+/// Whether a REGISTER came through an edge of the cluster, which has sealed its Path: what is wrong with it is
+/// not the edge's fault.
+pub(crate) fn is_by_edge(snapshot: &Snapshot, request: &Message<'_>) -> bool {
+    let first = request.paths().next().and_then(Result::ok);
+    first.is_some_and(|path| token::is_path_of_cluster(snapshot.keys(), path.uri))
 }
 
 /// Answers that tell of a fault of the request, or that its sender has proven nothing. Of the 4xx, those

@@ -38,8 +38,6 @@ enum Fate {
     Pass,
     /// Its request has gone elsewhere: the caller gets that answer.
     Supersede,
-    /// It is the node's own.
-    Ignore,
 }
 
 /// Requests.
@@ -188,10 +186,8 @@ impl Stateless {
         response: &Response<'_>,
         back: Flow,
     ) {
-        match self.fate(step, session, attempt, response) {
-            Fate::Pass => return self.pass_back(step, response, back),
-            Fate::Ignore => return step.cx.stats.drop_one(Dropped::ForeignResponse),
-            Fate::Supersede => {}
+        if self.fate(step, session, attempt, response) == Fate::Pass {
+            return self.pass_back(step, response, back);
         }
         step.cx.stats.drop_one(Dropped::Superseded);
         let to = response.flow.remote;
@@ -227,9 +223,6 @@ impl Stateless {
         };
         if !is_cancel && attempt != step.work.get(open).attempt {
             return on_late_answer(step, open, attempt, response);
-        }
-        if step.work.is_answered_by_us(step.cx, open, response) {
-            return Fate::Ignore;
         }
         step.work.note_response(step.cx, open, response);
         if !response.is_final() {

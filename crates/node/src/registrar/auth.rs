@@ -14,7 +14,7 @@ use crate::{
     context::Context,
     question::Record,
     stats::Event,
-    strangers::is_known,
+    strangers::{is_by_edge, is_known},
     wire::{keys::Keys, reply::Reply, request::Request},
 };
 
@@ -170,7 +170,9 @@ impl Authenticator {
             from,
             user: &user[..user.floor_char_boundary(USER_BYTES_MAX)],
             realm: proof.user.domain(),
-            is_proven: random.is_some_and(is_sent_there) && !is_known(cx.snapshot, from),
+            is_proven: random.is_some_and(is_sent_there)
+                && !is_known(cx.snapshot, from)
+                && !is_by_edge(cx.snapshot, request.message),
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::{fmt, hash::Hasher, iter, net::IpAddr};
 
+use abuse::Source;
 use sha2::{Digest, Sha256};
 use siphasher::sip::SipHasher24;
 use siphasher::sip128::{Hasher128, SipHasher13};
@@ -150,11 +151,7 @@ impl Keys {
     /// A hash of where a datagram came from, by which sources are told apart.
     pub(crate) fn source(&self, ip: IpAddr) -> u64 {
         let mut hasher = self.session;
-        match ip.to_canonical() {
-            IpAddr::V4(ip) => hasher.write(&ip.octets()),
-            // RFC 4291 §2.5.4: a host has a whole /64 of addresses.
-            IpAddr::V6(ip) => hasher.write(&ip.octets()[..8]),
-        }
+        hasher.write(&Source::from(ip).octets());
         hasher.finish128().h1
     }
 

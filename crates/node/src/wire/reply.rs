@@ -64,9 +64,9 @@ pub(crate) fn send(
         fits = write_within(cx.snapshot, datagram, request, reply, out);
     });
     if fits {
-        cx.count_reply(datagram.flow, reply.status);
+        cx.count_reply(datagram.flow, request, reply.status);
     } else {
-        cx.stats.drop_one(Dropped::AnswerTooLong);
+        cx.drop_of(datagram.flow, Dropped::AnswerTooLong);
     }
 }
 

@@ -462,16 +462,6 @@ impl Work {
         request.is_charged.then_some(member)
     }
 
-    /// Whether the answer to a request at a server is of this node itself: somebody sent it back.
-    pub(crate) fn is_answered_by_us(
-        &self,
-        cx: Context<'_>,
-        open: OpenId,
-        response: &Response<'_>,
-    ) -> bool {
-        cx.snapshot.is_our_address(response.flow.remote) && self.charged_server(cx, open).is_some()
-    }
-
     /// Counts a request that its server failed to serve.
     pub(crate) fn count_failed(&self, cx: Context<'_>, open: OpenId) {
         if let Some(member) = self.charged_server(cx, open) {

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     proxy::step::Step,
-    stats::{Dropped, Event},
+    stats::Event,
     wire::{
         relay,
         reply::{self, Reply},
@@ -33,11 +33,6 @@ impl Stateful {
             return false;
         };
         let owner = self.transactions.owner(id);
-        let record = owner.and_then(|place| self.contexts.get(place).record);
-        if record.is_some_and(|open| step.work.is_answered_by_us(step.cx, open, response)) {
-            step.cx.stats.drop_one(Dropped::ForeignResponse);
-            return true;
-        }
         let (now, message) = (step.cx.now, response.message);
         let is_news = self.transactions.on_response(now, id, message, step.out);
         if let Some(place) = owner.filter(|_| is_news)
@@ -191,7 +186,7 @@ impl Stateful {
         let Some(message) = kept.message(cx.snapshot) else {
             return;
         };
-        cx.count_reply(kept.flow, reply.status);
+        cx.count_reply(kept.flow, &message, reply.status);
         let datagram = kept.datagram();
         let write = |out: &mut Vec<u8>| {
             reply::write_within(cx.snapshot, &datagram, &message, reply, out);
