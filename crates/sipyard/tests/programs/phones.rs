@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    io::Write,
+    io::{Read as _, Write as _},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     time::Duration,
 };
@@ -105,8 +105,15 @@ impl Baresip {
         let command = serde_json::json!({ "command": key, "params": parameter }).to_string();
         let mut stream = TcpStream::connect(self.control).unwrap();
         write!(stream, "{}:{command},", command.len()).unwrap();
-        // It answers before it has done it; the test waits for what comes of it.
-        let _ = std::io::Read::read(&mut stream, &mut [0; 64]);
+        // It tells what happens meanwhile, too. Closed with that unread, it would lose the command.
+        let mut said = Vec::new();
+        while !String::from_utf8_lossy(&said).contains("\"response\":true") {
+            let mut more = [0; 1024];
+            match stream.read(&mut more).unwrap() {
+                0 => panic!("baresip's answer to {command}: {}", String::from_utf8_lossy(&said)),
+                length => said.extend_from_slice(&more[..length]),
+            }
+        }
     }
 
     /// How often it said so in its log.
