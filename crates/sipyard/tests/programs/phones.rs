@@ -110,7 +110,10 @@ impl Baresip {
         while !String::from_utf8_lossy(&said).contains("\"response\":true") {
             let mut more = [0; 1024];
             match stream.read(&mut more).unwrap() {
-                0 => panic!("baresip's answer to {command}: {}", String::from_utf8_lossy(&said)),
+                0 => panic!(
+                    "baresip's answer to {command}: {}",
+                    String::from_utf8_lossy(&said)
+                ),
                 length => said.extend_from_slice(&more[..length]),
             }
         }
