@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use abuse::Hearing;
-use sip::{HeaderName, Message};
+use sip::{HeaderName, Host, Message, Uri};
 use transaction::Flow;
 
 use crate::{context::Context, snapshot::Snapshot, stats::Dropped, wire::token};
@@ -36,7 +36,7 @@ impl Context<'_> {
     /// ask for.
     pub(crate) fn count_reply(&self, flow: Flow, request: &Message<'_>, status: u16) {
         self.stats.reply(status);
-        if costs(status) && !is_by_edge(self.snapshot, request) {
+        if costs(status) && !is_by_edge(self.snapshot, flow, request) {
             self.charge(flow);
         }
     }
@@ -81,11 +81,14 @@ pub(crate) fn is_known(snapshot: &Snapshot, from: IpAddr) -> bool {
     is_at(from) || is_at(from.to_canonical()) || snapshot.config().trust.is_peer(from)
 }
 
-/// Whether a REGISTER came through an edge of the cluster, which has sealed its Path: what is wrong with it is
-/// not the edge's fault.
-pub(crate) fn is_by_edge(snapshot: &Snapshot, request: &Message<'_>) -> bool {
-    let first = request.paths().next().and_then(Result::ok);
-    first.is_some_and(|path| token::is_path_of_cluster(snapshot.keys(), path.uri))
+/// Whether a REGISTER came through an edge of the cluster: its Path is sealed for the address that it comes from,
+/// so a phone that learns its Path can't use it. What is wrong with the request is not the edge's fault.
+pub(crate) fn is_by_edge(snapshot: &Snapshot, flow: Flow, request: &Message<'_>) -> bool {
+    let Some(Ok(first)) = request.paths().next() else {
+        return false;
+    };
+    let host = Uri::parse(first.uri).map(|uri| uri.host);
+    host == Ok(Host::Ip(flow.remote.ip())) && token::is_path_of_cluster(snapshot.keys(), first.uri)
 }
 
 /// Answers that tell of a fault of the request, or that its sender has proven nothing. Of the 4xx, those

@@ -172,7 +172,7 @@ impl Authenticator {
             realm: proof.user.domain(),
             is_proven: random.is_some_and(is_sent_there)
                 && !is_known(cx.snapshot, from)
-                && !is_by_edge(cx.snapshot, request.message),
+                && !is_by_edge(cx.snapshot, request.datagram.flow, request.message),
         }
     }
 

@@ -3,6 +3,7 @@
 use node::{Notice, stats::Dropped};
 
 use super::*;
+use crate::harness::{config, listener};
 
 const MALLORY: &str = "203.0.113.66:5060";
 
@@ -132,6 +133,36 @@ fn a_server_is_not_banned() {
         );
     }
     assert_eq!(world.bans(), [""; 0]);
+}
+
+/// Ten wrong passwords through an edge banned it at a registrar that had seen no login through it yet, and so all
+/// the edge's phones.
+#[test]
+fn an_edge_of_the_cluster_is_not_banned() {
+    let mut at_outer = config(&[ONE]);
+    at_outer.listeners = vec![listener(OUTER)];
+    let mut edge = Cluster::new(at_outer);
+    let path = edge.pass(&request("REGISTER", PHONE, "path").from(PHONE));
+    let path = path.get("Path").to_owned();
+    let through = |from: &str| {
+        let mut world = World::new(location());
+        world.add_user("bob");
+        for number in 0..20 {
+            let ask = |cseq: u32| {
+                let ask = of(request("REGISTER", PHONE, "guess"), "bob", cseq);
+                ask.set("Call-ID", number).with("Path", &path).from(from)
+            };
+            let Some(challenge) = world.send(&ask(1)).pop() else {
+                break;
+            };
+            let shown = credentials(&challenge, "bob", "guess", 1);
+            world.send(&ask(2).with("Authorization", shown));
+        }
+        world.bans()
+    };
+    assert_eq!(through(OUTER), [""; 0]);
+    // A phone that was told its Path, and guesses elsewhere.
+    assert_eq!(through(PHONE), ["198.51.100.1"]);
 }
 
 /// A thousand addresses could try a thousand times as many passwords of a user.
