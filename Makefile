@@ -7,7 +7,7 @@ export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 help:
 	@echo 'make demo    a whole cluster on this machine; DURATION=20s make demo ends by itself'
 	@echo 'make test    every check and test'
-	@echo 'make release target/release/sipyard, guided by a profile: about a tenth less CPU a call'
+	@echo 'make release target/release/sipyard, guided by a profile of replayed experiments'
 	@echo 'make bench   Sipyard beside its peers, for minutes; WHAT=quick for half a minute'
 
 demo:
