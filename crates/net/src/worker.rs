@@ -30,6 +30,9 @@ const SLEEP_MAX: Duration = Duration::from_millis(100);
 /// to look at it.
 const NAP: Duration = Duration::from_micros(200);
 
+/// The most batches that are read in a row from one socket while the node is behind.
+const READS: usize = 8;
+
 /// The most rounds in a row of sending and reading ICMP errors.
 const FLUSHES: usize = 4;
 
@@ -54,6 +57,9 @@ pub(crate) struct Worker {
     dropped: u64,
     /// Datagrams received since it woke up.
     taken: usize,
+    /// When each socket was last known to be empty, by listener, and later by the time that the worker slept
+    /// since: what is read now has waited since then at most.
+    emptied: Vec<Duration>,
 }
 
 impl Worker {
@@ -77,6 +83,7 @@ impl Worker {
             tick: now,
             dropped: 0,
             taken: 0,
+            emptied: vec![now; team.seats[number].sockets.len()],
             team,
             shared,
             clock,
@@ -102,6 +109,9 @@ impl Worker {
                 self.node.handle_timeout(now, &mut self.out);
                 self.tick = now + TICK;
             }
+            if self.node.has_waiting() {
+                self.node.handle_waiting(now, &mut self.out);
+            }
             self.ask(now);
             self.flush(now);
             let unheard = self.unheard() - unheard;
@@ -125,27 +135,55 @@ impl Worker {
 
     /// Waits in the receive call, for at most a tick.
     fn block(&mut self) -> Duration {
-        let result = self.team.seats[self.number].sockets[0].recv(&mut self.received, Wait::Block);
-        let now = self.clock.now();
-        self.feed(0, now, result);
-        now
+        let wait = if self.node.has_waiting() {
+            Wait::Poll
+        } else {
+            Wait::Block
+        };
+        self.read(0, wait)
     }
 
     /// Waits for a socket, another worker or a timer, then takes one batch from each socket that
     /// has one.
     fn wait(&mut self) -> Duration {
         self.sleep();
-        let now = self.clock.now();
+        let mut now = self.clock.now();
         for listener in 0..self.team.seats[self.number].sockets.len() {
             let place = 1 + listener;
             if self.poll.is_ready(place) {
-                let socket = &self.team.seats[self.number].sockets[listener];
-                let result = socket.recv(&mut self.received, Wait::Poll);
-                self.feed(listener, now, result);
+                now = self.read(listener, Wait::Poll);
+            } else {
+                self.emptied[listener] = now;
             }
             if self.poll.has_error(place) {
                 self.report_unreachable(listener, now);
             }
+        }
+        now
+    }
+
+    /// Reads a batch from a socket, and all that is there while the node is behind; returns the moment.
+    fn read(&mut self, listener: usize, wait: Wait) -> Duration {
+        let began = self.clock.now();
+        let (mut now, mut wait) = (began, wait);
+        for _ in 0..READS {
+            let socket = &self.team.seats[self.number].sockets[listener];
+            let result = socket.recv(&mut self.received, wait);
+            now = self.clock.now();
+            if wait == Wait::Block {
+                self.emptied[listener] += now - began;
+            }
+            let is_empty = result.as_ref().is_ok_and(|&count| count < BATCH);
+            let delay = now.saturating_sub(self.emptied[listener]);
+            self.node.handle_delay(now, delay);
+            self.feed(listener, now, result);
+            if is_empty {
+                self.emptied[listener] = now;
+            }
+            if is_empty || !self.node.is_behind(now) {
+                break;
+            }
+            wait = Wait::Poll;
         }
         now
     }
@@ -164,12 +202,19 @@ impl Worker {
         // Whole milliseconds: what falls due within one of them shares a wake-up.
         let mut timeout = Duration::from_millis(timeout.as_micros().div_ceil(1000) as u64);
         waker.arm();
-        if !mailbox.is_empty() || self.team.stopping.load(Ordering::Relaxed) {
+        if self.node.has_waiting()
+            || !mailbox.is_empty()
+            || self.team.stopping.load(Ordering::Relaxed)
+        {
             timeout = Duration::ZERO;
         }
         let descriptors = iter::once(waker.as_fd()).chain(sockets.iter().map(AsFd::as_fd));
         self.poll.wait(descriptors, Some(timeout));
         waker.disarm(self.poll.is_ready(0));
+        let slept = self.clock.now() - now;
+        for emptied in &mut self.emptied {
+            *emptied += slept;
+        }
     }
 
     /// Gives the received datagrams to the node.

@@ -331,6 +331,11 @@ pub const WORKER: &[Figure<WorkerStats>] = &[
         |w| count(w.registrations_bytes()),
     ),
     Figure::bytes(
+        "lobby",
+        "Memory of new requests that wait while the node is behind",
+        |w| count(w.lobby_bytes()),
+    ),
+    Figure::bytes(
         "handover_queue",
         "Messages that other workers received and that wait for this one",
         |w| count(w.handover_bytes()),

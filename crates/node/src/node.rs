@@ -8,7 +8,7 @@ use slots::Ticket;
 use transaction::Flow;
 
 use crate::{
-    admission::{NotNow, RETRY_AFTER_S, admit, refuse},
+    admission::{self, Guest, Leaves, Lobby, NotNow, RETRY_AFTER_S, admit, refuse},
     context::Context,
     edges::{self, Exchange},
     health,
@@ -34,6 +34,9 @@ use crate::{
     work::Learner,
 };
 
+/// Requests that are served in a row while the node is behind, before it looks what has come.
+const SERVED_AT_ONCE: usize = 8;
+
 /// One worker's part of a node: the sessions and transactions of its share of the calls.
 #[derive(Debug)]
 pub struct Node {
@@ -48,6 +51,7 @@ pub struct Node {
 #[derive(Debug)]
 pub(crate) struct Desks {
     worker: usize,
+    lobby: Lobby,
     pub(crate) proxy: Proxy,
     registrar: Registrar,
     exchange: Exchange,
@@ -80,6 +84,7 @@ impl Node {
         let probes = Probes::new(is_first, rng.fork());
         let desks = Desks {
             worker,
+            lobby: Lobby::new(limits.message_bytes, Rng::with_seed(!seed), now),
             proxy: Proxy::new(&snapshot, share, rng, now),
             registrar,
             exchange: Exchange::new(is_first, snapshot.owner()),
@@ -104,6 +109,29 @@ impl Node {
             return self.tapped(now, out, |node, out| node.take(now, input, out));
         }
         self.take(now, input, out);
+    }
+
+    /// Learns how long the next datagrams have waited until the driver gives them to the node, at most.
+    pub fn handle_delay(&mut self, now: Duration, delay: Duration) {
+        self.desks.lobby.note_delay(now, delay);
+    }
+
+    /// Whether the node is behind: the driver then reads all that has come.
+    pub fn is_behind(&self, now: Duration) -> bool {
+        self.desks.lobby.is_open(now)
+    }
+
+    /// Whether new requests wait for [`Self::handle_waiting`].
+    pub fn has_waiting(&self) -> bool {
+        !self.desks.lobby.is_empty()
+    }
+
+    /// Serves some of the requests that wait.
+    pub fn handle_waiting(&mut self, now: Duration, out: &mut Outbox) {
+        let sent = out.transmits.len();
+        let (desks, cx) = self.parts(now);
+        desks.serve_waiting(cx, out);
+        cx.stats.count(Event::Sent, out.transmits.len() - sent);
     }
 
     /// Does what is due.
@@ -170,6 +198,7 @@ impl Node {
         let mut sizes = desks.proxy.sizes();
         sizes.transactions += desks.registrar.len();
         sizes.registrations_bytes = desks.registrar.kept_bytes();
+        sizes.lobby_bytes = desks.lobby.kept_bytes();
         cx.stats.set_sizes(&sizes);
     }
 
@@ -182,6 +211,7 @@ impl Node {
             desks.registrar.deadline(),
             desks.probes.deadline(&self.shared, now),
             desks.exchange.deadline(is_busy),
+            desks.lobby.deadline(),
         ]
         .into_iter()
         .flatten()
@@ -263,6 +293,26 @@ impl Desks {
         if matches!(origin, Origin::Socket) && cx.is_scanners(datagram.flow, message) {
             return cx.drop_of(datagram.flow, Dropped::Scanner);
         }
+        if self.lobby.is_open(cx.now)
+            && let Some(class) = admission::class_of(cx, &datagram, message)
+        {
+            if !self.lobby.take_in(cx.now, class, &datagram, origin) {
+                return cx.stats.drop_one(Dropped::Overload);
+            }
+            return cx.stats.count(Event::OverloadWaited, 1);
+        }
+        self.begin(cx, datagram, message, origin, out);
+    }
+
+    /// Takes a request that need not wait, or has waited.
+    fn begin(
+        &mut self,
+        cx: Context<'_>,
+        datagram: Datagram<'_>,
+        message: &Message<'_>,
+        origin: Origin,
+        out: &mut Outbox,
+    ) {
         if let Some(bytes) = without_our_maddr(cx.snapshot, message) {
             let bytes = &bytes;
             return self.on_datagram(cx, Datagram { bytes, ..datagram }, origin, out);
@@ -313,6 +363,63 @@ impl Desks {
             return Ok(());
         }
         self.route(cx, &request, origin, out)
+    }
+
+    /// Serves some of the requests that wait for the node to catch up.
+    fn serve_waiting(&mut self, cx: Context<'_>, out: &mut Outbox) {
+        for _ in 0..SERVED_AT_ONCE {
+            let Some(guest) = self.lobby.next() else {
+                break;
+            };
+            self.serve_guest(cx, &guest, out);
+            self.lobby.release(guest);
+        }
+    }
+
+    fn serve_guest(&mut self, cx: Context<'_>, guest: &Guest, out: &mut Outbox) {
+        let headers_max = cx.snapshot.config().limits.headers;
+        let datagram = guest.datagram();
+        if let Ok(message) = Message::parse(datagram.bytes, headers_max) {
+            self.begin(cx, datagram, &message, guest.origin, out);
+        }
+    }
+
+    /// Sends away those who have waited too long.
+    fn clear_lobby(&mut self, cx: Context<'_>, out: &mut Outbox) {
+        while let Some(leaves) = self.lobby.next_late(cx.now) {
+            let guest = match leaves {
+                Leaves::Refused(guest) => {
+                    self.send_away(cx, &guest, out);
+                    guest
+                }
+                Leaves::Dropped(guest) => {
+                    cx.stats.drop_one(Dropped::Overload);
+                    guest
+                }
+            };
+            self.lobby.release(guest);
+        }
+    }
+
+    /// Refuses a request that waited, unless it repeats one that was served.
+    fn send_away(&mut self, cx: Context<'_>, guest: &Guest, out: &mut Outbox) {
+        let headers_max = cx.snapshot.config().limits.headers;
+        let datagram = guest.datagram();
+        let Ok(message) = Message::parse(datagram.bytes, headers_max) else {
+            return;
+        };
+        if self.knows(cx, &message) {
+            return self.begin(cx, datagram, &message, guest.origin, out);
+        }
+        let refusal = admission::refuse_late(cx, &message, self.lobby.pause_s());
+        answer(cx, &datagram, &message, &refusal, out);
+    }
+
+    /// Whether a call of this Call-ID is known.
+    fn knows(&self, cx: Context<'_>, message: &Message<'_>) -> bool {
+        let call_id = message.call_id().unwrap_or_default();
+        let key = cx.snapshot.keys().session(call_id);
+        self.proxy.work.calls.find(key).is_some()
     }
 
     /// Whether a request is of something that waits, and has dealt with it.
@@ -440,6 +547,7 @@ impl Desks {
     }
 
     fn on_timers(&mut self, cx: Context<'_>, out: &mut Outbox) {
+        self.clear_lobby(cx, out);
         self.proxy.on_timers(cx, out);
         self.registrar.on_timers(cx, out);
         while let Some(parked) = self.proxy.unpark_due(cx.now) {
@@ -508,6 +616,9 @@ fn answer(
     out: &mut Outbox,
 ) {
     if message.method() == Some(Method::Ack) {
+        if reply::is_of_ours(cx.snapshot, message) {
+            return cx.stats.drop_one(Dropped::AckOfOurs);
+        }
         return cx.drop_of(datagram.flow, Dropped::RefusedAck);
     }
     reply::send(cx, datagram, message, reply, out);

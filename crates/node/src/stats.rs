@@ -58,7 +58,9 @@ counted! {
         ReturnsToUs = "returns_to_us", "A response whose Via below ours names this node, too",
         NoReturnPath = "no_return_path", "A response with no Via below ours that says where to",
         AnswerTooLong = "answer_too_long", "A request so short that its answer would have more than twice its bytes",
+        AckOfOurs = "ack_of_ours", "An ACK of a refusal of the node's own: it ends there",
         RefusedAck = "refused_ack", "An ACK that would have been refused",
+        Overload = "overload", "A new request that had to wait too long while the node was behind, and was one too many to be told",
         Superseded = "superseded", "A response from a server that the request was taken away from",
         HandoverFull = "handover_full", "The queue to the worker that owns the call was full",
         Unmatched = "unmatched", "A response to a request of a stateful route for which no transaction waits. RFC 6026 §7.3",
@@ -115,6 +117,8 @@ counted! {
         Stray = "stray", "A response without an open transaction: of a fork, or a retransmission",
         OrphanedCancel = "orphaned_cancels", "A CANCEL of an INVITE that is not known went to each server that may have it",
         CancelsFull = "cancels_full", "A CANCEL of an INVITE that is not known was refused, as its source had sent too many",
+        OverloadWaited = "overload_waited", "A new request had to wait, as the node was behind",
+        OverloadRefused = "overload_refused", "A new request had to wait too long while the node was behind, and was refused",
         SessionBusy = "session_busy", "A call had as many open requests as it may have, so another was refused",
         ReportSent = "reports_sent", "A report of open work went to a peer",
         ReportReceived = "reports_received", "A peer's report was taken",
@@ -152,6 +156,7 @@ pub struct WorkerStats {
     held_bytes: AtomicU64,
     unlocated_bytes: AtomicU64,
     registrations_bytes: AtomicU64,
+    lobby_bytes: AtomicU64,
     /// All workers change it.
     handover_bytes: AtomicUsize,
 }
@@ -167,6 +172,7 @@ pub(crate) struct Sizes {
     pub(crate) held_bytes: usize,
     pub(crate) unlocated_bytes: usize,
     pub(crate) registrations_bytes: usize,
+    pub(crate) lobby_bytes: usize,
 }
 
 impl WorkerStats {
@@ -196,6 +202,7 @@ impl WorkerStats {
             (&self.held_bytes, sizes.held_bytes),
             (&self.unlocated_bytes, sizes.unlocated_bytes),
             (&self.registrations_bytes, sizes.registrations_bytes),
+            (&self.lobby_bytes, sizes.lobby_bytes),
         ] {
             gauge.store(size as u64, Relaxed);
         }
@@ -253,6 +260,11 @@ impl WorkerStats {
     /// Memory of INVITEs that may go to another server, in bytes.
     pub fn retained_bytes(&self) -> u64 {
         self.retained_bytes.load(Relaxed)
+    }
+
+    /// Memory of new requests that wait while the node is behind, in bytes.
+    pub fn lobby_bytes(&self) -> u64 {
+        self.lobby_bytes.load(Relaxed)
     }
 
     /// Memory of the messages of stateful routes, in bytes.

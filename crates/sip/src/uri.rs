@@ -25,6 +25,8 @@ pub enum Scheme {
     Sips,
     /// `tel` (RFC 3966)
     Tel,
+    /// `urn`, as in `urn:service:sos` (RFC 5031)
+    Urn,
     /// Any other.
     Other,
 }
@@ -37,6 +39,8 @@ impl Scheme {
             Self::Sips
         } else if text.eq_ignore_ascii_case(b"tel") {
             Self::Tel
+        } else if text.eq_ignore_ascii_case(b"urn") {
+            Self::Urn
         } else {
             Self::Other
         }
@@ -141,7 +145,7 @@ impl<'a> Uri<'a> {
         let rest = &text[colon + 1..];
         match scheme {
             Scheme::Sip | Scheme::Sips => Self::parse_sip(text, scheme, rest),
-            Scheme::Tel | Scheme::Other => Ok(Self {
+            Scheme::Tel | Scheme::Urn | Scheme::Other => Ok(Self {
                 scheme,
                 user: None,
                 password: None,

@@ -65,7 +65,7 @@ impl<'a> Message<'a> {
         match uri.scheme {
             _ if !uri.headers.is_empty() => Err(Fault::RequestUri),
             Scheme::Other => Err(Fault::UriScheme),
-            Scheme::Sip | Scheme::Sips | Scheme::Tel => Ok(uri),
+            Scheme::Sip | Scheme::Sips | Scheme::Tel | Scheme::Urn => Ok(uri),
         }
     }
 

@@ -75,7 +75,7 @@ impl Proxy {
         }
     }
 
-    /// What it holds. The registrar's part is left out.
+    /// What it holds. The parts of registrar and lobby are left out.
     pub(crate) fn sizes(&self) -> Sizes {
         let (sessions_active, sessions_expired) = self.work.calls.sizes();
         Sizes {
@@ -87,6 +87,7 @@ impl Proxy {
             held_bytes: self.stateful.kept_bytes(),
             unlocated_bytes: self.parked.kept_bytes(),
             registrations_bytes: 0,
+            lobby_bytes: 0,
         }
     }
 

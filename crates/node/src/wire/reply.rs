@@ -119,6 +119,22 @@ pub(crate) fn write(
     write_with(snapshot, flow, request, reply, &reply.headers, out);
 }
 
+/// The tag of our answers to a request with this Call-ID and branch. RFC 3261 §8.2.6.2, §8.2.7
+fn tag(snapshot: &Snapshot, request: &Message<'_>) -> String {
+    let call_id = request.call_id().unwrap_or_default();
+    let branch = request.top_via().ok().and_then(|via| via.branch);
+    let key = snapshot.keys().session(call_id);
+    let tag = snapshot
+        .keys()
+        .of_session(key, &[b"reply", branch.unwrap_or_default()]);
+    format!("{tag:016x}")
+}
+
+/// Whether an ACK is of an answer of our own: it has the branch of its INVITE. RFC 3261 §17.1.1.3
+pub(crate) fn is_of_ours(snapshot: &Snapshot, ack: &Message<'_>) -> bool {
+    ack.to_tag() == Ok(Some(tag(snapshot, ack).as_bytes()))
+}
+
 fn write_with(
     snapshot: &Snapshot,
     flow: Flow,
@@ -127,11 +143,6 @@ fn write_with(
     headers: &[(&'static str, String)],
     out: &mut Vec<u8>,
 ) {
-    let via = request.top_via().ok();
-    let call_id = request.call_id().unwrap_or_default();
-    let branch = via.and_then(|via| via.branch).unwrap_or_default();
-    let key = snapshot.keys().session(call_id);
-    let tag = snapshot.keys().of_session(key, &[b"reply", branch]);
     let headers: Vec<_> = headers
         .iter()
         .map(|(name, value)| (*name, value.as_str()))
@@ -140,7 +151,7 @@ fn write_with(
         request,
         reply.status,
         reply.reason,
-        Some(&format!("{tag:016x}")),
+        Some(&tag(snapshot, request)),
         flow.remote,
         &headers,
         out,

@@ -323,7 +323,7 @@ impl Cluster {
     }
 
     /// Delivers handovers, then takes what was sent.
-    fn settle(&mut self) -> Vec<Sent> {
+    pub(crate) fn settle(&mut self) -> Vec<Sent> {
         while !self.out.handovers.is_empty() {
             let handover = self.out.handovers.remove(0);
             self.input(handover.worker, Input::Handover(handover));

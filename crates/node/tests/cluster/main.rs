@@ -23,6 +23,7 @@ mod nat;
 mod network;
 mod originated;
 mod orphans;
+mod overload;
 #[path = "../../../../fuzz/fuzz_targets/play.rs"]
 #[allow(unreachable_pub, reason = "the fuzz target shares it")]
 mod play;

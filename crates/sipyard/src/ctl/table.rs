@@ -100,12 +100,13 @@ const WORKER: [Column; 7] = [
 ];
 
 /// Memory of messages that a worker holds.
-const MEMORY: [Column; 5] = [
+const MEMORY: [Column; 6] = [
     ("RETAINED, KIB", "retained_requests_bytes", kibibytes),
     ("HELD", "held_transactions_bytes", kibibytes),
     ("UNLOCATED", "unlocated_requests_bytes", kibibytes),
     ("REGISTRATIONS", "registrations_bytes", kibibytes),
     ("HANDOVER", "handover_queue_bytes", kibibytes),
+    ("LOBBY", "lobby_bytes", kibibytes),
 ];
 
 /// What the registrar did since the start.

@@ -4,6 +4,13 @@
 //! begin. What turns out later, such as that no server is left, is refused in the same words by
 //! [`refuse`]. A request that belongs to something known is never refused here.
 
+mod lobby;
+mod share;
+
+pub(crate) use lobby::{Guest, Leaves, Lobby, class_of};
+
+use sip::{Message, Method};
+
 use crate::{context::Context, stats::Event, wire::reply::Reply};
 
 /// What a caller is told to wait when no server can take its call, in seconds.
@@ -20,6 +27,8 @@ pub(crate) enum NotNow {
     SessionBusy,
     /// The table of open or of held transactions is full.
     TransactionsFull,
+    /// The node is behind, and the request has waited too long.
+    Overloaded,
     /// Too many REGISTERs wait for the store.
     RegistrationsFull,
     /// Too many requests wait for the store to tell who sent them.
@@ -71,12 +80,23 @@ pub(crate) fn refuse_for(cx: Context<'_>, why: NotNow, retry_after_s: u64) -> Re
     reply.with("Retry-After", retry_after_s.to_string())
 }
 
+/// Refuses a new request that has waited too long. A proxy is told no time: it would keep all calls from
+/// us for so long. Phones that register shall not come back all at once.
+pub(crate) fn refuse_late(cx: Context<'_>, request: &Message<'_>, pause_s: u64) -> Reply {
+    if request.method() == Some(Method::Register) {
+        return refuse_for(cx, NotNow::Overloaded, pause_s);
+    }
+    cx.stats.count(Event::OverloadRefused, 1);
+    Reply::new(503)
+}
+
 impl NotNow {
     fn event(self) -> Option<Event> {
         match self {
             Self::SessionsFull => Some(Event::SessionsFull),
             Self::SessionBusy => Some(Event::SessionBusy),
             Self::TransactionsFull => Some(Event::TransactionsFull),
+            Self::Overloaded => Some(Event::OverloadRefused),
             Self::RegistrationsFull => Some(Event::RegistrationsFull),
             Self::CallersFull => Some(Event::CallersFull),
             Self::UnlocatedFull => Some(Event::UnlocatedFull),

@@ -1,0 +1,235 @@
+//! Where new requests wait while the node is behind.
+//!
+//! A node that serves messages in the order in which they came collapses under more calls than it can
+//! carry: all wait so long that their callers repeat them. So a node that is behind serves what belongs
+//! to something known at once, and lets new requests wait here. They are served newest first, as soon as
+//! nothing better is there. That uses the whole capacity without a setting. What waits too long is refused.
+
+use std::{collections::VecDeque, time::Duration};
+
+use fastrand::Rng;
+use sip::{HeaderName, Message, Method};
+use slots::{Buffers, Kept};
+use transaction::Flow;
+
+use super::share::Share;
+use crate::{
+    config::bytes_of,
+    context::Context,
+    io::{Datagram, Origin},
+    strangers::is_known,
+};
+
+/// A node is behind if datagrams wait longer than this until it looks at them.
+const BEHIND: Duration = Duration::from_millis(20);
+/// For how long it stays behind after that.
+const MEMORY: Duration = Duration::from_millis(100);
+/// How long a request may wait here. RFC 3261 has callers repeat an INVITE after 500 ms.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// Requests of average length that may wait.
+const GUESTS: usize = 4_096;
+/// Refusals for each request that is served. All others that wait too long are dropped.
+const REFUSALS: f64 = 0.25;
+/// Refusals that may be saved up.
+const REFUSALS_MAX: f64 = 64.0;
+
+/// The least pause of a phone that is refused, in seconds, and the most that chance adds to it.
+const PAUSE_S: f64 = 4.0;
+const PAUSE_S_MAX: f64 = 300.0;
+
+/// New requests by who comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// Calls for help. RFC 5031
+    Emergency,
+    /// REGISTERs with credentials: their senders have been challenged before.
+    Login,
+    /// INVITEs.
+    Call,
+    /// All others.
+    Other,
+}
+
+/// The turns of the classes after all calls for help. An empty class passes its turn on.
+const TURNS: [Class; 5] = [
+    Class::Call,
+    Class::Login,
+    Class::Call,
+    Class::Login,
+    Class::Other,
+];
+
+/// How the Request-URI of a call for help begins.
+const FOR_HELP: &[u8] = b"urn:service:sos";
+
+/// A request that waits.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    pub(crate) flow: Flow,
+    pub(crate) origin: Origin,
+    bytes: Kept,
+    came: Duration,
+}
+
+/// What becomes of a request that has waited too long.
+#[derive(Debug)]
+pub(crate) enum Leaves {
+    /// It is told so.
+    Refused(Guest),
+    /// It is not.
+    Dropped(Guest),
+}
+
+/// The requests that wait.
+#[derive(Debug)]
+pub(crate) struct Lobby {
+    rng: Rng,
+    guests: [VecDeque<Guest>; 4],
+    copies: Buffers,
+    behind_until: Duration,
+    turn: usize,
+    refusals: f64,
+    share: Share,
+}
+
+impl Guest {
+    pub(crate) fn datagram(&self) -> Datagram<'_> {
+        Datagram {
+            flow: self.flow,
+            bytes: &self.bytes,
+            truncated: false,
+        }
+    }
+}
+
+impl Lobby {
+    pub(crate) fn new(message_bytes: usize, rng: Rng, now: Duration) -> Self {
+        Self {
+            rng,
+            guests: Default::default(),
+            copies: Buffers::new(bytes_of(GUESTS, message_bytes)),
+            behind_until: Duration::ZERO,
+            turn: 0,
+            refusals: REFUSALS_MAX,
+            share: Share::new(now),
+        }
+    }
+
+    /// The driver has seen datagrams that waited for so long.
+    pub(crate) fn note_delay(&mut self, now: Duration, delay: Duration) {
+        if delay > BEHIND {
+            self.behind_until = now + MEMORY;
+        }
+    }
+
+    /// Whether new requests are to wait.
+    pub(crate) fn is_open(&self, now: Duration) -> bool {
+        now < self.behind_until || !self.is_empty()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.guests.iter().all(VecDeque::is_empty)
+    }
+
+    /// When the next one has waited too long.
+    pub(crate) fn deadline(&self) -> Option<Duration> {
+        let first = self.guests.iter().filter_map(|guests| guests.front());
+        first.map(|guest| guest.came + PATIENCE).min()
+    }
+
+    /// Memory of the requests that wait, in bytes.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.copies.kept_bytes()
+    }
+
+    /// Lets a request wait. False: there is no room.
+    pub(crate) fn take_in(
+        &mut self,
+        now: Duration,
+        class: Class,
+        datagram: &Datagram<'_>,
+        origin: Origin,
+    ) -> bool {
+        self.share.came(1);
+        let Some(bytes) = self.copies.keep(datagram.bytes) else {
+            return false;
+        };
+        self.guests[class as usize].push_back(Guest {
+            flow: datagram.flow,
+            origin,
+            bytes,
+            came: now,
+        });
+        true
+    }
+
+    /// The next request to serve; [`Self::release`] takes it back.
+    pub(crate) fn next(&mut self) -> Option<Guest> {
+        self.turn = (self.turn + 1) % TURNS.len();
+        let (earlier, later) = TURNS.split_at(self.turn);
+        let turns = later.iter().chain(earlier).copied();
+        let mut classes = [Class::Emergency].into_iter().chain(turns);
+        let guest = classes.find_map(|class| self.guests[class as usize].pop_back())?;
+        self.share.served(1);
+        self.refusals = REFUSALS_MAX.min(self.refusals + REFUSALS);
+        Some(guest)
+    }
+
+    /// The next request that has waited too long; [`Self::release`] takes it back.
+    pub(crate) fn next_late(&mut self, now: Duration) -> Option<Leaves> {
+        let is_late = |guest: &mut Guest| guest.came + PATIENCE <= now;
+        let mut classes = self.guests.iter_mut();
+        let guest = classes.find_map(|guests| guests.pop_front_if(is_late))?;
+        if self.refusals < 1.0 {
+            return Some(Leaves::Dropped(guest));
+        }
+        self.refusals -= 1.0;
+        Some(Leaves::Refused(guest))
+    }
+
+    /// Uses a request's memory again.
+    pub(crate) fn release(&mut self, guest: Guest) {
+        self.copies.release(guest.bytes);
+    }
+
+    /// When a phone that is refused shall register again, in seconds: by chance, and the later the more
+    /// have to be refused.
+    pub(crate) fn pause_s(&mut self) -> u64 {
+        let longest = (PAUSE_S / self.share.get()).min(PAUSE_S_MAX);
+        PAUSE_S as u64 + self.rng.u64(..=longest as u64)
+    }
+
+    /// The share of new requests that may come in, if it is to change.
+    pub(crate) fn next_share(&mut self, now: Duration) -> Option<f64> {
+        self.share.next(now)
+    }
+}
+
+/// The class of a new request; none: it belongs to something known, or a known host asks how we are.
+pub(crate) fn class_of(
+    cx: Context<'_>,
+    datagram: &Datagram<'_>,
+    message: &Message<'_>,
+) -> Option<Class> {
+    let method = message.method()?;
+    if matches!(method, Method::Ack | Method::Cancel) || message.to_tag() != Ok(None) {
+        return None;
+    }
+    match method {
+        Method::Invite if is_for_help(message) => Some(Class::Emergency),
+        Method::Invite => Some(Class::Call),
+        Method::Register if message.header(HeaderName::Authorization).is_some() => {
+            Some(Class::Login)
+        }
+        Method::Options if is_known(cx.snapshot, datagram.flow.remote.ip()) => None,
+        _ => Some(Class::Other),
+    }
+}
+
+/// RFC 5031
+fn is_for_help(message: &Message<'_>) -> bool {
+    let begin = message
+        .request_uri()
+        .and_then(|uri| uri.get(..FOR_HELP.len()));
+    begin.is_some_and(|begin| begin.eq_ignore_ascii_case(FOR_HELP))
+}
