@@ -150,7 +150,7 @@ impl Lobby {
         datagram: &Datagram<'_>,
         origin: Origin,
     ) -> bool {
-        self.share.came(1);
+        self.share.came();
         let Some(bytes) = self.copies.keep(datagram.bytes) else {
             return false;
         };
@@ -170,7 +170,7 @@ impl Lobby {
         let turns = later.iter().chain(earlier).copied();
         let mut classes = [Class::Emergency].into_iter().chain(turns);
         let guest = classes.find_map(|class| self.guests[class as usize].pop_back())?;
-        self.share.served(1);
+        self.share.served();
         self.refusals = REFUSALS_MAX.min(self.refusals + REFUSALS);
         Some(guest)
     }
