@@ -8,10 +8,12 @@ use std::{
     time::Duration,
 };
 
-use node::{Answer, Datagram, Flow, Input, Node, Outbox, Question, Quotation, Shared};
+use node::{
+    Answer, Datagram, Flow, Input, Instruction, Node, Outbox, Question, Quotation, Shared, Sieve,
+};
 use socket::{
     Clock, Poll,
-    udp::{BATCH, RecvBatch, SendBatch, Wait},
+    udp::{self, BATCH, RecvBatch, SendBatch, Wait},
     wall,
 };
 
@@ -107,6 +109,9 @@ impl Worker {
                 }
                 self.notice_losses(now);
                 self.node.handle_timeout(now, &mut self.out);
+                if let Some(sieve) = self.node.take_sieve() {
+                    self.set_filters(&sieve);
+                }
                 self.tick = now + TICK;
             }
             if self.node.has_waiting() {
@@ -130,6 +135,20 @@ impl Worker {
         let dropped = self.team.seats[self.number].receive_dropped();
         if mem::replace(&mut self.dropped, dropped) != dropped {
             self.shared.lose(now);
+        }
+    }
+
+    /// Lets the sockets drop what the node would. Where the kernel refuses that, the node does it alone.
+    fn set_filters(&self, sieve: &Sieve) {
+        let known = self.shared.snapshot().known_networks();
+        let program = sieve.program(&known).filter(|_| !sieve.is_open());
+        for socket in &self.team.seats[self.number].sockets {
+            let set = program
+                .as_ref()
+                .map(|program| socket.set_filter(program.iter().map(instruction)));
+            if !matches!(set, Some(Ok(()))) {
+                let _ = socket.clear_filter();
+            }
         }
     }
 
@@ -349,6 +368,11 @@ impl Worker {
             }
         }
     }
+}
+
+fn instruction(of: &Instruction) -> udp::Instruction {
+    let &Instruction { code, jt, jf, k } = of;
+    udp::Instruction { code, jt, jf, k }
 }
 
 /// Lets a few datagrams gather.

@@ -8,7 +8,9 @@ use slots::Ticket;
 use transaction::Flow;
 
 use crate::{
-    admission::{self, Guest, Leaves, Lobby, NotNow, RETRY_AFTER_S, admit, refuse},
+    admission::{
+        self, Guest, Leaves, Lobby, NotNow, RETRY_AFTER_S, Taken, admit, refuse, sieve::Sieve,
+    },
     context::Context,
     edges::{self, Exchange},
     health,
@@ -126,6 +128,11 @@ impl Node {
         !self.desks.lobby.is_empty()
     }
 
+    /// What the sockets are to let in from now on, if that has changed. What they can't stop the node stops.
+    pub fn take_sieve(&mut self) -> Option<Sieve> {
+        self.desks.lobby.take_sieve()
+    }
+
     /// Serves some of the requests that wait.
     pub fn handle_waiting(&mut self, now: Duration, out: &mut Outbox) {
         let sent = out.transmits.len();
@@ -237,6 +244,7 @@ impl Node {
         if generation != self.generation {
             self.generation = generation;
             self.snapshot = self.shared.snapshot();
+            self.desks.lobby.renew_sieve();
         }
         self.leave_fallen_servers(now, out);
     }
@@ -296,10 +304,10 @@ impl Desks {
         if self.lobby.is_open(cx.now)
             && let Some(class) = admission::class_of(cx, &datagram, message)
         {
-            if !self.lobby.take_in(cx.now, class, &datagram, origin) {
-                return cx.stats.drop_one(Dropped::Overload);
-            }
-            return cx.stats.count(Event::OverloadWaited, 1);
+            return match self.lobby.take_in(cx.now, class, &datagram, origin) {
+                Taken::Waits => cx.stats.count(Event::OverloadWaited, 1),
+                Taken::StaysOut => cx.stats.drop_one(Dropped::Overload),
+            };
         }
         self.begin(cx, datagram, message, origin, out);
     }
@@ -548,6 +556,7 @@ impl Desks {
 
     fn on_timers(&mut self, cx: Context<'_>, out: &mut Outbox) {
         self.clear_lobby(cx, out);
+        self.lobby.on_timers(cx.now);
         self.proxy.on_timers(cx, out);
         self.registrar.on_timers(cx, out);
         while let Some(parked) = self.proxy.unpark_due(cx.now) {

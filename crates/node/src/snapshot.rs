@@ -8,6 +8,7 @@ use std::{
 };
 
 use balance::{Cost, Pool, Server, ServerId};
+use ipnet::IpNet;
 use sip::{Host, Method, Uri};
 use transaction::Flow;
 
@@ -198,6 +199,18 @@ impl Snapshot {
         self.addresses
             .get(start)
             .is_some_and(|(at, _)| at.ip() == ip)
+    }
+
+    /// Whom no filter of a socket may stop: servers, other edges and trusted networks.
+    #[must_use]
+    pub fn known_networks(&self) -> Vec<IpNet> {
+        let servers = self.addresses.iter().map(|(at, _)| at.ip());
+        let edges = self.config.exchange.peers.iter().map(SocketAddr::ip);
+        let mut known: Vec<IpNet> = servers.chain(edges).map(IpNet::from).collect();
+        known.extend(&self.config.trust.peers);
+        known.sort();
+        known.dedup();
+        known
     }
 
     /// All servers in the order of their addresses, those of several pools several times.

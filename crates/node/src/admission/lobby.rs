@@ -5,14 +5,14 @@
 //! to something known at once, and lets new requests wait here. They are served newest first, as soon as
 //! nothing better is there. That uses the whole capacity without a setting. What waits too long is refused.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, mem, time::Duration};
 
 use fastrand::Rng;
 use sip::{HeaderName, Message, Method};
 use slots::{Buffers, Kept};
 use transaction::Flow;
 
-use super::share::Share;
+use super::{share::Share, sieve::Sieve};
 use crate::{
     config::bytes_of,
     context::Context,
@@ -71,6 +71,13 @@ pub(crate) struct Guest {
     came: Duration,
 }
 
+/// What becomes of a new request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    Waits,
+    StaysOut,
+}
+
 /// What becomes of a request that has waited too long.
 #[derive(Debug)]
 pub(crate) enum Leaves {
@@ -84,12 +91,16 @@ pub(crate) enum Leaves {
 #[derive(Debug)]
 pub(crate) struct Lobby {
     rng: Rng,
+    salt: u32,
     guests: [VecDeque<Guest>; 4],
     copies: Buffers,
     behind_until: Duration,
     turn: usize,
     refusals: f64,
     share: Share,
+    sieve: Sieve,
+    /// Whether the driver does not know the sieve yet.
+    is_new: bool,
 }
 
 impl Guest {
@@ -103,7 +114,8 @@ impl Guest {
 }
 
 impl Lobby {
-    pub(crate) fn new(message_bytes: usize, rng: Rng, now: Duration) -> Self {
+    pub(crate) fn new(message_bytes: usize, mut rng: Rng, now: Duration) -> Self {
+        let salt = rng.u32(..);
         Self {
             rng,
             guests: Default::default(),
@@ -112,6 +124,9 @@ impl Lobby {
             turn: 0,
             refusals: REFUSALS_MAX,
             share: Share::new(now),
+            sieve: Sieve::new(salt, 1.0),
+            salt,
+            is_new: false,
         }
     }
 
@@ -142,17 +157,21 @@ impl Lobby {
         self.copies.kept_bytes()
     }
 
-    /// Lets a request wait. False: there is no room.
+    /// Lets a request wait, unless it is one of those that stay out.
     pub(crate) fn take_in(
         &mut self,
         now: Duration,
         class: Class,
         datagram: &Datagram<'_>,
         origin: Origin,
-    ) -> bool {
+    ) -> Taken {
+        let is_stopped = !self.sieve.passes(datagram.bytes, datagram.flow.remote);
+        if is_stopped && class != Class::Emergency {
+            return Taken::StaysOut;
+        }
         self.share.came();
         let Some(bytes) = self.copies.keep(datagram.bytes) else {
-            return false;
+            return Taken::StaysOut;
         };
         self.guests[class as usize].push_back(Guest {
             flow: datagram.flow,
@@ -160,7 +179,7 @@ impl Lobby {
             bytes,
             came: now,
         });
-        true
+        Taken::Waits
     }
 
     /// The next request to serve; [`Self::release`] takes it back.
@@ -199,9 +218,22 @@ impl Lobby {
         PAUSE_S as u64 + self.rng.u64(..=longest as u64)
     }
 
-    /// The share of new requests that may come in, if it is to change.
-    pub(crate) fn next_share(&mut self, now: Duration) -> Option<f64> {
-        self.share.next(now)
+    /// Sets the share of new requests that may come in.
+    pub(crate) fn on_timers(&mut self, now: Duration) {
+        if let Some(share) = self.share.next(now) {
+            self.sieve = Sieve::new(self.salt, share);
+            self.is_new = true;
+        }
+    }
+
+    /// The sieve, if it has changed.
+    pub(crate) fn take_sieve(&mut self) -> Option<Sieve> {
+        mem::take(&mut self.is_new).then_some(self.sieve)
+    }
+
+    /// Who is known has changed.
+    pub(crate) fn renew_sieve(&mut self) {
+        self.is_new |= self.share.get() < 1.0;
     }
 }
 

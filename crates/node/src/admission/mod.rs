@@ -6,8 +6,9 @@
 
 mod lobby;
 mod share;
+pub(crate) mod sieve;
 
-pub(crate) use lobby::{Guest, Leaves, Lobby, class_of};
+pub(crate) use lobby::{Guest, Leaves, Lobby, Taken, class_of};
 
 use sip::{Message, Method};
 
