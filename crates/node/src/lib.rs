@@ -36,6 +36,7 @@ mod wire;
 mod work;
 
 pub use abuse::{BANS_MAX, Ban, Guard, Notice, Source};
+pub use admission::sieve::{Instruction, Sieve};
 pub use changes::{Cause, Change};
 pub use config::Config;
 pub use edges::PeerView;

@@ -4,6 +4,8 @@
 //! begin. What turns out later, such as that no server is left, is refused in the same words by
 //! [`refuse`]. A request that belongs to something known is never refused here.
 
+pub(crate) mod sieve;
+
 use crate::{context::Context, stats::Event, wire::reply::Reply};
 
 /// What a caller is told to wait when no server can take its call, in seconds.
