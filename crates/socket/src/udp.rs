@@ -2,6 +2,7 @@
 
 mod address;
 mod batch;
+mod filter;
 mod local;
 mod queue;
 
@@ -16,9 +17,11 @@ use std::{
 
 use socket2::{Domain, Protocol, Type};
 
+use filter::Filter;
 use local::Heard;
 
 pub use batch::{Datagram, RecvBatch, SendBatch};
+pub use filter::Instruction;
 
 /// Datagrams that one system call moves.
 pub const BATCH: usize = 64;
@@ -76,6 +79,7 @@ pub struct Socket {
     local: SocketAddr,
     /// For a socket that is bound to all addresses.
     heard: Option<Arc<Heard>>,
+    filter: Filter,
 }
 
 impl Socket {
@@ -138,6 +142,7 @@ impl Socket {
             inner,
             local,
             heard,
+            filter: Filter::default(),
         })
     }
 
@@ -166,6 +171,7 @@ impl Socket {
             Wait::Block => libc::MSG_WAITFORONE,
             Wait::Poll => libc::MSG_DONTWAIT,
         };
+        self.account_drops();
         let headers = batch.prepare(self.heard.is_some());
         // SAFETY: `prepare` returns headers whose every pointer is valid while `batch` is borrowed.
         let received = unsafe {
@@ -217,30 +223,6 @@ impl Socket {
     /// error. Call it only after an error of [`Self::recv`] or after [`Sent::error`].
     pub fn unreachable(&self, tell: impl FnMut(SocketAddr, &[u8])) {
         queue::drain(self.inner.as_raw_fd(), tell);
-    }
-
-    /// Returns how many datagrams the kernel dropped since the bind because its receive buffer was
-    /// full. The number wraps.
-    ///
-    /// # Errors
-    /// The system's error; Linux before 4.12 does not have this number.
-    pub fn kernel_drops(&self) -> io::Result<u32> {
-        let mut info = [0u32; libc::SK_MEMINFO_DROPS as usize + 1];
-        let mut length = size_of_val(&info) as libc::socklen_t;
-        // SAFETY: `info` has room for `length` bytes.
-        let status = unsafe {
-            libc::getsockopt(
-                self.inner.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_MEMINFO,
-                info.as_mut_ptr().cast(),
-                &mut length,
-            )
-        };
-        match status {
-            0 => Ok(info[libc::SK_MEMINFO_DROPS as usize]),
-            _ => Err(io::Error::last_os_error()),
-        }
     }
 
     /// `headers` are filled: every pointer in them is valid.
