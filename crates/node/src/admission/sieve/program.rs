@@ -5,7 +5,7 @@ use ipnet::IpNet;
 
 use super::{
     BYTES_MIN, FINAL_MULTIPLIERS, GROUP_BYTES, GROUP_WORDS, INVITE, Instruction, LOWERED,
-    MULTIPLIER, REGISTER, SCANNED_BYTES, Sieve, TAG_PARTS, URI_AT, URN, address_words,
+    MULTIPLIER, REGISTER, SCANNED_BYTES, SCHEME, Sieve, TAG_PARTS, URN, address_words,
 };
 
 /// The kernel's limit.
@@ -135,9 +135,9 @@ impl Program {
     }
 
     fn sift_invite(&mut self, sieve: &Sieve) {
-        self.push(LOAD, (PAYLOAD + URI_AT) as u32);
+        self.push(LOAD, (PAYLOAD + SCHEME.start) as u32);
         self.push(OR, LOWERED);
-        self.branch(JUMP_IF_EQUAL, u32::from_be_bytes(URN), 0, 1);
+        self.branch(JUMP_IF_EQUAL, URN, 0, 1);
         self.push(RETURN, PASS);
 
         self.push(LOAD_CONSTANT, 0);
