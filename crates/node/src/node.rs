@@ -37,7 +37,7 @@ use crate::{
 };
 
 /// Requests that are served in a row while the node is behind, before it looks what has come.
-const SERVED_AT_ONCE: usize = 8;
+const SERVED_AT_ONCE: u32 = 8;
 
 /// One worker's part of a node: the sessions and transactions of its share of the calls.
 #[derive(Debug)]
@@ -133,12 +133,13 @@ impl Node {
         self.desks.lobby.take_sieve()
     }
 
-    /// Serves some of the requests that wait.
-    pub fn handle_waiting(&mut self, now: Duration, out: &mut Outbox) {
+    /// Serves some of the requests that wait, and returns how many.
+    pub fn handle_waiting(&mut self, now: Duration, out: &mut Outbox) -> u32 {
         let sent = out.transmits.len();
         let (desks, cx) = self.parts(now);
-        desks.serve_waiting(cx, out);
+        let served = desks.serve_waiting(cx, out);
         cx.stats.count(Event::Sent, out.transmits.len() - sent);
+        served
     }
 
     /// Does what is due.
@@ -301,8 +302,8 @@ impl Desks {
         if matches!(origin, Origin::Socket) && cx.is_scanners(datagram.flow, message) {
             return cx.drop_of(datagram.flow, Dropped::Scanner);
         }
-        if self.lobby.is_open(cx.now)
-            && let Some(class) = admission::class_of(cx, &datagram, message)
+        if let Some(class) = admission::class_of(cx, &datagram, message)
+            && !self.lobby.lets_pass(cx.now)
         {
             return match self.lobby.take_in(cx.now, class, &datagram, origin) {
                 Taken::Waits => cx.stats.count(Event::OverloadWaited, 1),
@@ -374,14 +375,15 @@ impl Desks {
     }
 
     /// Serves some of the requests that wait for the node to catch up.
-    fn serve_waiting(&mut self, cx: Context<'_>, out: &mut Outbox) {
-        for _ in 0..SERVED_AT_ONCE {
+    fn serve_waiting(&mut self, cx: Context<'_>, out: &mut Outbox) -> u32 {
+        for served in 0..SERVED_AT_ONCE {
             let Some(guest) = self.lobby.next() else {
-                break;
+                return served;
             };
             self.serve_guest(cx, &guest, out);
             self.lobby.release(guest);
         }
+        SERVED_AT_ONCE
     }
 
     fn serve_guest(&mut self, cx: Context<'_>, guest: &Guest, out: &mut Outbox) {

@@ -5,7 +5,11 @@ use std::{mem, net::SocketAddr, sync::Arc, time::Duration};
 use fastrand::Rng;
 use node::{Config, Datagram, Flow, Input, Node, Outbox, Quotation, ReloadError, Shared};
 
-use crate::{Capacity, Store, processor::Queue};
+use crate::{
+    Capacity, Pace, Store,
+    host::{Cheap, Host},
+    processor::Queue,
+};
 
 /// How often a worker looks at its timers while it has work, as one on sockets does.
 const TICK: Duration = Duration::from_millis(10);
@@ -15,6 +19,8 @@ const TICK: Duration = Duration::from_millis(10);
 pub struct Machine {
     /// Its processor; none: processing takes no time.
     pub capacity: Option<Capacity>,
+    /// Its processor if it reads what comes before it serves it.
+    pub pace: Option<Pace>,
     /// Where its registrar keeps users' bindings. It outlives the node.
     pub store: Store,
 }
@@ -27,6 +33,7 @@ pub struct Edge {
     nodes: Vec<Node>,
     machine: Machine,
     queue: Option<Queue>,
+    host: Option<Host>,
     /// When the workers look at their timers at the latest.
     timers_due: Duration,
 }
@@ -47,6 +54,7 @@ impl Edge {
             shared,
             nodes,
             queue: machine.capacity.map(Queue::new),
+            host: machine.pace.map(Host::new),
             machine,
             timers_due: now,
         })
@@ -67,13 +75,15 @@ impl Edge {
     /// The time that its processor was busy.
     #[must_use]
     pub fn busy(&self) -> Duration {
-        self.queue.as_ref().map_or(Duration::ZERO, Queue::busy)
+        let of_host = self.host.as_ref().map_or(Duration::ZERO, Host::busy);
+        self.queue.as_ref().map_or(of_host, Queue::busy)
     }
 
     /// Datagrams that found its processor's queue full.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        self.queue.as_ref().map_or(0, Queue::lost)
+        let of_host = self.host.as_ref().map_or(0, Host::lost);
+        self.queue.as_ref().map_or(of_host, Queue::lost)
     }
 
     /// The process after a restart, with only the configuration that it last had.
@@ -90,6 +100,9 @@ impl Edge {
         bytes: &[u8],
         out: &mut Outbox,
     ) -> bool {
+        if let Some(host) = &mut self.host {
+            return host.take_in(now, &self.shared, flow, bytes);
+        }
         match &mut self.queue {
             Some(queue) => queue.take_in(now, flow, bytes),
             None => {
@@ -116,15 +129,48 @@ impl Edge {
             self.handle_datagram(now, done.flow, &done.bytes, out);
             self.queue.as_mut().expect("it was there").recycle(done);
         }
+        self.work(now, out);
         if self.timers_due <= now {
             self.handle_timeout(now, out);
         }
     }
 
+    /// Lets the processor read and serve what it has time for.
+    fn work(&mut self, now: Duration, out: &mut Outbox) {
+        while let Some(host) = &mut self.host {
+            if let Some((delay, waiting)) = host.pop(now) {
+                let worker = self.worker_of(waiting.flow.remote);
+                let before = self.cheap(worker);
+                self.nodes[worker].handle_delay(now, delay);
+                self.handle_datagram(now, waiting.flow, &waiting.bytes, out);
+                let after = self.cheap(worker);
+                let host = self.host.as_mut().expect("it was there");
+                host.worked(now, before, after);
+                host.recycle(waiting);
+            } else if host.is_idle(now)
+                && let Some(worker) = self.nodes.iter().position(Node::has_waiting)
+            {
+                let served = self.nodes[worker].handle_waiting(now, out);
+                host.served(now, served);
+                self.answer(now, worker, out);
+                self.hand_over(now, out);
+            } else {
+                break;
+            }
+        }
+    }
+
+    fn cheap(&self, worker: usize) -> Cheap {
+        Cheap::of(&self.shared.workers()[worker])
+    }
+
     /// When to call [`Self::wake`].
     pub(crate) fn wake_at(&self) -> Duration {
         let done = self.queue.as_ref().map_or(Duration::MAX, Queue::deadline);
-        self.timers_due.min(done)
+        let has_waiting = self.nodes.iter().any(Node::has_waiting);
+        let host = self.host.as_ref();
+        let free = host.map_or(Duration::MAX, |host| host.deadline(has_waiting));
+        self.timers_due.min(done).min(free)
     }
 
     /// Another party may have changed what its timers wait for.
@@ -151,7 +197,12 @@ impl Edge {
 
     fn handle_timeout(&mut self, now: Duration, out: &mut Outbox) {
         for worker in 0..self.nodes.len() {
+            let before = self.cheap(worker);
             self.nodes[worker].handle_timeout(now, out);
+            let after = self.cheap(worker);
+            if let Some(host) = &mut self.host {
+                host.timed(now, &mut self.nodes[worker], before, after);
+            }
             self.answer(now, worker, out);
         }
         self.hand_over(now, out);

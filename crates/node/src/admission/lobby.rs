@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// Requests of average length that may wait.
 const GUESTS: usize = 4_096;
 /// Refusals for each request that is served. All others that wait too long are dropped.
-const REFUSALS: f64 = 0.25;
+const REFUSALS: f64 = 1.0;
 /// Refusals that may be saved up.
 const REFUSALS_MAX: f64 = 64.0;
 
@@ -140,6 +140,16 @@ impl Lobby {
     /// Whether new requests are to wait.
     pub(crate) fn is_open(&self, now: Duration) -> bool {
         now < self.behind_until || !self.is_empty()
+    }
+
+    /// Whether a new request need not wait. It counts as served then.
+    pub(crate) fn lets_pass(&mut self, now: Duration) -> bool {
+        let passes = !self.is_open(now);
+        if passes {
+            self.share.came();
+            self.share.served();
+        }
+        passes
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -7,13 +7,15 @@ const TICK: Duration = Duration::from_millis(100);
 /// After so many ticks the share is set to what the window tells.
 const WINDOW: u32 = 10;
 /// What comes in for each request that is served, so that there is always one to serve.
-const SURPLUS: f64 = 1.15;
-/// What the share is left alone for at the end of a window.
-const CLOSE: RangeInclusive<f64> = 1.08..=1.25;
+const SURPLUS: f64 = 1.25;
+/// What the share is left alone for at the end of a window: as it changes, old requests come in.
+const CLOSE: RangeInclusive<f64> = 1.03..=1.6;
 /// How far a window may change the share.
 const STEP: RangeInclusive<f64> = 0.8..=1.05;
 /// More than this is too much to wait for the end of the window.
-const TOO_MUCH: f64 = 3.0;
+const TOO_MUCH: f64 = 2.5;
+/// What remains after a tick of the most that a tick has served. In a flood nothing may be served for a tick.
+const FORGETS: f64 = 0.9;
 /// Less than this, two ticks in a row, is too little: the share grows by this much, and by twice as much in
 /// each further tick.
 const TOO_LITTLE: f64 = 1.02;
@@ -34,6 +36,8 @@ pub(crate) struct Share {
     window: Counted,
     ticks: u32,
     too_little: u32,
+    /// What a tick can serve.
+    capacity: f64,
     next: Duration,
 }
 
@@ -57,6 +61,7 @@ impl Share {
             window: Counted::default(),
             ticks: 0,
             too_little: 0,
+            capacity: 0.0,
             next: now + TICK,
         }
     }
@@ -94,6 +99,8 @@ impl Share {
 
     fn wanted(&mut self, tick: Counted) -> Option<f64> {
         let [ratio, of_window] = [tick, self.window].map(Counted::ratio);
+        self.capacity = f64::from(tick.served).max(self.capacity * FORGETS);
+        let excess = f64::from(tick.came) / self.capacity.max(1.0);
         self.too_little = if ratio < TOO_LITTLE {
             self.too_little + 1
         } else {
@@ -103,8 +110,8 @@ impl Share {
             let growth = GROWTH * f64::from(1 << doublings.min(8));
             return Some(self.share * (1.0 + growth.min(GROWTH_MAX)));
         }
-        if ratio > TOO_MUCH {
-            return Some(self.share * SURPLUS / ratio);
+        if excess > TOO_MUCH {
+            return Some(self.share * SURPLUS / excess);
         }
         let step = match of_window {
             _ if self.ticks < WINDOW => return None,

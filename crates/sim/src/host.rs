@@ -1,0 +1,165 @@
+//! A node's processor as it is behind a socket: what is read, served and refused takes different times, and the
+//! kernel drops what the node has told it to.
+
+use std::{collections::VecDeque, net::SocketAddr, time::Duration};
+
+use node::{
+    Flow, Node, Shared, Sieve,
+    stats::{Dropped, Event, WorkerStats},
+};
+
+use crate::processor::Waiting;
+
+/// What a node's processor needs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pace {
+    /// To read a message, and to drop it or to let it wait.
+    pub read: Duration,
+    /// To serve a message.
+    pub serve: Duration,
+    /// To refuse a request.
+    pub refuse: Duration,
+    /// To give a filter to the kernel.
+    pub filter: Duration,
+    /// The most messages that fit in the socket's buffer.
+    pub buffer: usize,
+}
+
+/// The socket's buffer, and the processor that reads it.
+#[derive(Debug)]
+pub(crate) struct Host {
+    pace: Pace,
+    arrived: VecDeque<(Duration, Waiting)>,
+    spare: Vec<Vec<u8>>,
+    sieve: Option<Sieve>,
+    free_at: Duration,
+    busy: Duration,
+    lost: u64,
+}
+
+/// What a worker has counted, of that which costs little.
+#[derive(Clone, Copy)]
+pub(crate) struct Cheap {
+    read: u64,
+    refused: u64,
+}
+
+impl Cheap {
+    pub(crate) fn of(stats: &WorkerStats) -> Self {
+        Self {
+            read: stats.event(Event::OverloadWaited)
+                + stats.dropped(Dropped::Overload)
+                + stats.dropped(Dropped::AckOfOurs),
+            refused: stats.event(Event::OverloadRefused),
+        }
+    }
+}
+
+impl Host {
+    pub(crate) fn new(pace: Pace) -> Self {
+        Self {
+            pace,
+            arrived: VecDeque::new(),
+            spare: Vec::new(),
+            sieve: None,
+            free_at: Duration::ZERO,
+            busy: Duration::ZERO,
+            lost: 0,
+        }
+    }
+
+    /// Takes a datagram; whether there was room for it. What the sieve stops needs none.
+    pub(crate) fn take_in(
+        &mut self,
+        now: Duration,
+        shared: &Shared,
+        flow: Flow,
+        bytes: &[u8],
+    ) -> bool {
+        if self.stops(shared, flow.remote, bytes) {
+            return true;
+        }
+        if self.arrived.len() >= self.pace.buffer {
+            self.lost += 1;
+            return false;
+        }
+        let mut kept = self.spare.pop().unwrap_or_default();
+        kept.extend_from_slice(bytes);
+        let waiting = Waiting { flow, bytes: kept };
+        self.arrived.push_back((now, waiting));
+        self.free_at = self.free_at.max(now);
+        true
+    }
+
+    fn stops(&self, shared: &Shared, from: SocketAddr, bytes: &[u8]) -> bool {
+        let is_stopped = self.sieve.is_some_and(|sieve| !sieve.passes(bytes, from));
+        let is_known = || {
+            let known = shared.snapshot().known_networks();
+            known.iter().any(|network| network.contains(&from.ip()))
+        };
+        is_stopped && !is_known()
+    }
+
+    /// The next datagram, and how long it has waited; none: the processor is busy, or there is none.
+    pub(crate) fn pop(&mut self, now: Duration) -> Option<(Duration, Waiting)> {
+        let (came, waiting) = self.arrived.pop_front_if(|_| self.free_at <= now)?;
+        Some((now - came, waiting))
+    }
+
+    /// Whether the processor can serve those who wait at the node.
+    pub(crate) fn is_idle(&self, now: Duration) -> bool {
+        self.free_at <= now && self.arrived.is_empty()
+    }
+
+    pub(crate) fn recycle(&mut self, mut waiting: Waiting) {
+        waiting.bytes.clear();
+        self.spare.push(waiting.bytes);
+    }
+
+    /// The processor has worked on one message.
+    pub(crate) fn worked(&mut self, now: Duration, before: Cheap, after: Cheap) {
+        let cost = if after.read > before.read {
+            self.pace.read
+        } else {
+            self.pace.serve
+        };
+        self.spend(now, cost);
+    }
+
+    /// It has served so many who waited.
+    pub(crate) fn served(&mut self, now: Duration, served: u32) {
+        self.spend(now, self.pace.serve * served);
+    }
+
+    /// It has done what was due.
+    pub(crate) fn timed(&mut self, now: Duration, node: &mut Node, before: Cheap, after: Cheap) {
+        let refused = (after.refused - before.refused) as u32;
+        self.spend(now, self.pace.refuse * refused);
+        if let Some(sieve) = node.take_sieve() {
+            self.sieve = Some(sieve);
+            self.spend(now, self.pace.filter);
+        }
+    }
+
+    fn spend(&mut self, now: Duration, cost: Duration) {
+        self.free_at = self.free_at.max(now) + cost;
+        self.busy += cost;
+    }
+
+    /// When the processor can go on; `Duration::MAX`: nothing waits.
+    pub(crate) fn deadline(&self, has_waiting: bool) -> Duration {
+        if has_waiting || !self.arrived.is_empty() {
+            self.free_at
+        } else {
+            Duration::MAX
+        }
+    }
+
+    pub(crate) fn busy(&self) -> Duration {
+        self.busy
+    }
+
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
+    }
+}
