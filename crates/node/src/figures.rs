@@ -330,6 +330,11 @@ pub const WORKER: &[Figure<WorkerStats>] = &[
         "Memory of REGISTERs that wait for the store",
         |w| count(w.registrations_bytes()),
     ),
+    Figure::gauge(
+        "share_let_in",
+        "Share of new requests that are let in; 1 unless there are more than can be served",
+        |w| number(w.share()),
+    ),
     Figure::bytes(
         "lobby",
         "Memory of new requests that wait while the node is behind",

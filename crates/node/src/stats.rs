@@ -157,6 +157,8 @@ pub struct WorkerStats {
     unlocated_bytes: AtomicU64,
     registrations_bytes: AtomicU64,
     lobby_bytes: AtomicU64,
+    /// A number of 64 bits.
+    share: AtomicU64,
     /// All workers change it.
     handover_bytes: AtomicUsize,
 }
@@ -260,6 +262,15 @@ impl WorkerStats {
     /// Memory of INVITEs that may go to another server, in bytes.
     pub fn retained_bytes(&self) -> u64 {
         self.retained_bytes.load(Relaxed)
+    }
+
+    /// The share of new requests that are let in, of 1; it is 1 unless there are more than can be served.
+    pub fn share(&self) -> f64 {
+        f64::from_bits(self.share.load(Relaxed))
+    }
+
+    pub(crate) fn set_share(&self, share: f64) {
+        self.share.store(share.to_bits(), Relaxed);
     }
 
     /// Memory of new requests that wait while the node is behind, in bytes.

@@ -128,7 +128,9 @@ impl Host {
 
     /// It has served so many who waited.
     pub(crate) fn served(&mut self, now: Duration, served: u32) {
-        self.spend(now, self.pace.serve * served);
+        // They have been read before.
+        let serve = self.pace.serve.saturating_sub(self.pace.read * 3 / 4);
+        self.spend(now, serve * served);
     }
 
     /// It has done what was due.

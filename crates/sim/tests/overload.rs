@@ -84,7 +84,7 @@ impl Scene {
 fn events() {
     use node::stats::{Dropped, Event};
     let mut scene = Scene::new(Mode::Stateless, 7);
-    scene.call(1.0, s(40));
+    scene.call(5.0, s(40));
     let mut before: Vec<u64> = Vec::new();
     for _ in 0..30 {
         let (carried, p99) = scene.run(s(1));
@@ -98,7 +98,7 @@ fn events() {
         names.extend(Dropped::ALL.iter().map(|d| d.label()));
         names.extend(["lost", "busy"]);
         before.resize(now.len(), 0);
-        print!("{carried} {p99} ");
+        print!("{carried} {p99} share {:.3} ", stats.share());
         for ((now, before), name) in now.iter().zip(&before).zip(names) {
             if now > before {
                 print!("{name}={} ", now - before);

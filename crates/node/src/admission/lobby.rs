@@ -236,6 +236,11 @@ impl Lobby {
         }
     }
 
+    /// The share of new requests that may come in.
+    pub(crate) fn share(&self) -> f64 {
+        self.share.get()
+    }
+
     /// The sieve, if it has changed.
     pub(crate) fn take_sieve(&mut self) -> Option<Sieve> {
         mem::take(&mut self.is_new).then_some(self.sieve)

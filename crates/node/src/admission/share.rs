@@ -7,9 +7,9 @@ const TICK: Duration = Duration::from_millis(100);
 /// After so many ticks the share is set to what the window tells.
 const WINDOW: u32 = 10;
 /// What comes in for each request that is served, so that there is always one to serve.
-const SURPLUS: f64 = 1.25;
+const SURPLUS: f64 = 1.12;
 /// What the share is left alone for at the end of a window: as it changes, old requests come in.
-const CLOSE: RangeInclusive<f64> = 1.03..=1.6;
+const CLOSE: RangeInclusive<f64> = 1.0..=1.4;
 /// How far a window may change the share.
 const STEP: RangeInclusive<f64> = 0.8..=1.05;
 /// More than this is too much to wait for the end of the window.

@@ -97,6 +97,7 @@ const WORKER: [Column; 7] = [
     ("RECEIVED", "messages_received", plain),
     ("SENT", "messages_sent", plain),
     ("HANDED OVER", "handed_over", plain),
+    ("LET IN", "share_let_in", plain),
 ];
 
 /// Memory of messages that a worker holds.
