@@ -139,9 +139,12 @@ impl Edge {
     fn work(&mut self, now: Duration, out: &mut Outbox) {
         while let Some(host) = &mut self.host {
             if let Some((delay, waiting)) = host.pop(now) {
+                let tells_delay = host.tells_delay();
                 let worker = self.worker_of(waiting.flow.remote);
                 let before = self.cheap(worker);
-                self.nodes[worker].handle_delay(now, delay);
+                if tells_delay {
+                    self.nodes[worker].handle_delay(now, delay);
+                }
                 self.handle_datagram(now, waiting.flow, &waiting.bytes, out);
                 let after = self.cheap(worker);
                 let host = self.host.as_mut().expect("it was there");

@@ -23,6 +23,8 @@ pub struct Pace {
     pub filter: Duration,
     /// The most messages that fit in the socket's buffer.
     pub buffer: usize,
+    /// Whether the node learns how long messages wait. It can't hold an overload off otherwise.
+    pub tells_delay: bool,
 }
 
 /// The socket's buffer, and the processor that reads it.
@@ -104,6 +106,10 @@ impl Host {
     pub(crate) fn pop(&mut self, now: Duration) -> Option<(Duration, Waiting)> {
         let (came, waiting) = self.arrived.pop_front_if(|_| self.free_at <= now)?;
         Some((now - came, waiting))
+    }
+
+    pub(crate) fn tells_delay(&self) -> bool {
+        self.pace.tells_delay
     }
 
     /// Whether the processor can serve those who wait at the node.

@@ -7,7 +7,7 @@ mod common;
 use std::time::Duration;
 
 use common::{s, setup};
-use load::{Arrivals, CallerConfig, Law, Rate, Retransmission, ServerConfig, Stream};
+use load::{Arrivals, Bursts, CallerConfig, Law, Rate, Retransmission, ServerConfig, Stream};
 use node::config::Mode;
 use sim::{Link, Machine, Pace, PartyId, World, edge_address, server_address};
 
@@ -19,17 +19,17 @@ const PACE: Pace = Pace {
     refuse: Duration::from_micros(80),
     filter: Duration::from_millis(15),
     buffer: 4096,
+    tells_delay: true,
 };
 
 /// A node that is slow, a server that is not, and callers who repeat what is not answered.
 struct Scene {
     world: World,
-    edge: PartyId,
     callers: Vec<PartyId>,
 }
 
 impl Scene {
-    fn new(mode: Mode, seed: u64) -> Self {
+    fn new(mode: Mode, pace: Pace, seed: u64) -> Self {
         let mut world = World::new(seed, Link::clean(Duration::from_millis(1)));
         world.add_server(ServerConfig::prompt(server_address(0)));
         let mut setup = setup();
@@ -40,12 +40,11 @@ impl Scene {
         config.limits.transactions = 1 << 20;
         config.limits.held_transactions = 1 << 20;
         let machine = Machine {
-            pace: Some(PACE),
+            pace: Some(pace),
             ..Machine::default()
         };
-        let edge = world.add_node("edge", config, 1, machine).unwrap();
+        world.add_node("edge", config, 1, machine).unwrap();
         Self {
-            edge,
             world,
             callers: Vec::new(),
         }
@@ -53,10 +52,14 @@ impl Scene {
 
     /// More callers, for so long.
     fn call(&mut self, times: f64, time: Duration) {
+        self.call_as(times, time, Stream::Poisson);
+    }
+
+    fn call_as(&mut self, times: f64, time: Duration, stream: Stream) {
         let number = self.callers.len() as u8;
         let rate = times * CAPACITY;
         let sockets = (0..16).map(|port| ([198, 51, 100, number], 5060 + port).into());
-        let arrivals = Arrivals::Open(Rate::Constant(rate), Stream::Poisson);
+        let arrivals = Arrivals::Open(Rate::Constant(rate), stream);
         let config = CallerConfig {
             calls_max: (rate * time.as_secs_f64()) as u64,
             holding: Law::ZERO,
@@ -68,59 +71,96 @@ impl Scene {
 
     /// Calls carried in so long, and the 99th percentile of the time to their answer, in ms.
     fn run(&mut self, time: Duration) -> (u64, f64) {
+        let stats = self.stats(time);
+        let p99 = stats.answer_ns.value_at_quantile(0.99) as f64 / 1e6;
+        (stats.carried, p99)
+    }
+
+    /// What the callers have counted in so long.
+    fn stats(&mut self, time: Duration) -> load::Stats {
         let end = self.world.now() + time;
         self.world.run_until(end, &mut ());
         let mut all = load::Stats::default();
         for &caller in &self.callers {
             all.add(&self.world.caller_mut(caller).stats_mut().take());
         }
-        let p99 = all.answer_ns.value_at_quantile(0.99) as f64 / 1e6;
-        (all.carried, p99)
+        all
     }
 }
 
-#[test]
-#[ignore = "it prints"]
-fn events() {
-    use node::stats::{Dropped, Event};
-    let mut scene = Scene::new(Mode::Stateless, 7);
-    scene.call(5.0, s(40));
-    let mut before: Vec<u64> = Vec::new();
-    for _ in 0..30 {
-        let (carried, p99) = scene.run(s(1));
-        let edge = scene.world.edge(scene.edge);
-        let stats = &edge.shared().workers()[0];
-        let mut now: Vec<u64> = Event::ALL.iter().map(|&e| stats.event(e)).collect();
-        now.extend(Dropped::ALL.iter().map(|&d| stats.dropped(d)));
-        now.push(edge.lost());
-        now.push(edge.busy().as_millis() as u64);
-        let mut names: Vec<_> = Event::ALL.iter().map(|e| e.label()).collect();
-        names.extend(Dropped::ALL.iter().map(|d| d.label()));
-        names.extend(["lost", "busy"]);
-        before.resize(now.len(), 0);
-        print!("{carried} {p99} share {:.3} ", stats.share());
-        for ((now, before), name) in now.iter().zip(&before).zip(names) {
-            if now > before {
-                print!("{name}={} ", now - before);
-            }
-        }
-        println!();
-        before = now;
-    }
+/// Calls carried per second and the 99th percentile of the time to their answer in ms, second by second.
+fn seconds(scene: &mut Scene, number: u32) -> Vec<(u64, f64)> {
+    (0..number).map(|_| scene.run(s(1))).collect()
 }
 
+fn mean(seconds: &[(u64, f64)]) -> f64 {
+    seconds
+        .iter()
+        .map(|(carried, _)| *carried as f64)
+        .sum::<f64>()
+        / seconds.len() as f64
+}
+
+/// Under twice the calls that a node can carry, it carried next to none.
 #[test]
-#[ignore = "it prints"]
-fn goodput() {
+fn the_whole_capacity_is_carried_under_more() {
     for mode in [Mode::Stateless, Mode::Stateful] {
-        for times in [0.9, 1.0, 2.0, 5.0, 10.0] {
-            let mut scene = Scene::new(mode, 7);
-            scene.call(times, s(40));
-            let seconds: Vec<_> = (0..40).map(|_| scene.run(s(1))).collect();
-            let carried: Vec<_> = seconds.iter().map(|(carried, _)| *carried).collect();
-            let late: Vec<_> = seconds.iter().map(|(_, p99)| *p99 as u64).collect();
-            let mean = carried[10..].iter().sum::<u64>() as f64 / 30.0;
-            println!("{mode:?} {times} x: {mean} {carried:?}\n   {late:?}");
+        for times in [2.0, 5.0, 10.0, 12.5] {
+            let mut scene = Scene::new(mode, PACE, 7);
+            scene.call(times, s(30));
+            let seconds = seconds(&mut scene, 30);
+            let carried = mean(&seconds[10..]);
+            assert!(
+                carried > 0.92 * CAPACITY,
+                "{mode:?}, {times} x: {seconds:?}"
+            );
         }
     }
+}
+
+/// That this world shows what it is to show.
+#[test]
+fn without_control_a_node_collapses() {
+    let pace = Pace {
+        tells_delay: false,
+        ..PACE
+    };
+    let mut scene = Scene::new(Mode::Stateful, pace, 7);
+    scene.call(2.0, s(30));
+    let seconds = seconds(&mut scene, 30);
+    let late = seconds[10..].iter().all(|(_, p99)| *p99 > 5_000.0);
+    assert!(late, "{seconds:?}");
+}
+
+#[test]
+fn a_burst_below_the_capacity_is_not_refused() {
+    let bursts = Bursts {
+        ratio: 10.0,
+        calm: s(2),
+        burst: Duration::from_millis(50),
+    };
+    for stream in [Stream::Poisson, Stream::Bursty(bursts)] {
+        let mut scene = Scene::new(Mode::Stateful, PACE, 7);
+        scene.call_as(0.8, s(60), stream);
+        let stats = scene.stats(s(90));
+        let (carried, offered) = (stats.carried, stats.offered);
+        assert!(
+            carried as f64 >= 0.99 * offered as f64,
+            "{stream:?}: {carried} of {offered}, {:?}",
+            stats.failed
+        );
+    }
+}
+
+#[test]
+fn a_step_up_costs_no_second() {
+    let mut scene = Scene::new(Mode::Stateful, PACE, 7);
+    scene.call(0.5, s(40));
+    seconds(&mut scene, 5);
+    scene.call(9.5, s(10));
+    let over = seconds(&mut scene, 10);
+    assert!(mean(&over[2..]) > 0.88 * CAPACITY, "{over:?}");
+    // Those who stayed out are repeated for half a minute.
+    let after = seconds(&mut scene, 25);
+    assert!(mean(&after) > 0.8 * CAPACITY, "{after:?}");
 }

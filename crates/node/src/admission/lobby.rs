@@ -25,9 +25,12 @@ const BEHIND: Duration = Duration::from_millis(20);
 /// For how long it stays behind after that.
 const MEMORY: Duration = Duration::from_millis(100);
 /// How long a request may wait here. RFC 3261 has callers repeat an INVITE after 500 ms.
-const PATIENCE: Duration = Duration::from_millis(100);
+const PATIENCE: Duration = Duration::from_millis(200);
 /// Requests of average length that may wait.
 const GUESTS: usize = 4_096;
+/// An overload that is shorter is a burst: who waits too long is not refused, as the node can serve the repeated
+/// request.
+const BURST: Duration = Duration::from_secs(1);
 /// Refusals for each request that is served. All others that wait too long are dropped.
 const REFUSALS: f64 = 1.0;
 /// Refusals that may be saved up.
@@ -95,6 +98,8 @@ pub(crate) struct Lobby {
     guests: [VecDeque<Guest>; 4],
     copies: Buffers,
     behind_until: Duration,
+    /// Since when requests have waited too long.
+    late_since: Option<Duration>,
     turn: usize,
     refusals: f64,
     share: Share,
@@ -121,6 +126,7 @@ impl Lobby {
             guests: Default::default(),
             copies: Buffers::new(bytes_of(GUESTS, message_bytes)),
             behind_until: Duration::ZERO,
+            late_since: None,
             turn: 0,
             refusals: REFUSALS_MAX,
             share: Share::new(now),
@@ -181,6 +187,7 @@ impl Lobby {
         }
         self.share.came();
         let Some(bytes) = self.copies.keep(datagram.bytes) else {
+            self.share.turned_away();
             return Taken::StaysOut;
         };
         self.guests[class as usize].push_back(Guest {
@@ -209,7 +216,9 @@ impl Lobby {
         let is_late = |guest: &mut Guest| guest.came + PATIENCE <= now;
         let mut classes = self.guests.iter_mut();
         let guest = classes.find_map(|guests| guests.pop_front_if(is_late))?;
-        if self.refusals < 1.0 {
+        self.share.turned_away();
+        let since = *self.late_since.get_or_insert(now);
+        if self.refusals < 1.0 || now < since + BURST {
             return Some(Leaves::Dropped(guest));
         }
         self.refusals -= 1.0;
@@ -230,6 +239,9 @@ impl Lobby {
 
     /// Sets the share of new requests that may come in.
     pub(crate) fn on_timers(&mut self, now: Duration) {
+        if !self.is_open(now) {
+            self.late_since = None;
+        }
         if let Some(share) = self.share.next(now) {
             self.sieve = Sieve::new(self.salt, share);
             self.is_new = true;

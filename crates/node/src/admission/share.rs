@@ -9,18 +9,21 @@ const WINDOW: u32 = 10;
 /// What comes in for each request that is served, so that there is always one to serve.
 const SURPLUS: f64 = 1.12;
 /// What the share is left alone for at the end of a window: as it changes, old requests come in.
-const CLOSE: RangeInclusive<f64> = 1.0..=1.4;
+const CLOSE: RangeInclusive<f64> = 1.0..=1.35;
 /// How far a window may change the share.
-const STEP: RangeInclusive<f64> = 0.8..=1.05;
-/// More than this is too much to wait for the end of the window.
+const CHANGE: RangeInclusive<f64> = 0.92..=1.05;
+/// More than this, two ticks in a row, is too much to wait for the end of the window.
 const TOO_MUCH: f64 = 2.5;
 /// What remains after a tick of the most that a tick has served. In a flood nothing may be served for a tick.
 const FORGETS: f64 = 0.9;
-/// Less than this, two ticks in a row, is too little: the share grows by this much, and by twice as much in
-/// each further tick.
+/// With less than this, three ticks in a row, the share grows by a step, and by a longer one in each further tick.
 const TOO_LITTLE: f64 = 1.02;
-const GROWTH: f64 = 0.02;
-const GROWTH_MAX: f64 = 0.5;
+/// Steps are so long; a step after one that was too long is much shorter.
+const STEPS: RangeInclusive<f64> = 0.01..=0.5;
+const LONGER: f64 = 2.0;
+const SHORTER: f64 = 0.125;
+/// For so many ticks what comes in is laid to the last step.
+const STEP_TICKS: u32 = 10;
 /// The least share.
 const LEAST: f64 = 1.0 / 4096.0;
 
@@ -36,6 +39,11 @@ pub(crate) struct Share {
     window: Counted,
     ticks: u32,
     too_little: u32,
+    too_much: u32,
+    /// The next step of growth; the share before the last one, and the ticks since then.
+    step: f64,
+    base: f64,
+    since_step: u32,
     /// What a tick can serve.
     capacity: f64,
     next: Duration,
@@ -45,6 +53,7 @@ pub(crate) struct Share {
 struct Counted {
     came: u32,
     served: u32,
+    turned_away: u32,
 }
 
 impl Counted {
@@ -61,6 +70,10 @@ impl Share {
             window: Counted::default(),
             ticks: 0,
             too_little: 0,
+            too_much: 0,
+            step: *STEPS.start(),
+            base: 1.0,
+            since_step: STEP_TICKS,
             capacity: 0.0,
             next: now + TICK,
         }
@@ -74,6 +87,11 @@ impl Share {
     /// A request came in.
     pub(crate) fn came(&mut self) {
         self.tick.came += 1;
+    }
+
+    /// A request had to wait too long, or found no room.
+    pub(crate) fn turned_away(&mut self) {
+        self.tick.turned_away += 1;
     }
 
     /// A request was served.
@@ -98,27 +116,46 @@ impl Share {
     }
 
     fn wanted(&mut self, tick: Counted) -> Option<f64> {
-        let [ratio, of_window] = [tick, self.window].map(Counted::ratio);
         self.capacity = f64::from(tick.served).max(self.capacity * FORGETS);
+        self.since_step += 1;
         let excess = f64::from(tick.came) / self.capacity.max(1.0);
-        self.too_little = if ratio < TOO_LITTLE {
+        let is_too_much = excess > TOO_MUCH && tick.turned_away > 0;
+        self.too_much = if is_too_much { self.too_much + 1 } else { 0 };
+        if self.too_much >= 2 {
+            return Some(self.cut(excess));
+        }
+        self.too_little = if tick.ratio() < TOO_LITTLE {
             self.too_little + 1
         } else {
             0
         };
-        if let Some(doublings) = self.too_little.checked_sub(2) {
-            let growth = GROWTH * f64::from(1 << doublings.min(8));
-            return Some(self.share * (1.0 + growth.min(GROWTH_MAX)));
+        if self.too_little >= 3 {
+            return Some(self.grow());
         }
-        if excess > TOO_MUCH {
-            return Some(self.share * SURPLUS / excess);
-        }
-        let step = match of_window {
+        let change = match self.window.ratio() {
             _ if self.ticks < WINDOW => return None,
             ratio if CLOSE.contains(&ratio) => 1.0,
-            ratio => (SURPLUS / ratio).clamp(*STEP.start(), *STEP.end()),
+            ratio => (SURPLUS / ratio).clamp(*CHANGE.start(), *CHANGE.end()),
         };
-        Some(self.share * step)
+        Some(self.share * change)
+    }
+
+    fn grow(&mut self) -> f64 {
+        (self.base, self.since_step) = (self.share, 0);
+        let grown = self.share * (1.0 + self.step);
+        self.step = (self.step * LONGER).min(*STEPS.end());
+        grown
+    }
+
+    /// Those whom the last step let in have been repeated for long, so they may be the whole excess.
+    fn cut(&mut self, excess: f64) -> f64 {
+        self.step = (self.step * SHORTER).max(*STEPS.start());
+        let base = if self.since_step <= STEP_TICKS {
+            self.base
+        } else {
+            0.0
+        };
+        base + (self.share - base).max(0.0) * SURPLUS / excess
     }
 }
 
@@ -139,6 +176,7 @@ mod tests {
                 let comes = (offered * self.share.get()) as u32;
                 (0..comes).for_each(|_| self.share.came());
                 (0..comes.min(100)).for_each(|_| self.share.served());
+                (100..comes).for_each(|_| self.share.turned_away());
                 self.ticks += 1;
                 self.changes += u32::from(self.share.next(TICK * self.ticks).is_some());
             }

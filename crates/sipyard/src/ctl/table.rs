@@ -89,7 +89,7 @@ const PEER: [Column; 4] = [
     ("REPORTS", "reports", plain),
 ];
 
-const WORKER: [Column; 7] = [
+const WORKER: [Column; 8] = [
     ("SESSIONS", "sessions_active", plain),
     ("EXPIRED", "sessions_expired", plain),
     ("TRANSACTIONS", "transactions", plain),
