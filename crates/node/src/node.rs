@@ -12,6 +12,7 @@ use crate::{
         self, Guest, Leaves, Lobby, NotNow, RETRY_AFTER_S, Taken, admit, refuse, sieve::Sieve,
     },
     context::Context,
+    control,
     edges::{self, Exchange},
     health,
     io::{Datagram, Handover, Input, Named, Origin, Outbox, Quotation},
@@ -365,6 +366,7 @@ impl Desks {
         if self.absorb(cx, &request, out) {
             return Ok(());
         }
+        control::note(cx, &request, || self.proxy.begins(&request));
         match self.registrar.access(cx, &request, origin, out)? {
             Access::Waits => return Ok(()),
             access => request.is_proven = access == Access::Proven,
@@ -479,12 +481,14 @@ impl Desks {
         };
         if owner != self.worker {
             let Datagram { flow, bytes, .. } = datagram;
-            hand_over(cx, flow, bytes, owner, Some(Named::Unasked), out);
-        } else if is_probe {
+            return hand_over(cx, flow, bytes, owner, Some(Named::Unasked), out);
+        }
+        if is_probe {
             self.probes.on_answer(cx, &response);
         } else {
             self.proxy.on_response(cx, &response, out);
         }
+        control::ignore_rest(cx, &response);
     }
 
     /// A datagram that is no SIP message but begins like a report. The first worker keeps what peers

@@ -113,7 +113,14 @@ impl Neighbours {
         (over > 0).then(|| sum * self.capacities.len() as f64 / over as f64)
     }
 
-    /// Whether anybody takes part.
+    /// Whether a thread can't serve all that comes.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        let mut capacities = self.capacities.iter();
+        capacities.any(|capacity| capacity.load(Relaxed) != NONE)
+    }
+
+    /// Whether nobody has a place.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.followed.load(Relaxed) == 0

@@ -94,14 +94,6 @@ impl<'a> Via<'a> {
     }
 }
 
-/// Whether a parameter is one of overload control.
-pub(crate) fn is_overload(name: &[u8]) -> bool {
-    matches!(
-        name,
-        [b'o' | b'O', b'c' | b'C'] | [b'o' | b'O', b'c' | b'C', b'-', ..]
-    )
-}
-
 /// Where the overload-control parameters of a Via are, with their semicolons, in ascending position.
 pub(crate) fn spans(via: &Via<'_>, bytes: &[u8]) -> impl Iterator<Item = Span> {
     let via = via.has_overload.then_some(via);
@@ -121,7 +113,7 @@ fn params<'a>(via: &Via<'_>, bytes: &'a [u8]) -> impl Iterator<Item = (Span, Gen
     };
     std::iter::from_fn(next)
         .take_while(move |_| is_read)
-        .filter(|(_, param)| is_overload(param.name))
+        .filter(|(_, param)| param.is_overload())
 }
 
 fn unquoted(value: &[u8]) -> &[u8] {

@@ -3,7 +3,6 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::{
-    overload::is_overload,
     params::GenericParam,
     reader::{Malformed, Reader},
     scan::{Block, Marks, seek},
@@ -100,7 +99,7 @@ impl<'a> Via<'a> {
                     via.rport = read_rport(param.value)?;
                     via.rport_span = Some(reader.span_from(param.name));
                 }
-                _ if is_overload(param.name) => via.has_overload = true,
+                _ if param.is_overload() => via.has_overload = true,
                 _ => {}
             }
         }
