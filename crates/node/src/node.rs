@@ -366,7 +366,14 @@ impl Desks {
         if self.absorb(cx, &request, out) {
             return Ok(());
         }
-        control::note(cx, &request, || self.proxy.begins(&request));
+        let Request {
+            message,
+            via,
+            datagram,
+            ..
+        } = &request;
+        let begins = || self.proxy.begins(&request);
+        control::note(cx, datagram.flow, message, via, begins);
         match self.registrar.access(cx, &request, origin, out)? {
             Access::Waits => return Ok(()),
             access => request.is_proven = access == Access::Proven,

@@ -67,6 +67,11 @@ impl Restriction {
         true
     }
 
+    /// Forgets the terms: the server is not one that has any.
+    pub fn forget(&self) {
+        self.until.store(0, Relaxed);
+    }
+
     /// Whether the server has terms.
     #[must_use]
     pub fn is_active(&self, now: Duration) -> bool {

@@ -102,6 +102,9 @@ pub(crate) fn on_response(cx: Context<'_>, open: &mut OpenRequest, response: &Re
         cx.stats.count(Event::ControlTaken, 1);
         member.control.observe(cx.now, &terms);
     }
+    if !is_told && open.offer == Offer::Made && response.status > 100 {
+        member.control.is_silent();
+    }
     if response.status > 100 {
         judge_offer(cx, &member.control, open, response.status);
     }

@@ -1,35 +1,25 @@
 //! The server's part: what neighbours send.
 
-use std::net::SocketAddr;
-
 use overload::Algorithm;
-use sip::Overload;
+use sip::{Message, Overload, Via};
+use transaction::Flow;
 
-use crate::{
-    context::Context,
-    strangers::is_known,
-    wire::{reply, request::Request},
-};
+use crate::{context::Context, strangers::is_known, wire::reply};
 
-/// Counts a request of a neighbour; `begins` says whether it is a new one. Nobody is
-/// counted who neither offers control nor meets a node that is over.
-pub(crate) fn note(cx: Context<'_>, request: &Request<'_>, begins: impl FnOnce() -> bool) {
-    let offers = request.via.has_overload;
-    if !offers && !cx.shared.neighbours().is_over() {
+/// Counts a request of a neighbour; `begins` says whether it is a new one. Nobody is counted who neither
+/// offers control nor meets a node that is over.
+pub(crate) fn note(
+    cx: Context<'_>,
+    flow: Flow,
+    message: &Message<'_>,
+    via: &Via<'_>,
+    begins: impl FnOnce() -> bool,
+) {
+    if !via.has_overload && !cx.shared.neighbours().is_over() {
         return;
     }
-    let flow = reply::return_flow(Some(&request.via), request.datagram.flow);
-    let offer = request.via.overload(request.message);
-    note_offered(cx, flow.remote, offer, begins());
-}
-
-/// The same for one whose responses go to this address.
-pub(crate) fn note_offered(
-    cx: Context<'_>,
-    neighbour: SocketAddr,
-    offer: Option<Overload>,
-    is_new: bool,
-) {
+    let neighbour = reply::return_flow(Some(via), flow).remote;
+    let (offer, is_new) = (via.overload(message), begins());
     let neighbours = cx.shared.neighbours();
     if !is_known(cx.snapshot, neighbour.ip()) {
         if is_new && neighbours.is_over() {

@@ -9,6 +9,9 @@ use overload::{Restriction, Terms};
 
 /// A server that chokes on an offer so often gets none for an hour.
 const STRIKES_MAX: u8 = 2;
+/// A server that takes part is silent about it so often in a row at most.
+const SILENCES_MAX: u8 = 3;
+
 const NO_OFFER_FOR: Duration = Duration::from_secs(3_600);
 
 /// Control of what goes to one server, shared by all workers.
@@ -17,6 +20,8 @@ pub(crate) struct Control {
     pub(crate) restriction: Restriction,
     /// It has told something.
     takes_part: AtomicBool,
+    /// Answers in a row to offers that told nothing.
+    silences: AtomicU8,
     /// How often it chokes on offers, the last times in a row.
     strikes: AtomicU8,
     /// Until when it gets no offer, in nanoseconds.
@@ -31,7 +36,22 @@ impl Control {
 
     pub(super) fn observe(&self, now: Duration, terms: &Terms) {
         self.takes_part.store(true, Relaxed);
+        self.silences.store(0, Relaxed);
         self.restriction.observe(now, terms);
+    }
+
+    /// It answered an offer, and told nothing. Who takes part always tells: RFC 7339 §4.1. What it seemed
+    /// to tell was of somebody behind it, who may write into our Via what they like.
+    pub(super) fn is_silent(&self) {
+        if !self.takes_part.load(Relaxed) {
+            return;
+        }
+        let silences = self.silences.fetch_add(1, Relaxed).saturating_add(1);
+        if silences >= SILENCES_MAX {
+            self.silences.store(0, Relaxed);
+            self.takes_part.store(false, Relaxed);
+            self.restriction.forget();
+        }
     }
 
     /// It has taken an offer.

@@ -48,15 +48,16 @@ fn tell(cluster: &mut Cluster, call: &str, params: &str) -> Sent {
     sent
 }
 
-/// Begins so many calls in a second, each refused by whoever gets it; returns how many were passed on.
-fn begin_calls(cluster: &mut Cluster, name: &str, per_s: u64, seconds: u64) -> usize {
+/// Begins 100 calls a second, each refused by whoever gets it with these terms; returns how many were
+/// passed on.
+fn begin_calls(cluster: &mut Cluster, name: &str, params: &str, seconds: u64) -> usize {
     let mut passed = 0;
-    for number in 0..per_s * seconds {
-        cluster.wait(s(1) / per_s as u32);
+    for number in 0..100 * seconds {
+        cluster.wait(ms(10));
         let sent = cluster.send(&request("INVITE", ALICE, &format!("{name}{number}")));
         for sent in sent.iter().filter(|sent| sent.is_request()) {
             passed += 1;
-            cluster.send(&sent.respond(486));
+            cluster.send(&told(sent, 486, params));
         }
     }
     passed
@@ -139,15 +140,12 @@ fn calls_go_to_servers_that_want_them() {
 fn a_rate_is_kept() {
     for config in both_modes(&[ONE]) {
         let mut cluster = Cluster::new(config);
-        tell(
-            &mut cluster,
-            "call",
-            ";oc=20;oc-algo=\"rate\";oc-validity=5000;oc-seq=1.0",
-        );
-        let passed = begin_calls(&mut cluster, "rate", 100, 4);
+        let terms = ";oc=20;oc-algo=\"rate\";oc-validity=5000;oc-seq=1.0";
+        tell(&mut cluster, "call", terms);
+        let passed = begin_calls(&mut cluster, "rate", terms, 4);
         assert!((80..=86).contains(&passed), "{passed}");
         cluster.wait(s(2));
-        assert_eq!(begin_calls(&mut cluster, "expired", 100, 1), 100);
+        assert_eq!(begin_calls(&mut cluster, "expired", "", 1), 100);
     }
 }
 
@@ -155,15 +153,12 @@ fn a_rate_is_kept() {
 fn a_loss_is_kept() {
     for config in both_modes(&[ONE]) {
         let mut cluster = Cluster::new(config);
-        tell(
-            &mut cluster,
-            "call",
-            ";oc=70;oc-algo=\"loss\";oc-validity=9000;oc-seq=1.0",
-        );
-        let passed = begin_calls(&mut cluster, "loss", 100, 5);
+        let terms = ";oc=70;oc-algo=\"loss\";oc-validity=9000;oc-seq=1.0";
+        tell(&mut cluster, "call", terms);
+        let passed = begin_calls(&mut cluster, "loss", terms, 5);
         assert!((120..=180).contains(&passed), "{passed}");
         tell_no_more(&mut cluster);
-        assert_eq!(begin_calls(&mut cluster, "free", 100, 1), 100);
+        assert_eq!(begin_calls(&mut cluster, "free", "", 1), 100);
     }
 }
 
@@ -271,6 +266,24 @@ fn late_news_change_nothing() {
         cluster.pass(&request("INVITE", ALICE, "third")).status(),
         503
     );
+}
+
+/// A callee behind a server that takes no part can write into our Via what it likes.
+#[test]
+fn what_a_callee_told_ends_when_its_server_proves_silent() {
+    for config in both_modes(&[ONE]) {
+        let mut cluster = Cluster::new(config);
+        let calls = ["one", "two", "three"];
+        let ringing = calls.map(|call| cluster.pass(&request("INVITE", ALICE, call)));
+        tell(&mut cluster, "call", ALL);
+        let withheld = cluster.pass(&request("INVITE", ALICE, "withheld"));
+        assert_eq!(withheld.status(), 503);
+        for sent in &ringing {
+            cluster.send(&sent.respond(180));
+        }
+        let sent = cluster.pass(&request("INVITE", ALICE, "another"));
+        assert_eq!(sent.to, address(ONE));
+    }
 }
 
 /// A server whose parser chokes on the parameters. Returns whether it got an offer.
@@ -393,6 +406,26 @@ fn neighbours_are_told_how_much_to_send() {
         assert_eq!(terms(&back), "oc=0;oc-algo=\"rate\";oc-validity=0");
         let seq = |answer: &Msg| via(answer).split("oc-seq=").nth(1).unwrap().to_owned();
         assert!(seq(&back).len() > 6, "{}", seq(&back));
+    }
+}
+
+/// Its messages come to any worker, and its calls belong to any.
+#[test]
+fn all_workers_tell_the_same() {
+    let mut config = config(&[ONE]);
+    config.trust.peers = vec![format!("{}/32", address(ALICE).ip()).parse().unwrap()];
+    let mut node = Cluster::with_workers(config, 4);
+    for (worker, capacity) in [(0, 30.0), (2, 20.0)] {
+        node.shared
+            .neighbours()
+            .set_capacity(worker, Some(capacity));
+    }
+    node.pass(&offering("first", ALICE, "rate"));
+    node.now += ms(100);
+    for number in 0..40 {
+        let sent = node.pass(&offering(&format!("call{number}"), ALICE, "rate"));
+        let back = node.pass(&sent.respond(180));
+        assert_eq!(terms(&back), "oc=105;oc-algo=\"rate\";oc-validity=500");
     }
 }
 
