@@ -24,6 +24,11 @@ const GREEDY: f64 = 0.7;
 /// Requests per second that are as good as none: nothing is set aside for who wants so little.
 const IDLE: f64 = 0.1;
 
+/// What is granted grows so much from one division to the next when the server is not over any more, and
+/// control ends after so long.
+const RELEASE: f64 = 2.0;
+const RELEASE_MAX: Duration = Duration::from_secs(1);
+
 /// A loss of 100 % would hide when a neighbour wants less.
 const LOSS_MAX: f64 = 0.99;
 
@@ -43,6 +48,8 @@ pub struct Allotment {
     demands: Vec<Demand>,
     at: Duration,
     is_over: bool,
+    /// When control ends at the latest.
+    ends_at: Option<Duration>,
 }
 
 #[derive(Clone, Debug)]
@@ -101,6 +108,7 @@ impl Allotment {
             demands: Vec::with_capacity(neighbours),
             at: Duration::ZERO,
             is_over: false,
+            ends_at: None,
         }
     }
 
@@ -149,19 +157,38 @@ impl Allotment {
         for entry in self.entries.iter_mut().filter(|entry| entry.is_present) {
             entry.measure(now, elapsed);
         }
-        self.is_over = capacity_per_s.is_some();
-        let Some(capacity) = capacity_per_s else {
-            for entry in &mut self.entries {
-                entry.release();
+        match capacity_per_s {
+            Some(capacity) => {
+                self.ends_at = None;
+                self.divide(capacity);
             }
-            return;
-        };
+            None if self.is_over => self.relax(),
+            None => {}
+        }
+    }
+
+    fn divide(&mut self, capacity: f64) {
+        self.is_over = true;
         self.demands.clear();
         let wanting = self.entries.iter().filter(|entry| entry.wants_something());
         self.demands.extend(wanting.map(Entry::demand));
         let level = level(&mut self.demands, capacity * SURPLUS);
         for entry in self.entries.iter_mut().filter(|entry| entry.is_present) {
             entry.grant(level * entry.weight);
+        }
+    }
+
+    /// Opens up step by step, so that a moment's relief brings no flood.
+    fn relax(&mut self) {
+        let ends_at = *self.ends_at.get_or_insert(self.at + RELEASE_MAX);
+        let is_held_back = self.entries.iter().any(Entry::is_held_back);
+        let controlled = |entry: &&mut Entry| entry.is_present && entry.granted.is_finite();
+        for entry in self.entries.iter_mut().filter(controlled) {
+            entry.grant(entry.granted * RELEASE);
+        }
+        if !is_held_back || self.at >= ends_at {
+            self.entries.iter_mut().for_each(Entry::release);
+            (self.is_over, self.ends_at) = (false, None);
         }
     }
 
@@ -175,7 +202,7 @@ impl Allotment {
     #[must_use]
     pub fn terms(&self, id: usize) -> Option<Terms> {
         let entry = &self.entries[id];
-        let validity = if self.is_over {
+        let validity = if self.is_over && entry.granted.is_finite() {
             let renewal = RENEWALS / entry.granted.max(1e-3);
             Duration::from_secs_f64(renewal).clamp(VALIDITY_MIN, VALIDITY_MAX)
         } else {
@@ -212,13 +239,26 @@ impl Entry {
         self.is_present && (self.window.count > 0 || self.wants.is_some_and(|wants| wants > IDLE))
     }
 
+    /// Whether it would send more if it could.
+    fn is_held_back(&self) -> bool {
+        let wants = self.wants.unwrap_or(0.0);
+        self.is_present
+            && match self.algorithm {
+                Some(Algorithm::Rate) => wants >= GREEDY * self.granted,
+                Some(Algorithm::Loss) => self.value > 0,
+                None => false,
+            }
+    }
+
     /// A neighbour that uses its rate up hides how much it wants.
     fn demand(&self) -> Demand {
-        let known = self.wants.unwrap_or(0.0);
         let is_rate = self.algorithm == Some(Algorithm::Rate);
-        let is_greedy = is_rate && known >= GREEDY * self.granted;
         Demand {
-            wants: if is_greedy { f64::INFINITY } else { known },
+            wants: if is_rate && self.is_held_back() {
+                f64::INFINITY
+            } else {
+                self.wants.unwrap_or(0.0)
+            },
             weight: self.weight,
         }
     }

@@ -224,6 +224,22 @@ fn a_step_is_met_within_a_second_and_forgotten_within_another() {
     }
 }
 
+/// A server that takes a breath for a moment is not flooded.
+#[test]
+fn a_moment_of_relief_brings_no_flood() {
+    for algorithm in BOTH {
+        let mut farm = Farm::all_alike(3, 1_000.0, 10.0, algorithm);
+        farm.run(s(3));
+        farm.server.set_capacity(0, None);
+        let relief = farm.pressure(Duration::from_millis(100));
+        assert!(relief < 2.2, "{algorithm:?}: {relief}");
+        farm.server.set_capacity(0, Some(1_000.0));
+        farm.run(Duration::from_millis(500));
+        let after = farm.pressure(s(2));
+        assert!(after < 1.25, "{algorithm:?}: {after}");
+    }
+}
+
 #[test]
 fn capacity_that_halves_and_doubles_is_followed() {
     for algorithm in BOTH {
