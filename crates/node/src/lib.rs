@@ -45,7 +45,7 @@ pub use explain::{CallView, Forecast};
 pub use io::{Datagram, Handover, Input, Named, Outbox, Quotation, Transmit};
 pub use member::Member;
 pub use node::Node;
-pub use overload::Neighbours;
+pub use overload::{Algorithm, Neighbours};
 pub use question::{Answer, Ask, Name, Question, QuestionId, Record};
 pub use recount::Open;
 pub use shared::{ReloadError, Shared};

@@ -67,8 +67,6 @@ struct Entry {
     /// The terms' value, and what rounding has left over.
     value: u32,
     rest: f64,
-    /// Silent since then.
-    silent_since: Duration,
 }
 
 /// What was counted since the last measurement.
@@ -95,7 +93,6 @@ impl Entry {
         passes: 1.0,
         value: 0,
         rest: 0.0,
-        silent_since: Duration::ZERO,
     };
 }
 
@@ -120,7 +117,6 @@ impl Allotment {
         self.entries[id] = Entry {
             weight,
             is_present: true,
-            silent_since: self.at,
             ..Entry::ABSENT
         };
     }
@@ -131,12 +127,6 @@ impl Allotment {
     /// If there is no such number.
     pub fn forget(&mut self, id: usize) {
         self.entries[id] = Entry::ABSENT;
-    }
-
-    /// Since when a neighbour has offered nothing.
-    #[must_use]
-    pub fn silent_since(&self, id: usize) -> Duration {
-        self.entries[id].silent_since
     }
 
     /// A neighbour has offered so many new requests. No algorithm: it does not obey, and has a share
@@ -155,7 +145,7 @@ impl Allotment {
         let elapsed = now.saturating_sub(self.at);
         self.at = now;
         for entry in self.entries.iter_mut().filter(|entry| entry.is_present) {
-            entry.measure(now, elapsed);
+            entry.measure(elapsed);
         }
         match capacity_per_s {
             Some(capacity) => {
@@ -218,11 +208,8 @@ impl Allotment {
 }
 
 impl Entry {
-    fn measure(&mut self, now: Duration, elapsed: Duration) {
+    fn measure(&mut self, elapsed: Duration) {
         let window = &mut self.window;
-        if window.count > 0 {
-            self.silent_since = now;
-        }
         window.length += elapsed;
         window.exposure += self.passes * elapsed.as_secs_f64();
         let is_measured = window.count >= ENOUGH || window.length >= LONG_ENOUGH;

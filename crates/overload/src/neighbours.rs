@@ -50,6 +50,8 @@ pub struct Neighbours {
     due_at: AtomicU64,
     divided_at: AtomicU64,
     division: Mutex<Division>,
+    /// The algorithm that is chosen where a neighbour knows both.
+    preferred: AtomicU8,
 }
 
 #[derive(Debug, Default)]
@@ -86,6 +88,7 @@ impl Neighbours {
                 allotment,
                 keys: vec![NONE; NEIGHBOURS_MAX].into(),
             }),
+            preferred: AtomicU8::new(number(Some(Algorithm::Rate))),
         }
     }
 
@@ -96,6 +99,23 @@ impl Neighbours {
     pub fn set_capacity(&self, worker: usize, per_s: Option<f64>) {
         let bits = per_s.map_or(NONE, |per_s| per_s.max(f64::MIN_POSITIVE).to_bits());
         self.capacities[worker].store(bits, Relaxed);
+    }
+
+    /// Has neighbours that know both algorithms obey this one: at first the rate, which holds whatever their
+    /// callers do. RFC 7339 §5.8: it shall last an hour.
+    pub fn prefer(&self, algorithm: Algorithm) {
+        self.preferred.store(number(Some(algorithm)), Relaxed);
+    }
+
+    /// Which algorithm a neighbour shall obey that knows these.
+    #[must_use]
+    pub fn choose(&self, has_loss: bool, has_rate: bool) -> Option<Algorithm> {
+        match (has_loss, has_rate) {
+            (true, true) => algorithm(self.preferred.load(Relaxed)),
+            (true, false) => Some(Algorithm::Loss),
+            (false, true) => Some(Algorithm::Rate),
+            (false, false) => None,
+        }
     }
 
     /// What all threads can serve in a second. A thread that is not over counts as the mean of those
@@ -126,13 +146,17 @@ impl Neighbours {
         self.followed.load(Relaxed) == 0
     }
 
-    /// A neighbour sent so many new requests; none: something else. No algorithm: it does not take part.
+    /// A neighbour sent so many new requests; none: something else. No algorithm: this
+    /// one offered none.
     pub fn note(&self, now: Duration, key: u64, algorithm: Option<Algorithm>, new: u32) {
         let key = key.max(1);
         match self.find(key).or_else(|| self.join(now, key)) {
             Some(place) => {
                 let place = &self.places[place];
-                place.algorithm.store(number(algorithm), Relaxed);
+                // Who offers it with some requests takes part with all.
+                if algorithm.is_some() {
+                    place.algorithm.store(number(algorithm), Relaxed);
+                }
                 place.heard.store(tick(now), Relaxed);
                 if new > 0 {
                     place.offered.fetch_add(new, Relaxed);
@@ -212,7 +236,7 @@ impl Neighbours {
             heard,
             offered,
             terms,
-            ..
+            algorithm,
         } = &self.places[place];
         let old = of.load(Relaxed);
         let silent = tick.saturating_sub(heard.load(Relaxed));
@@ -226,6 +250,7 @@ impl Neighbours {
         heard.store(tick, Relaxed);
         offered.store(0, Relaxed);
         terms.store(0, Relaxed);
+        algorithm.store(number(None), Relaxed);
         Some(place)
     }
 
@@ -303,4 +328,74 @@ fn tick(now: Duration) -> u32 {
 
 fn ns(time: Duration) -> u64 {
     time.as_nanos() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    const RATE: Option<Algorithm> = Some(Algorithm::Rate);
+
+    /// An OPTIONS without an offer took a neighbour out, whose other requests had one.
+    #[test]
+    fn who_offers_now_and_then_takes_part() {
+        let neighbours = Neighbours::new(1);
+        neighbours.set_capacity(0, Some(10.0));
+        neighbours.note(ms(0), 1, RATE, 1);
+        neighbours.note(ms(1), 1, None, 1);
+        assert!(neighbours.terms(ms(2), 1).is_some());
+        assert!(neighbours.terms(ms(2), 2).is_none());
+    }
+
+    #[test]
+    fn the_silent_are_forgotten() {
+        let neighbours = Neighbours::new(1);
+        for key in 1..=20 {
+            neighbours.note(ms(key), key, RATE, 1);
+        }
+        assert_eq!(neighbours.followed(), 20);
+        for tenths in 1..=110 {
+            neighbours.note(ms(100 * tenths), 7, RATE, 0);
+        }
+        assert_eq!(neighbours.followed(), 1);
+        assert!(neighbours.terms(ms(11_000), 7).is_some());
+    }
+
+    /// Keys that share all their places.
+    #[test]
+    fn who_was_silent_for_longest_makes_room() {
+        let neighbours = Neighbours::new(1);
+        let key = |number: u64| 1 + number * NEIGHBOURS_MAX as u64;
+        for number in 0..WAYS as u64 {
+            neighbours.note(ms(number), key(number), RATE, 1);
+        }
+        neighbours.note(ms(500), key(99), RATE, 1);
+        assert!(
+            neighbours.terms(ms(500), key(99)).is_none(),
+            "all are active"
+        );
+        for number in 1..WAYS as u64 {
+            neighbours.note(ms(1_900), key(number), RATE, 1);
+        }
+        neighbours.note(ms(2_000), key(99), RATE, 1);
+        assert!(neighbours.terms(ms(2_000), key(99)).is_some());
+        assert!(neighbours.terms(ms(2_000), key(0)).is_none());
+        assert_eq!(neighbours.followed(), WAYS);
+    }
+
+    #[test]
+    fn a_thread_that_is_not_over_can_serve_as_much_as_those_that_are() {
+        let neighbours = Neighbours::new(4);
+        assert_eq!(neighbours.capacity(), None);
+        neighbours.set_capacity(1, Some(30.0));
+        neighbours.set_capacity(2, Some(10.0));
+        assert_eq!(neighbours.capacity(), Some(80.0));
+        neighbours.set_capacity(1, None);
+        neighbours.set_capacity(2, Some(0.0));
+        assert!(neighbours.is_over() && neighbours.capacity().unwrap() < 1e-9);
+    }
 }

@@ -1,7 +1,6 @@
 //! The server's part: what neighbours send.
 
-use overload::Algorithm;
-use sip::{Message, Overload, Via};
+use sip::{Message, Via};
 use transaction::Flow;
 
 use crate::{context::Context, strangers::is_known, wire::reply};
@@ -27,19 +26,9 @@ pub(crate) fn note(
         }
         return;
     }
-    let algorithm = offer.and_then(choose);
+    let algorithm = offer.and_then(|offer| neighbours.choose(offer.has_loss, offer.has_rate));
     if is_new || algorithm.is_some() {
         let key = cx.snapshot.keys().neighbour(neighbour);
         neighbours.note(cx.now, key, algorithm, is_new.into());
-    }
-}
-
-/// A rate holds whatever a neighbour's callers do; so it is preferred. The choice stays the same:
-/// RFC 7339 §5.8.
-fn choose(offer: Overload) -> Option<Algorithm> {
-    if offer.has_rate {
-        Some(Algorithm::Rate)
-    } else {
-        offer.has_loss.then_some(Algorithm::Loss)
     }
 }

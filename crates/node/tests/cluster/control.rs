@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use node::{Config, stats::Event};
+use node::{Algorithm, Config, stats::Event};
 
 use crate::{
     harness::{
@@ -552,6 +552,10 @@ fn an_edge_obeys_a_node() {
         pair.calls("onset", 1);
         let arrived = pair.calls("over", 3);
         assert!((300..=330).contains(&arrived), "{arrived}");
+        pair.node.shared.neighbours().prefer(Algorithm::Loss);
+        pair.calls("change", 1);
+        let arrived = pair.calls("loss", 3);
+        assert!((270..=350).contains(&arrived), "{arrived}");
         pair.node.shared.neighbours().set_capacity(0, None);
         pair.calls("end", 1);
         assert_eq!(pair.calls("again", 1), 500);
