@@ -309,7 +309,10 @@ impl Desks {
         {
             return match self.lobby.take_in(cx.now, class, &datagram, origin) {
                 Taken::Waits => cx.stats.count(Event::OverloadWaited, 1),
-                Taken::StaysOut => cx.stats.drop_one(Dropped::Overload),
+                Taken::StaysOut => {
+                    control::note_refused(cx, datagram.flow, message);
+                    cx.stats.drop_one(Dropped::Overload);
+                }
             };
         }
         self.begin(cx, datagram, message, origin, out);
@@ -431,6 +434,7 @@ impl Desks {
         if self.knows(cx, &message) {
             return self.begin(cx, datagram, &message, guest.origin, out);
         }
+        control::note_refused(cx, guest.datagram().flow, &message);
         let refusal = admission::refuse_late(cx, &message, self.lobby.pause_s());
         answer(cx, &datagram, &message, &refusal, out);
     }

@@ -8,7 +8,7 @@ mod lobby;
 mod share;
 pub(crate) mod sieve;
 
-pub(crate) use lobby::{Guest, Leaves, Lobby, Taken, class_of};
+pub(crate) use lobby::{Guest, Leaves, Lobby, Taken, class_of, is_for_help};
 
 use sip::{Message, Method};
 

@@ -148,12 +148,14 @@ fn terms_of(told: Overload) -> Option<Terms> {
     })
 }
 
-/// Only those who are believed may say that it is an emergency: RFC 4412 §8.
+/// Anybody may call for help, but only those who are believed may say that something else is urgent:
+/// RFC 4412 §8.
 fn class_of(cx: Context<'_>, request: &Request<'_>) -> Class {
     const PRIORITY: &[u8] = b"Resource-Priority";
     let mut headers = request.message.headers();
     let is_urgent = headers.any(|(name, _)| name.eq_ignore_ascii_case(PRIORITY));
-    if is_urgent && cx.snapshot.is_trusted(request.datagram.flow) {
+    let is_believed = || cx.snapshot.is_trusted(request.datagram.flow);
+    if admission::is_for_help(request.message) || (is_urgent && is_believed()) {
         Class::Emergency
     } else {
         Class::New

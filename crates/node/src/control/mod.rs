@@ -12,7 +12,7 @@ mod terms;
 
 pub(crate) use self::{
     client::{ignore_rest, may_offer, offers, on_response, refuse, withhold},
-    offered::note,
+    offered::{note, note_refused},
     server::Control,
     terms::terms,
 };

@@ -32,3 +32,13 @@ pub(crate) fn note(
         neighbours.note(cx.now, key, algorithm, is_new.into());
     }
 }
+
+/// Counts a new request that is refused before it is read whole: what is refused is offered, too.
+pub(crate) fn note_refused(cx: Context<'_>, flow: Flow, message: &Message<'_>) {
+    let neighbours = cx.shared.neighbours();
+    if (neighbours.is_over() || !neighbours.is_empty())
+        && let Ok(via) = message.top_via()
+    {
+        note(cx, flow, message, &via, || true);
+    }
+}

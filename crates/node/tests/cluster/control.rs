@@ -178,7 +178,7 @@ fn tell_no_more(cluster: &mut Cluster) {
     panic!("no call gets through");
 }
 
-/// Only believed peers can say that it is an emergency: RFC 4412.
+/// Only believed peers can say that another call is urgent: RFC 4412.
 #[test]
 fn emergencies_are_withheld_last() {
     let mut config = controlled(config(&[ONE]));
@@ -196,6 +196,9 @@ fn emergencies_are_withheld_last() {
             assert_eq!(sent.to, address(expected));
         }
     }
+    let mut help = request("INVITE", ALICE, "help");
+    help.start = "INVITE urn:service:sos SIP/2.0".to_owned();
+    assert_eq!(cluster.pass(&help).to, address(ONE));
 }
 
 const ALL: &str = ";oc=100;oc-algo=\"loss\";oc-validity=5000;oc-seq=9.0";
@@ -462,6 +465,28 @@ fn answers_of_our_own_tell_it_too() {
         "{}",
         via(&refused)
     );
+}
+
+/// What is refused unread is offered, too, and its answer tells how much to send.
+#[test]
+fn who_waited_in_vain_is_counted_and_told() {
+    let mut node = server(config(&[ONE]));
+    node.shared.neighbours().set_capacity(0, Some(100.0));
+    node.nodes[0].handle_delay(node.now, ms(50));
+    for call in ["one", "two"] {
+        assert_eq!(
+            node.send(&offering(call, ALICE, "rate")).len(),
+            0,
+            "it waits"
+        );
+    }
+    let refused = node.wait(ms(150));
+    let told: Vec<_> = refused.iter().filter(|sent| sent.status() == 503).collect();
+    assert!(!told.is_empty(), "{refused:#?}");
+    for refusal in told {
+        assert!(via(refusal).contains(";oc="), "{}", via(refusal));
+    }
+    assert_eq!(node.shared.neighbours().followed(), 1);
 }
 
 /// Anybody can write an offer and somebody's address on a datagram.
