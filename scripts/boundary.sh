@@ -10,6 +10,7 @@ abuse        pure
 slots        pure
 sip          pure
 balance      pure
+overload     pure
 lqn          pure
 report       pure
 settings     pure
@@ -17,7 +18,7 @@ location     pure    sip
 transaction  pure    slots sip
 load         pure    sip
 capture      pure    lqn sip
-node         pure    abuse slots sip balance location transaction
+node         pure    abuse slots sip balance location overload transaction
 sim          pure    sip balance node load
 socket       system
 names        system

@@ -40,6 +40,11 @@ fn read(message: &Message<'_>) {
     for via in message.vias().flatten() {
         assert!(!via.host.is_empty() && Host::parse(via.host).is_some());
         via.response_address();
+        let told = via.overload(message);
+        assert!(told.is_none() || via.has_overload);
+        let mut edits = Edits::default();
+        edits.set_overload(message, &via, None);
+        edits.apply(message.bytes(), &mut Vec::new());
     }
     for (name, value) in message.headers() {
         let (name, value) = (message.span_of(name), message.span_of(value));

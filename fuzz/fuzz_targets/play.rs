@@ -59,6 +59,7 @@ pub fn config() -> Config {
             }),
             slow_start: Duration::ZERO,
             answer_timeout: Duration::from_secs(1),
+            overload_control: false,
         }],
         routes: vec![
             route(&[USERS], Destination::Registrar, Mode::Stateful),

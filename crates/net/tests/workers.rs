@@ -47,6 +47,7 @@ fn config(listeners: &[SocketAddr], servers: &[SocketAddr]) -> Config {
             probe: None,
             slow_start: Duration::ZERO,
             answer_timeout: second,
+            overload_control: false,
         }],
         routes: vec![Route::of_all(
             Destination::Pool("app".to_owned()),

@@ -41,6 +41,7 @@ fn configuration() -> Config {
             probe: None,
             slow_start: Duration::ZERO,
             answer_timeout: SECONDS(1),
+            overload_control: false,
         }],
         routes: vec![config::Route::of_all(
             config::Destination::Pool("app".to_owned()),

@@ -121,6 +121,8 @@ pub struct Pool {
     pub slow_start: Duration,
     /// An INVITE that got no answer for this long goes to another server.
     pub answer_timeout: Duration,
+    /// Whether the servers are asked to tell how much to send them. Some parsers choke on it. RFC 7339
+    pub overload_control: bool,
 }
 
 /// One server of a pool.

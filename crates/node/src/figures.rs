@@ -6,6 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use balance::Health;
+use overload::Algorithm;
 
 use crate::{
     config::Limits,
@@ -166,6 +167,16 @@ pub const NODE: &[Figure<NodeAt>] = &[
     Figure::gauge("sources", "Sources that have cost something lately", |at| {
         size(at.shared.guard().followed(at.now))
     }),
+    Figure::gauge(
+        "neighbours",
+        "Neighbours that take part in overload control",
+        |at| size(at.shared.neighbours().followed()),
+    ),
+    Figure::gauge(
+        "overload_capacity",
+        "New requests per second that the node divides among its neighbours while it is overloaded",
+        |at| number(at.shared.neighbours().capacity()?),
+    ),
     Figure::seconds("uptime", "Time since the start of the node", |at| {
         seconds(at.now)
     }),
@@ -247,6 +258,16 @@ pub const SERVER: &[Figure<ServerAt>] = &[
         "removed",
         "1 after the server has left the configuration",
         |at| flag(at.member.server.is_removed()),
+    ),
+    Figure::gauge(
+        "wanted_rate",
+        "New requests per second that the server wants at most. RFC 7415",
+        |at| told(at, Algorithm::Rate, 1.0),
+    ),
+    Figure::gauge(
+        "unwanted_share",
+        "Share of the requests that the server does not want. RFC 7339",
+        |at| told(at, Algorithm::Loss, 100.0),
     ),
     Figure::counter("placed", "Arrivals placed on the server", |at| {
         count(at.member.server.placed())
@@ -351,6 +372,13 @@ pub const WORKER: &[Figure<WorkerStats>] = &[
 pub fn events(stats: &WorkerStats) -> impl Iterator<Item = (&'static str, &'static str, u64)> {
     let events = Event::ALL.iter();
     events.map(|&event| (event.label(), event.help(), stats.event(event)))
+}
+
+/// What a server tells by this algorithm; none: it tells nothing so.
+fn told(at: &ServerAt, algorithm: Algorithm, unit: f64) -> Option<Value> {
+    let terms = at.member.control.restriction.terms(at.now)?;
+    let is_it = terms.algorithm == algorithm;
+    number(f64::from(terms.value) / unit).filter(|_| is_it)
 }
 
 fn count(count: u64) -> Option<Value> {

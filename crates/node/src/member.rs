@@ -13,6 +13,7 @@ use balance::{Server, ServerId};
 
 use crate::{
     config::PoolServer,
+    control::Control,
     service_times::ServiceTimes,
     stats::{Histogram, MethodLabel},
 };
@@ -28,6 +29,8 @@ pub struct Member {
     pub server: Arc<Server>,
     pub(crate) responses: [Histogram; MethodLabel::ALL.len()],
     pub(crate) service: ServiceTimes,
+    /// Overload control with it, in whatever pool.
+    pub(crate) control: Arc<Control>,
     /// The operator has set its capacity.
     is_weighed: AtomicBool,
     /// It was silent, and shall be probed at once.
@@ -81,6 +84,7 @@ impl Member {
         id: ServerId,
         pool: &str,
         server: &PoolServer,
+        control: Arc<Control>,
         added_at: Option<Duration>,
     ) -> Self {
         let address = server.address;
@@ -94,6 +98,7 @@ impl Member {
             server,
             responses: Default::default(),
             service: ServiceTimes::default(),
+            control,
             is_weighed: AtomicBool::new(false),
             is_suspected: AtomicBool::new(false),
             idle_since: Mutex::default(),

@@ -12,6 +12,7 @@ use crate::{
         self, Guest, Leaves, Lobby, NotNow, RETRY_AFTER_S, Taken, admit, refuse, sieve::Sieve,
     },
     context::Context,
+    control,
     edges::{self, Exchange},
     health,
     io::{Datagram, Handover, Input, Named, Origin, Outbox, Quotation},
@@ -308,7 +309,10 @@ impl Desks {
         {
             return match self.lobby.take_in(cx.now, class, &datagram, origin) {
                 Taken::Waits => cx.stats.count(Event::OverloadWaited, 1),
-                Taken::StaysOut => cx.stats.drop_one(Dropped::Overload),
+                Taken::StaysOut => {
+                    control::note_refused(cx, datagram.flow, message);
+                    cx.stats.drop_one(Dropped::Overload);
+                }
             };
         }
         self.begin(cx, datagram, message, origin, out);
@@ -365,6 +369,14 @@ impl Desks {
         if self.absorb(cx, &request, out) {
             return Ok(());
         }
+        let Request {
+            message,
+            via,
+            datagram,
+            ..
+        } = &request;
+        let begins = || self.proxy.begins(&request);
+        control::note(cx, datagram.flow, message, via, begins);
         match self.registrar.access(cx, &request, origin, out)? {
             Access::Waits => return Ok(()),
             access => request.is_proven = access == Access::Proven,
@@ -422,6 +434,7 @@ impl Desks {
         if self.knows(cx, &message) {
             return self.begin(cx, datagram, &message, guest.origin, out);
         }
+        control::note_refused(cx, guest.datagram().flow, &message);
         let refusal = admission::refuse_late(cx, &message, self.lobby.pause_s());
         answer(cx, &datagram, &message, &refusal, out);
     }
@@ -479,12 +492,14 @@ impl Desks {
         };
         if owner != self.worker {
             let Datagram { flow, bytes, .. } = datagram;
-            hand_over(cx, flow, bytes, owner, Some(Named::Unasked), out);
-        } else if is_probe {
+            return hand_over(cx, flow, bytes, owner, Some(Named::Unasked), out);
+        }
+        if is_probe {
             self.probes.on_answer(cx, &response);
         } else {
             self.proxy.on_response(cx, &response, out);
         }
+        control::ignore_rest(cx, &response);
     }
 
     /// A datagram that is no SIP message but begins like a report. The first worker keeps what peers

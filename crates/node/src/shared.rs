@@ -11,6 +11,7 @@ use std::{
 
 use abuse::Guard;
 use balance::ServerId;
+use overload::Neighbours;
 
 use crate::{
     changes::{Cause, Change, Changes},
@@ -42,6 +43,7 @@ pub struct Shared {
     lost_at: AtomicU64,
     peers: Mutex<Vec<PeerView>>,
     guard: Guard,
+    neighbours: Neighbours,
     workers: Vec<WorkerStats>,
     /// What may wait for a worker.
     handover_bytes_max: usize,
@@ -81,6 +83,7 @@ impl Shared {
         Ok(Self {
             handover_bytes_max,
             guard: Guard::new(snapshot.keys().guard(), strangers),
+            neighbours: Neighbours::new(workers.max(1)),
             snapshot: RwLock::new(Arc::new(snapshot)),
             generation: AtomicU64::new(0),
             falls: AtomicU64::new(0),
@@ -179,6 +182,11 @@ impl Shared {
     /// What is known of the sources of messages: whom the node hears, who is banned.
     pub fn guard(&self) -> &Guard {
         &self.guard
+    }
+
+    /// Those that send to the node and may be told how much to send: RFC 7339.
+    pub fn neighbours(&self) -> &Neighbours {
+        &self.neighbours
     }
 
     /// The workers' counters.
@@ -358,7 +366,12 @@ fn next_members(
             if place >= SERVERS_MAX {
                 return Err(ReloadError::TooManyServers);
             }
-            let member = Arc::new(Member::new(ServerId(place as u16), &pool.name, wanted, now));
+            let mut known = members.iter().flatten();
+            let control = known
+                .find(|member| member.address == wanted.address)
+                .map_or_else(Arc::default, |member| Arc::clone(&member.control));
+            let id = ServerId(place as u16);
+            let member = Arc::new(Member::new(id, &pool.name, wanted, control, now));
             if place == members.len() {
                 members.push(None);
             }

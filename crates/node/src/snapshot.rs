@@ -36,6 +36,8 @@ pub struct Snapshot {
     wants_proof: bool,
     /// Some route adds or removes headers.
     edits_headers: bool,
+    /// Some pool wants overload control.
+    offers_control: bool,
 }
 
 /// A pool, ready to place on.
@@ -91,6 +93,7 @@ impl Snapshot {
             .any(|route| route.state == Mode::Stateful);
         Self {
             edits_headers: config.routes.iter().any(config::Route::edits_headers),
+            offers_control: config.pools.iter().any(|pool| pool.overload_control),
             wants_proof: config.routes.iter().any(|route| route.auth),
             holds_state,
             addresses,
@@ -222,6 +225,11 @@ impl Snapshot {
         self.pools
             .iter()
             .find(|pool| pool.config.name == member.pool)
+    }
+
+    /// Whether some pool wants overload control.
+    pub(crate) fn offers_control(&self) -> bool {
+        self.offers_control
     }
 
     pub(crate) fn listener(&self, index: u8) -> &Listener {

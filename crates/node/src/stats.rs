@@ -120,6 +120,10 @@ counted! {
         OverloadWaited = "overload_waited", "A new request had to wait, as the node was behind",
         OverloadRefused = "overload_refused", "A new request had to wait too long while the node was behind, and was refused",
         SessionBusy = "session_busy", "A call had as many open requests as it may have, so another was refused",
+        Restricted = "restricted", "A request was refused, as the servers that could take it had asked for less. RFC 7339 §5.10",
+        ControlTaken = "overload_control_taken", "A server told how much to send it. RFC 7339 §5.4",
+        ControlIgnored = "overload_control_ignored", "A response told how much to send, but not from a server at which its request is open, or too late",
+        ControlRefused = "overload_control_refused", "A server answered 400 to an offer of overload control twice, so it gets none for an hour",
         ReportSent = "reports_sent", "A report of open work went to a peer",
         ReportReceived = "reports_received", "A peer's report was taken",
     }

@@ -50,6 +50,7 @@ fn setup() -> Setup {
             probe: None,
             slow_start: Duration::ZERO,
             answer_timeout: Duration::from_secs(2),
+            overload_control: false,
         },
         servers: vec![server; 8],
         exchange: None,

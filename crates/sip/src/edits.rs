@@ -3,8 +3,9 @@
 use std::{net::SocketAddr, ops::Range};
 
 use crate::{
-    HeaderName, Message, NameAddr, Span, Via,
+    HeaderName, Message, NameAddr, OverloadTerms, Span, Via,
     header::Field,
+    overload,
     text::{offset, write_ip, write_number},
     values::{FieldValues, Fields, Value},
     via::ip,
@@ -99,6 +100,21 @@ impl Edits {
     pub fn set_received(&mut self, message: &Message<'_>, top: &Via<'_>, from: SocketAddr) {
         for edit in received(top, message.bytes(), from).into_iter().flatten() {
             self.replace(edit.span, |out| edit.write(out));
+        }
+    }
+
+    /// Replaces the overload-control parameters of a Via by these; none: takes them out. RFC 7339 §5.2, §5.6
+    pub fn set_overload(
+        &mut self,
+        message: &Message<'_>,
+        via: &Via<'_>,
+        terms: Option<&OverloadTerms>,
+    ) {
+        for span in overload::spans(via, message.bytes()) {
+            self.remove(span);
+        }
+        if let Some(terms) = terms {
+            self.insert(via.span.end, |out| terms.write(out));
         }
     }
 

@@ -69,6 +69,15 @@ impl<'a> GenericParam<'a> {
     pub(crate) fn is(&self, name: &[u8]) -> bool {
         self.name == name || self.name.eq_ignore_ascii_case(name)
     }
+
+    /// Whether it is one of overload control (RFC 7339 §4).
+    #[inline]
+    pub(crate) fn is_overload(&self) -> bool {
+        matches!(
+            self.name,
+            [b'o' | b'O', b'c' | b'C'] | [b'o' | b'O', b'c' | b'C', b'-', ..]
+        )
+    }
 }
 
 #[inline(always)]

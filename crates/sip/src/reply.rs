@@ -3,11 +3,22 @@
 use std::net::SocketAddr;
 
 use crate::{
-    HeaderName, Message,
+    HeaderName, Message, OverloadTerms, Via,
     edits::received,
+    overload,
     text::{offset, write_number},
     values::Fields,
 };
+
+/// What a response says in the topmost Via.
+#[derive(Clone, Copy, Debug)]
+pub struct Back {
+    /// Where the request came from.
+    pub from: SocketAddr,
+    /// What its sender is to withhold; none: its own overload-control parameters stay, which says that
+    /// there is no such control. RFC 7339 §5.1
+    pub terms: Option<OverloadTerms>,
+}
 
 /// Appends the response to a request (RFC 3261 §8.2.6) that came from `from`. It contains the
 /// request's Vias with received and rport, From, To with `to_tag` if it has no tag, Call-ID, CSeq,
@@ -22,12 +33,26 @@ pub fn write_reply(
     headers: &[(&str, &str)],
     out: &mut Vec<u8>,
 ) {
+    let back = Back { from, terms: None };
+    write_reply_with(request, status, reason, to_tag, back, headers, out);
+}
+
+/// The same, with all that the topmost Via may say.
+pub fn write_reply_with(
+    request: &Message<'_>,
+    status: u16,
+    reason: &str,
+    to_tag: Option<&str>,
+    back: Back,
+    headers: &[(&str, &str)],
+    out: &mut Vec<u8>,
+) {
     out.extend_from_slice(b"SIP/2.0 ");
     write_number(out, u32::from(status));
     out.push(b' ');
     out.extend_from_slice(reason.as_bytes());
     out.extend_from_slice(b"\r\n");
-    write_vias(request, from, out);
+    write_vias(request, back, out);
     write_copy(request, HeaderName::From, None, out);
     let to_tag = to_tag.filter(|_| status > 100 && request.to_tag() == Ok(None));
     write_copy(request, HeaderName::To, to_tag, out);
@@ -126,22 +151,50 @@ const fn request_failure(status: u16) -> &'static str {
     }
 }
 
-fn write_vias(request: &Message<'_>, from: SocketAddr, out: &mut Vec<u8>) {
+fn write_vias(request: &Message<'_>, back: Back, out: &mut Vec<u8>) {
     let bytes = request.bytes();
     for (index, field) in Fields::new(request, HeaderName::Via).enumerate() {
         let value = request.value(field);
         out.extend_from_slice(b"Via: ");
         let mut done = offset(bytes, value);
         if let (0, Ok(via)) = (index, request.top_via()) {
-            for edit in received(&via, bytes, from).into_iter().flatten() {
-                out.extend_from_slice(&bytes[done..edit.span.start]);
-                edit.write(out);
-                done = edit.span.end;
-            }
+            done = write_top_via(bytes, done, &via, back, out);
         }
         out.extend_from_slice(&bytes[done..usize::from(field.end)]);
         out.extend_from_slice(b"\r\n");
     }
+}
+
+/// Appends the topmost Via from `start` to its end, which it returns.
+fn write_top_via(
+    bytes: &[u8],
+    start: usize,
+    via: &Via<'_>,
+    back: Back,
+    out: &mut Vec<u8>,
+) -> usize {
+    let mut done = start;
+    let mut gone = overload::spans(via, bytes)
+        .filter(|_| back.terms.is_some())
+        .peekable();
+    for edit in received(via, bytes, back.from).into_iter().flatten() {
+        while let Some(span) = gone.next_if(|span| span.start < edit.span.start) {
+            out.extend_from_slice(&bytes[done..span.start]);
+            done = span.end;
+        }
+        out.extend_from_slice(&bytes[done..edit.span.start]);
+        edit.write(out);
+        done = edit.span.end;
+    }
+    for span in gone {
+        out.extend_from_slice(&bytes[done..span.start]);
+        done = span.end;
+    }
+    out.extend_from_slice(&bytes[done..via.span.end]);
+    if let Some(terms) = back.terms {
+        terms.write(out);
+    }
+    via.span.end
 }
 
 fn write_copy(request: &Message<'_>, name: HeaderName, tag: Option<&str>, out: &mut Vec<u8>) {

@@ -55,6 +55,8 @@ pub struct Via<'a> {
     pub received: Option<&'a [u8]>,
     /// The rport parameter (RFC 3581 §3).
     pub rport: Rport,
+    /// Whether it has a parameter of overload control: [`Self::overload`] reads them.
+    pub has_overload: bool,
     /// The rport parameter with its value.
     pub(crate) rport_span: Option<Span>,
 }
@@ -85,6 +87,7 @@ impl<'a> Via<'a> {
             branch: None,
             received: None,
             rport: Rport::Absent,
+            has_overload: false,
             rport_span: None,
         };
         while let Some(param) = GenericParam::read(reader)? {
@@ -96,12 +99,20 @@ impl<'a> Via<'a> {
                     via.rport = read_rport(param.value)?;
                     via.rport_span = Some(reader.span_from(param.name));
                 }
+                _ if param.is_overload() => via.has_overload = true,
                 _ => {}
             }
         }
         via.span.end = reader.at();
         Ok(via)
     }
+}
+
+/// Skips what stands before the parameters of a Via.
+pub(crate) fn skip_to_params(reader: &mut Reader<'_>) -> Result<(), Malformed> {
+    read_protocol(reader)?;
+    read_sent_by(reader)?;
+    Ok(())
 }
 
 fn read_rport(value: Option<&[u8]>) -> Result<Rport, Malformed> {

@@ -285,8 +285,8 @@ pub(crate) fn class_of(
     }
 }
 
-/// RFC 5031
-fn is_for_help(message: &Message<'_>) -> bool {
+/// Whether somebody calls for help. RFC 5031
+pub(crate) fn is_for_help(message: &Message<'_>) -> bool {
     let begin = message
         .request_uri()
         .and_then(|uri| uri.get(..FOR_HELP.len()));

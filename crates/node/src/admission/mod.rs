@@ -8,7 +8,7 @@ mod lobby;
 mod share;
 pub(crate) mod sieve;
 
-pub(crate) use lobby::{Guest, Leaves, Lobby, Taken, class_of};
+pub(crate) use lobby::{Guest, Leaves, Lobby, Taken, class_of, is_for_help};
 
 use sip::{Message, Method};
 
@@ -42,6 +42,8 @@ pub(crate) enum NotNow {
     Contended,
     /// No server of the pool may get it.
     NoServer,
+    /// The servers of the pool that are there have asked for less. RFC 7339 §5.10
+    Restricted,
     /// No listener or no address leads to the next hop. RFC 3261 §16.9
     Unreachable,
 }
@@ -76,6 +78,7 @@ pub(crate) fn refuse_for(cx: Context<'_>, why: NotNow, retry_after_s: u64) -> Re
     }
     let reply = match why {
         NotNow::Unreachable => Reply::because(503, "Next Hop Unreachable"),
+        NotNow::Restricted => return Reply::new(503),
         _ => Reply::new(503),
     };
     reply.with("Retry-After", retry_after_s.to_string())
@@ -102,6 +105,7 @@ impl NotNow {
             Self::CallersFull => Some(Event::CallersFull),
             Self::UnlocatedFull => Some(Event::UnlocatedFull),
             Self::StoreFailed => Some(Event::StoreFailed),
+            Self::Restricted => Some(Event::Restricted),
             Self::Draining | Self::Contended | Self::NoServer | Self::Unreachable => None,
         }
     }

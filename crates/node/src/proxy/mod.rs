@@ -31,7 +31,10 @@ use crate::{
     question::{Answer, Asker},
     snapshot::Snapshot,
     stats::{Dropped, Event, Sizes},
-    wire::{branch::Purpose, quote::Quote, reply::Reply, request::Request, response::Response},
+    wire::{
+        branch::Purpose, quote::Quote, reply::Reply, request::Request, response::Response,
+        token::Direction,
+    },
     work::{Course, Holder, Work},
 };
 
@@ -112,6 +115,14 @@ impl Proxy {
     ) -> bool {
         let (stateful, _, mut step) = self.split(cx, out);
         stateful.absorb(&mut step, request)
+    }
+
+    /// Whether a request begins something, and is no retransmission.
+    pub(crate) fn begins(&self, request: &Request<'_>) -> bool {
+        let is_new = |session| self.work.is_new(request, Direction::ToServer, session);
+        request.is_initial()
+            && !matches!(request.method, Method::Ack | Method::Cancel)
+            && self.work.calls.find(request.key).is_none_or(is_new)
     }
 
     /// Lets a request wait if the DNS has to be asked where it leads. False: it need not wait.

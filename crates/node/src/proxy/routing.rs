@@ -11,6 +11,7 @@ use crate::{
     calls::{Calls, Life, Reason, SessionId},
     config::{self, Mode},
     context::Context,
+    control,
     member::Member,
     routes::NoRoute,
     snapshot::PoolView,
@@ -230,7 +231,7 @@ pub(super) fn new_course(
         None => {
             let is_call = request.method == Method::Invite;
             let chosen = work.place(cx, request, pool, is_call, &[]);
-            let chosen = chosen.ok_or_else(|| refuse(cx, NotNow::NoServer))?;
+            let chosen = chosen.map_err(|why| control::refuse(cx, request, why))?;
             (chosen, Reason::Placed)
         }
     };

@@ -13,6 +13,9 @@ use transaction::Flow;
 use super::step::Step;
 use crate::{
     calls::{SessionId, tag_pair},
+    context::Context,
+    control,
+    member::Member,
     stats::{Dropped, Event},
     wire::{
         branch::{Branch, Purpose},
@@ -23,7 +26,7 @@ use crate::{
         response::Response,
         token::Direction,
     },
-    work::{Course, Holder, Kind, OpenId, Progress},
+    work::{Course, Holder, Kind, Offer, OpenId, Progress, Work},
 };
 
 /// Sends without transactions.
@@ -50,9 +53,14 @@ impl Stateless {
         course: &Course,
         session: SessionId,
     ) {
-        step.work
-            .open(step.cx, request, course, session, Holder::Stateless);
-        self.forward(step, request, course, 0);
+        let cx = step.cx;
+        let open = step
+            .work
+            .open(cx, request, course, session, Holder::Stateless);
+        let may_retry = step.work.get(open).retained.is_some();
+        let offers = control::offers(cx, course, may_retry);
+        step.work.get_mut(open).offer = Offer::of(offers);
+        self.forward_as(step, request, course, 0, offers);
     }
 
     /// Sends a request that is open already, or need not be. `attempt` counts the servers that it was
@@ -64,6 +72,19 @@ impl Stateless {
         course: &Course,
         attempt: u8,
     ) {
+        let offers = control::offers(step.cx, course, false);
+        self.forward_as(step, request, course, attempt, offers);
+    }
+
+    /// The same, with or without an offer of overload control.
+    fn forward_as(
+        &mut self,
+        step: &mut Step<'_>,
+        request: &Request<'_>,
+        course: &Course,
+        attempt: u8,
+        offers_control: bool,
+    ) {
         let ends = course.ends(step.cx, request);
         let affinity = ends.filter(|_| request.forms_dialog());
         let hop = Hop {
@@ -72,6 +93,7 @@ impl Stateless {
             uri: None,
             path: &[],
             affinity,
+            offers_control,
         };
         self.relay(step, request, &hop);
     }
@@ -90,6 +112,7 @@ impl Stateless {
             uri: None,
             path: &[],
             affinity: None,
+            offers_control: false,
         };
         self.relay(step, request, &hop);
     }
@@ -118,8 +141,8 @@ impl Stateless {
                 (course.server, course.next_hop) = (Some(server), next_hop);
             }
         }
-        let attempt = step.work.get(open).attempt;
-        self.forward(step, request, &course, attempt);
+        let (attempt, offer) = (step.work.get(open).attempt, step.work.get(open).offer);
+        self.forward_as(step, request, &course, attempt, offer == Offer::Made);
     }
 
     /// Forwards a CANCEL with the branch of its INVITE. RFC 3261 §9.1
@@ -150,13 +173,31 @@ impl Stateless {
 
     /// Sends the request that is kept for an open one to another server. False: it can't be.
     pub(super) fn fail_over(&mut self, step: &mut Step<'_>, open: OpenId) -> bool {
+        self.send_anew(step, open, |work, cx, request| {
+            work.fail_over(cx, request, open)
+        })
+    }
+
+    /// A server that chokes on an offer of overload control gets the request without it. False: that is
+    /// not it, or the request can't be sent anew.
+    fn try_without_offer(&mut self, step: &mut Step<'_>, open: OpenId) -> bool {
+        self.send_anew(step, open, |work, cx, _| work.try_without_offer(cx, open))
+    }
+
+    /// Sends the request that is kept for an open one anew, to a server that `choose` has moved it to.
+    fn send_anew(
+        &mut self,
+        step: &mut Step<'_>,
+        open: OpenId,
+        choose: impl for<'s> FnOnce(&mut Work, Context<'s>, &Request<'_>) -> Option<&'s Member>,
+    ) -> bool {
         let Step { cx, work, out } = step;
         let cx = *cx;
         if !work.get(open).may_move() {
             return false;
         }
         let sent = work.with_retained(cx, open, |work, request| {
-            let Some(new) = work.fail_over(cx, request, open) else {
+            let Some(new) = choose(work, cx, request) else {
                 return false;
             };
             let course = Course {
@@ -166,9 +207,9 @@ impl Stateless {
                 session: Some(work.get(open).session),
                 is_placed: true,
             };
-            let attempt = work.get(open).attempt;
+            let (attempt, offer) = (work.get(open).attempt, work.get(open).offer);
             let step = &mut Step { cx, work, out };
-            self.forward(step, request, &course, attempt);
+            self.forward_as(step, request, &course, attempt, offer == Offer::Made);
             true
         });
         sent == Some(true)
@@ -205,7 +246,7 @@ impl Stateless {
 
     /// Sends a response on to the Via below ours, whose [flow](Response::way_back) this is.
     pub(super) fn pass_back(&mut self, step: &mut Step<'_>, response: &Response<'_>, back: Flow) {
-        relay::back(step.cx.snapshot, &mut self.edits, response);
+        relay::back(step.cx, &mut self.edits, response);
         let bytes = response.message.bytes();
         step.out.send(back, |out| self.edits.apply(bytes, out));
     }
@@ -230,6 +271,9 @@ impl Stateless {
             return Fate::Pass;
         }
         if response.status == 503 && self.on_unavailable(step, open, response) {
+            return Fate::Supersede;
+        }
+        if response.status == 400 && self.try_without_offer(step, open) {
             return Fate::Supersede;
         }
         step.work.complete(step.cx, open, response);

@@ -301,7 +301,7 @@ fn change(
     progress.reply_to = wire_reply::return_flow(Some(&request.via), flow);
     progress.status = reply.status;
     progress.reply.clear();
-    wire_reply::write(cx.snapshot, flow, message, &reply, &mut progress.reply);
+    wire_reply::write(cx, flow, message, &reply, &mut progress.reply);
     let key = wish.aor.key().into();
     let next = bindings::record(&location);
     Ok(Turn::Ask(Step::Change, Ask::Change { key, seen, next }))

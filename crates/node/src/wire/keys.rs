@@ -1,7 +1,12 @@
 //! The keyed hashes of a cluster: all come from its secret, so that every node that has it, and
 //! the same node after a restart, computes the same.
 
-use std::{fmt, hash::Hasher, iter, net::IpAddr};
+use std::{
+    fmt,
+    hash::Hasher,
+    iter,
+    net::{IpAddr, SocketAddr},
+};
 
 use abuse::Source;
 use sha2::{Digest, Sha256};
@@ -152,6 +157,14 @@ impl Keys {
     pub(crate) fn source(&self, ip: IpAddr) -> u64 {
         let mut hasher = self.session;
         hasher.write(&Source::from(ip).octets());
+        hasher.finish128().h1
+    }
+
+    /// A hash of a neighbour's address.
+    pub(crate) fn neighbour(&self, address: SocketAddr) -> u64 {
+        let mut hasher = self.session;
+        hasher.write(&Source::from(address.ip()).octets());
+        hasher.write_u16(address.port());
         hasher.finish128().h1
     }
 

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use sip::{Edits, Essentials, HeaderName, Message, Method, NameAddr, Uri};
+use sip::{Edits, Essentials, HeaderName, Message, Method, NameAddr, OVERLOAD_OFFER, Uri};
 use transaction::Flow;
 
 use super::{
@@ -12,7 +12,7 @@ use super::{
     response::Response,
     token::{self, Ends, Starter},
 };
-use crate::{io::Outbox, snapshot::Snapshot};
+use crate::{context::Context, control, io::Outbox, snapshot::Snapshot};
 
 /// Where a request goes and what it carries there.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +25,8 @@ pub(crate) struct Hop<'a> {
     pub(crate) path: &'a [u8],
     /// For a dialog that may begin: its server, and who starts it.
     pub(crate) affinity: Option<(SocketAddr, Starter)>,
+    /// Whether the next hop is asked to tell how much to send it.
+    pub(crate) offers_control: bool,
 }
 
 /// Queues a request for its next hop. RFC 3261 §16.6
@@ -68,6 +70,9 @@ pub(crate) fn prepare(
         edits.redo_strict_route(message, &next);
     }
     edits.set_received(message, &request.via, request.datagram.flow.remote);
+    if request.via.has_overload {
+        edits.set_overload(message, &request.via, None);
+    }
     edit_headers(snapshot, edits, request, hop);
     identity::guard(snapshot, edits, message, request.datagram.flow, || {
         Some(hop.flow)
@@ -86,7 +91,12 @@ pub(crate) fn prepare(
         listener: hit,
         id: hop.purpose.seal(snapshot.keys(), request.id),
     };
-    edits.push_via(message, |out| write_via(snapshot, listener, branch, out));
+    edits.push_via(message, |out| {
+        write_via(snapshot, listener, branch, out);
+        if hop.offers_control {
+            out.extend_from_slice(OVERLOAD_OFFER);
+        }
+    });
 }
 
 /// The ends of the dialog that a request may start. A request without a From tag, as of RFC 2543, starts none
@@ -175,11 +185,18 @@ fn edit_headers(snapshot: &Snapshot, edits: &mut Edits, request: &Request<'_>, h
 }
 
 /// Gathers the edits that a response needs on its way back: our Via goes, RFC 3261 §16.7 step 3, and so
-/// do identities that it may not have.
-pub(crate) fn back(snapshot: &Snapshot, edits: &mut Edits, response: &Response<'_>) {
-    let message = response.message;
+/// do identities that it may not have. The next Via tells its owner how much to send here, and nothing of
+/// what others say about that: RFC 7339 §5.4.
+pub(crate) fn back(cx: Context<'_>, edits: &mut Edits, response: &Response<'_>) {
+    let (snapshot, message) = (cx.snapshot, response.message);
     edits.clear();
     edits.pop_via(message, &response.via);
+    if let Some(below) = &response.below {
+        let terms = control::terms(cx, || response.return_flow());
+        if terms.is_some() || below.has_overload {
+            edits.set_overload(message, below, terms.as_ref());
+        }
+    }
     let back = || response.return_flow();
     identity::guard(snapshot, edits, message, response.flow, back);
 }

@@ -1,10 +1,11 @@
 //! Answers of the node's own. RFC 3261 §8.2.6
 
-use sip::{Fault, Message, Method, Via};
+use sip::{Back, Fault, Message, Method, Via};
 use transaction::Flow;
 
 use crate::{
     context::Context,
+    control,
     io::{Datagram, Outbox},
     snapshot::Snapshot,
     stats::Dropped,
@@ -61,7 +62,7 @@ pub(crate) fn send(
     let back = return_flow(via.as_ref(), datagram.flow);
     let mut fits = false;
     out.send(back, |out| {
-        fits = write_within(cx.snapshot, datagram, request, reply, out);
+        fits = write_within(cx, datagram, request, reply, out);
     });
     if fits {
         cx.count_reply(datagram.flow, request, reply.status);
@@ -72,7 +73,7 @@ pub(crate) fn send(
 
 /// Appends an answer of the node's own that is not much longer than its request. False: there is none.
 pub(crate) fn write_within(
-    snapshot: &Snapshot,
+    cx: Context<'_>,
     datagram: &Datagram<'_>,
     request: &Message<'_>,
     reply: &Reply,
@@ -89,7 +90,7 @@ pub(crate) fn write_within(
     let least = usize::from(matches!(reply.status, 401 | 407));
     for headers in (least..=reply.headers.len()).rev() {
         let headers = &reply.headers[..headers];
-        write_with(snapshot, datagram.flow, request, reply, headers, out);
+        write_with(cx, datagram.flow, request, reply, headers, out);
         if out.len() - start <= most {
             return true;
         }
@@ -110,13 +111,13 @@ pub(crate) fn return_flow(via: Option<&Via<'_>>, flow: Flow) -> Flow {
 /// Appends an answer of the node's own. Its To tag is the same for each retransmission.
 /// RFC 3261 §8.2.6.2, §8.2.7
 pub(crate) fn write(
-    snapshot: &Snapshot,
+    cx: Context<'_>,
     flow: Flow,
     request: &Message<'_>,
     reply: &Reply,
     out: &mut Vec<u8>,
 ) {
-    write_with(snapshot, flow, request, reply, &reply.headers, out);
+    write_with(cx, flow, request, reply, &reply.headers, out);
 }
 
 /// The tag of our answers to a request with this Call-ID and branch. RFC 3261 §8.2.6.2, §8.2.7
@@ -136,7 +137,7 @@ pub(crate) fn is_of_ours(snapshot: &Snapshot, ack: &Message<'_>) -> bool {
 }
 
 fn write_with(
-    snapshot: &Snapshot,
+    cx: Context<'_>,
     flow: Flow,
     request: &Message<'_>,
     reply: &Reply,
@@ -147,12 +148,18 @@ fn write_with(
         .iter()
         .map(|(name, value)| (*name, value.as_str()))
         .collect();
-    sip::write_reply(
+    let via = request.top_via().ok();
+    let asks = via.filter(|via| via.has_overload);
+    let back = Back {
+        from: flow.remote,
+        terms: asks.and_then(|via| control::terms(cx, || Some(return_flow(Some(&via), flow)))),
+    };
+    sip::write_reply_with(
         request,
         reply.status,
         reply.reason,
-        Some(&tag(snapshot, request)),
-        flow.remote,
+        Some(&tag(cx.snapshot, request)),
+        back,
         &headers,
         out,
     );

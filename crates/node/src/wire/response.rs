@@ -1,6 +1,8 @@
 //! A response as far as the node needs to know it.
 
-use sip::{CSeq, Message, Uri, Via};
+use std::cell::Cell;
+
+use sip::{CSeq, Message, Overload, Uri, Via};
 use transaction::Flow;
 
 use super::{
@@ -26,6 +28,8 @@ pub(crate) struct Response<'a> {
     pub(crate) from_tag: &'a [u8],
     pub(crate) to_tag: &'a [u8],
     pub(crate) branch: Branch,
+    /// How much to send, says our Via. Who knows that its sender may say so takes it.
+    pub(crate) overload: Cell<Option<Overload>>,
 }
 
 impl<'a> Response<'a> {
@@ -56,6 +60,7 @@ impl<'a> Response<'a> {
         Ok(Self {
             flow: datagram.flow,
             below: message.via_below(&via),
+            overload: Cell::new(via.overload(message).filter(|told| told.value.is_some())),
             via,
             status,
             cseq,

@@ -4,6 +4,7 @@
 //! one server to another. Both senders of the [proxy](crate::proxy) stand on it. It owns the
 //! [`Calls`], whose sessions list their open requests.
 
+mod anew;
 mod course;
 mod decisions;
 mod learn;
@@ -20,7 +21,7 @@ pub use self::decisions::DecisionView;
 pub(crate) use self::{
     course::Course,
     learn::Learner,
-    open::{ATTEMPTS_MAX, Holder, Kind, OpenId, OpenRequest, Progress},
+    open::{ATTEMPTS_MAX, Holder, Kind, Offer, OpenId, OpenRequest, Progress},
 };
 use self::{
     decisions::{Decisions, Ledgers},
@@ -31,7 +32,7 @@ use crate::{
     calls::{Calls, SessionId, tag_pair},
     config::Limits,
     context::Context,
-    health,
+    control, health,
     member::Member,
     snapshot::PoolView,
     stats::{Event, MethodLabel},
@@ -51,6 +52,8 @@ pub(crate) struct Work {
     requests: Table<OpenRequest>,
     retained: Slab<KeptRequest>,
     copies: Buffers,
+    /// Servers that a request may not go to; memory that is used again.
+    avoided: Vec<ServerId>,
     /// Breaks ties between servers.
     rng: Rng,
 }
@@ -70,6 +73,7 @@ impl Work {
             requests: Table::new(share(limits.transactions), now),
             retained: Slab::new(retained),
             copies: copies_of(retained, limits.message_bytes),
+            avoided: Vec::new(),
             rng,
         }
     }
@@ -223,6 +227,7 @@ impl Work {
             is_cancelled: false,
             waits,
             met_idle,
+            offer: Offer::No,
         };
         let next = opened.next;
         let open = self.requests.insert(opened).expect("there is room");
@@ -344,7 +349,35 @@ impl Work {
 /// Choosing servers.
 impl Work {
     /// Chooses a server of a pool and counts the request on it.
+    ///
+    /// # Errors
+    /// Why there is none.
     pub(crate) fn place<'s>(
+        &mut self,
+        cx: Context<'s>,
+        request: &Request<'_>,
+        pool: &PoolView,
+        is_call: bool,
+        avoid: &[ServerId],
+    ) -> Result<&'s Member, NotNow> {
+        let mut avoided = mem::take(&mut self.avoided);
+        avoided.clear();
+        avoided.extend_from_slice(avoid);
+        let withheld = control::withhold(cx, request, pool, &mut avoided);
+        let placed = self.place_but(cx, request, pool, is_call, &avoided);
+        self.avoided = avoided;
+        let member = placed.ok_or(if withheld {
+            NotNow::Restricted
+        } else {
+            NotNow::NoServer
+        })?;
+        if pool.config().overload_control {
+            member.control.restriction.pass(cx.now);
+        }
+        Ok(member)
+    }
+
+    fn place_but<'s>(
         &mut self,
         cx: Context<'s>,
         request: &Request<'_>,
@@ -392,7 +425,7 @@ impl Work {
             return;
         };
         let is_call = self.calls.get(session).is_call;
-        if let Some(new) = self.place(cx, request, pool, is_call, &[old.server.id()]) {
+        if let Ok(new) = self.place(cx, request, pool, is_call, &[old.server.id()]) {
             self.calls.fail_over(cx, session, new);
             let next_hop = request.flow_to_server(cx.snapshot, new.address);
             (course.server, course.next_hop, course.is_placed) =
@@ -416,7 +449,7 @@ impl Work {
         }
         let is_call = self.calls.get(before.session).is_call;
         let tried = &before.tried[..=usize::from(before.attempt)];
-        let new = self.place(cx, request, pool, is_call, tried)?;
+        let new = self.place(cx, request, pool, is_call, tried).ok()?;
         cx.stats.count(Event::FailedOver, 1);
         self.discharge(cx, open);
         old.server.count_failed();
@@ -427,17 +460,8 @@ impl Work {
         moved.progress = Progress::Unanswered;
         moved.is_charged = true;
         (moved.waits, moved.met_idle) = begin_service(new, Some(pool));
-        moved.sent_at = cx.now;
-        let (id, attempt) = (moved.id, moved.attempt);
-        if before.holder == Holder::Stateless {
-            let wait = match before.kind {
-                Kind::Invite => pool.config().answer_timeout,
-                Kind::Cancel | Kind::Other => cx.snapshot.transaction_max(),
-            };
-            self.arm(open, cx.now + wait);
-            let session = self.calls.get_mut(before.session);
-            session.set_attempt(id, attempt);
-        }
+        moved.offer = Offer::of(control::may_offer(cx, new, true));
+        self.wait_again(cx, open, pool);
         Some(new)
     }
 
@@ -497,6 +521,7 @@ impl Work {
     /// RWMA and the histograms see the time to the first response: what comes later is the user's
     /// time, not the server's.
     pub(crate) fn note_response(&mut self, cx: Context<'_>, open: OpenId, response: &Response<'_>) {
+        control::on_response(cx, self.requests.get_mut(open), response);
         let request = self.get(open);
         let after = cx.now.saturating_sub(request.sent_at);
         if let Some(member) = self.charged_server(cx, open) {

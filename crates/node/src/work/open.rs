@@ -54,6 +54,7 @@ pub(crate) struct OpenRequest {
     pub(crate) waits: bool,
     /// It was sent when no other waited.
     pub(crate) met_idle: bool,
+    pub(crate) offer: Offer,
 }
 
 /// Who waits for the answer of an open request.
@@ -63,6 +64,23 @@ pub(crate) enum Holder {
     Stateless,
     /// A transaction of the stateful proxy.
     Stateful,
+}
+
+/// Whether a request asked its server to tell how much to send it. RFC 7339 §4.1
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Offer {
+    /// It did not.
+    No,
+    /// It did.
+    Made,
+    /// It did, was answered 400, and was sent anew without.
+    Withdrawn,
+}
+
+impl Offer {
+    pub(crate) fn of(is_made: bool) -> Self {
+        if is_made { Self::Made } else { Self::No }
+    }
 }
 
 /// How a request is treated.

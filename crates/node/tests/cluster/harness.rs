@@ -94,6 +94,7 @@ pub(crate) fn pool(name: &str, servers: &[&str]) -> Pool {
         probe: None,
         slow_start: Duration::ZERO,
         answer_timeout: s(1),
+        overload_control: false,
     }
 }
 

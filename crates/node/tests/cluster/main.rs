@@ -4,6 +4,7 @@
 
 mod affinity;
 mod calls;
+mod control;
 mod corpus;
 mod dialogs;
 mod exchange;

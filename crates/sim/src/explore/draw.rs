@@ -152,6 +152,7 @@ fn pool(rng: &mut Rng) -> Pool {
         probe: rng.bool().then_some(probe),
         slow_start: ms(rng, 0, 10_000),
         answer_timeout: ms(rng, 500, 4_000),
+        overload_control: false,
     }
 }
 

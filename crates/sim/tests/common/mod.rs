@@ -38,6 +38,7 @@ pub(crate) fn setup() -> Setup {
             probe: None,
             slow_start: Duration::ZERO,
             answer_timeout: s(1),
+            overload_control: false,
         },
         servers: vec![server; 4],
         exchange: None,

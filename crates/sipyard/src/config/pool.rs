@@ -5,7 +5,7 @@ use node::config::{Listener, Pool, Probe, Timers};
 use settings::{
     Read, Section, Value, hint,
     pool::{answer_timeout, costs},
-    value::{METHODS, duration, expected, integer, text},
+    value::{METHODS, boolean, duration, expected, integer, text},
 };
 
 use super::{
@@ -68,6 +68,7 @@ fn pool(name: String, mut section: Section<'_>, timers: &Timers, sources: Vec<So
         probe: probe(&mut section),
         slow_start: section.get_or("slow_start", ms(10_000), duration(ms(0)..=minutes(60))),
         answer_timeout: answer_timeout(&mut section, timers.t1),
+        overload_control: section.get_or("overload_control", false, boolean),
     };
     check_clusters(&section, pool.policy, &sources);
     section.finish();

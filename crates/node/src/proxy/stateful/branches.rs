@@ -11,6 +11,8 @@ use super::{
     context::{Branch, ContextId, Phase},
 };
 use crate::{
+    context::Context,
+    member::Member,
     proxy::step::Step,
     registrar::Target,
     stats::Event,
@@ -20,7 +22,7 @@ use crate::{
         request::Request,
         token::Starter,
     },
-    work::Progress,
+    work::{Offer, OpenId, Progress, Work},
 };
 
 /// How often T1 an address may be silent to an INVITE when its target has another.
@@ -38,6 +40,8 @@ pub(super) struct Aim<'a> {
     /// The server end of a dialog that it may begin, and who starts that.
     pub(super) affinity: Option<(SocketAddr, Starter)>,
     pub(super) breadth: u32,
+    /// Whether the next hop is asked to tell how much to send it.
+    pub(super) offers_control: bool,
 }
 
 impl Stateful {
@@ -105,6 +109,7 @@ impl Stateful {
                 path: &target.path,
                 affinity: Some((to, Starter::Client)),
                 breadth,
+                offers_control: false,
             };
             self.start_branch(step, place, request, &aim);
             let context = self.contexts.get_mut(place);
@@ -183,6 +188,7 @@ impl Stateful {
                 uri: aim.uri,
                 path: aim.path,
                 affinity: aim.affinity.filter(|_| request.forms_dialog()),
+                offers_control: aim.offers_control,
             };
             let (edits, message) = (&mut self.edits, request.message);
             relay::prepare(cx.snapshot, edits, request, &hop);
@@ -297,6 +303,33 @@ impl Stateful {
 
     /// Sends a placed request to another server of its pool, with a new branch. False: there is none.
     pub(super) fn fail_over(&mut self, step: &mut Step<'_>, place: ContextId) -> bool {
+        self.send_anew(step, place, |work, cx, request, open| {
+            work.fail_over(cx, request, open)
+        })
+    }
+
+    /// A server that chokes on an offer of overload control gets the request without it, with a new
+    /// branch. False: that is not it, or the request can't be sent anew.
+    pub(super) fn try_without_offer(
+        &mut self,
+        step: &mut Step<'_>,
+        place: ContextId,
+        number: usize,
+    ) -> bool {
+        let is_latest = self.contexts.get(place).branches.len() == number + 1;
+        is_latest
+            && self.send_anew(step, place, |work, cx, _, open| {
+                work.try_without_offer(cx, open)
+            })
+    }
+
+    /// Sends a placed request anew with a new branch, to a server that `choose` has moved it to.
+    fn send_anew(
+        &mut self,
+        step: &mut Step<'_>,
+        place: ContextId,
+        choose: impl for<'s> FnOnce(&mut Work, Context<'s>, &Request<'_>, OpenId) -> Option<&'s Member>,
+    ) -> bool {
         let context = self.contexts.get(place);
         let Some(open) = context
             .record
@@ -306,7 +339,7 @@ impl Stateful {
         };
         let breadth = context.breadth;
         let sent = self.with_request(step, place, |stateful, step, request| {
-            let Some(new) = step.work.fail_over(step.cx, request, open) else {
+            let Some(new) = choose(step.work, step.cx, request, open) else {
                 return false;
             };
             let aim = Aim {
@@ -315,6 +348,7 @@ impl Stateful {
                 path: &[],
                 affinity: Some((new.address, Starter::Client)),
                 breadth,
+                offers_control: step.work.get(open).offer == Offer::Made,
             };
             stateful.start_branch(step, place, request, &aim);
             stateful.start_patience(step, place, Some(new.server.id()));

@@ -27,6 +27,7 @@ use crate::{
     calls::SessionId,
     config::Config,
     context::Context,
+    control,
     stats::Event,
     wire::{
         quote::Quote,
@@ -34,7 +35,7 @@ use crate::{
         request::Request,
         token::Direction,
     },
-    work::{Course, Holder},
+    work::{Course, Holder, Offer},
 };
 
 /// What a worker holds of stateful routes.
@@ -130,12 +131,15 @@ impl Stateful {
         let context = self.contexts.get_mut(place);
         context.record = Some(open);
         context.may_move = request.is_initial() && course.direction == Direction::ToServer;
+        let offers_control = control::offers(cx, course, context.may_move);
+        step.work.get_mut(open).offer = Offer::of(offers_control);
         let aim = Aim {
             flow: Some(course.next_hop),
             uri: None,
             path: &[],
             affinity: course.ends(cx, request),
             breadth: context.breadth,
+            offers_control,
         };
         self.start_branch(step, place, request, &aim);
         self.start_patience(step, place, course.server);

@@ -126,10 +126,13 @@ impl Stateful {
                 return self.advance(step, place);
             }
         }
+        if response.status == 400 && self.try_without_offer(step, place, number) {
+            return self.advance(step, place);
+        }
         self.close_record(step, place, response);
         let edits = &mut self.edits;
         self.contexts.offer(place, response.message, |out| {
-            relay::back(step.cx.snapshot, edits, response);
+            relay::back(step.cx, edits, response);
             edits.apply(response.message.bytes(), out);
         });
         let context = self.contexts.get(place);
@@ -189,7 +192,7 @@ impl Stateful {
         cx.count_reply(kept.flow, &message, reply.status);
         let datagram = kept.datagram();
         let write = |out: &mut Vec<u8>| {
-            reply::write_within(cx.snapshot, &datagram, &message, reply, out);
+            reply::write_within(cx, &datagram, &message, reply, out);
         };
         self.transactions
             .respond(cx.now, server, reply.status, step.out, write);
@@ -200,9 +203,9 @@ impl Stateful {
         let Some(server) = self.contexts.get(place).server else {
             return;
         };
-        let (snapshot, edits) = (step.cx.snapshot, &mut self.edits);
+        let (cx, edits) = (step.cx, &mut self.edits);
         let write = |out: &mut Vec<u8>| {
-            relay::back(snapshot, edits, response);
+            relay::back(cx, edits, response);
             edits.apply(response.message.bytes(), out);
         };
         self.transactions

@@ -53,6 +53,7 @@ fn plain(policy: Policy) -> PolicySetup {
             probe: None,
             slow_start: Duration::ZERO,
             answer_timeout: 4 * T1,
+            overload_control: false,
         },
     }
 }

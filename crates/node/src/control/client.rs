@@ -1,0 +1,172 @@
+//! The client's part: what servers ask of the node.
+
+use std::time::Duration;
+
+use balance::ServerId;
+use overload::{Algorithm, Class, Terms};
+use sip::{Method, Overload};
+
+use super::Control;
+use crate::{
+    admission::{self, NotNow, RETRY_AFTER_S},
+    context::Context,
+    member::Member,
+    snapshot::PoolView,
+    stats::Event,
+    wire::{reply::Reply, request::Request, response::Response, token::Direction},
+    work::{Course, Offer, OpenRequest},
+};
+
+/// RFC 7339 §4.3
+const VALIDITY_MS_DEFAULT: u32 = 500;
+
+/// Seconds by which the Retry-After of REGISTERs differ.
+const JITTER_S: u64 = 16;
+
+/// Whether a request carries an offer on its course. A server that never took part gets one
+/// with what can be sent anew, so that nothing is lost should it choke.
+pub(crate) fn offers(cx: Context<'_>, course: &Course, may_retry: bool) -> bool {
+    if !cx.snapshot.offers_control() {
+        return false;
+    }
+    let server = course
+        .server
+        .filter(|_| course.direction == Direction::ToServer);
+    let member = server.and_then(|server| cx.snapshot.member(server));
+    member.is_some_and(|member| may_offer(cx, member, may_retry))
+}
+
+/// Whether a request to a server carries an offer.
+pub(crate) fn may_offer(cx: Context<'_>, member: &Member, may_retry: bool) -> bool {
+    let pool = cx.snapshot.pool_of(member);
+    pool.is_some_and(|pool| pool.config().overload_control)
+        && member.control.may_offer(cx.now, may_retry)
+}
+
+/// Adds the servers of a pool that a request may not go to. Returns whether there are any.
+pub(crate) fn withhold(
+    cx: Context<'_>,
+    request: &Request<'_>,
+    pool: &PoolView,
+    avoid: &mut Vec<ServerId>,
+) -> bool {
+    if !pool.config().overload_control {
+        return false;
+    }
+    let before = avoid.len();
+    let mut class = None;
+    for server in pool.pool().all_servers() {
+        let id = server.id();
+        let Some(member) = cx.snapshot.member(id) else {
+            continue;
+        };
+        let restriction = &member.control.restriction;
+        if !restriction.is_active(cx.now) {
+            continue;
+        }
+        let class = *class.get_or_insert_with(|| class_of(cx, request));
+        if !restriction.admits(cx.now, class, draw(request.id, id)) {
+            avoid.push(id);
+        }
+    }
+    avoid.len() > before
+}
+
+/// Refuses a request for which no server was found. Who calls is told to try elsewhere; phones that
+/// register come back, but not all at once.
+pub(crate) fn refuse(cx: Context<'_>, request: &Request<'_>, why: NotNow) -> Reply {
+    let refusal = admission::refuse(cx, why);
+    if why != NotNow::Restricted || request.method != Method::Register {
+        return refusal;
+    }
+    let after = RETRY_AFTER_S + (request.id >> 32) % JITTER_S;
+    refusal.with("Retry-After", after.to_string())
+}
+
+/// An answer to a request that is open at a server.
+pub(crate) fn on_response(cx: Context<'_>, open: &mut OpenRequest, response: &Response<'_>) {
+    let is_told = response.overload.get().is_some();
+    if !is_told && open.offer == Offer::No {
+        return;
+    }
+    let Some(member) = cx.snapshot.member(open.server()) else {
+        return;
+    };
+    if !open.is_charged || member.address != response.flow.remote {
+        return;
+    }
+    let pool = cx.snapshot.pool_of(member);
+    if pool.is_some_and(|pool| pool.config().overload_control)
+        && let Some(terms) = response.overload.take().and_then(terms_of)
+    {
+        cx.stats.count(Event::ControlTaken, 1);
+        member.control.observe(cx.now, &terms);
+    }
+    if !is_told && open.offer == Offer::Made && response.status > 100 {
+        member.control.is_silent();
+    }
+    if response.status > 100 {
+        judge_offer(cx, &member.control, open, response.status);
+    }
+}
+
+/// What an answer tells of an offer.
+fn judge_offer(cx: Context<'_>, control: &Control, open: &mut OpenRequest, status: u16) {
+    match (open.offer, status) {
+        (Offer::No, _) | (Offer::Made, 400) => {}
+        (Offer::Made, _) => control.welcomes(),
+        (Offer::Withdrawn, 400) => open.offer = Offer::No,
+        (Offer::Withdrawn, _) => {
+            open.offer = Offer::No;
+            if control.strike(cx.now) {
+                cx.stats.count(Event::ControlRefused, 1);
+            }
+        }
+    }
+}
+
+/// Counts what a response told and nobody took: it is forged, or late.
+pub(crate) fn ignore_rest(cx: Context<'_>, response: &Response<'_>) {
+    if response.overload.take().is_some() {
+        cx.stats.count(Event::ControlIgnored, 1);
+    }
+}
+
+/// None: no algorithm of ours, or several.
+fn terms_of(told: Overload) -> Option<Terms> {
+    let algorithm = match (told.has_loss, told.has_rate) {
+        (true, false) => Algorithm::Loss,
+        (false, true) => Algorithm::Rate,
+        (true, true) | (false, false) => return None,
+    };
+    let validity_ms = told.validity_ms.unwrap_or(VALIDITY_MS_DEFAULT);
+    Some(Terms {
+        algorithm,
+        value: told.value?,
+        validity: Duration::from_millis(validity_ms.into()),
+        sequence: told.sequence,
+    })
+}
+
+/// Anybody may call for help, but only those who are believed may say that something else is urgent:
+/// RFC 4412 §8.
+fn class_of(cx: Context<'_>, request: &Request<'_>) -> Class {
+    const PRIORITY: &[u8] = b"Resource-Priority";
+    let mut headers = request.message.headers();
+    let is_urgent = headers.any(|(name, _)| name.eq_ignore_ascii_case(PRIORITY));
+    let is_believed = || cx.snapshot.is_trusted(request.datagram.flow);
+    if admission::is_for_help(request.message) || (is_urgent && is_believed()) {
+        Class::Emergency
+    } else {
+        Class::New
+    }
+}
+
+/// Evenly spread, the same for each retransmission, and another for each server.
+fn draw(request: u64, server: ServerId) -> u64 {
+    let mut bits = request ^ (u64::from(server.0) << 48);
+    for factor in [0xff51_afd7_ed55_8ccd, 0xc4ce_b9fe_1a85_ec53] {
+        bits = (bits ^ bits >> 33).wrapping_mul(factor);
+    }
+    bits ^ bits >> 33
+}

@@ -1,0 +1,44 @@
+//! The server's part: what neighbours send.
+
+use sip::{Message, Via};
+use transaction::Flow;
+
+use crate::{context::Context, strangers::is_known, wire::reply};
+
+/// Counts a request of a neighbour; `begins` says whether it is a new one. Nobody is counted who neither
+/// offers control nor meets a node that is over.
+pub(crate) fn note(
+    cx: Context<'_>,
+    flow: Flow,
+    message: &Message<'_>,
+    via: &Via<'_>,
+    begins: impl FnOnce() -> bool,
+) {
+    if !via.has_overload && !cx.shared.neighbours().is_over() {
+        return;
+    }
+    let neighbour = reply::return_flow(Some(via), flow).remote;
+    let (offer, is_new) = (via.overload(message), begins());
+    let neighbours = cx.shared.neighbours();
+    if !is_known(cx.snapshot, neighbour.ip()) {
+        if is_new && neighbours.is_over() {
+            neighbours.note_others(cx.now, 1);
+        }
+        return;
+    }
+    let algorithm = offer.and_then(|offer| neighbours.choose(offer.has_loss, offer.has_rate));
+    if is_new || algorithm.is_some() {
+        let key = cx.snapshot.keys().neighbour(neighbour);
+        neighbours.note(cx.now, key, algorithm, is_new.into());
+    }
+}
+
+/// Counts a new request that is refused before it is read whole: what is refused is offered, too.
+pub(crate) fn note_refused(cx: Context<'_>, flow: Flow, message: &Message<'_>) {
+    let neighbours = cx.shared.neighbours();
+    if (neighbours.is_over() || !neighbours.is_empty())
+        && let Ok(via) = message.top_via()
+    {
+        note(cx, flow, message, &via, || true);
+    }
+}

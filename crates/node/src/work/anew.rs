@@ -1,0 +1,42 @@
+//! Open requests that are sent once more.
+
+use super::{Holder, Kind, Offer, OpenId, Work};
+use crate::{context::Context, member::Member, snapshot::PoolView};
+
+impl Work {
+    /// Takes back the offer of overload control of a request that was answered 400: it is to be sent anew to
+    /// the same server. None: it had none, or may not be sent anew.
+    pub(crate) fn try_without_offer<'s>(
+        &mut self,
+        cx: Context<'s>,
+        open: OpenId,
+    ) -> Option<&'s Member> {
+        let request = self.get(open);
+        if request.offer != Offer::Made || !request.may_move() || !request.is_charged {
+            return None;
+        }
+        let member = cx.snapshot.member(request.server())?;
+        let pool = cx.snapshot.pool_of(member)?;
+        let moved = self.requests.get_mut(open);
+        moved.attempt += 1;
+        moved.tried[usize::from(moved.attempt)] = member.server.id();
+        moved.offer = Offer::Withdrawn;
+        self.wait_again(cx, open, pool);
+        Some(member)
+    }
+
+    /// An open request is sent anew.
+    pub(super) fn wait_again(&mut self, cx: Context<'_>, open: OpenId, pool: &PoolView) {
+        let moved = self.requests.get_mut(open);
+        moved.sent_at = cx.now;
+        let (id, attempt, session) = (moved.id, moved.attempt, moved.session);
+        if moved.holder == Holder::Stateless {
+            let wait = match moved.kind {
+                Kind::Invite => pool.config().answer_timeout,
+                Kind::Cancel | Kind::Other => cx.snapshot.transaction_max(),
+            };
+            self.arm(open, cx.now + wait);
+            self.calls.get_mut(session).set_attempt(id, attempt);
+        }
+    }
+}

@@ -1,0 +1,589 @@
+//! Overload control with neighbours: RFC 7339, RFC 7415.
+
+use std::net::SocketAddr;
+
+use node::{Algorithm, Config, stats::Event};
+
+use crate::{
+    harness::{
+        ALICE, BOB, Cluster, EDGE, ONE, Sent, THREE, TWO, config, listener, ms, s, stateful,
+    },
+    message::{Dialog, Msg, request},
+};
+
+const OFFER: &str = ";oc;oc-algo=\"loss,rate\"";
+
+fn controlled(mut config: Config) -> Config {
+    config.pools[0].overload_control = true;
+    config
+}
+
+fn both_modes(servers: &[&str]) -> [Config; 2] {
+    [config(servers), stateful(servers)].map(controlled)
+}
+
+fn address(text: &str) -> SocketAddr {
+    text.parse().unwrap()
+}
+
+/// The topmost Via, with its commas.
+fn via(message: &Msg) -> &str {
+    message.whole("Via")
+}
+
+/// A server's answer that tells something in the place of our offer.
+fn told(sent: &Sent, status: u16, params: &str) -> Msg {
+    let mut answer = sent.respond(status);
+    let top = answer.headers.iter_mut().find(|(name, _)| name == "Via");
+    let value = &mut top.unwrap().1;
+    *value = format!("{}{params}", value.replace(OFFER, ""));
+    answer
+}
+
+/// Has a server tell this by the answer to a call that it refuses.
+fn tell(cluster: &mut Cluster, call: &str, params: &str) -> Sent {
+    let invite = request("INVITE", ALICE, call);
+    let sent = cluster.pass(&invite);
+    cluster.send(&told(&sent, 486, params));
+    sent
+}
+
+/// Begins 100 calls a second, each refused by whoever gets it with these terms; returns how many were
+/// passed on.
+fn begin_calls(cluster: &mut Cluster, name: &str, params: &str, seconds: u64) -> usize {
+    let mut passed = 0;
+    for number in 0..100 * seconds {
+        cluster.wait(ms(10));
+        let sent = cluster.send(&request("INVITE", ALICE, &format!("{name}{number}")));
+        for sent in sent.iter().filter(|sent| sent.is_request()) {
+            passed += 1;
+            cluster.send(&told(sent, 486, params));
+        }
+    }
+    passed
+}
+
+#[test]
+fn control_is_offered_where_it_is_wanted() {
+    let invite = request("INVITE", ALICE, "call");
+    let mut plain = Cluster::new(config(&[ONE]));
+    assert!(!via(&plain.pass(&invite)).contains(";oc"));
+    for config in both_modes(&[ONE]) {
+        let mut cluster = Cluster::new(config);
+        assert!(via(&cluster.pass(&invite)).ends_with(OFFER));
+    }
+}
+
+/// What can't be sent anew brings no offer to a server that might choke on it.
+#[test]
+fn all_requests_offer_control_to_a_server_that_takes_part() {
+    let mut cluster = Cluster::new(controlled(config(&[ONE])));
+    let options = |cluster: &mut Cluster, call| {
+        let sent = cluster.pass(&request("OPTIONS", ALICE, call));
+        via(&sent).ends_with(OFFER)
+    };
+    assert!(!options(&mut cluster, "before"));
+    tell(
+        &mut cluster,
+        "call",
+        ";oc=0;oc-algo=\"loss\";oc-validity=0;oc-seq=1.0",
+    );
+    assert!(options(&mut cluster, "after"));
+    assert_eq!(cluster.event(Event::ControlTaken), 1);
+}
+
+#[test]
+fn a_server_gets_no_more_new_calls_than_it_wants() {
+    for config in both_modes(&[ONE]) {
+        let mut cluster = Cluster::new(config);
+        let mut call = cluster.establish("up");
+        tell(
+            &mut cluster,
+            "call",
+            ";oc=100;oc-algo=\"loss\";oc-validity=500;oc-seq=1.0",
+        );
+        let refused = cluster.pass(&request("INVITE", ALICE, "another"));
+        assert_eq!((refused.to, refused.status()), (address(ALICE), 503));
+        assert_eq!(refused.get("Retry-After"), "", "RFC 7339 §5.10");
+        assert_eq!(cluster.event(Event::Restricted), 1);
+        let refused = cluster.pass(&request("REGISTER", ALICE, "phone"));
+        assert!(refused.get("Retry-After").parse::<u64>().unwrap() >= 5);
+        let bye = cluster.send(&call.caller.request("BYE"));
+        assert!(bye.iter().any(|sent| sent.to == address(ONE)), "it goes on");
+        cluster.wait(ms(501));
+        assert_eq!(
+            cluster.pass(&request("INVITE", ALICE, "later")).to,
+            address(ONE)
+        );
+    }
+}
+
+#[test]
+fn calls_go_to_servers_that_want_them() {
+    for config in both_modes(&[ONE, TWO]) {
+        let mut cluster = Cluster::new(config);
+        let first = tell(
+            &mut cluster,
+            "call",
+            ";oc=0;oc-algo=\"rate\";oc-validity=5000;oc-seq=1.0",
+        );
+        for number in 0..20 {
+            let sent = cluster.pass(&request("INVITE", ALICE, &format!("call{number}")));
+            assert_ne!(sent.to, first.to);
+        }
+        assert_eq!(cluster.event(Event::Restricted), 0);
+    }
+}
+
+/// RFC 7415 §3.5
+#[test]
+fn a_rate_is_kept() {
+    for config in both_modes(&[ONE]) {
+        let mut cluster = Cluster::new(config);
+        let terms = ";oc=20;oc-algo=\"rate\";oc-validity=5000;oc-seq=1.0";
+        tell(&mut cluster, "call", terms);
+        let passed = begin_calls(&mut cluster, "rate", terms, 4);
+        assert!((80..=86).contains(&passed), "{passed}");
+        cluster.wait(s(2));
+        assert_eq!(begin_calls(&mut cluster, "expired", "", 1), 100);
+    }
+}
+
+#[test]
+fn a_loss_is_kept() {
+    for config in both_modes(&[ONE]) {
+        let mut cluster = Cluster::new(config);
+        let terms = ";oc=70;oc-algo=\"loss\";oc-validity=9000;oc-seq=1.0";
+        tell(&mut cluster, "call", terms);
+        let passed = begin_calls(&mut cluster, "loss", terms, 5);
+        assert!((120..=180).contains(&passed), "{passed}");
+        tell_no_more(&mut cluster);
+        assert_eq!(begin_calls(&mut cluster, "free", "", 1), 100);
+    }
+}
+
+/// Some call gets through, and its answer ends control.
+fn tell_no_more(cluster: &mut Cluster) {
+    for number in 0..100 {
+        let sent = cluster.send(&request("INVITE", ALICE, &format!("end{number}")));
+        if let Some(sent) = sent.iter().find(|sent| sent.is_request()) {
+            cluster.send(&told(
+                sent,
+                486,
+                ";oc=0;oc-algo=\"loss\";oc-validity=0;oc-seq=2.0",
+            ));
+            return;
+        }
+    }
+    panic!("no call gets through");
+}
+
+/// Only believed peers can say that another call is urgent: RFC 4412.
+#[test]
+fn emergencies_are_withheld_last() {
+    let mut config = controlled(config(&[ONE]));
+    config.trust.peers = vec![format!("{}/32", address(BOB).ip()).parse().unwrap()];
+    let mut cluster = Cluster::new(config);
+    tell(
+        &mut cluster,
+        "call",
+        ";oc=99;oc-algo=\"loss\";oc-validity=5000;oc-seq=1.0",
+    );
+    for (from, expected) in [(ALICE, ALICE), (BOB, ONE)] {
+        for number in 0..3 {
+            let invite = request("INVITE", from, &format!("sos{number}{from}"));
+            let sent = cluster.pass(&invite.with("Resource-Priority", "esnet.0"));
+            assert_eq!(sent.to, address(expected));
+        }
+    }
+    let mut help = request("INVITE", ALICE, "help");
+    help.start = "INVITE urn:service:sos SIP/2.0".to_owned();
+    assert_eq!(cluster.pass(&help).to, address(ONE));
+}
+
+const ALL: &str = ";oc=100;oc-algo=\"loss\";oc-validity=5000;oc-seq=9.0";
+
+/// Whoever could write a response could silence a server for its clients.
+#[test]
+fn what_no_server_told_is_ignored_and_counted() {
+    for config in both_modes(&[ONE]) {
+        let mut cluster = Cluster::new(config);
+        let invite = request("INVITE", ALICE, "call");
+        let sent = cluster.pass(&invite);
+        cluster.send(&told(&sent, 180, ALL).from(BOB));
+        assert_eq!(
+            cluster.event(Event::ControlIgnored),
+            1,
+            "from another than its server"
+        );
+        cluster.send(&sent.respond(486));
+        cluster.send(&told(&sent, 486, ALL));
+        assert_eq!(
+            cluster.event(Event::ControlIgnored),
+            2,
+            "its request is over"
+        );
+        let mut other = told(&sent, 200, ALL);
+        other = other.set("Call-ID", "nobody's");
+        cluster.send(&other);
+        assert_eq!(cluster.event(Event::ControlIgnored), 3, "it has no request");
+        assert_eq!(cluster.event(Event::ControlTaken), 0);
+        assert_eq!(
+            cluster.pass(&request("INVITE", ALICE, "another")).to,
+            address(ONE)
+        );
+    }
+}
+
+#[test]
+fn a_pool_without_control_is_not_controlled() {
+    let mut cluster = Cluster::new(config(&[ONE]));
+    tell(&mut cluster, "call", ALL);
+    assert_eq!(cluster.event(Event::ControlIgnored), 1);
+    assert_eq!(
+        cluster.pass(&request("INVITE", ALICE, "another")).to,
+        address(ONE)
+    );
+}
+
+#[test]
+fn late_news_change_nothing() {
+    let mut cluster = Cluster::new(controlled(config(&[ONE])));
+    let late = cluster.pass(&request("INVITE", ALICE, "late"));
+    tell(
+        &mut cluster,
+        "call",
+        ";oc=0;oc-algo=\"loss\";oc-validity=0;oc-seq=10.5",
+    );
+    cluster.send(&told(
+        &late,
+        180,
+        ";oc=100;oc-algo=\"loss\";oc-validity=5000;oc-seq=10.4",
+    ));
+    assert_eq!(
+        cluster.pass(&request("INVITE", ALICE, "another")).to,
+        address(ONE)
+    );
+    cluster.send(&told(&late, 183, ";oc=100;oc-algo=\"loss\";oc-seq=10.6"));
+    assert_eq!(
+        cluster.pass(&request("INVITE", ALICE, "third")).status(),
+        503
+    );
+}
+
+/// A callee behind a server that takes no part can write into our Via what it likes.
+#[test]
+fn what_a_callee_told_ends_when_its_server_proves_silent() {
+    for config in both_modes(&[ONE]) {
+        let mut cluster = Cluster::new(config);
+        let calls = ["one", "two", "three"];
+        let ringing = calls.map(|call| cluster.pass(&request("INVITE", ALICE, call)));
+        tell(&mut cluster, "call", ALL);
+        let withheld = cluster.pass(&request("INVITE", ALICE, "withheld"));
+        assert_eq!(withheld.status(), 503);
+        for sent in &ringing {
+            cluster.send(&sent.respond(180));
+        }
+        let sent = cluster.pass(&request("INVITE", ALICE, "another"));
+        assert_eq!(sent.to, address(ONE));
+    }
+}
+
+/// A server whose parser chokes on the parameters. Returns whether it got an offer.
+fn call_through_choking(cluster: &mut Cluster, call: &str) -> bool {
+    let invite = request("INVITE", ALICE, call);
+    let first = cluster.pass(&invite);
+    if !via(&first).contains(";oc") {
+        let back = cluster.send(&first.respond(200));
+        assert!(back.iter().any(|back| back.status() == 200));
+        return false;
+    }
+    let sent = cluster.send(&first.respond(400));
+    assert!(sent.iter().all(|sent| sent.status() != 400), "{sent:#?}");
+    let ack = sent
+        .iter()
+        .find(|sent| sent.is_request() && sent.method() == "ACK");
+    assert_eq!(ack.unwrap().branch(), first.branch());
+    let again = sent
+        .iter()
+        .find(|sent| sent.is_request() && sent.method() == "INVITE");
+    let again = again.unwrap();
+    assert_eq!(again.to, first.to);
+    assert_ne!(again.branch(), first.branch(), "RFC 3261 §8.1.3.5");
+    assert!(!via(again).contains(";oc"));
+    let back = cluster.send(&again.respond(200));
+    let answered = back.iter().find(|back| back.status() == 200).unwrap();
+    let mut caller = Dialog::of_caller(&invite, answered);
+    cluster.send(&caller.ack());
+    let bye = cluster.send(&caller.request("BYE"));
+    let bye = bye.iter().find(|sent| sent.is_request()).unwrap();
+    assert!(!via(bye).contains(";oc"), "it can't be sent anew");
+    cluster.send(&bye.respond(200));
+    true
+}
+
+/// Some parsers answer 400 to parameters that they don't know: no call is lost by that.
+#[test]
+fn a_server_that_chokes_on_the_offer_gets_none() {
+    for config in both_modes(&[ONE]) {
+        let mut cluster = Cluster::new(config);
+        for number in 0..2 {
+            assert!(call_through_choking(
+                &mut cluster,
+                &format!("choking{number}")
+            ));
+        }
+        assert_eq!(cluster.event(Event::ControlRefused), 1);
+        for number in 0..5 {
+            assert!(!call_through_choking(
+                &mut cluster,
+                &format!("quiet{number}")
+            ));
+        }
+        cluster.wait(s(3_601));
+        assert!(call_through_choking(&mut cluster, "later"));
+        assert!(!call_through_choking(&mut cluster, "at-last"));
+    }
+}
+
+/// A request that is bad by itself speaks against no offer.
+#[test]
+fn bad_requests_end_no_control() {
+    for config in both_modes(&[ONE]) {
+        let mut cluster = Cluster::new(config);
+        for number in 0..5 {
+            let first = cluster.pass(&request("INVITE", ALICE, &format!("bad{number}")));
+            assert!(via(&first).contains(";oc"));
+            let sent = cluster.send(&first.respond(400));
+            let again = sent
+                .iter()
+                .find(|sent| sent.is_request() && sent.method() == "INVITE");
+            let back = cluster.send(&again.unwrap().respond(400));
+            assert!(back.iter().any(|back| back.status() == 400));
+        }
+        assert_eq!(cluster.event(Event::ControlRefused), 0);
+        assert_eq!(cluster.total(), (0, 0, 0.0));
+    }
+}
+
+/// A node that believes Alice's host.
+fn server(mut config: Config) -> Cluster {
+    config.trust.peers = vec![format!("{}/32", address(ALICE).ip()).parse().unwrap()];
+    Cluster::new(config)
+}
+
+fn offering(call: &str, from: &str, algorithms: &str) -> Msg {
+    let invite = request("INVITE", from, call);
+    let offer = format!("{};oc;oc-algo=\"{algorithms}\"", via(&invite));
+    let mut offering = invite;
+    offering.headers[0].1 = offer;
+    offering
+}
+
+/// The parameters of overload control that an answer has, without `oc-seq`.
+fn terms(answer: &Msg) -> String {
+    let params = via(answer)
+        .split(';')
+        .filter(|param| param.starts_with("oc"));
+    let known = params.filter(|param| !param.starts_with("oc-seq="));
+    known.collect::<Vec<_>>().join(";")
+}
+
+#[test]
+fn neighbours_are_told_how_much_to_send() {
+    for config in [config(&[ONE]), stateful(&[ONE])] {
+        let mut node = server(config);
+        let calm = node.pass(&offering("calm", ALICE, "loss,rate"));
+        assert!(!via(&calm).contains(";oc"), "RFC 7339 §5.6: {}", via(&calm));
+        assert!(!calm.headers[1].1.contains(";oc"), "{}", calm.headers[1].1);
+        let back = node.pass(&calm.respond(180));
+        assert_eq!(terms(&back), "oc=0;oc-algo=\"rate\";oc-validity=0");
+        node.shared.neighbours().set_capacity(0, Some(100.0));
+        node.now += ms(200);
+        let over = node.pass(&offering("over", ALICE, "loss,rate"));
+        let back = node.pass(&over.respond(180));
+        assert_eq!(terms(&back), "oc=105;oc-algo=\"rate\";oc-validity=500");
+        node.shared.neighbours().set_capacity(0, None);
+        node.now += ms(200);
+        let back = node.pass(&over.respond(183));
+        assert_eq!(terms(&back), "oc=0;oc-algo=\"rate\";oc-validity=0");
+        let seq = |answer: &Msg| via(answer).split("oc-seq=").nth(1).unwrap().to_owned();
+        assert!(seq(&back).len() > 6, "{}", seq(&back));
+    }
+}
+
+/// Its messages come to any worker, and its calls belong to any.
+#[test]
+fn all_workers_tell_the_same() {
+    let mut config = config(&[ONE]);
+    config.trust.peers = vec![format!("{}/32", address(ALICE).ip()).parse().unwrap()];
+    let mut node = Cluster::with_workers(config, 4);
+    for (worker, capacity) in [(0, 30.0), (2, 20.0)] {
+        node.shared
+            .neighbours()
+            .set_capacity(worker, Some(capacity));
+    }
+    node.pass(&offering("first", ALICE, "rate"));
+    node.now += ms(100);
+    for number in 0..40 {
+        let sent = node.pass(&offering(&format!("call{number}"), ALICE, "rate"));
+        let back = node.pass(&sent.respond(180));
+        assert_eq!(terms(&back), "oc=105;oc-algo=\"rate\";oc-validity=500");
+    }
+}
+
+#[test]
+fn a_neighbour_that_knows_no_rate_is_told_a_loss() {
+    let mut node = server(config(&[ONE]));
+    node.shared.neighbours().set_capacity(0, Some(10.0));
+    let mut last = String::new();
+    for number in 0..300 {
+        node.now += ms(10);
+        let sent = node.pass(&offering(&format!("call{number}"), ALICE, "loss"));
+        let back = node.pass(&sent.respond(486));
+        last = terms(&back);
+    }
+    let loss = last.split(['=', ';']).nth(1).unwrap();
+    // It obeys nothing: so it seems to want more and more.
+    assert!(loss.parse::<u32>().unwrap() >= 89, "{last}");
+    assert!(last.ends_with("oc-algo=\"loss\";oc-validity=500"), "{last}");
+}
+
+#[test]
+fn answers_of_our_own_tell_it_too() {
+    let mut node = server(stateful(&[ONE]));
+    node.shared.neighbours().set_capacity(0, Some(100.0));
+    node.pass(&offering("call", ALICE, "rate"));
+    let trying = node.wait(ms(200));
+    let trying = trying.iter().find(|sent| sent.status() == 100).unwrap();
+    assert_eq!(terms(trying), "oc=105;oc-algo=\"rate\";oc-validity=500");
+    node.shared.drain();
+    let refused = node.pass(&offering("another", ALICE, "rate"));
+    assert_eq!(refused.status(), 503);
+    assert!(
+        terms(&refused).starts_with("oc=105;oc-algo=\"rate\""),
+        "{}",
+        via(&refused)
+    );
+}
+
+/// What is refused unread is offered, too, and its answer tells how much to send.
+#[test]
+fn who_waited_in_vain_is_counted_and_told() {
+    let mut node = server(config(&[ONE]));
+    node.shared.neighbours().set_capacity(0, Some(100.0));
+    node.nodes[0].handle_delay(node.now, ms(50));
+    for call in ["one", "two"] {
+        assert_eq!(
+            node.send(&offering(call, ALICE, "rate")).len(),
+            0,
+            "it waits"
+        );
+    }
+    let refused = node.wait(ms(150));
+    let told: Vec<_> = refused.iter().filter(|sent| sent.status() == 503).collect();
+    assert!(!told.is_empty(), "{refused:#?}");
+    for refusal in told {
+        assert!(via(refusal).contains(";oc="), "{}", via(refusal));
+    }
+    assert_eq!(node.shared.neighbours().followed(), 1);
+}
+
+/// Anybody can write an offer and somebody's address on a datagram.
+#[test]
+fn strangers_are_told_nothing() {
+    let mut node = server(config(&[ONE]));
+    node.shared.neighbours().set_capacity(0, Some(100.0));
+    let sent = node.pass(&offering("call", BOB, "loss,rate"));
+    let back = node.pass(&sent.respond(180));
+    assert_eq!(terms(&back), "");
+    node.shared.drain();
+    let refused = node.pass(&offering("another", BOB, "loss,rate"));
+    assert_eq!(terms(&refused), "oc;oc-algo=\"loss,rate\"", "as it came");
+    assert_eq!(node.shared.neighbours().followed(), 0);
+}
+
+/// A server behind the node can't speak for the node.
+#[test]
+fn what_a_server_says_of_others_goes_no_further() {
+    let mut node = server(config(&[ONE]));
+    let sent = node.pass(&request("INVITE", ALICE, "call"));
+    let mut answer = sent.respond(180);
+    let own = answer.headers.iter_mut().filter(|(name, _)| name == "Via");
+    own.last().unwrap().1.push_str(ALL);
+    assert_eq!(terms(&node.pass(&answer)), "");
+}
+
+/// What one node has sent, as it comes to the next.
+fn on_the_wire(sent: &Sent, from: &str) -> Msg {
+    sent.message.clone().without("Content-Length").from(from)
+}
+
+/// An edge, and a node of the cluster behind it.
+struct Pair {
+    edge: Cluster,
+    node: Cluster,
+}
+
+impl Pair {
+    /// Offers 500 calls a second; returns how many come to the node.
+    fn calls(&mut self, name: &str, seconds: u64) -> usize {
+        let mut arrived = 0;
+        for number in 0..500 * seconds {
+            self.edge.wait(ms(2));
+            self.node.wait(ms(2));
+            let invite = request("INVITE", ALICE, &format!("{name}{number}"));
+            for sent in self.edge.send(&invite) {
+                if sent.to == address(ONE) {
+                    arrived += 1;
+                    self.refuse(&sent);
+                }
+            }
+        }
+        arrived
+    }
+
+    /// A call is refused by the server behind both.
+    fn refuse(&mut self, sent: &Sent) {
+        for at_server in self.node.send(&on_the_wire(sent, EDGE)) {
+            if at_server.to == address(THREE) {
+                for back in self.node.send(&at_server.respond(486)) {
+                    if back.to == address(EDGE) {
+                        self.edge.send(&on_the_wire(&back, ONE));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn an_edge_obeys_a_node() {
+    for of in [config, stateful] {
+        let mode = |servers: &[&str]| {
+            let mut config = of(servers);
+            (config.limits.transactions, config.limits.held_transactions) = (100_000, 100_000);
+            config
+        };
+        let mut behind = mode(&[THREE]);
+        behind.listeners = vec![listener(ONE)];
+        behind.trust.peers = vec![format!("{}/32", address(EDGE).ip()).parse().unwrap()];
+        let mut pair = Pair {
+            edge: Cluster::new(controlled(mode(&[ONE]))),
+            node: Cluster::new(behind),
+        };
+        assert_eq!(pair.calls("calm", 1), 500);
+        pair.node.shared.neighbours().set_capacity(0, Some(100.0));
+        pair.calls("onset", 1);
+        let arrived = pair.calls("over", 3);
+        assert!((300..=330).contains(&arrived), "{arrived}");
+        pair.node.shared.neighbours().prefer(Algorithm::Loss);
+        pair.calls("change", 1);
+        let arrived = pair.calls("loss", 3);
+        assert!((270..=350).contains(&arrived), "{arrived}");
+        pair.node.shared.neighbours().set_capacity(0, None);
+        pair.calls("end", 1);
+        assert_eq!(pair.calls("again", 1), 500);
+        assert_eq!(pair.edge.event(Event::ControlIgnored), 0);
+    }
+}

@@ -1,0 +1,282 @@
+//! How a server divides its capacity among those that send to it.
+
+use std::time::Duration;
+
+use crate::{
+    fair::{Demand, level},
+    terms::{Algorithm, Terms},
+};
+
+/// What is granted in total, relative to the capacity: a little too much keeps the server busy and
+/// shows it that there is more.
+pub const SURPLUS: f64 = 1.05;
+
+/// A rate is told from so many requests at least, or from a second: fewer tell little.
+const ENOUGH: u32 = 20;
+const LONG_ENOUGH: Duration = Duration::from_secs(1);
+
+/// How much of a new measurement goes into what is known.
+const GAIN: f64 = 0.5;
+
+/// Who sends so much of its rate would send more if it could.
+const GREEDY: f64 = 0.7;
+
+/// Requests per second that are as good as none: nothing is set aside for who wants so little.
+const IDLE: f64 = 0.1;
+
+/// What is granted grows so much from one division to the next when the server is not over any more, and
+/// control ends after so long.
+const RELEASE: f64 = 2.0;
+const RELEASE_MAX: Duration = Duration::from_secs(1);
+
+/// A loss of 100 % would hide when a neighbour wants less.
+const LOSS_MAX: f64 = 0.99;
+
+const VALIDITY_MIN: Duration = Duration::from_millis(500);
+const VALIDITY_MAX: Duration = Duration::from_secs(5);
+
+/// Terms hold as long as a neighbour takes to send so many requests: some of their answers renew them.
+const RENEWALS: f64 = 4.0;
+
+/// Divides what a server can do among its neighbours, which have small numbers: max-min fair, in
+/// proportion to their weights.
+///
+/// [`Self::count`] tells what a neighbour has offered since the last [`Self::allot`].
+#[derive(Debug)]
+pub struct Allotment {
+    entries: Vec<Entry>,
+    demands: Vec<Demand>,
+    at: Duration,
+    is_over: bool,
+    /// When control ends at the latest.
+    ends_at: Option<Duration>,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    weight: f64,
+    algorithm: Option<Algorithm>,
+    is_present: bool,
+    window: Window,
+    /// Requests per second that it wants to send, as far as its answers to our terms tell.
+    wants: Option<f64>,
+    /// What it may send in a second, while the server is over.
+    granted: f64,
+    /// The part of its requests that it lets pass.
+    passes: f64,
+    /// The terms' value, and what rounding has left over.
+    value: u32,
+    rest: f64,
+}
+
+/// What was counted since the last measurement.
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    count: u32,
+    length: Duration,
+    /// Seconds, each times the part that the neighbour let pass.
+    exposure: f64,
+}
+
+impl Entry {
+    const ABSENT: Self = Self {
+        weight: 1.0,
+        algorithm: None,
+        is_present: false,
+        window: Window {
+            count: 0,
+            length: Duration::ZERO,
+            exposure: 0.0,
+        },
+        wants: None,
+        granted: f64::INFINITY,
+        passes: 1.0,
+        value: 0,
+        rest: 0.0,
+    };
+}
+
+impl Allotment {
+    /// For neighbours of the numbers below this.
+    #[must_use]
+    pub fn new(neighbours: usize) -> Self {
+        Self {
+            entries: vec![Entry::ABSENT; neighbours],
+            demands: Vec::with_capacity(neighbours),
+            at: Duration::ZERO,
+            is_over: false,
+            ends_at: None,
+        }
+    }
+
+    /// A neighbour comes: nothing is known of it.
+    ///
+    /// # Panics
+    /// If there is no such number.
+    pub fn join(&mut self, id: usize, weight: f64) {
+        self.entries[id] = Entry {
+            weight,
+            is_present: true,
+            ..Entry::ABSENT
+        };
+    }
+
+    /// A neighbour is forgotten.
+    ///
+    /// # Panics
+    /// If there is no such number.
+    pub fn forget(&mut self, id: usize) {
+        self.entries[id] = Entry::ABSENT;
+    }
+
+    /// A neighbour has offered so many new requests. No algorithm: it does not obey, and has a share
+    /// nevertheless.
+    ///
+    /// # Panics
+    /// If there is no such number.
+    pub fn count(&mut self, id: usize, algorithm: Option<Algorithm>, requests: u32) {
+        let entry = &mut self.entries[id];
+        entry.algorithm = algorithm;
+        entry.window.count = entry.window.count.saturating_add(requests);
+    }
+
+    /// Divides what the server can serve in a second anew. None: it can serve all that comes.
+    pub fn allot(&mut self, now: Duration, capacity_per_s: Option<f64>) {
+        let elapsed = now.saturating_sub(self.at);
+        self.at = now;
+        for entry in self.entries.iter_mut().filter(|entry| entry.is_present) {
+            entry.measure(elapsed);
+        }
+        match capacity_per_s {
+            Some(capacity) => {
+                self.ends_at = None;
+                self.divide(capacity);
+            }
+            None if self.is_over => self.relax(),
+            None => {}
+        }
+    }
+
+    fn divide(&mut self, capacity: f64) {
+        self.is_over = true;
+        self.demands.clear();
+        let wanting = self.entries.iter().filter(|entry| entry.wants_something());
+        self.demands.extend(wanting.map(Entry::demand));
+        let level = level(&mut self.demands, capacity * SURPLUS);
+        for entry in self.entries.iter_mut().filter(|entry| entry.is_present) {
+            entry.grant(level * entry.weight);
+        }
+    }
+
+    /// Opens up step by step, so that a moment's relief brings no flood.
+    fn relax(&mut self) {
+        let ends_at = *self.ends_at.get_or_insert(self.at + RELEASE_MAX);
+        let is_held_back = self.entries.iter().any(Entry::is_held_back);
+        let controlled = |entry: &&mut Entry| entry.is_present && entry.granted.is_finite();
+        for entry in self.entries.iter_mut().filter(controlled) {
+            entry.grant(entry.granted * RELEASE);
+        }
+        if !is_held_back || self.at >= ends_at {
+            self.entries.iter_mut().for_each(Entry::release);
+            (self.is_over, self.ends_at) = (false, None);
+        }
+    }
+
+    /// What a neighbour may offer in a second; infinite if the server is not over.
+    #[must_use]
+    pub fn granted(&self, id: usize) -> f64 {
+        self.entries[id].granted
+    }
+
+    /// What to tell a neighbour, without a sequence number. None: it does not take part.
+    #[must_use]
+    pub fn terms(&self, id: usize) -> Option<Terms> {
+        let entry = &self.entries[id];
+        let validity = if self.is_over && entry.granted.is_finite() {
+            let renewal = RENEWALS / entry.granted.max(1e-3);
+            Duration::from_secs_f64(renewal).clamp(VALIDITY_MIN, VALIDITY_MAX)
+        } else {
+            Duration::ZERO
+        };
+        Some(Terms {
+            algorithm: entry.algorithm?,
+            value: entry.value,
+            validity,
+            sequence: None,
+        })
+    }
+}
+
+impl Entry {
+    fn measure(&mut self, elapsed: Duration) {
+        let window = &mut self.window;
+        window.length += elapsed;
+        window.exposure += self.passes * elapsed.as_secs_f64();
+        let is_measured = window.count >= ENOUGH || window.length >= LONG_ENOUGH;
+        if !is_measured || window.exposure <= 0.0 {
+            return;
+        }
+        let wants = f64::from(window.count) / window.exposure;
+        self.window = Window::default();
+        let known = self.wants.unwrap_or(wants);
+        self.wants = Some(known + GAIN * (wants - known));
+    }
+
+    fn wants_something(&self) -> bool {
+        self.is_present && (self.window.count > 0 || self.wants.is_some_and(|wants| wants > IDLE))
+    }
+
+    /// Whether it would send more if it could.
+    fn is_held_back(&self) -> bool {
+        let wants = self.wants.unwrap_or(0.0);
+        self.is_present
+            && match self.algorithm {
+                Some(Algorithm::Rate) => wants >= GREEDY * self.granted,
+                Some(Algorithm::Loss) => self.value > 0,
+                None => false,
+            }
+    }
+
+    /// A neighbour that uses its rate up hides how much it wants.
+    fn demand(&self) -> Demand {
+        let is_rate = self.algorithm == Some(Algorithm::Rate);
+        Demand {
+            wants: if is_rate && self.is_held_back() {
+                f64::INFINITY
+            } else {
+                self.wants.unwrap_or(0.0)
+            },
+            weight: self.weight,
+        }
+    }
+
+    fn grant(&mut self, per_s: f64) {
+        self.granted = per_s;
+        match self.algorithm {
+            Some(Algorithm::Rate) => self.value = self.round(per_s).max(1.0) as u32,
+            Some(Algorithm::Loss) => {
+                let wants = self.wants.unwrap_or(0.0);
+                let loss = (1.0 - per_s / wants.max(per_s)).clamp(0.0, LOSS_MAX);
+                let percent = self.round(100.0 * loss).min(100.0 * LOSS_MAX);
+                self.value = percent as u32;
+                self.passes = 1.0 - percent / 100.0;
+            }
+            None => self.value = 0,
+        }
+        if self.algorithm != Some(Algorithm::Loss) {
+            self.passes = 1.0;
+        }
+    }
+
+    /// A whole number. What is rounded off goes into the next one, so that their mean is right.
+    fn round(&mut self, exact: f64) -> f64 {
+        let rounded = (exact + self.rest).round().max(0.0);
+        self.rest = (exact + self.rest - rounded).clamp(-1.0, 1.0);
+        rounded
+    }
+
+    fn release(&mut self) {
+        self.granted = f64::INFINITY;
+        (self.value, self.rest, self.passes) = (0, 0.0, 1.0);
+    }
+}
