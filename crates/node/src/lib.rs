@@ -8,6 +8,7 @@
 //! [`Duration`]: std::time::Duration
 
 mod admission;
+mod behind;
 mod calls;
 mod changes;
 pub mod config;

@@ -8,9 +8,7 @@ use slots::Ticket;
 use transaction::Flow;
 
 use crate::{
-    admission::{
-        self, Guest, Leaves, Lobby, NotNow, RETRY_AFTER_S, Taken, admit, refuse, sieve::Sieve,
-    },
+    admission::{self, Lobby, NotNow, RETRY_AFTER_S, Taken, admit, refuse},
     context::Context,
     control,
     edges::{self, Exchange},
@@ -37,9 +35,6 @@ use crate::{
     work::Learner,
 };
 
-/// Requests that are served in a row while the node is behind, before it looks what has come.
-const SERVED_AT_ONCE: u32 = 8;
-
 /// One worker's part of a node: the sessions and transactions of its share of the calls.
 #[derive(Debug)]
 pub struct Node {
@@ -53,8 +48,8 @@ pub struct Node {
 /// The owners of all that changes while messages pass.
 #[derive(Debug)]
 pub(crate) struct Desks {
-    worker: usize,
-    lobby: Lobby,
+    pub(crate) worker: usize,
+    pub(crate) lobby: Lobby,
     pub(crate) proxy: Proxy,
     registrar: Registrar,
     exchange: Exchange,
@@ -112,35 +107,6 @@ impl Node {
             return self.tapped(now, out, |node, out| node.take(now, input, out));
         }
         self.take(now, input, out);
-    }
-
-    /// Learns how long the next datagrams have waited until the driver gives them to the node, at most.
-    pub fn handle_delay(&mut self, now: Duration, delay: Duration) {
-        self.desks.lobby.note_delay(now, delay);
-    }
-
-    /// Whether the node is behind: the driver then reads all that has come.
-    pub fn is_behind(&self, now: Duration) -> bool {
-        self.desks.lobby.is_open(now)
-    }
-
-    /// Whether new requests wait for [`Self::handle_waiting`].
-    pub fn has_waiting(&self) -> bool {
-        !self.desks.lobby.is_empty()
-    }
-
-    /// What the sockets are to let in from now on, if that has changed. What they can't stop the node stops.
-    pub fn take_sieve(&mut self) -> Option<Sieve> {
-        self.desks.lobby.take_sieve()
-    }
-
-    /// Serves some of the requests that wait, and returns how many.
-    pub fn handle_waiting(&mut self, now: Duration, out: &mut Outbox) -> u32 {
-        let sent = out.transmits.len();
-        let (desks, cx) = self.parts(now);
-        let served = desks.serve_waiting(cx, out);
-        cx.stats.count(Event::Sent, out.transmits.len() - sent);
-        served
     }
 
     /// Does what is due.
@@ -228,7 +194,7 @@ impl Node {
         .min()
     }
 
-    fn parts(&mut self, now: Duration) -> (&mut Desks, Context<'_>) {
+    pub(crate) fn parts(&mut self, now: Duration) -> (&mut Desks, Context<'_>) {
         let stats = &self.shared.workers()[self.desks.worker];
         (
             &mut self.desks,
@@ -319,7 +285,7 @@ impl Desks {
     }
 
     /// Takes a request that need not wait, or has waited.
-    fn begin(
+    pub(crate) fn begin(
         &mut self,
         cx: Context<'_>,
         datagram: Datagram<'_>,
@@ -385,65 +351,6 @@ impl Desks {
             return Ok(());
         }
         self.route(cx, &request, origin, out)
-    }
-
-    /// Serves some of the requests that wait for the node to catch up.
-    fn serve_waiting(&mut self, cx: Context<'_>, out: &mut Outbox) -> u32 {
-        for served in 0..SERVED_AT_ONCE {
-            let Some(guest) = self.lobby.next() else {
-                return served;
-            };
-            self.serve_guest(cx, &guest, out);
-            self.lobby.release(guest);
-        }
-        SERVED_AT_ONCE
-    }
-
-    fn serve_guest(&mut self, cx: Context<'_>, guest: &Guest, out: &mut Outbox) {
-        let headers_max = cx.snapshot.config().limits.headers;
-        let datagram = guest.datagram();
-        if let Ok(message) = Message::parse(datagram.bytes, headers_max) {
-            self.begin(cx, datagram, &message, guest.origin, out);
-        }
-    }
-
-    /// Sends away those who have waited too long.
-    fn clear_lobby(&mut self, cx: Context<'_>, out: &mut Outbox) {
-        while let Some(leaves) = self.lobby.next_late(cx.now) {
-            let guest = match leaves {
-                Leaves::Refused(guest) => {
-                    self.send_away(cx, &guest, out);
-                    guest
-                }
-                Leaves::Dropped(guest) => {
-                    cx.stats.drop_one(Dropped::Overload);
-                    guest
-                }
-            };
-            self.lobby.release(guest);
-        }
-    }
-
-    /// Refuses a request that waited, unless it repeats one that was served.
-    fn send_away(&mut self, cx: Context<'_>, guest: &Guest, out: &mut Outbox) {
-        let headers_max = cx.snapshot.config().limits.headers;
-        let datagram = guest.datagram();
-        let Ok(message) = Message::parse(datagram.bytes, headers_max) else {
-            return;
-        };
-        if self.knows(cx, &message) {
-            return self.begin(cx, datagram, &message, guest.origin, out);
-        }
-        control::note_refused(cx, guest.datagram().flow, &message);
-        let refusal = admission::refuse_late(cx, &message, self.lobby.pause_s());
-        answer(cx, &datagram, &message, &refusal, out);
-    }
-
-    /// Whether a call of this Call-ID is known.
-    fn knows(&self, cx: Context<'_>, message: &Message<'_>) -> bool {
-        let call_id = message.call_id().unwrap_or_default();
-        let key = cx.snapshot.keys().session(call_id);
-        self.proxy.work.calls.find(key).is_some()
     }
 
     /// Whether a request is of something that waits, and has dealt with it.
@@ -573,8 +480,7 @@ impl Desks {
     }
 
     fn on_timers(&mut self, cx: Context<'_>, out: &mut Outbox) {
-        self.clear_lobby(cx, out);
-        self.lobby.on_timers(cx.now);
+        self.keep_lobby(cx, out);
         self.proxy.on_timers(cx, out);
         self.registrar.on_timers(cx, out);
         while let Some(parked) = self.proxy.unpark_due(cx.now) {
@@ -635,7 +541,7 @@ impl Desks {
 }
 
 /// Answers a request ourselves. An ACK gets no answer, whatever is wrong with it.
-fn answer(
+pub(crate) fn answer(
     cx: Context<'_>,
     datagram: &Datagram<'_>,
     message: &Message<'_>,

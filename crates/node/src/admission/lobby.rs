@@ -237,15 +237,23 @@ impl Lobby {
         PAUSE_S as u64 + self.rng.u64(..=longest as u64)
     }
 
-    /// Sets the share of new requests that may come in.
-    pub(crate) fn on_timers(&mut self, now: Duration) {
+    /// Looks at what came and was served, and sets the share of new requests that may come in. Whether it is time.
+    pub(crate) fn on_timers(&mut self, now: Duration) -> bool {
         if !self.is_open(now) {
             self.late_since = None;
         }
-        if let Some(share) = self.share.next(now) {
+        let is_due = self.share.is_due(now);
+        if is_due && let Some(share) = self.share.next(now) {
             self.sieve = Sieve::new(self.salt, share);
             self.is_new = true;
         }
+        is_due
+    }
+
+    /// New requests that can be served per second; none: there are not more.
+    pub(crate) fn capacity_per_s(&self, now: Duration) -> Option<f64> {
+        let is_over = self.late_since.is_some_and(|since| since + BURST < now);
+        (is_over || self.share.get() < 1.0).then(|| self.share.served_per_s())
     }
 
     /// The share of new requests that may come in.

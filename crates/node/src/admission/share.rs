@@ -18,12 +18,13 @@ const TOO_MUCH: f64 = 2.5;
 const FORGETS: f64 = 0.9;
 /// With less than this, three ticks in a row, the share grows by a step, and by a longer one in each further tick.
 const TOO_LITTLE: f64 = 1.02;
-/// Steps are so long; a step after one that was too long is much shorter.
+/// How long the first step is, and the longest.
 const STEPS: RangeInclusive<f64> = 0.01..=0.5;
 const LONGER: f64 = 2.0;
-const SHORTER: f64 = 0.125;
 /// For so many ticks what comes in is laid to the last step.
 const STEP_TICKS: u32 = 10;
+/// The weight of a tick in the mean of what was served lately.
+const LATELY: f64 = 0.2;
 /// The least share.
 const LEAST: f64 = 1.0 / 4096.0;
 
@@ -44,6 +45,8 @@ pub(crate) struct Share {
     step: f64,
     base: f64,
     since_step: u32,
+    /// The mean of what ticks served lately.
+    served: f64,
     /// What a tick can serve.
     capacity: f64,
     next: Duration,
@@ -74,6 +77,7 @@ impl Share {
             step: *STEPS.start(),
             base: 1.0,
             since_step: STEP_TICKS,
+            served: 0.0,
             capacity: 0.0,
             next: now + TICK,
         }
@@ -99,13 +103,21 @@ impl Share {
         self.tick.served += 1;
     }
 
+    /// Requests that were served per second lately.
+    pub(crate) fn served_per_s(&self) -> f64 {
+        self.served / TICK.as_secs_f64()
+    }
+
+    /// Whether it is time for [`Self::next`].
+    pub(crate) fn is_due(&self, now: Duration) -> bool {
+        self.next <= now
+    }
+
     /// Looks at what came and was served; the new share, if it is to be another.
     pub(crate) fn next(&mut self, now: Duration) -> Option<f64> {
-        if now < self.next {
-            return None;
-        }
         self.next = now + TICK;
         let tick = std::mem::take(&mut self.tick);
+        self.served += (f64::from(tick.served) - self.served) * LATELY;
         self.window.came += tick.came;
         self.window.served += tick.served;
         self.ticks += 1;
@@ -132,6 +144,7 @@ impl Share {
         if self.too_little >= 3 {
             return Some(self.grow());
         }
+        self.step = *STEPS.start();
         let change = match self.window.ratio() {
             _ if self.ticks < WINDOW => return None,
             ratio if CLOSE.contains(&ratio) => 1.0,
@@ -149,7 +162,6 @@ impl Share {
 
     /// Those whom the last step let in have been repeated for long, so they may be the whole excess.
     fn cut(&mut self, excess: f64) -> f64 {
-        self.step = (self.step * SHORTER).max(*STEPS.start());
         let base = if self.since_step <= STEP_TICKS {
             self.base
         } else {

@@ -1,0 +1,118 @@
+//! What a node does with new requests that had to wait, as it was behind.
+
+use std::time::Duration;
+
+use sip::Message;
+
+use crate::{
+    admission::{self, Guest, Leaves, sieve::Sieve},
+    context::Context,
+    control,
+    io::Outbox,
+    node::{Desks, Node, answer},
+    stats::{Dropped, Event},
+};
+
+/// Requests that are served in a row while the node is behind, before it looks what has come.
+const SERVED_AT_ONCE: u32 = 8;
+
+impl Node {
+    /// Learns how long the next datagrams have waited until the driver gives them to the node, at most.
+    pub fn handle_delay(&mut self, now: Duration, delay: Duration) {
+        self.desks.lobby.note_delay(now, delay);
+    }
+
+    /// Whether the node is behind: the driver then reads all that has come.
+    pub fn is_behind(&self, now: Duration) -> bool {
+        self.desks.lobby.is_open(now)
+    }
+
+    /// Whether new requests wait for [`Self::handle_waiting`].
+    pub fn has_waiting(&self) -> bool {
+        !self.desks.lobby.is_empty()
+    }
+
+    /// What the sockets are to let in from now on, if that has changed. What they can't stop the node stops.
+    pub fn take_sieve(&mut self) -> Option<Sieve> {
+        self.desks.lobby.take_sieve()
+    }
+
+    /// Serves some of the requests that wait, and returns how many.
+    pub fn handle_waiting(&mut self, now: Duration, out: &mut Outbox) -> u32 {
+        let sent = out.transmits.len();
+        let (desks, cx) = self.parts(now);
+        let served = desks.serve_waiting(cx, out);
+        cx.stats.count(Event::Sent, out.transmits.len() - sent);
+        served
+    }
+}
+
+impl Desks {
+    /// Serves some of the requests that wait for the node to catch up.
+    pub(crate) fn serve_waiting(&mut self, cx: Context<'_>, out: &mut Outbox) -> u32 {
+        for served in 0..SERVED_AT_ONCE {
+            let Some(guest) = self.lobby.next() else {
+                return served;
+            };
+            self.serve_guest(cx, &guest, out);
+            self.lobby.release(guest);
+        }
+        SERVED_AT_ONCE
+    }
+
+    fn serve_guest(&mut self, cx: Context<'_>, guest: &Guest, out: &mut Outbox) {
+        let headers_max = cx.snapshot.config().limits.headers;
+        let datagram = guest.datagram();
+        if let Ok(message) = Message::parse(datagram.bytes, headers_max) {
+            self.begin(cx, datagram, &message, guest.origin, out);
+        }
+    }
+
+    /// Sends away those who have waited too long.
+    fn clear_lobby(&mut self, cx: Context<'_>, out: &mut Outbox) {
+        while let Some(leaves) = self.lobby.next_late(cx.now) {
+            let guest = match leaves {
+                Leaves::Refused(guest) => {
+                    self.send_away(cx, &guest, out);
+                    guest
+                }
+                Leaves::Dropped(guest) => {
+                    cx.stats.drop_one(Dropped::Overload);
+                    guest
+                }
+            };
+            self.lobby.release(guest);
+        }
+    }
+
+    /// Refuses a request that waited, unless it repeats one that was served.
+    fn send_away(&mut self, cx: Context<'_>, guest: &Guest, out: &mut Outbox) {
+        let headers_max = cx.snapshot.config().limits.headers;
+        let datagram = guest.datagram();
+        let Ok(message) = Message::parse(datagram.bytes, headers_max) else {
+            return;
+        };
+        if self.knows(cx, &message) {
+            return self.begin(cx, datagram, &message, guest.origin, out);
+        }
+        control::note_refused(cx, guest.datagram().flow, &message);
+        let refusal = admission::refuse_late(cx, &message, self.lobby.pause_s());
+        answer(cx, &datagram, &message, &refusal, out);
+    }
+
+    /// Whether a call of this Call-ID is known.
+    fn knows(&self, cx: Context<'_>, message: &Message<'_>) -> bool {
+        let call_id = message.call_id().unwrap_or_default();
+        let key = cx.snapshot.keys().session(call_id);
+        self.proxy.work.calls.find(key).is_some()
+    }
+
+    /// Does what is due in the lobby.
+    pub(crate) fn keep_lobby(&mut self, cx: Context<'_>, out: &mut Outbox) {
+        self.clear_lobby(cx, out);
+        if self.lobby.on_timers(cx.now) {
+            let neighbours = cx.shared.neighbours();
+            neighbours.set_capacity(self.worker, self.lobby.capacity_per_s(cx.now));
+        }
+    }
+}
