@@ -8,7 +8,7 @@ use std::{
 
 use fastrand::Rng;
 use load::{Arrivals, Caller, CallerConfig, Server, ServerConfig, Service};
-use socket::Clock;
+use socket::{Clock, udp::Socket};
 use traffic::{Buffers, Endpoint};
 
 /// Callees, and as many sockets to call from: the floor relays between pairs of them.
@@ -28,6 +28,16 @@ pub(crate) struct Generator {
 impl Generator {
     /// A generator whose callees work on their requests as `service` says.
     pub(crate) fn new(seed: u64, service: Service) -> io::Result<Self> {
+        let sockets = (0..SERVERS).map(|_| traffic::bind(traffic::LOOPBACK));
+        Self::calling_from(sockets.collect::<io::Result<_>>()?, seed, service)
+    }
+
+    /// The same, with these sockets to call from.
+    pub(crate) fn calling_from(
+        sockets: Vec<Socket>,
+        seed: u64,
+        service: Service,
+    ) -> io::Result<Self> {
         let mut rng = Rng::with_seed(seed);
         let callee = |_| {
             let socket = traffic::bind(traffic::LOOPBACK)?;
@@ -41,9 +51,6 @@ impl Generator {
             ))
         };
         let callees = (0..SERVERS).map(callee).collect::<io::Result<_>>()?;
-        let sockets: Vec<_> = (0..SERVERS)
-            .map(|_| traffic::bind(traffic::LOOPBACK))
-            .collect::<io::Result<_>>()?;
         let config = CallerConfig {
             calls_max: 0,
             ..CallerConfig::plain(
@@ -80,12 +87,24 @@ impl Generator {
 
     /// Begins to make calls without a holding time through `proxy`.
     pub(crate) fn call(&mut self, proxy: SocketAddr, arrivals: Arrivals, calls_max: u64) {
-        let config = CallerConfig {
-            calls_max,
-            ..CallerConfig::plain(self.calling.addresses(), proxy, arrivals)
-        };
+        let plain = CallerConfig::plain(self.addresses(), proxy, arrivals);
+        self.call_as(CallerConfig { calls_max, ..plain });
+    }
+
+    /// Begins to make calls. The former calls are forgotten.
+    pub(crate) fn call_as(&mut self, config: CallerConfig) {
         let caller = Caller::new(config, self.rng.fork(), self.clock.now());
         self.calling.replace(caller);
+    }
+
+    /// Where calls come from.
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
+        self.calling.addresses()
+    }
+
+    /// Datagrams that the callers' side lost.
+    pub(crate) fn lost(&self) -> u64 {
+        self.calling.lost()
     }
 
     pub(crate) fn caller(&mut self) -> &mut Caller {

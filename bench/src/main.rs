@@ -11,6 +11,7 @@ mod live;
 mod load_program;
 mod machine;
 mod memory;
+mod overload;
 mod process;
 mod public;
 mod range;
@@ -69,6 +70,14 @@ enum What {
     Model,
     /// The same in a few minutes, too short for the record: goes to target/bench.
     ModelQuick,
+    /// What is completed when up to 12.5 times the capacity is offered; twelve minutes. As root, for a CPU quota.
+    Overload {
+        /// Only the subjects whose names hold this: goes to target/bench.
+        only: Option<String>,
+        /// In four minutes, too short for the record: goes to target/bench.
+        #[arg(long)]
+        quick: bool,
+    },
     /// What each way of failing over costs, with Redis, NSD, Kamailio and keepalived; half an hour.
     Failover {
         /// Only the ways whose names hold this: goes to target/bench.
@@ -139,6 +148,9 @@ fn run(arguments: Arguments) -> io::Result<()> {
             let folder = Path::new("target/bench");
             return write(folder, "model", &checks, &live::page(&checks));
         }
+        What::Overload { only, quick } => {
+            return overload(only.as_deref(), quick, &arguments.results);
+        }
         What::Failover { only } => {
             let ways = figures::stamped(failover::measure(only.as_deref())?)?;
             let folder = match only {
@@ -150,6 +162,17 @@ fn run(arguments: Arguments) -> io::Result<()> {
         What::All | What::Quick | What::Balance | What::Spread | What::Memory => {}
     }
     balancing(what, arguments.results)
+}
+
+fn overload(only: Option<&str>, quick: bool, results: &Path) -> io::Result<()> {
+    let (effort, folder) = match (quick, only) {
+        (true, _) => (overload::Effort::QUICK, Path::new("target/bench")),
+        (false, Some(_)) => (overload::Effort::FULL, Path::new("target/bench")),
+        (false, None) => (overload::Effort::FULL, results),
+    };
+    let outcomes = figures::stamped(overload::measure(effort, only)?)?;
+    let page = overload::page(&outcomes);
+    write(folder, "overload", &outcomes, &page)
 }
 
 /// Measures what is in the report about balancing, or a part of it.

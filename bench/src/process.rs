@@ -53,6 +53,12 @@ impl Process {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
+    /// Ends it and its descendants at once.
+    pub(crate) fn kill(&self) {
+        let processes = self.processes().into_iter();
+        processes.for_each(|process| signal(process, Signal::KILL));
+    }
+
     /// The end of what it wrote.
     pub(crate) fn log(&mut self) -> String {
         let mut text = Vec::new();
@@ -93,7 +99,7 @@ impl Process {
     }
 
     /// The program and its descendants.
-    fn processes(&self) -> Vec<u32> {
+    pub(crate) fn processes(&self) -> Vec<u32> {
         let mut processes = vec![self.child.id()];
         let mut next = 0;
         while let Some(&process) = processes.get(next) {

@@ -3,7 +3,7 @@
 mod page;
 mod queue;
 
-use std::{io, net::SocketAddr};
+use std::{io, net::SocketAddr, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
@@ -14,6 +14,7 @@ use crate::{
 };
 
 pub(crate) use page::page;
+pub(crate) use queue::register as queue;
 
 const ROUNDS: u32 = 5;
 
@@ -29,6 +30,9 @@ const QUEUED: u32 = 120_000;
 
 /// Those that wait at once: no socket's buffer overflows.
 const QUEUE: u32 = 64;
+
+/// A REGISTER in a row that gets no answer for so long is lost.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// REGISTERs per second that are offered to the store on disk.
 const RATES: [u32; 4] = [10_000, 20_000, 25_000, 30_000];
@@ -215,18 +219,18 @@ fn offer(work: Work, running: &Running, contacts: &str) -> io::Result<Done> {
     match work {
         Work::NewBindings => registers(USERS, PACE),
         Work::Refreshes => registers(USERS, PACE),
-        Work::Queued => queue(running.address),
+        Work::Queued => queued(running.address),
         Work::Saturated => calls(["--window", &WINDOW.to_string()]),
         Work::Paced => calls(["--rate", "1000"]),
     }
 }
 
 /// Registers users again without a pause.
-fn queue(registrar: SocketAddr) -> io::Result<Done> {
-    let answered = queue::register(registrar, USERS, QUEUE, QUEUED)?;
+fn queued(registrar: SocketAddr) -> io::Result<Done> {
+    let answered = queue(registrar, USERS, QUEUE, PATIENCE, |sent| sent < QUEUED)?;
     Ok(Done {
         count: answered.granted,
-        failed: answered.refused,
+        failed: answered.refused + answered.lost,
         retransmissions: 0,
         per_s: answered.granted as f64 / answered.took.as_secs_f64(),
         p50_ms: None,

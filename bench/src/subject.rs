@@ -22,6 +22,9 @@ pub(crate) const CORE_OF_LOAD: usize = 1;
 /// Names the `sipyard` that this one is compared with, if any.
 pub(crate) const BEFORE: &str = "BEFORE";
 
+/// Names the `sipyard` that is measured, if it is not to be built.
+pub(crate) const SIPYARD: &str = "SIPYARD";
+
 pub(crate) const KAMAILIO: &str = "/usr/sbin/kamailio";
 
 /// A program, in one of its ways of working.
@@ -111,7 +114,9 @@ impl Subject {
                 let config = include_str!("../peers/kamailio-call-load.cfg");
                 dispatcher(files.path(), config, &listen, servers, ";maxload=1000000")
             }
-            Self::Sipyard | Self::Before => return edge_of(&program, "tlwl", servers),
+            Self::Sipyard | Self::Before => {
+                return edge_of(&program, "tlwl", "stateless", servers);
+            }
         };
         Ok(Running {
             process: process?,
@@ -124,7 +129,7 @@ impl Subject {
         match self {
             Self::Floor => beside_us("floor"),
             Self::KamailioStateless | Self::KamailioCallLoad => PathBuf::from(KAMAILIO),
-            Self::Sipyard => beside_us("sipyard"),
+            Self::Sipyard => sipyard(),
             Self::Before => env::var_os(BEFORE).unwrap_or_default().into(),
         }
     }
@@ -132,6 +137,9 @@ impl Subject {
 
 /// Builds what of ours is measured, where this program itself was built.
 pub(crate) fn build() -> io::Result<()> {
+    if env::var_os(SIPYARD).is_some() {
+        return Ok(());
+    }
     let here = beside_us("");
     let target = here.parent().map(Path::to_path_buf).unwrap_or_default();
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -158,14 +166,25 @@ pub(crate) fn build() -> io::Result<()> {
 
 /// Starts Sipyard before these servers, with this policy.
 pub(crate) fn edge(policy: &str, servers: &[SocketAddr]) -> io::Result<Running> {
-    edge_of(&sipyard(), policy, servers)
+    edge_of(&sipyard(), policy, "stateless", servers)
 }
 
-fn edge_of(program: &Path, policy: &str, servers: &[SocketAddr]) -> io::Result<Running> {
+/// The same as a stateful proxy.
+pub(crate) fn stateful_edge(policy: &str, servers: &[SocketAddr]) -> io::Result<Running> {
+    edge_of(&sipyard(), policy, "stateful", servers)
+}
+
+fn edge_of(
+    program: &Path,
+    policy: &str,
+    state: &str,
+    servers: &[SocketAddr],
+) -> io::Result<Running> {
     let servers = servers.iter().map(|it| format!("{{ address = \"{it}\" }}"));
     let servers: Vec<_> = servers.collect();
     let config = include_str!("../peers/sipyard.toml")
         .replace("@POLICY@", policy)
+        .replace("@STATE@", state)
         .replace("@SERVERS@", &servers.join(", "));
     serve(program, &config)
 }
@@ -221,6 +240,28 @@ fn serve(program: &Path, config: &str) -> io::Result<Running> {
     })
 }
 
+/// Starts Kamailio as a stateful balancer, which refuses more new calls in a second than `limit_per_s`, if there is one.
+/// It has the receive buffer that it takes by default: a longer queue of what is too late is no help in overload.
+pub(crate) fn kamailio_call_load(
+    servers: &[SocketAddr],
+    limit_per_s: Option<u32>,
+) -> io::Result<Running> {
+    let files = tempfile::tempdir()?;
+    let address = free_address()?;
+    let config = match limit_per_s {
+        None => include_str!("../peers/kamailio-call-load.cfg").to_owned(),
+        Some(limit) => {
+            include_str!("../peers/kamailio-pipelimit.cfg").replace("@LIMIT@", &limit.to_string())
+        }
+    };
+    let config = with_list(files.path(), &config, servers, ";maxload=1000000")?;
+    Ok(Running {
+        process: kamailio_with(files.path(), &config, &address.to_string(), 256 << 10)?,
+        address,
+        _files: files,
+    })
+}
+
 /// Kamailio before servers that its dispatcher knows with these attributes.
 fn dispatcher(
     files: &Path,
@@ -229,19 +270,40 @@ fn dispatcher(
     servers: &[SocketAddr],
     attributes: &str,
 ) -> io::Result<Process> {
+    let config = with_list(files, config, servers, attributes)?;
+    kamailio(files, &config, listen)
+}
+
+/// The configuration with the list of the dispatcher's servers.
+fn with_list(
+    files: &Path,
+    config: &str,
+    servers: &[SocketAddr],
+    attributes: &str,
+) -> io::Result<String> {
     let line = |(number, server)| format!("1 sip:{server} 0 0 duid=s{number}{attributes}\n");
     let list: String = (1..).zip(servers).map(line).collect();
     let list = written(files, "dispatcher.list", &list)?;
-    kamailio(files, &config.replace("@LIST@", &list), listen)
+    Ok(config.replace("@LIST@", &list))
 }
 
+/// Kamailio with the buffer limit of the other programs; its own default may lose datagrams.
 fn kamailio(files: &Path, config: &str, listen: &str) -> io::Result<Process> {
+    kamailio_with(files, config, listen, 4 << 20)
+}
+
+fn kamailio_with(
+    files: &Path,
+    config: &str,
+    listen: &str,
+    buffer_bytes: u32,
+) -> io::Result<Process> {
     let config = config.replace("@LISTEN@", listen);
     let config = written(files, "kamailio.cfg", &config)?;
     let pid = files.join("pid").display().to_string();
-    // The buffer limit is that of the other programs; its own default may lose datagrams.
+    let buffer = buffer_bytes.to_string();
     let args = [
-        "-f", &config, "-m", "1024", "-M", "32", "-b", "4194304", "-DD", "-E", "-P", &pid,
+        "-f", &config, "-m", "1024", "-M", "32", "-b", &buffer, "-DD", "-E", "-P", &pid,
     ];
     Process::start(CORE, Path::new(KAMAILIO), &args)
 }
@@ -294,7 +356,7 @@ pub(crate) fn wait_for_sockets(addresses: &[SocketAddr]) -> io::Result<()> {
 
 /// The command that users run.
 pub(crate) fn sipyard() -> PathBuf {
-    beside_us("sipyard")
+    env::var_os(SIPYARD).map_or_else(|| beside_us("sipyard"), PathBuf::from)
 }
 
 /// A program in the folder of this one.

@@ -6,46 +6,56 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// An answer that takes longer is lost, and the measurement with it.
-const PATIENCE: Duration = Duration::from_secs(2);
-
 /// What became of it.
-pub(super) struct Answered {
+pub(crate) struct Answered {
     pub granted: u64,
     pub refused: u64,
+    /// Those without an answer.
+    pub lost: u64,
     pub took: Duration,
 }
 
-/// Registers these users in turn with the same contact, `window` of them at once.
-pub(super) fn register(
+/// Registers these users in turn with the same contact, `window` of them at once, as long as there `is_more`, given how
+/// many were sent. If nothing comes for as long as their `patience` lasts, what they wait for is lost.
+pub(crate) fn register(
     registrar: SocketAddr,
     users: u32,
     window: u32,
-    count: u32,
+    patience: Duration,
+    mut is_more: impl FnMut(u32) -> bool,
 ) -> io::Result<Answered> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.connect(registrar)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_read_timeout(Some(patience))?;
     let own = socket.local_addr()?;
     let send = |number: u32| socket.send(request(own, number % users, number + 1).as_bytes());
     let began = Instant::now();
-    let (mut granted, mut refused, mut response) = (0, 0, [0; 2_048]);
-    for number in 0..window {
-        send(number)?;
-    }
-    for number in window..count + window {
-        let length = socket.recv(&mut response)?;
-        match response[..length].starts_with(b"SIP/2.0 200 ") {
-            true => granted += 1,
-            false => refused += 1,
+    let (mut granted, mut refused, mut lost, mut response) = (0, 0, 0, [0; 2_048]);
+    let (mut sent, mut waiting) = (0, 0);
+    loop {
+        while waiting < window && is_more(sent) {
+            send(sent)?;
+            sent += 1;
+            waiting += 1;
         }
-        if number < count {
-            send(number)?;
+        if waiting == 0 {
+            break;
         }
+        match socket.recv(&mut response) {
+            Ok(length) if response[..length].starts_with(b"SIP/2.0 200 ") => granted += 1,
+            Ok(_) => refused += 1,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                lost += u64::from(waiting);
+                waiting = 1;
+            }
+            Err(error) => return Err(error),
+        }
+        waiting = waiting.saturating_sub(1);
     }
     Ok(Answered {
         granted,
         refused,
+        lost,
         took: began.elapsed(),
     })
 }

@@ -16,6 +16,7 @@ use self::{
 use crate::{
     Arrivals, HEADERS_MAX, Outbox,
     arrivals::Schedule,
+    cohorts::{Cohort, Cohorts, Member},
     server::put_reply,
     stats::{Failure, Stats, record},
     template::Template,
@@ -36,6 +37,7 @@ pub struct Caller {
     /// When the next keep-alives are due.
     keep_alive: Option<Duration>,
     stats: Stats,
+    cohorts: Cohorts,
 }
 
 /// Where calls come from.
@@ -48,6 +50,7 @@ enum Source {
 #[derive(Debug)]
 struct Call {
     nonce: u64,
+    member: Member,
     state: Phase,
     plan: Plan,
     socket: usize,
@@ -102,6 +105,7 @@ impl Caller {
             free: Vec::new(),
             timers: Timers::default(),
             stats: Stats::default(),
+            cohorts: Cohorts::default(),
         }
     }
 
@@ -207,6 +211,17 @@ impl Caller {
         &mut self.stats
     }
 
+    /// Counts the calls that begin from here on in a cohort of their own.
+    pub fn begin_cohort(&mut self) {
+        self.cohorts.begin();
+    }
+
+    /// The cohorts so far, in the order in which they began.
+    #[must_use]
+    pub fn cohorts(&self) -> &[Cohort] {
+        self.cohorts.all()
+    }
+
     /// Keeps NATs' mappings alive: a double CRLF from each socket.
     fn keep_alive(&mut self, now: Duration, out: &mut Outbox) {
         let due = self.keep_alive.filter(|due| *due <= now);
@@ -246,6 +261,7 @@ impl Caller {
         let slot = self.free.pop().unwrap_or_else(|| self.add_slot());
         let call = &mut self.calls[slot as usize];
         call.nonce = self.rng.u64(..);
+        call.member = self.cohorts.join();
         call.plan = self.config.habits.draw(&mut self.rng);
         call.socket = (self.stats.offered % self.requests.len() as u64) as usize;
         call.cseq = INVITE_CSEQ;
@@ -261,6 +277,7 @@ impl Caller {
         let slot = u32::try_from(self.calls.len()).expect("fewer than 2^32 calls are in progress");
         self.calls.push(Call {
             nonce: 0,
+            member: Member::default(),
             state: Phase::Vacant,
             plan: Plan::Talk,
             socket: 0,
@@ -367,8 +384,7 @@ impl Caller {
             && method == Method::Bye
         {
             if is_normal_clearing(message) {
-                self.stats.carried += 1;
-                self.vacate(name.slot);
+                self.carry(name.slot);
             } else {
                 self.fail(name.slot, Failure::HungUp);
             }
@@ -441,8 +457,15 @@ impl Caller {
         }
     }
 
+    fn carry(&mut self, slot: u32) {
+        self.stats.carried += 1;
+        self.cohorts.carry(self.calls[slot as usize].member);
+        self.vacate(slot);
+    }
+
     fn fail(&mut self, slot: u32, failure: Failure) {
         self.stats.fail(failure);
+        self.cohorts.fail(self.calls[slot as usize].member, failure);
         self.vacate(slot);
     }
 

@@ -37,6 +37,7 @@
 
 mod arrivals;
 mod caller;
+mod cohorts;
 mod law;
 mod outbox;
 mod phones;
@@ -47,6 +48,7 @@ mod timers;
 
 pub use arrivals::{Arrivals, Bursts, Ramp, Rate, Stream};
 pub use caller::{Caller, CallerConfig, Habits};
+pub use cohorts::Cohort;
 pub use law::Law;
 pub use outbox::Outbox;
 pub use phones::{Account, Accounts, Phones, PhonesConfig, Turns};

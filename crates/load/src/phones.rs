@@ -9,9 +9,10 @@ use sip::{Message, Method, StartLine};
 pub use self::config::{Account, Accounts, PhonesConfig, Turns};
 use self::login::{Challenge, Login};
 use crate::{
-    HEADERS_MAX, Outbox,
+    HEADERS_MAX, Outbox, Rate,
     arrivals::Schedule,
     caller::CallName,
+    cohorts::{Cohort, Cohorts, Member},
     server::put_reply,
     stats::{Failure, Stats, record},
     template::{Fill, Template},
@@ -50,6 +51,7 @@ pub struct Phones {
     in_progress: usize,
     registered: usize,
     stats: Stats,
+    cohorts: Cohorts,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +68,7 @@ enum Stage {
 struct Phone {
     user: u32,
     nonce: u64,
+    member: Member,
     state: Phase,
     is_registered: bool,
     /// It removes its registration when the REGISTER in progress has its response.
@@ -124,6 +127,7 @@ impl Phones {
             in_progress: 0,
             registered: 0,
             stats: Stats::default(),
+            cohorts: Cohorts::default(),
         }
     }
 
@@ -237,6 +241,24 @@ impl Phones {
         &mut self.stats
     }
 
+    /// Counts the registrations that begin from here on in a cohort of their own.
+    pub fn begin_cohort(&mut self) {
+        self.cohorts.begin();
+    }
+
+    /// The cohorts so far, in the order in which they began.
+    #[must_use]
+    pub fn cohorts(&self) -> &[Cohort] {
+        self.cohorts.all()
+    }
+
+    /// Changes the rate of turns from `now` on.
+    pub fn set_rate(&mut self, now: Duration, rate: Rate) {
+        self.config.rate = rate;
+        self.schedule = Schedule::new(rate, self.config.stream, now, &mut self.rng);
+        self.next = self.schedule.next(&mut self.rng);
+    }
+
     fn deadline_of_turns(&self) -> Option<Duration> {
         let has_turns = self.stage != Stage::Stopped && self.turn < self.config.accounts.users();
         (has_turns && self.next < Duration::MAX).then_some(self.next)
@@ -281,6 +303,7 @@ impl Phones {
         phone.state = state;
         phone.began = scheduled;
         phone.challenges = 0;
+        phone.member = self.cohorts.join();
         self.in_progress += 1;
         self.stats.offered += 1;
         record(&mut self.stats.late_ns, now.saturating_sub(scheduled));
@@ -380,9 +403,12 @@ impl Phones {
     fn on_granted(&mut self, now: Duration, number: u32, message: &Message<'_>, out: &mut Outbox) {
         let phone = &self.phones[number as usize];
         let (leaves, leaves_next) = (phone.state == Phase::Leaving, phone.is_leaving);
+        let member = phone.member;
         let elapsed = now.saturating_sub(phone.began);
         record(&mut self.stats.register_ns, elapsed);
         self.stats.carried += 1;
+        self.cohorts.answer(member, elapsed);
+        self.cohorts.carry(member);
         self.end(number, !leaves);
         if leaves_next && !leaves {
             return self.register(Phase::Leaving, now, now, number, out);
@@ -443,6 +469,8 @@ impl Phones {
 
     fn fail(&mut self, now: Duration, number: u32, failure: Failure, retry: Duration) {
         self.stats.fail(failure);
+        self.cohorts
+            .fail(self.phones[number as usize].member, failure);
         self.end(number, false);
         if self.stage == Stage::Open && self.config.turns == Turns::Once {
             let later = retry.mul_f64(1.0 - self.rng.f64() / 2.0);
@@ -476,6 +504,7 @@ impl Phone {
         Self {
             user,
             nonce: rng.u64(..),
+            member: Member::default(),
             state: Phase::Idle,
             is_registered: false,
             is_leaving: false,

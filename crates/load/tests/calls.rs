@@ -108,6 +108,48 @@ fn an_open_loop_offers_its_rate() {
 }
 
 #[test]
+fn calls_are_counted_by_when_they_began() {
+    let holding = Law::Constant(ms(1500));
+    let config = calls(SERVER, u64::MAX, Arrivals::paced(100.0), holding);
+    let mut world = World::new(7, config, vec![prompt(SERVER)], Faults::default());
+    for second in [1000, 2000] {
+        world.run(ms(second));
+        world.caller.begin_cohort();
+    }
+    world.run(ms(3000));
+    world.caller.stop();
+    let counts = |world: &World| {
+        let cohorts = world.caller.cohorts().iter();
+        let counts = cohorts.map(|it| (it.offered, it.answers.len(), it.carried));
+        counts.collect::<Vec<_>>()
+    };
+    assert_eq!(counts(&world), [(100, 100, 50), (100, 100, 0)]);
+    world.run(HOUR);
+    assert_eq!(counts(&world), [(100, 100, 100); 2]);
+    assert_carried(&world, 300);
+}
+
+#[test]
+fn a_late_answer_and_a_failure_belong_to_the_second_in_which_their_calls_began() {
+    let config = calls(SERVER, 200, Arrivals::paced(100.0), Law::ZERO);
+    let lossy = Faults {
+        loss: 0.5,
+        ..Faults::default()
+    };
+    let mut world = World::new(8, config, vec![prompt(SERVER)], lossy);
+    world.caller.begin_cohort();
+    world.run(ms(1000));
+    world.caller.begin_cohort();
+    world.run(HOUR);
+    for cohort in world.caller.cohorts() {
+        let failed: u64 = cohort.failed.values().sum();
+        assert_eq!((cohort.offered, cohort.carried + failed), (100, 100));
+        assert!(cohort.answers.iter().any(|answer| *answer > ms(1000)));
+    }
+    assert_ended(&world, 200);
+}
+
+#[test]
 fn latency_counts_from_the_scheduled_time() {
     let config = calls(SERVER, 100, Arrivals::paced(100.0), Law::ZERO);
     let mut world = World::new(5, config, vec![prompt(SERVER)], Faults::default());

@@ -6,8 +6,8 @@ use std::{net::SocketAddr, time::Duration};
 
 use fastrand::Rng;
 use load::{
-    Accounts, Failure, Outbox, Phones, PhonesConfig, Rate, Retransmission, Server, ServerConfig,
-    Stream, Turns,
+    Accounts, Cohort, Failure, Outbox, Phones, PhonesConfig, Rate, Retransmission, Server,
+    ServerConfig, Stream, Turns,
 };
 use sip::Message;
 
@@ -131,6 +131,25 @@ fn stopped_phones_refresh_no_more() {
     world.run(10_000 * S);
     assert_eq!(world.phones.stats().offered, 100);
     assert_eq!(world.phones.registered(), 100);
+}
+
+#[test]
+fn registrations_are_counted_by_when_they_began_and_their_rate_can_change() {
+    let drawn = PhonesConfig {
+        turns: Turns::Drawn,
+        ..config(50, 10.0)
+    };
+    let mut world = World::new(drawn, 0.0);
+    world.phones.begin_cohort();
+    world.run(10 * S);
+    world.phones.begin_cohort();
+    world.phones.set_rate(world.now, Rate::Constant(100.0));
+    world.run(20 * S);
+    let offered: Vec<_> = world.phones.cohorts().iter().map(|it| it.offered).collect();
+    assert_eq!(offered, [100, 1000]);
+    let is_granted =
+        |it: &Cohort| it.carried == it.offered && it.answers.len() as u64 == it.carried;
+    assert!(world.phones.cohorts().iter().all(is_granted));
 }
 
 #[test]

@@ -114,7 +114,9 @@ impl Caller {
     fn confirm(&mut self, now: Duration, slot: u32, answer: &Message<'_>, out: &mut Outbox) {
         let call = &mut self.calls[slot as usize];
         if call.state != Phase::Cancelling {
-            record(&mut self.stats.answer_ns, now.saturating_sub(call.began));
+            let elapsed = now.saturating_sub(call.began);
+            record(&mut self.stats.answer_ns, elapsed);
+            self.cohorts.answer(call.member, elapsed);
         }
         call.dialog.confirm(answer, self.config.proxy);
         self.send_in_dialog(slot, INVITE_CSEQ, |requests| &requests.ack, out);
@@ -188,8 +190,7 @@ impl Caller {
             (..200, _) => {}
             (200..300, None) => {
                 record(&mut self.stats.bye_ns, now.saturating_sub(call.began));
-                self.stats.carried += 1;
-                self.vacate(slot);
+                self.carry(slot);
             }
             (_, Some(failure)) => self.fail(slot, failure),
             (_, None) => self.fail(slot, Failure::ByeRejected(status)),

@@ -1,0 +1,246 @@
+//! One node under one load: its capacity, and what it makes of a multiple of it.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    time::{Duration, Instant},
+};
+
+use load::{Cohort, Failure};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Effort, SHARE,
+    cage::Cage,
+    crowd::Crowd,
+    subject::{Subject, Work},
+};
+use crate::{process::micros, register, subject::Running};
+
+/// Calls or REGISTERs in progress while the capacity is measured: the node always has some, and none waits much longer
+/// than its quota makes all wait.
+const WINDOW: u32 = 16;
+
+/// Users who register while the capacity is measured.
+const USERS: u32 = 2_000;
+
+/// A REGISTER is lost that then gets no answer for so long.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How long calls may take to end after those that count have begun; the load goes on.
+const END_MAX: Duration = Duration::from_secs(10);
+
+/// If none of them ends for so long, none will.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// A node in its cage, and its crowd.
+pub(super) struct Scene {
+    pub crowd: Crowd,
+    pub node: Running,
+    cage: Cage,
+}
+
+/// What the node carries when everyone waits for it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Capacity {
+    pub per_s: f64,
+    /// CPU time of the node.
+    pub cpu_us: f64,
+}
+
+/// What became of the calls that began while they were offered at a constant rate.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Point {
+    /// Of the capacity.
+    pub multiple: f64,
+    pub seconds: f64,
+    pub offered: u64,
+    /// Those that got a 2xx.
+    pub answered: u64,
+    /// Those that were answered and whose BYE was; REGISTERs that were granted.
+    pub carried: u64,
+    /// All that were carried in the time measured, whenever they began.
+    pub carried_meanwhile: u64,
+    /// Those that got a 503.
+    pub refused: u64,
+    /// Other failures, by reason.
+    pub failed: BTreeMap<String, u64>,
+    /// Those of which nothing was known at the end, most of them unanswered.
+    pub pending: u64,
+    /// From the first INVITE to its 2xx, of those that got one.
+    pub answer_ms_p50: Option<f64>,
+    pub answer_ms_p99: Option<f64>,
+    /// Requests that were sent again in a second.
+    pub repeated_per_s: f64,
+    /// The share of its quota that the node used.
+    pub busy: f64,
+    /// How late the load was.
+    pub late_ms_p99: f64,
+    /// Datagrams that the load's side lost.
+    pub lost: u64,
+}
+
+impl Scene {
+    pub(super) fn new(subject: Subject, capacity_per_s: Option<f64>) -> io::Result<Self> {
+        let mut crowd = Crowd::new(1, subject.work())?;
+        let mut node = subject.start(&crowd.servers(), capacity_per_s)?;
+        crowd.settle(node.address).map_err(|error| {
+            io::Error::other(format!(
+                "{}: {error}:\n{}",
+                subject.title(),
+                node.process.log()
+            ))
+        })?;
+        let cage = Cage::new(SHARE)?;
+        cage.hold(&node.process.processes())?;
+        Ok(Self { crowd, node, cage })
+    }
+}
+
+impl Drop for Scene {
+    /// A node with open calls would wait for them, and a caged one ends slowly.
+    fn drop(&mut self) {
+        self.cage.open();
+        self.node.process.kill();
+    }
+}
+
+impl Point {
+    /// The less of the calls that began meanwhile and were carried, and of those that were carried meanwhile: while a
+    /// queue grows the former are more, and while it shrinks the latter.
+    pub(super) fn goodput_per_s(&self) -> f64 {
+        self.carried.min(self.carried_meanwhile) as f64 / self.seconds
+    }
+}
+
+/// What the node carries in a closed loop.
+pub(super) fn capacity(subject: Subject, effort: Effort) -> io::Result<Capacity> {
+    let mut scene = Scene::new(subject, None)?;
+    match subject.work() {
+        Work::Calls | Work::CallsToUsers => Ok(calls(&mut scene, effort.capacity)),
+        Work::Registers => registers(&mut scene, effort.capacity),
+    }
+}
+
+fn calls(scene: &mut Scene, measured: Duration) -> Capacity {
+    let Scene { crowd, node, .. } = scene;
+    crowd.keep_calling(node.address, WINDOW as usize);
+    crowd.run(measured / 4);
+    let (began, before, cpu) = (Instant::now(), crowd.stats().carried, node.process.cpu());
+    crowd.run(measured);
+    let carried = (crowd.stats().carried - before) as f64;
+    Capacity {
+        per_s: carried / began.elapsed().as_secs_f64(),
+        cpu_us: micros(node.process.cpu() - cpu) / carried,
+    }
+}
+
+fn registers(scene: &mut Scene, measured: Duration) -> io::Result<Capacity> {
+    let node = &scene.node;
+    let (began, cpu) = (Instant::now(), node.process.cpu());
+    let is_more = |_| began.elapsed() < measured;
+    let answered = register::queue(node.address, USERS, WINDOW, PATIENCE, is_more)?;
+    let granted = answered.granted as f64;
+    Ok(Capacity {
+        per_s: granted / answered.took.as_secs_f64(),
+        cpu_us: micros(node.process.cpu() - cpu) / granted,
+    })
+}
+
+/// Offers a multiple of the capacity to a new node.
+pub(super) fn point(
+    subject: Subject,
+    multiple: f64,
+    capacity_per_s: f64,
+    effort: Effort,
+) -> io::Result<Point> {
+    let mut scene = Scene::new(subject, Some(capacity_per_s))?;
+    let Scene { crowd, node, .. } = &mut scene;
+    crowd.offer(node.address, multiple * capacity_per_s);
+    crowd.run(effort.warm_up);
+    crowd.begin_cohort();
+    let (began, cpu) = (Instant::now(), node.process.cpu());
+    let (repeated, carried) = (crowd.stats().retransmissions, crowd.stats().carried);
+    let lost = crowd.lost();
+    crowd.run(effort.measured);
+    crowd.begin_cohort();
+    let (took, cpu) = (began.elapsed(), node.process.cpu() - cpu);
+    let repeated = crowd.stats().retransmissions - repeated;
+    let carried = crowd.stats().carried - carried;
+    wait_for_ends(crowd);
+    let late_ns = crowd.stats().late_ns.value_at_quantile(0.99);
+    let lost = crowd.lost() - lost;
+    let seconds = took.as_secs_f64();
+    Ok(Point {
+        multiple,
+        seconds,
+        carried_meanwhile: carried,
+        repeated_per_s: repeated as f64 / seconds,
+        busy: cpu.as_secs_f64() / seconds / SHARE,
+        late_ms_p99: late_ns as f64 / 1e6,
+        lost,
+        ..fate(&crowd.cohorts()[0])
+    })
+}
+
+/// Lets the calls of the first cohort end.
+fn wait_for_ends(crowd: &mut Crowd) {
+    let end = crowd.now() + END_MAX;
+    // None of them may have ended yet: each takes its holding time.
+    crowd.run(QUIET);
+    let mut before = 0;
+    while crowd.cohorts()[0].carried > before && crowd.now() < end {
+        before = crowd.cohorts()[0].carried;
+        crowd.run(QUIET);
+    }
+}
+
+fn fate(cohort: &Cohort) -> Point {
+    let refused = refused(cohort);
+    let failures: u64 = cohort.failed.values().sum();
+    let others = cohort
+        .failed
+        .iter()
+        .filter(|(failure, _)| !is_refusal(**failure));
+    let mut answers = cohort.answers.clone();
+    answers.sort_unstable();
+    Point {
+        multiple: 0.0,
+        seconds: 0.0,
+        offered: cohort.offered,
+        answered: answers.len() as u64,
+        carried: cohort.carried,
+        carried_meanwhile: 0,
+        refused,
+        failed: others
+            .map(|(failure, count)| (failure.to_string(), *count))
+            .collect(),
+        pending: cohort.offered - cohort.carried - failures,
+        answer_ms_p50: quantile_ms(&answers, 0.5),
+        answer_ms_p99: quantile_ms(&answers, 0.99),
+        repeated_per_s: 0.0,
+        busy: 0.0,
+        late_ms_p99: 0.0,
+        lost: 0,
+    }
+}
+
+pub(super) fn refused(cohort: &Cohort) -> u64 {
+    let refusals = cohort
+        .failed
+        .iter()
+        .filter(|(failure, _)| is_refusal(**failure));
+    refusals.map(|(_, count)| count).sum()
+}
+
+fn is_refusal(failure: Failure) -> bool {
+    matches!(
+        failure,
+        Failure::Rejected(503) | Failure::RegisterRejected(503)
+    )
+}
+
+fn quantile_ms(sorted: &[Duration], quantile: f64) -> Option<f64> {
+    let place = (quantile * sorted.len() as f64) as usize;
+    sorted.get(place).map(|time| 1e3 * time.as_secs_f64())
+}
