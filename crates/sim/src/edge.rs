@@ -33,7 +33,7 @@ pub struct Edge {
     nodes: Vec<Node>,
     machine: Machine,
     queue: Option<Queue>,
-    host: Option<Host>,
+    host: Option<Box<Host>>,
     /// When the workers look at their timers at the latest.
     timers_due: Duration,
 }
@@ -54,7 +54,7 @@ impl Edge {
             shared,
             nodes,
             queue: machine.capacity.map(Queue::new),
-            host: machine.pace.map(Host::new),
+            host: machine.pace.map(|pace| Box::new(Host::new(pace))),
             machine,
             timers_due: now,
         })
@@ -75,14 +75,17 @@ impl Edge {
     /// The time that its processor was busy.
     #[must_use]
     pub fn busy(&self) -> Duration {
-        let of_host = self.host.as_ref().map_or(Duration::ZERO, Host::busy);
+        let of_host = self
+            .host
+            .as_ref()
+            .map_or(Duration::ZERO, |host| host.busy());
         self.queue.as_ref().map_or(of_host, Queue::busy)
     }
 
     /// Datagrams that found its processor's queue full.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        let of_host = self.host.as_ref().map_or(0, Host::lost);
+        let of_host = self.host.as_ref().map_or(0, |host| host.lost());
         self.queue.as_ref().map_or(of_host, Queue::lost)
     }
 
