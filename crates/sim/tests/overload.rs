@@ -7,7 +7,9 @@ mod common;
 use std::time::Duration;
 
 use common::{s, setup};
-use load::{Arrivals, Bursts, CallerConfig, Law, Rate, Retransmission, ServerConfig, Stream};
+use load::{
+    Arrivals, Bursts, CallerConfig, Failure, Law, Rate, Retransmission, ServerConfig, Stream,
+};
 use node::config::Mode;
 use sim::{Link, Machine, Pace, PartyId, World, edge_address, server_address};
 
@@ -163,4 +165,30 @@ fn a_step_up_costs_no_second() {
     // Those who stayed out are repeated for half a minute.
     let after = seconds(&mut scene, 25);
     assert!(mean(&after) > 0.8 * CAPACITY, "{after:?}");
+}
+
+/// `cargo test -p sim --test overload -- --ignored --nocapture`
+#[test]
+#[ignore = "it prints what is carried"]
+fn goodput() {
+    println!("mode       times  % of the capacity  p50, p90, p99 of the answers, ms  refused, %");
+    for mode in [Mode::Stateless, Mode::Stateful] {
+        for times in [0.8, 1.0, 1.2, 2.0, 5.0, 10.0, 12.5] {
+            let mut scene = Scene::new(mode, PACE, 7);
+            scene.call(times, s(100));
+            drop(scene.stats(s(40)));
+            let stats = scene.stats(s(60));
+            let carried = stats.carried as f64 / 60.0 / CAPACITY * 100.0;
+            let ms = |q| stats.answer_ns.value_at_quantile(q) as f64 / 1e6;
+            let refused = stats.failed.get(&Failure::Rejected(503)).unwrap_or(&0);
+            let refused = *refused as f64 / stats.offered as f64 * 100.0;
+            println!(
+                "{:9}  {times:5}  {carried:17.1}  {:9.1} {:9.1} {:9.1}  {refused:10.1}",
+                format!("{mode:?}"),
+                ms(0.5),
+                ms(0.9),
+                ms(0.99)
+            );
+        }
+    }
 }

@@ -49,11 +49,13 @@ pub(crate) enum Class {
     Login,
     /// INVITEs.
     Call,
+    /// INVITEs that the sieve would have stopped some time ago: most of them have been repeated for long.
+    Repeated,
     /// All others.
     Other,
 }
 
-/// The turns of the classes after all calls for help. An empty class passes its turn on.
+/// The turns of the classes after all calls for help, and before what is repeated. An empty class passes its turn on.
 const TURNS: [Class; 5] = [
     Class::Call,
     Class::Login,
@@ -95,7 +97,7 @@ pub(crate) enum Leaves {
 pub(crate) struct Lobby {
     rng: Rng,
     salt: u32,
-    guests: [VecDeque<Guest>; 4],
+    guests: [VecDeque<Guest>; 5],
     copies: Buffers,
     behind_until: Duration,
     /// Since when requests have waited too long.
@@ -186,6 +188,10 @@ impl Lobby {
             return Taken::StaysOut;
         }
         self.share.came();
+        let class = match class {
+            Class::Call if !self.is_surely_new(datagram) => Class::Repeated,
+            class => class,
+        };
         let Some(bytes) = self.copies.keep(datagram.bytes) else {
             self.share.turned_away();
             return Taken::StaysOut;
@@ -199,12 +205,22 @@ impl Lobby {
         Taken::Waits
     }
 
+    /// Whether the sieve has let such an INVITE pass for as long as one is repeated.
+    fn is_surely_new(&self, datagram: &Datagram<'_>) -> bool {
+        let lowest = self.share.lowest();
+        lowest == self.share.get()
+            || Sieve::new(self.salt, lowest).passes(datagram.bytes, datagram.flow.remote)
+    }
+
     /// The next request to serve; [`Self::release`] takes it back.
     pub(crate) fn next(&mut self) -> Option<Guest> {
         self.turn = (self.turn + 1) % TURNS.len();
         let (earlier, later) = TURNS.split_at(self.turn);
         let turns = later.iter().chain(earlier).copied();
-        let mut classes = [Class::Emergency].into_iter().chain(turns);
+        let mut classes = [Class::Emergency]
+            .into_iter()
+            .chain(turns)
+            .chain([Class::Repeated]);
         let guest = classes.find_map(|class| self.guests[class as usize].pop_back())?;
         self.share.served();
         self.refusals = REFUSALS_MAX.min(self.refusals + REFUSALS);

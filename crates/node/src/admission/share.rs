@@ -25,6 +25,8 @@ const LONGER: f64 = 2.0;
 const STEP_TICKS: u32 = 10;
 /// The weight of a tick in the mean of what was served lately.
 const LATELY: f64 = 0.2;
+/// For how long an INVITE is repeated: Timer B. RFC 3261 §17.1.1.2
+const REPEATED: Duration = Duration::from_secs(32);
 /// The least share.
 const LEAST: f64 = 1.0 / 4096.0;
 
@@ -50,6 +52,9 @@ pub(crate) struct Share {
     /// What a tick can serve.
     capacity: f64,
     next: Duration,
+    /// The least share in this period and in the last one, and when this one ends.
+    lowest: [f64; 2],
+    forget_lowest: Duration,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -80,6 +85,8 @@ impl Share {
             served: 0.0,
             capacity: 0.0,
             next: now + TICK,
+            lowest: [1.0; 2],
+            forget_lowest: now + REPEATED,
         }
     }
 
@@ -108,6 +115,11 @@ impl Share {
         self.served / TICK.as_secs_f64()
     }
 
+    /// The least share for as long as an INVITE is repeated.
+    pub(crate) fn lowest(&self) -> f64 {
+        self.lowest.iter().copied().fold(self.share, f64::min)
+    }
+
     /// Whether it is time for [`Self::next`].
     pub(crate) fn is_due(&self, now: Duration) -> bool {
         self.next <= now
@@ -116,6 +128,11 @@ impl Share {
     /// Looks at what came and was served; the new share, if it is to be another.
     pub(crate) fn next(&mut self, now: Duration) -> Option<f64> {
         self.next = now + TICK;
+        if self.forget_lowest <= now {
+            self.forget_lowest = now + REPEATED;
+            self.lowest = [self.share, self.lowest[0]];
+        }
+        self.lowest[0] = self.lowest[0].min(self.share);
         let tick = std::mem::take(&mut self.tick);
         self.served += (f64::from(tick.served) - self.served) * LATELY;
         self.window.came += tick.came;
