@@ -170,6 +170,7 @@ fn a_step_up_costs_no_second() {
 /// `cargo test -p sim --test overload -- --ignored --nocapture`
 #[test]
 #[ignore = "it prints what is carried"]
+#[expect(clippy::print_stdout, reason = "it prints")]
 fn goodput() {
     println!("mode       times  % of the capacity  p50, p90, p99 of the answers, ms  refused, %");
     for mode in [Mode::Stateless, Mode::Stateful] {
