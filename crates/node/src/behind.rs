@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Requests that are served in a row while the node is behind, before it looks what has come.
-const SERVED_AT_ONCE: u32 = 8;
+const SERVED_AT_ONCE: u32 = 32;
 
 impl Node {
     /// Learns how long the next datagrams have waited until the driver gives them to the node, at most.
@@ -32,7 +32,12 @@ impl Node {
         !self.desks.lobby.is_empty()
     }
 
-    /// What the sockets are to let in from now on, if that has changed. What they can't stop the node stops.
+    /// Whether the sockets stop what the sieve stops, of unknown sources. Otherwise the node does.
+    pub fn set_filtered(&mut self, is_filtered: bool) {
+        self.desks.lobby.set_filtered(is_filtered);
+    }
+
+    /// What the sockets are to let in from now on, if that has changed.
     pub fn take_sieve(&mut self) -> Option<Sieve> {
         self.desks.lobby.take_sieve()
     }
@@ -51,7 +56,7 @@ impl Desks {
     /// Serves some of the requests that wait for the node to catch up.
     pub(crate) fn serve_waiting(&mut self, cx: Context<'_>, out: &mut Outbox) -> u32 {
         for served in 0..SERVED_AT_ONCE {
-            let Some(guest) = self.lobby.next() else {
+            let Some(guest) = self.lobby.next(cx.now) else {
                 return served;
             };
             self.serve_guest(cx, &guest, out);

@@ -82,7 +82,12 @@ impl Node {
         let probes = Probes::new(is_first, rng.fork());
         let desks = Desks {
             worker,
-            lobby: Lobby::new(limits.message_bytes, Rng::with_seed(!seed), now),
+            lobby: Lobby::new(
+                limits.message_bytes,
+                Rng::with_seed(!seed),
+                snapshot.transaction_max(),
+                now,
+            ),
             proxy: Proxy::new(&snapshot, share, rng, now),
             registrar,
             exchange: Exchange::new(is_first, snapshot.owner()),
@@ -273,7 +278,7 @@ impl Desks {
         if let Some(class) = admission::class_of(cx, &datagram, message)
             && !self.lobby.lets_pass(cx.now)
         {
-            return match self.lobby.take_in(cx.now, class, &datagram, origin) {
+            return match self.lobby.take_in(cx, class, &datagram, origin) {
                 Taken::Waits => cx.stats.count(Event::OverloadWaited, 1),
                 Taken::StaysOut => {
                     control::note_refused(cx, datagram.flow, message);

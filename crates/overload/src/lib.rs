@@ -1,5 +1,8 @@
-//! Overload control between nodes: RFC 7339 (loss) and RFC 7415 (rate).
+//! Overload control, at a node and between nodes.
 //!
+//! A node that gets more than it can serve lets in a [`Share`] of it, which follows what is served.
+//!
+//! Between nodes there are RFC 7339 (loss) and RFC 7415 (rate).
 //! A server that can't serve all that comes tells its clients how much to send. [`Neighbours`] is the
 //! server's side: it counts what each neighbour offers, and divides the capacity among them by an
 //! [`Allotment`]. [`Restriction`] is the client's side: it keeps what one server has told, and says
@@ -41,9 +44,11 @@ mod allotment;
 mod fair;
 mod neighbours;
 mod restriction;
+mod share;
 mod terms;
 
 pub use allotment::{Allotment, SURPLUS};
 pub use neighbours::{INTERVAL, NEIGHBOURS_MAX, Neighbours};
 pub use restriction::{Class, Restriction};
+pub use share::Share;
 pub use terms::{Algorithm, Terms};

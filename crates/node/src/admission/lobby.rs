@@ -2,17 +2,18 @@
 //!
 //! A node that serves messages in the order in which they came collapses under more calls than it can
 //! carry: all wait so long that their callers repeat them. So a node that is behind serves what belongs
-//! to something known at once, and lets new requests wait here. They are served newest first, as soon as
-//! nothing better is there. That uses the whole capacity without a setting. What waits too long is refused.
+//! to something known at once, and lets new requests wait here. They are served as soon as nothing better is
+//! there, newest first if others are too late. That uses the whole capacity without a setting. What waits too long is refused.
 
 use std::{collections::VecDeque, mem, time::Duration};
 
 use fastrand::Rng;
+use overload::Share;
 use sip::{HeaderName, Message, Method};
 use slots::{Buffers, Kept};
 use transaction::Flow;
 
-use super::{share::Share, sieve::Sieve};
+use super::sieve::Sieve;
 use crate::{
     config::bytes_of,
     context::Context,
@@ -108,6 +109,8 @@ pub(crate) struct Lobby {
     sieve: Sieve,
     /// Whether the driver does not know the sieve yet.
     is_new: bool,
+    /// Whether it stops unknown sources before they come here.
+    is_filtered: bool,
 }
 
 impl Guest {
@@ -121,7 +124,12 @@ impl Guest {
 }
 
 impl Lobby {
-    pub(crate) fn new(message_bytes: usize, mut rng: Rng, now: Duration) -> Self {
+    pub(crate) fn new(
+        message_bytes: usize,
+        mut rng: Rng,
+        repeated: Duration,
+        now: Duration,
+    ) -> Self {
         let salt = rng.u32(..);
         Self {
             rng,
@@ -131,10 +139,11 @@ impl Lobby {
             late_since: None,
             turn: 0,
             refusals: REFUSALS_MAX,
-            share: Share::new(now),
+            share: Share::new(now, repeated),
             sieve: Sieve::new(salt, 1.0),
             salt,
             is_new: false,
+            is_filtered: false,
         }
     }
 
@@ -178,12 +187,14 @@ impl Lobby {
     /// Lets a request wait, unless it is one of those that stay out.
     pub(crate) fn take_in(
         &mut self,
-        now: Duration,
+        cx: Context<'_>,
         class: Class,
         datagram: &Datagram<'_>,
         origin: Origin,
     ) -> Taken {
-        let is_stopped = !self.sieve.passes(datagram.bytes, datagram.flow.remote);
+        let from = datagram.flow.remote;
+        let is_sifted = self.is_filtered && !is_known(cx.snapshot, from.ip());
+        let is_stopped = !is_sifted && !self.sieve.passes(datagram.bytes, from);
         if is_stopped && class != Class::Emergency {
             return Taken::StaysOut;
         }
@@ -200,7 +211,7 @@ impl Lobby {
             flow: datagram.flow,
             origin,
             bytes,
-            came: now,
+            came: cx.now,
         });
         Taken::Waits
     }
@@ -213,7 +224,7 @@ impl Lobby {
     }
 
     /// The next request to serve; [`Self::release`] takes it back.
-    pub(crate) fn next(&mut self) -> Option<Guest> {
+    pub(crate) fn next(&mut self, now: Duration) -> Option<Guest> {
         self.turn = (self.turn + 1) % TURNS.len();
         let (earlier, later) = TURNS.split_at(self.turn);
         let turns = later.iter().chain(earlier).copied();
@@ -221,7 +232,7 @@ impl Lobby {
             .into_iter()
             .chain(turns)
             .chain([Class::Repeated]);
-        let guest = classes.find_map(|class| self.guests[class as usize].pop_back())?;
+        let guest = classes.find_map(|class| take(&mut self.guests[class as usize], now))?;
         self.share.served();
         self.refusals = REFUSALS_MAX.min(self.refusals + REFUSALS);
         Some(guest)
@@ -277,6 +288,10 @@ impl Lobby {
         self.share.get()
     }
 
+    pub(crate) fn set_filtered(&mut self, is_filtered: bool) {
+        self.is_filtered = is_filtered;
+    }
+
     /// The sieve, if it has changed.
     pub(crate) fn take_sieve(&mut self) -> Option<Sieve> {
         mem::take(&mut self.is_new).then_some(self.sieve)
@@ -285,6 +300,15 @@ impl Lobby {
     /// Who is known has changed.
     pub(crate) fn renew_sieve(&mut self) {
         self.is_new |= self.share.get() < 1.0;
+    }
+}
+
+/// The next of a class: the first while none has waited long, or else the last, as the first ones are too late.
+fn take(guests: &mut VecDeque<Guest>, now: Duration) -> Option<Guest> {
+    if guests.front()?.came + PATIENCE / 2 > now {
+        guests.pop_front()
+    } else {
+        guests.pop_back()
     }
 }
 

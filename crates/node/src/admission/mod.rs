@@ -5,7 +5,6 @@
 //! [`refuse`]. A request that belongs to something known is never refused here.
 
 mod lobby;
-mod share;
 pub(crate) mod sieve;
 
 pub(crate) use lobby::{Guest, Leaves, Lobby, Taken, class_of, is_for_help};

@@ -25,17 +25,15 @@ const LONGER: f64 = 2.0;
 const STEP_TICKS: u32 = 10;
 /// The weight of a tick in the mean of what was served lately.
 const LATELY: f64 = 0.2;
-/// For how long an INVITE is repeated: Timer B. RFC 3261 §17.1.1.2
-const REPEATED: Duration = Duration::from_secs(32);
 /// The least share.
 const LEAST: f64 = 1.0 / 4096.0;
 
 /// The share of new requests that may come in: as much as is served, and a little more.
 ///
-/// What stays out costs next to nothing, so this bounds what an overload costs. While there is too much, the share
+/// What stays out is to cost next to nothing, so this bounds what an overload costs. While there is too much, the share
 /// grows slowly: each step lets in requests that have been repeated for long, six for each new one.
 #[derive(Debug)]
-pub(crate) struct Share {
+pub struct Share {
     share: f64,
     /// What came and was served, in this tick and in this window.
     tick: Counted,
@@ -54,6 +52,7 @@ pub(crate) struct Share {
     next: Duration,
     /// The least share in this period and in the last one, and when this one ends.
     lowest: [f64; 2],
+    repeated: Duration,
     forget_lowest: Duration,
 }
 
@@ -71,7 +70,9 @@ impl Counted {
 }
 
 impl Share {
-    pub(crate) fn new(now: Duration) -> Self {
+    /// All may come in. What stays out is repeated for a time of `repeated`.
+    #[must_use]
+    pub fn new(now: Duration, repeated: Duration) -> Self {
         Self {
             share: 1.0,
             tick: Counted::default(),
@@ -86,50 +87,55 @@ impl Share {
             capacity: 0.0,
             next: now + TICK,
             lowest: [1.0; 2],
-            forget_lowest: now + REPEATED,
+            repeated,
+            forget_lowest: now + repeated,
         }
     }
 
     /// The share, of 1.
-    pub(crate) fn get(&self) -> f64 {
+    #[must_use]
+    pub fn get(&self) -> f64 {
         self.share
     }
 
     /// A request came in.
-    pub(crate) fn came(&mut self) {
+    pub fn came(&mut self) {
         self.tick.came += 1;
     }
 
     /// A request had to wait too long, or found no room.
-    pub(crate) fn turned_away(&mut self) {
+    pub fn turned_away(&mut self) {
         self.tick.turned_away += 1;
     }
 
     /// A request was served.
-    pub(crate) fn served(&mut self) {
+    pub fn served(&mut self) {
         self.tick.served += 1;
     }
 
     /// Requests that were served per second lately.
-    pub(crate) fn served_per_s(&self) -> f64 {
+    #[must_use]
+    pub fn served_per_s(&self) -> f64 {
         self.served / TICK.as_secs_f64()
     }
 
-    /// The least share for as long as an INVITE is repeated.
-    pub(crate) fn lowest(&self) -> f64 {
+    /// The least share for as long as a request is repeated: what it let in was not repeated.
+    #[must_use]
+    pub fn lowest(&self) -> f64 {
         self.lowest.iter().copied().fold(self.share, f64::min)
     }
 
     /// Whether it is time for [`Self::next`].
-    pub(crate) fn is_due(&self, now: Duration) -> bool {
+    #[must_use]
+    pub fn is_due(&self, now: Duration) -> bool {
         self.next <= now
     }
 
     /// Looks at what came and was served; the new share, if it is to be another.
-    pub(crate) fn next(&mut self, now: Duration) -> Option<f64> {
+    pub fn next(&mut self, now: Duration) -> Option<f64> {
         self.next = now + TICK;
         if self.forget_lowest <= now {
-            self.forget_lowest = now + REPEATED;
+            self.forget_lowest = now + self.repeated;
             self.lowest = [self.share, self.lowest[0]];
         }
         self.lowest[0] = self.lowest[0].min(self.share);
@@ -215,7 +221,7 @@ mod tests {
 
     #[test]
     fn the_share_follows_what_is_served() {
-        let share = Share::new(Duration::ZERO);
+        let share = Share::new(Duration::ZERO, Duration::from_secs(32));
         let mut load = Load {
             share,
             ticks: 0,
