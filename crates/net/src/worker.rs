@@ -139,16 +139,21 @@ impl Worker {
     }
 
     /// Lets the sockets drop what the node would. Where the kernel refuses that, the node does it alone.
-    fn set_filters(&self, sieve: &Sieve) {
+    fn set_filters(&mut self, sieve: &Sieve) {
         let known = self.shared.snapshot().known_networks();
         let program = sieve.program(&known).filter(|_| !sieve.is_open());
-        for socket in &self.team.seats[self.number].sockets {
-            let set = program
-                .as_ref()
-                .map(|program| socket.set_filter(program.iter().map(instruction)));
-            if !matches!(set, Some(Ok(()))) {
-                let _ = socket.clear_filter();
-            }
+        let sockets = &self.team.seats[self.number].sockets;
+        let is_filtered = program.is_some_and(|program| {
+            let attached = sockets
+                .iter()
+                .map(|it| it.set_filter(program.iter().map(instruction)));
+            attached.fold(true, |all, attached| all && attached.is_ok())
+        });
+        self.node.set_filtered(is_filtered);
+        if !is_filtered {
+            sockets
+                .iter()
+                .for_each(|socket| drop(socket.clear_filter()));
         }
     }
 

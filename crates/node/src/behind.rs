@@ -116,8 +116,10 @@ impl Desks {
     pub(crate) fn keep_lobby(&mut self, cx: Context<'_>, out: &mut Outbox) {
         self.clear_lobby(cx, out);
         if self.lobby.on_timers(cx.now) {
-            let neighbours = cx.shared.neighbours();
-            neighbours.set_capacity(self.worker, self.lobby.capacity_per_s(cx.now));
+            let capacity = self.lobby.capacity_per_s(cx.now);
+            if self.lobby.tells(capacity) {
+                cx.shared.neighbours().set_capacity(self.worker, capacity);
+            }
         }
     }
 }

@@ -145,6 +145,7 @@ impl Host {
         self.spend(now, self.pace.refuse * refused);
         if let Some(sieve) = node.take_sieve() {
             self.sieve = Some(sieve);
+            node.set_filtered(true);
             self.spend(now, self.pace.filter);
         }
     }

@@ -109,6 +109,8 @@ pub(crate) struct Lobby {
     sieve: Sieve,
     /// Whether the driver does not know the sieve yet.
     is_new: bool,
+    /// Whether neighbours know of an overload.
+    is_over: bool,
     /// Whether it stops unknown sources before they come here.
     is_filtered: bool,
 }
@@ -143,6 +145,7 @@ impl Lobby {
             sieve: Sieve::new(salt, 1.0),
             salt,
             is_new: false,
+            is_over: false,
             is_filtered: false,
         }
     }
@@ -286,6 +289,12 @@ impl Lobby {
     /// The share of new requests that may come in.
     pub(crate) fn share(&self) -> f64 {
         self.share.get()
+    }
+
+    /// Whether neighbours are to learn of this capacity: it is news as long as there is one, and once after that.
+    pub(crate) fn tells(&mut self, capacity_per_s: Option<f64>) -> bool {
+        let was_over = mem::replace(&mut self.is_over, capacity_per_s.is_some());
+        was_over || self.is_over
     }
 
     pub(crate) fn set_filtered(&mut self, is_filtered: bool) {
