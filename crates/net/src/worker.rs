@@ -144,10 +144,8 @@ impl Worker {
         let program = sieve.program(&known).filter(|_| !sieve.is_open());
         let sockets = &self.team.seats[self.number].sockets;
         let is_filtered = program.is_some_and(|program| {
-            let attached = sockets
-                .iter()
-                .map(|it| it.set_filter(program.iter().map(instruction)));
-            attached.fold(true, |all, attached| all && attached.is_ok())
+            let mut sockets = sockets.iter();
+            sockets.all(|socket| socket.set_filter(program.iter().map(instruction)).is_ok())
         });
         self.node.set_filtered(is_filtered);
         if !is_filtered {

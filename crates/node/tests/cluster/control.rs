@@ -471,7 +471,7 @@ fn answers_of_our_own_tell_it_too() {
 #[test]
 fn who_waited_in_vain_is_counted_and_told() {
     let mut node = server(config(&[ONE]));
-    node.shared.neighbours().set_capacity(0, Some(100.0));
+    node.is_overloaded();
     node.nodes[0].handle_delay(node.now, ms(50));
     for call in ["one", "two"] {
         assert_eq!(
@@ -480,8 +480,9 @@ fn who_waited_in_vain_is_counted_and_told() {
             "it waits"
         );
     }
-    let refused = node.wait(ms(150));
-    let told: Vec<_> = refused.iter().filter(|sent| sent.status() == 503).collect();
+    let refused = node.wait(ms(250));
+    let is_told = |sent: &&Sent| sent.status() == 503 && sent.get("Call-ID") == "two@test";
+    let told: Vec<_> = refused.iter().filter(is_told).collect();
     assert!(!told.is_empty(), "{refused:#?}");
     for refusal in told {
         assert!(via(refusal).contains(";oc="), "{}", via(refusal));

@@ -18,7 +18,7 @@ impl Cluster {
     }
 
     /// More comes than can be served, for longer than a burst.
-    fn is_overloaded(&mut self) {
+    pub(crate) fn is_overloaded(&mut self) {
         for number in 0..15 {
             self.falls_behind(ms(50));
             self.send(&invite(&format!("early {number}")));
