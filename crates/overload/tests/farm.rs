@@ -290,10 +290,12 @@ proptest! {
         let mut farm = Farm::new(600.0, &senders);
         farm.run(s(3));
         farm.run(s(10));
-        let all = wants.iter().sum::<f64>().min(600.0);
+        let all = 10.0 * wants.iter().sum::<f64>().min(600.0);
+        // They want to send at random times, so by chance they want less.
+        let least = 0.95 * all - 4.0 * all.sqrt();
         let served = farm.served();
-        let goodput = served.iter().sum::<f64>() / (10.0 * all);
-        prop_assert!(goodput > 0.93, "{goodput} by {served:?}");
+        let goodput = served.iter().sum::<f64>();
+        prop_assert!(goodput > least, "{goodput} of {all} by {served:?}");
         let level = 600.0 / wants.len() as f64;
         let greedy: Vec<f64> = wants
             .iter()
