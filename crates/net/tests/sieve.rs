@@ -36,7 +36,8 @@ fn sift(socket: &Socket, sieve: Sieve, known: &[IpNet]) {
         jf: instruction.jf,
         k: instruction.k,
     });
-    socket.set_filter(program).unwrap();
+    let set = socket.set_filter(program);
+    set.unwrap_or_else(|error| panic!("{error}: `sysctl net.core.optmem_max=131072` makes room"));
 }
 
 fn request(method: &str, call: usize, to_tag: &str) -> String {
