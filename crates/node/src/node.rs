@@ -276,7 +276,7 @@ impl Desks {
             return cx.drop_of(datagram.flow, Dropped::Scanner);
         }
         if let Some(class) = admission::class_of(cx, &datagram, message)
-            && !self.lobby.lets_pass(cx.now)
+            && !self.lobby.lets_pass(cx.now, class)
         {
             return match self.lobby.take_in(cx, class, &datagram, origin) {
                 Taken::Waits => cx.stats.count(Event::OverloadWaited, 1),

@@ -52,16 +52,22 @@ pub(crate) enum Class {
     Call,
     /// INVITEs that the sieve would have stopped some time ago: most of them have been repeated for long.
     Repeated,
+    /// REGISTERs without credentials.
+    Register,
     /// All others.
     Other,
 }
 
-/// The turns of the classes after all calls for help, and before what is repeated. An empty class passes its turn on.
-const TURNS: [Class; 5] = [
+/// The turns of the classes, all before what is repeated. An empty class passes its turn on. A flood of one class, of
+/// calls for help too, leaves the others theirs.
+const TURNS: [Class; 8] = [
+    Class::Emergency,
     Class::Call,
     Class::Login,
+    Class::Emergency,
     Class::Call,
     Class::Login,
+    Class::Register,
     Class::Other,
 ];
 
@@ -75,6 +81,7 @@ pub(crate) struct Guest {
     pub(crate) origin: Origin,
     bytes: Kept,
     came: Duration,
+    is_sieved: bool,
 }
 
 /// What becomes of a new request.
@@ -98,7 +105,7 @@ pub(crate) enum Leaves {
 pub(crate) struct Lobby {
     rng: Rng,
     salt: u32,
-    guests: [VecDeque<Guest>; 5],
+    guests: [VecDeque<Guest>; 6],
     copies: Buffers,
     behind_until: Duration,
     /// Since when requests have waited too long.
@@ -113,6 +120,13 @@ pub(crate) struct Lobby {
     is_over: bool,
     /// Whether it stops unknown sources before they come here.
     is_filtered: bool,
+}
+
+impl Class {
+    /// Whether the sieve bounds how many come. The share is not to follow others: a flood of them would keep calls out.
+    fn is_sieved(self) -> bool {
+        !matches!(self, Self::Emergency | Self::Other)
+    }
 }
 
 impl Guest {
@@ -163,9 +177,9 @@ impl Lobby {
     }
 
     /// Whether a new request need not wait. It counts as served then.
-    pub(crate) fn lets_pass(&mut self, now: Duration) -> bool {
+    pub(crate) fn lets_pass(&mut self, now: Duration, class: Class) -> bool {
         let passes = !self.is_open(now);
-        if passes {
+        if passes && class.is_sieved() {
             self.share.came();
             self.share.served();
         }
@@ -201,13 +215,18 @@ impl Lobby {
         if is_stopped && class != Class::Emergency {
             return Taken::StaysOut;
         }
-        self.share.came();
+        let is_sieved = class.is_sieved();
+        if is_sieved {
+            self.share.came();
+        }
         let class = match class {
             Class::Call if !self.is_surely_new(datagram) => Class::Repeated,
             class => class,
         };
         let Some(bytes) = self.copies.keep(datagram.bytes) else {
-            self.share.turned_away();
+            if is_sieved {
+                self.share.turned_away();
+            }
             return Taken::StaysOut;
         };
         self.guests[class as usize].push_back(Guest {
@@ -215,6 +234,7 @@ impl Lobby {
             origin,
             bytes,
             came: cx.now,
+            is_sieved,
         });
         Taken::Waits
     }
@@ -228,15 +248,14 @@ impl Lobby {
 
     /// The next request to serve; [`Self::release`] takes it back.
     pub(crate) fn next(&mut self, now: Duration) -> Option<Guest> {
-        self.turn = (self.turn + 1) % TURNS.len();
         let (earlier, later) = TURNS.split_at(self.turn);
+        self.turn = (self.turn + 1) % TURNS.len();
         let turns = later.iter().chain(earlier).copied();
-        let mut classes = [Class::Emergency]
-            .into_iter()
-            .chain(turns)
-            .chain([Class::Repeated]);
+        let mut classes = turns.chain([Class::Repeated]);
         let guest = classes.find_map(|class| take(&mut self.guests[class as usize], now))?;
-        self.share.served();
+        if guest.is_sieved {
+            self.share.served();
+        }
         self.refusals = REFUSALS_MAX.min(self.refusals + REFUSALS);
         Some(guest)
     }
@@ -246,7 +265,9 @@ impl Lobby {
         let is_late = |guest: &mut Guest| guest.came + PATIENCE <= now;
         let mut classes = self.guests.iter_mut();
         let guest = classes.find_map(|guests| guests.pop_front_if(is_late))?;
-        self.share.turned_away();
+        if guest.is_sieved {
+            self.share.turned_away();
+        }
         let since = *self.late_since.get_or_insert(now);
         if self.refusals < 1.0 || now < since + BURST {
             return Some(Leaves::Dropped(guest));
@@ -337,6 +358,7 @@ pub(crate) fn class_of(
         Method::Register if message.header(HeaderName::Authorization).is_some() => {
             Some(Class::Login)
         }
+        Method::Register => Some(Class::Register),
         Method::Options if is_known(cx.snapshot, datagram.flow.remote.ip()) => None,
         _ => Some(Class::Other),
     }

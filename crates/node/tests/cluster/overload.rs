@@ -21,7 +21,7 @@ impl Cluster {
     pub(crate) fn is_overloaded(&mut self) {
         for number in 0..15 {
             self.falls_behind(ms(50));
-            self.send(&invite(&format!("early {number}")));
+            self.send(&invite(&format!("early-{number}")));
             self.wait(ms(90));
         }
     }
@@ -126,7 +126,7 @@ fn refusals_are_bounded() {
     let refused = cluster.event(Event::OverloadRefused);
     cluster.falls_behind(ms(50));
     for number in 0..1_000 {
-        cluster.send(&invite(&format!("call {number}")));
+        cluster.send(&invite(&format!("call-{number}")));
     }
     cluster.wait(ms(220));
     assert!((1..=64).contains(&refused), "{refused}");
@@ -143,4 +143,34 @@ fn a_burst_is_served_when_it_is_repeated() {
     assert_eq!(cluster.send(&invite("early")).len(), 0);
     assert_eq!(cluster.wait(ms(300)).len(), 0);
     assert_eq!(calls(&cluster.send(&invite("early"))), ["early"]);
+}
+
+/// The sieve can't stop calls for help, or OPTIONS. A flood of them closed it for all other calls, and calls for help
+/// were all served first.
+#[test]
+fn what_is_not_sieved_keeps_no_calls_out() {
+    for start in [
+        "INVITE urn:service:sos SIP/2.0",
+        "OPTIONS sip:bob@example.com SIP/2.0",
+    ] {
+        let mut cluster = Cluster::new(config(&[ONE]));
+        for round in 0..15 {
+            cluster.falls_behind(ms(50));
+            for number in 0..200 {
+                let method = start.split(' ').next().unwrap();
+                let call = format!("flood-{round}-{number}");
+                let flood = Msg {
+                    start: start.into(),
+                    ..request(method, BOB, &call)
+                };
+                cluster.send(&flood);
+            }
+            let call = format!("call-{round}");
+            assert_eq!(cluster.send(&invite(&call)).len(), 0, "it waits");
+            let served = cluster.catch_up();
+            assert!(calls(&served).contains(&&*call), "{start}, round {round}");
+            cluster.wait(ms(50));
+        }
+        assert_eq!(cluster.shared.workers()[0].share(), 1.0);
+    }
 }
