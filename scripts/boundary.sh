@@ -16,6 +16,7 @@ report       pure
 settings     pure
 location     pure    sip
 transaction  pure    slots sip
+stream       pure    slots sip transaction
 load         pure    sip
 capture      pure    lqn sip
 node         pure    abuse slots sip balance location overload transaction
