@@ -21,6 +21,7 @@ load         pure    sip
 capture      pure    lqn sip
 node         pure    abuse slots sip balance location overload transaction
 sim          pure    sip balance node load
+tls          system  stream
 socket       system
 names        system
 admin-client system
