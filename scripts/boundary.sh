@@ -22,6 +22,7 @@ capture      pure    lqn sip
 node         pure    abuse slots sip balance location overload transaction
 sim          pure    sip balance node load
 tls          system  stream
+websocket    system  stream
 socket       system
 names        system
 admin-client system
