@@ -19,6 +19,8 @@ const LEDGERS_MAX: usize = 8;
 pub(crate) struct Decisions {
     ring: Vec<Decision>,
     next: usize,
+    /// Placements so far.
+    made: u64,
 }
 
 #[derive(Clone, Debug)]
@@ -76,6 +78,18 @@ impl Decisions {
             self.ring[self.next] = decision;
         }
         self.next = (self.next + 1) % DECISIONS_MAX;
+        self.made += 1;
+    }
+
+    pub(crate) fn made(&self) -> u64 {
+        self.made
+    }
+
+    /// The placements since so many had been made, oldest first, if they are remembered.
+    pub(crate) fn since(&self, made: u64) -> impl Iterator<Item = &Decision> {
+        let count = (self.made - made).min(self.ring.len() as u64) as usize;
+        let len = self.ring.len();
+        (0..count).map(move |place| &self.ring[(self.next + len - count + place) % len])
     }
 
     pub(crate) fn find(&self, key: SessionKey) -> Option<&Decision> {
@@ -100,6 +114,15 @@ pub struct DecisionView {
 }
 
 impl Decision {
+    /// [`Snapshot::session_of`] the call.
+    pub(crate) fn session(&self) -> u64 {
+        self.key.bits()
+    }
+
+    pub(crate) fn at(&self) -> Duration {
+        self.at
+    }
+
     pub(crate) fn view(&self, now: Duration, snapshot: &Snapshot) -> DecisionView {
         let ledgers = self.ledgers.0.iter().flatten().filter_map(|ledger| {
             let address = snapshot.member(ledger.server)?.address;

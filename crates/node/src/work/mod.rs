@@ -17,6 +17,7 @@ use fastrand::Rng;
 use sip::Method;
 use slots::{Buffers, Slab, Table};
 
+pub(crate) use self::decisions::Decision;
 pub use self::decisions::DecisionView;
 pub(crate) use self::{
     course::Course,
