@@ -84,6 +84,13 @@ impl Tap {
         &self.entries
     }
 
+    /// The bytes of all messages.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The message of an entry; empty for a reason.
     #[must_use]
     pub fn message(&self, entry: &Tapped) -> &[u8] {
@@ -97,7 +104,7 @@ impl Tap {
         (decision.session(), decision.view(decision.at(), snapshot))
     }
 
-    /// What found no room since it was made: messages, reasons and placements.
+    /// What found no room since it was cleared: messages, reasons and placements.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.missed
@@ -108,6 +115,7 @@ impl Tap {
         self.entries.clear();
         self.bytes.clear();
         self.placements.clear();
+        self.missed = 0;
     }
 
     fn has_room(&mut self, bytes: usize) -> bool {

@@ -7,6 +7,7 @@
 //! them.
 
 mod admin;
+mod calls;
 mod check;
 mod config;
 mod ctl;

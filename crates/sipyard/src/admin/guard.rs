@@ -18,13 +18,22 @@ use axum::{
 use super::refused;
 use crate::{config::Admin, serve::Control, token::Role};
 
+/// What a client on TCP must show.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Access {
+    /// A token with the role; nothing on a loopback address.
+    OpenOnLoopback(Role),
+    /// A token with the role, wherever the client is.
+    Token(Role),
+}
+
 /// Refuses a client whose token does not have the role.
 pub(super) async fn require(
-    State((control, role)): State<(Arc<Control>, Role)>,
+    State((control, access)): State<(Arc<Control>, Access)>,
     request: Request,
     next: Next,
 ) -> Response {
-    let Err((status, problem)) = check_token(&control.admin(), role, request.headers()) else {
+    let Err((status, problem)) = check_token(&control.admin(), access, request.headers()) else {
         return next.run(request).await;
     };
     let mut response = refused(status, vec![problem]);
@@ -35,11 +44,19 @@ pub(super) async fn require(
     response
 }
 
-/// Whether a client may do what needs this role. On a loopback address, readers need no token.
-fn check_token(admin: &Admin, role: Role, headers: &HeaderMap) -> Result<(), (StatusCode, String)> {
+/// Whether a client may do what needs this access.
+fn check_token(
+    admin: &Admin,
+    access: Access,
+    headers: &HeaderMap,
+) -> Result<(), (StatusCode, String)> {
+    let (role, is_open) = match access {
+        Access::OpenOnLoopback(role) => (role, admin.address.ip().is_loopback()),
+        Access::Token(role) => (role, false),
+    };
     let shown = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
     let Some(shown) = shown.and_then(|shown| shown.strip_prefix(b"Bearer ")) else {
-        if role == Role::Read && admin.address.ip().is_loopback() {
+        if is_open {
             return Ok(());
         }
         let problem = format!(

@@ -2,6 +2,7 @@
 //! continue.
 
 mod bans;
+mod calls;
 mod guard;
 mod metrics;
 mod records;
@@ -28,7 +29,7 @@ use crate::{
     token::Role,
     view::{Done, Refused, ServerState, members, state_of, status},
 };
-use guard::{guard, require};
+use guard::{Access, guard, require};
 use metrics::{MEDIA_TYPE, Metrics};
 
 /// The largest message that `explain` takes: a longer one fits no datagram.
@@ -37,12 +38,16 @@ const BODY_BYTES_MAX: usize = 65_535;
 /// Answers the API on TCP, where clients need tokens, and on the Unix socket, which only the node's
 /// user can open.
 pub(crate) fn spawn(control: &Arc<Control>, tcp: TcpListener, socket: UnixListener) {
-    let on_tcp = |role| from_fn_with_state((Arc::clone(control), role), require);
+    let on_tcp = |access| from_fn_with_state((Arc::clone(control), access), require);
     let routes = open()
-        .merge(for_readers(control).route_layer(on_tcp(Role::Read)))
-        .merge(for_operators().route_layer(on_tcp(Role::Operate)))
+        .merge(for_readers(control).route_layer(on_tcp(Access::OpenOnLoopback(Role::Read))))
+        .merge(for_witnesses().route_layer(on_tcp(Access::Token(Role::Read))))
+        .merge(for_operators().route_layer(on_tcp(Access::Token(Role::Operate))))
         .layer(from_fn_with_state(Arc::clone(control), guard));
-    let all_routes = open().merge(for_readers(control)).merge(for_operators());
+    let all_routes = open()
+        .merge(for_readers(control))
+        .merge(for_witnesses())
+        .merge(for_operators());
     tokio::spawn(axum::serve(tcp, routes.with_state(Arc::clone(control))).into_future());
     let all_routes = all_routes.with_state(Arc::clone(control));
     tokio::spawn(axum::serve(socket, all_routes).into_future());
@@ -67,6 +72,13 @@ fn for_readers(control: &Arc<Control>) -> Router<Arc<Control>> {
         .route("/api/v1/bans", get(bans::list))
         .route("/api/v1/explain", get(explain_call).post(explain_message))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+}
+
+/// What changes nothing and tells who calls whom: no other user of this machine may know that.
+fn for_witnesses() -> Router<Arc<Control>> {
+    Router::new()
+        .route("/api/v1/calls", get(calls::list))
+        .route("/api/v1/call", get(calls::show))
 }
 
 /// What changes the node, or shows and changes its users.

@@ -7,6 +7,7 @@
 mod abuse;
 mod address;
 mod admin;
+mod calls;
 mod cluster;
 mod pool;
 mod registrar;
@@ -23,6 +24,7 @@ use settings::{Place, Problem, Section};
 
 pub(crate) use abuse::Nftables;
 pub(crate) use admin::{ADMIN_PORT, Admin, AdminPlaces};
+pub(crate) use calls::DEFAULT as DEFAULT_CALLS;
 pub(crate) use cluster::{Announced, Cluster};
 pub(crate) use registrar::Registrar;
 pub(crate) use sections::Dns;
@@ -45,6 +47,8 @@ pub(crate) struct Configuration {
     pub(crate) cluster: Option<Cluster>,
     /// The users who may register, and the store of their records.
     pub(crate) registrar: Option<Registrar>,
+    /// What is kept of the latest calls; none: nothing.
+    pub(crate) calls: Option<recorder::Settings>,
     /// The sets of nftables that hold the banned sources.
     pub(crate) nftables: Option<Nftables>,
     /// The place of each listener's address in the file, in the listeners' order.
@@ -106,6 +110,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
     let (admin, admin_places) = admin::admin(root.table("admin"));
     let dns = sections::dns(root.table("dns"));
     let (abuse, nftables) = abuse::abuse(root.table("abuse"));
+    let calls = calls::calls(root.table("calls"));
     let cluster = cluster::cluster(&mut root, &listeners);
     let sourced = pool::pools(&mut root, &timers, &listeners);
     let (pools, sources): (Vec<_>, Vec<_>) = sourced
@@ -145,6 +150,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
         dns,
         cluster,
         registrar,
+        calls,
         nftables,
         listener_places,
         admin_places,

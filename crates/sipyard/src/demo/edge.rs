@@ -20,8 +20,8 @@ use socket::Clock;
 use tokio::net::TcpListener;
 
 use crate::{
-    admin,
-    config::{Admin, AdminPlaces, Configuration, Dns},
+    admin, calls,
+    config::{Admin, AdminPlaces, Configuration, DEFAULT_CALLS, Dns},
     members::Members,
     resolver::Resolver,
     serve::{Control, UnixSocket},
@@ -62,6 +62,7 @@ impl Edge {
             dns: Dns::default(),
             cluster: None,
             registrar: None,
+            calls: Some(DEFAULT_CALLS),
             nftables: None,
             listener_places: Vec::new(),
             admin_places: AdminPlaces {
@@ -87,6 +88,7 @@ impl Edge {
         );
         let control = Arc::new(control);
         admin::spawn(&control, listener, socket.listener()?);
+        tokio::spawn(calls::watch(Arc::clone(&control)));
         Ok(Self {
             control,
             address,

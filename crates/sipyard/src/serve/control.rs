@@ -13,6 +13,7 @@ use store::Store;
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
+    calls::Recording,
     config::{self, Admin, Configuration, Nftables},
     members::{self, Members},
 };
@@ -36,6 +37,7 @@ pub(crate) struct Control {
     store: Option<Arc<Store>>,
     admin: Mutex<Admin>,
     nftables: Option<Nftables>,
+    calls: Arc<Recording>,
 }
 
 /// Why a configuration was refused.
@@ -68,6 +70,7 @@ impl Control {
             store,
             admin: Mutex::new(configuration.admin.clone()),
             nftables: configuration.nftables.clone(),
+            calls: Arc::new(Recording::new(configuration.calls.clone())),
         }
     }
 
@@ -94,6 +97,11 @@ impl Control {
     /// The threads that carry calls.
     pub(crate) fn workers(&self) -> &Workers {
         &self.workers
+    }
+
+    /// The latest calls.
+    pub(crate) fn calls(&self) -> &Arc<Recording> {
+        &self.calls
     }
 
     /// The clock of the workers.
@@ -180,6 +188,7 @@ impl Control {
         if !changed.is_empty() {
             return Err(self.needs_restart(&changed));
         }
+        let calls = next.calls.take();
         let done = format!("reloaded: {}", next.summary());
         let (snapshot, now) = (self.shared.snapshot(), self.now());
         let is_live = |pool: &str, address| members::is_live(&snapshot, pool, address, now);
@@ -191,6 +200,7 @@ impl Control {
         match self.shared.reload(next.node, self.now()) {
             Ok(()) => {
                 self.locked_admin().tokens = next.admin.tokens;
+                self.calls.set(calls);
                 Ok(done)
             }
             Err(error) => Err(Refusal {

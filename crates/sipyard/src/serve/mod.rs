@@ -25,7 +25,7 @@ use answers::Answers;
 use bind::AdminSockets;
 
 use crate::{
-    admin, config,
+    admin, calls, config,
     members::{self, Members},
     resolver::Resolver,
 };
@@ -147,11 +147,13 @@ impl Started {
         let socket = unix.listener()?;
         let mut stop = Stop::new()?;
         let mut reload = signal(SignalKind::hangup())?;
+        calls::begin(&control).await;
         tracing::info!("{}", self.news);
         admin::spawn(&control, tcp, socket);
         tokio::spawn(health::watch(Arc::clone(&control)));
         tokio::spawn(strangers::watch(Arc::clone(&control)));
         tokio::spawn(members::watch(Arc::clone(&control)));
+        tokio::spawn(calls::watch(Arc::clone(&control)));
         let announced = Arc::clone(&control);
         let announcing = tokio::spawn(async move { announced.members().announce().await });
         loop {
