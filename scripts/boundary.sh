@@ -20,7 +20,7 @@ load         pure    sip
 capture      pure    lqn sip
 node         pure    abuse slots sip balance location overload transaction
 sim          pure    sip balance node load
-recorder     pure    sip node
+recorder     pure    sip balance node
 socket       system
 names        system
 admin-client system

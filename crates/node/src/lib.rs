@@ -53,4 +53,4 @@ pub use shared::{ReloadError, Shared};
 pub use snapshot::{PoolView, Snapshot};
 pub use transaction::{ConnectionId, Flow, Transport};
 pub use wire::branch::LISTENERS_MAX;
-pub use work::DecisionView;
+pub use work::{DecisionView, LedgerView};

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use node::{DecisionView, Flow, tap::Why};
+use node::{DecisionView, Flow, LedgerView, tap::Why};
 use sip::Message;
 
 use crate::{mask::Mask, state::Summary};
@@ -81,7 +81,7 @@ impl Call {
             + self.flows.capacity() * size_of::<Flow>()
             + self.whys.capacity() * size_of::<(Why, bool)>()
             + self.placements.capacity() * size_of::<DecisionView>()
-            + seen.sum::<usize>() * size_of::<(SocketAddr, u32, u32, f32)>()
+            + seen.sum::<usize>() * size_of::<LedgerView>()
             // Its places in the table and in the queue.
             + 4 * size_of::<u64>()
     }

@@ -5,7 +5,8 @@ use std::{
     time::Duration,
 };
 
-use node::{Flow, tap::Why};
+use balance::Ineligible;
+use node::{Flow, LedgerView, tap::Why};
 use serde::{Deserialize, Serialize};
 use sip::Message;
 
@@ -75,8 +76,12 @@ pub enum Step {
     Placed {
         /// The policy's name.
         policy: String,
+        /// The server.
+        chosen: Option<SocketAddr>,
         /// What it saw of each server.
         seen: Vec<Seen>,
+        /// Servers of the pool that are not among these.
+        more: u16,
     },
 }
 
@@ -91,6 +96,57 @@ pub struct Seen {
     pub transactions: u32,
     /// Their work.
     pub work: f32,
+    /// Its capacity, which is less during a slow start.
+    pub capacity: f32,
+    /// Why it could not be chosen.
+    pub passed_over: Option<String>,
+}
+
+impl Seen {
+    /// What a policy saw of a server.
+    #[must_use]
+    pub fn of(view: &LedgerView) -> Self {
+        Self {
+            server: view.server,
+            calls: view.calls,
+            transactions: view.transactions,
+            work: view.work,
+            capacity: view.capacity,
+            passed_over: view.passed_over.map(|why| why_not(why).to_owned()),
+        }
+    }
+
+    /// In a few words.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let Self {
+            server,
+            calls,
+            transactions,
+            work,
+            capacity,
+            passed_over,
+        } = self;
+        let counts = format!("{calls} calls, {transactions} transactions, work {work:.2}");
+        match passed_over {
+            Some(why) => format!("{server} {why}"),
+            None if *capacity == 1.0 => format!("{server} had {counts}"),
+            None => format!("{server} had {counts} at capacity {capacity:.2}"),
+        }
+    }
+}
+
+/// Why a server could not be chosen.
+fn why_not(why: Ineligible) -> &'static str {
+    match why {
+        Ineligible::Removed => "was removed",
+        Ineligible::Draining => "drains",
+        Ineligible::Down => "is down",
+        Ineligible::BackingOff => "refused several calls in a row",
+        Ineligible::AboveBound => "holds more calls than its bound",
+        Ineligible::OtherCluster => "is in another cluster than the user",
+        Ineligible::InReserve => "is in reserve",
+    }
 }
 
 impl Call {
@@ -128,18 +184,11 @@ impl Call {
             }
             Kind::Placed => {
                 let placed = &self.placements[place];
-                let seen = placed
-                    .ledgers
-                    .iter()
-                    .map(|&(server, calls, transactions, work)| Seen {
-                        server,
-                        calls,
-                        transactions,
-                        work,
-                    });
                 Step::Placed {
                     policy: placed.policy.to_string(),
-                    seen: seen.collect(),
+                    chosen: placed.chosen,
+                    seen: placed.ledgers.iter().map(Seen::of).collect(),
+                    more: placed.more,
                 }
             }
             Kind::Received | Kind::Sent => {

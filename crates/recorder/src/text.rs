@@ -1,8 +1,8 @@
 //! A call as text: its ladder, then its messages.
 
-use std::fmt::Write;
+use std::{fmt::Write, net::SocketAddr};
 
-use crate::ladder::{Ladder, Step};
+use crate::ladder::{Ladder, Seen, Step};
 
 /// The distance from one party's line to the next.
 const GAP_MIN: usize = 26;
@@ -94,18 +94,23 @@ impl Step {
                 };
                 format!("{}: {}{other}", why.label(), why.help())
             }
-            Self::Placed { policy, seen } => {
-                let seen = seen.iter().map(|seen| {
-                    format!(
-                        "{} had {} calls, {} transactions, work {:.2}",
-                        seen.server, seen.calls, seen.transactions, seen.work
-                    )
-                });
-                let seen: Vec<String> = seen.collect();
-                format!("{policy} chose a server: {}", seen.join("; "))
-            }
+            Self::Placed {
+                policy,
+                chosen,
+                seen,
+                more,
+            } => placement(policy, *chosen, seen, *more),
         }
     }
+}
+
+fn placement(policy: &str, chosen: Option<SocketAddr>, seen: &[Seen], more: u16) -> String {
+    let chosen = chosen.map_or_else(|| "a server".to_owned(), |server| server.to_string());
+    let mut seen: Vec<String> = seen.iter().map(Seen::words).collect();
+    if more > 0 {
+        seen.push(format!("{more} more servers"));
+    }
+    format!("{policy} chose {chosen}: {}", seen.join("; "))
 }
 
 fn arrow(columns: usize, gap: usize, (from, to): (usize, usize), label: &str) -> String {

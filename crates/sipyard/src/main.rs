@@ -11,6 +11,7 @@ mod calls;
 mod check;
 mod config;
 mod ctl;
+mod dashboard;
 mod demo;
 mod explain;
 mod members;

@@ -45,7 +45,7 @@ fn a_call_is_found_and_shown_with_why_it_went_where_it_went() {
     for words in [
         "INVITE",
         "180 Ringing",
-        "tlwl chose a server",
+        "tlwl chose 127.0.0.1",
         "work 0.00",
         "CSeq: 1 INVITE",
     ] {

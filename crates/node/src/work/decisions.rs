@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use balance::{Policy, ServerId};
+use balance::{Ineligible, Policy, ServerId};
 
 use crate::{
     snapshot::{PoolView, Snapshot},
@@ -28,12 +28,17 @@ pub(crate) struct Decision {
     key: SessionKey,
     at: Duration,
     policy: Policy,
+    chosen: ServerId,
     ledgers: Ledgers,
 }
 
 /// The ledgers of a pool's first servers at a moment.
 #[derive(Clone, Debug)]
-pub(crate) struct Ledgers([Option<Ledger>; LEDGERS_MAX]);
+pub(crate) struct Ledgers {
+    first: [Option<Ledger>; LEDGERS_MAX],
+    /// Servers beyond these.
+    more: u16,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Ledger {
@@ -41,20 +46,27 @@ struct Ledger {
     calls: u32,
     transactions: u32,
     work: f32,
+    capacity: f32,
+    passed_over: Option<Ineligible>,
 }
 
 impl Ledgers {
-    pub(crate) fn of(pool: &PoolView) -> Self {
+    pub(crate) fn of(pool: &PoolView, now: Duration) -> Self {
         let servers = pool.pool().servers();
-        Self(std::array::from_fn(|place| {
+        let slow_start = pool.config().slow_start;
+        let first = std::array::from_fn(|place| {
             let server = servers.get(place)?;
             Some(Ledger {
                 server: server.id(),
                 calls: server.calls() as u32,
                 transactions: server.transactions() as u32,
                 work: server.work() as f32,
+                capacity: server.effective_capacity(now, slow_start) as f32,
+                passed_over: server.eligibility(now).err(),
             })
-        }))
+        });
+        let more = servers.len().saturating_sub(LEDGERS_MAX) as u16;
+        Self { first, more }
     }
 }
 
@@ -64,12 +76,14 @@ impl Decisions {
         key: SessionKey,
         at: Duration,
         policy: Policy,
+        chosen: ServerId,
         ledgers: Ledgers,
     ) {
         let decision = Decision {
             key,
             at,
             policy,
+            chosen,
             ledgers,
         };
         if self.ring.len() < DECISIONS_MAX {
@@ -109,8 +123,29 @@ pub struct DecisionView {
     pub ago: Duration,
     /// The policy that chose.
     pub policy: Policy,
-    /// The pool's first servers as they were before: address, open calls, open transactions, work.
-    pub ledgers: Vec<(SocketAddr, u32, u32, f32)>,
+    /// The server that it chose; none: it has left the configuration since.
+    pub chosen: Option<SocketAddr>,
+    /// The pool's first servers as they were before.
+    pub ledgers: Vec<LedgerView>,
+    /// Servers of the pool beyond these.
+    pub more: u16,
+}
+
+/// A server as a policy saw it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LedgerView {
+    /// The server.
+    pub server: SocketAddr,
+    /// Its open calls.
+    pub calls: u32,
+    /// Its open transactions.
+    pub transactions: u32,
+    /// Their work.
+    pub work: f32,
+    /// Its capacity, which is less during a slow start.
+    pub capacity: f32,
+    /// Why it could not be chosen.
+    pub passed_over: Option<Ineligible>,
 }
 
 impl Decision {
@@ -124,13 +159,22 @@ impl Decision {
     }
 
     pub(crate) fn view(&self, now: Duration, snapshot: &Snapshot) -> DecisionView {
-        let ledgers = self.ledgers.0.iter().flatten().filter_map(|ledger| {
-            let address = snapshot.member(ledger.server)?.address;
-            Some((address, ledger.calls, ledger.transactions, ledger.work))
+        let address = |server| snapshot.member(server).map(|member| member.address);
+        let ledgers = self.ledgers.first.iter().flatten().filter_map(|ledger| {
+            Some(LedgerView {
+                server: address(ledger.server)?,
+                calls: ledger.calls,
+                transactions: ledger.transactions,
+                work: ledger.work,
+                capacity: ledger.capacity,
+                passed_over: ledger.passed_over,
+            })
         });
         DecisionView {
             ago: now.saturating_sub(self.at),
             policy: self.policy,
+            chosen: address(self.chosen),
+            more: self.ledgers.more,
             ledgers: ledgers.collect(),
         }
     }

@@ -18,7 +18,7 @@ use sip::Method;
 use slots::{Buffers, Slab, Table};
 
 pub(crate) use self::decisions::Decision;
-pub use self::decisions::DecisionView;
+pub use self::decisions::{DecisionView, LedgerView};
 pub(crate) use self::{
     course::Course,
     learn::Learner,
@@ -388,7 +388,7 @@ impl Work {
     ) -> Option<&'s Member> {
         let policy = pool.pool().policy();
         let key = request.placement_key(policy == Policy::UserHash);
-        let ledgers = Ledgers::of(pool);
+        let ledgers = Ledgers::of(pool, cx.now);
         let arrival = Arrival {
             key,
             cost: pool.cost(request.method),
@@ -396,7 +396,8 @@ impl Work {
             avoid,
         };
         let server = pool.pool().place(cx.now, &arrival, &mut self.rng)?.id();
-        self.decisions.record(request.key, cx.now, policy, ledgers);
+        self.decisions
+            .record(request.key, cx.now, policy, server, ledgers);
         cx.snapshot.member(server).map(|member| &**member)
     }
 

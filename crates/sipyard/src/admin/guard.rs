@@ -7,7 +7,7 @@ use std::{net::SocketAddr, sync::Arc};
 use axum::{
     extract::{Request, State},
     http::{
-        HeaderMap, HeaderName, HeaderValue, StatusCode,
+        HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
         header::{AUTHORIZATION, HOST, ORIGIN, WWW_AUTHENTICATE},
         uri::Authority,
     },
@@ -42,6 +42,35 @@ pub(super) async fn require(
         response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
     }
     response
+}
+
+/// Logs what operators change: who, what, and how it ended. Nothing that only reads is logged.
+pub(super) async fn audit(
+    State(control): State<Arc<Control>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let is_change = method != Method::GET && uri.path() != crate::store::PATH;
+    let who = who(&control.admin(), request.headers());
+    let response = next.run(request).await;
+    if is_change {
+        let path = uri.path_and_query().map_or("", |path| path.as_str());
+        let status = response.status().as_u16();
+        tracing::info!("audit: {who}: {method} {path}: {status}");
+    }
+    response
+}
+
+/// Who sends: a token by the beginning of its hash, or whoever may open the socket.
+fn who(admin: &Admin, headers: &HeaderMap) -> String {
+    let shown = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+    let shown = shown.and_then(|shown| shown.strip_prefix(b"Bearer "));
+    let known = shown.and_then(|shown| admin.tokens.iter().find(|token| token.is(shown)));
+    known.map_or_else(
+        || "the Unix socket".to_owned(),
+        |token| format!("the token {}", token.beginning()),
+    )
 }
 
 /// Whether a client may do what needs this access.

@@ -3,9 +3,12 @@
 
 mod bans;
 mod calls;
+mod configuration;
 mod guard;
+mod live;
 mod metrics;
 mod records;
+mod users;
 
 use std::{future::IntoFuture, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -23,13 +26,14 @@ use serde::Deserialize;
 use tokio::net::{TcpListener, UnixListener};
 
 use crate::{
+    dashboard::files,
     explain::Explanation,
     serve::Control,
     store::{ASK_BYTES_MAX, PATH},
     token::Role,
-    view::{Done, Refused, ServerState, members, state_of, status},
+    view::{Done, Refused, ServerState, members, state_of},
 };
-use guard::{Access, guard, require};
+use guard::{Access, audit, guard, require};
 use metrics::{MEDIA_TYPE, Metrics};
 
 /// The largest message that `explain` takes: a longer one fits no datagram.
@@ -42,12 +46,16 @@ pub(crate) fn spawn(control: &Arc<Control>, tcp: TcpListener, socket: UnixListen
     let routes = open()
         .merge(for_readers(control).route_layer(on_tcp(Access::OpenOnLoopback(Role::Read))))
         .merge(for_witnesses().route_layer(on_tcp(Access::Token(Role::Read))))
-        .merge(for_operators().route_layer(on_tcp(Access::Token(Role::Operate))))
+        .merge(
+            for_operators()
+                .route_layer(from_fn_with_state(Arc::clone(control), audit))
+                .route_layer(on_tcp(Access::Token(Role::Operate))),
+        )
         .layer(from_fn_with_state(Arc::clone(control), guard));
     let all_routes = open()
         .merge(for_readers(control))
         .merge(for_witnesses())
-        .merge(for_operators());
+        .merge(for_operators().route_layer(from_fn_with_state(Arc::clone(control), audit)));
     tokio::spawn(axum::serve(tcp, routes.with_state(Arc::clone(control))).into_future());
     let all_routes = all_routes.with_state(Arc::clone(control));
     tokio::spawn(axum::serve(socket, all_routes).into_future());
@@ -58,6 +66,8 @@ fn open() -> Router<Arc<Control>> {
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(readyz))
+        .route("/", get(files::index))
+        .route("/web/{*name}", get(files::asset))
 }
 
 /// What changes nothing and tells no secret.
@@ -70,6 +80,8 @@ fn for_readers(control: &Arc<Control>) -> Router<Arc<Control>> {
         )
         .route("/api/v1/status", get(show_status))
         .route("/api/v1/bans", get(bans::list))
+        .route("/api/v1/live", get(live::stream))
+        .route("/api/v1/history", get(live::history))
         .route("/api/v1/explain", get(explain_call).post(explain_message))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
 }
@@ -90,6 +102,9 @@ fn for_operators() -> Router<Arc<Control>> {
         .route("/api/v1/bans", delete(bans::lift_all))
         .route("/api/v1/bans/{source}", delete(bans::lift))
         .route("/api/v1/reload", post(reload))
+        .route("/api/v1/configuration", get(configuration::show))
+        .route("/api/v1/users/{user}", get(users::show))
+        .route("/api/v1/users/{user}/bindings", delete(users::remove))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .route(
             PATH,
@@ -113,14 +128,7 @@ fn metrics_text(metrics: &Metrics) -> Response {
 }
 
 async fn show_status(State(control): State<Arc<Control>>) -> Response {
-    let status = status(
-        control.shared(),
-        control.workers(),
-        control.members(),
-        control.store_address(),
-        control.now(),
-    );
-    Json(status).into_response()
+    Json(control.status()).into_response()
 }
 
 async fn drain(State(control): State<Arc<Control>>, Path(address): Path<String>) -> Response {
@@ -182,7 +190,6 @@ fn change(control: &Control, address: &str, apply: impl Fn(&Member) -> String) -
         return refused(StatusCode::NOT_FOUND, vec![message]);
     }
     let done = changed.join("; ");
-    tracing::info!("{done}");
     Json(Done { done }).into_response()
 }
 

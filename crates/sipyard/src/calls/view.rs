@@ -198,7 +198,7 @@ impl What {
                 text: String::from_utf8_lossy(bytes).into_owned(),
             },
             Step::Why { .. } => Self::Why { text: step.words() },
-            Step::Placed { policy, seen } => Self::Placed {
+            Step::Placed { policy, seen, .. } => Self::Placed {
                 policy: policy.clone(),
                 seen: seen.clone(),
                 text: step.words(),

@@ -22,6 +22,7 @@ use tokio::net::TcpListener;
 use crate::{
     admin, calls,
     config::{Admin, AdminPlaces, Configuration, DEFAULT_CALLS, Dns},
+    dashboard::{history, live, log::Lines},
     members::Members,
     resolver::Resolver,
     serve::{Control, UnixSocket},
@@ -85,10 +86,13 @@ impl Edge {
             None,
             workers,
             clock,
+            Lines::default(),
         );
         let control = Arc::new(control);
         admin::spawn(&control, listener, socket.listener()?);
         tokio::spawn(calls::watch(Arc::clone(&control)));
+        tokio::spawn(history::watch(Arc::clone(&control)));
+        tokio::spawn(live::run(Arc::clone(&control)));
         Ok(Self {
             control,
             address,

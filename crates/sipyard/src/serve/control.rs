@@ -1,7 +1,8 @@
 //! The questions and changes that an operator can send to a running node.
 
 use std::{
-    path::PathBuf,
+    fs,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -15,7 +16,9 @@ use tokio::{sync::oneshot, time::timeout};
 use crate::{
     calls::Recording,
     config::{self, Admin, Configuration, Nftables},
+    dashboard::{history::History, live::Live, log::Lines, servers::Servers},
     members::{self, Members},
+    view::{Status, status},
 };
 
 /// How long a worker may take to answer. It checks for questions every 10 ms unless it is
@@ -38,6 +41,12 @@ pub(crate) struct Control {
     admin: Mutex<Admin>,
     nftables: Option<Nftables>,
     calls: Arc<Recording>,
+    servers: Servers,
+    history: History,
+    live: Live,
+    log: Lines,
+    /// The file as it was loaded, and what it says in a line.
+    loaded: Mutex<(String, String)>,
 }
 
 /// Why a configuration was refused.
@@ -57,8 +66,11 @@ impl Control {
         store: Option<Arc<Store>>,
         workers: Workers,
         clock: Clock,
+        log: Lines,
     ) -> Self {
+        let text = fs::read_to_string(&path).unwrap_or_default();
         Self {
+            loaded: Mutex::new((text, configuration.summary())),
             path,
             clock,
             workers,
@@ -71,6 +83,10 @@ impl Control {
             admin: Mutex::new(configuration.admin.clone()),
             nftables: configuration.nftables.clone(),
             calls: Arc::new(Recording::new(configuration.calls.clone())),
+            servers: Servers::default(),
+            history: History::default(),
+            live: Live::default(),
+            log,
         }
     }
 
@@ -102,6 +118,38 @@ impl Control {
     /// The latest calls.
     pub(crate) fn calls(&self) -> &Arc<Recording> {
         &self.calls
+    }
+
+    /// The latest changes of the servers' health.
+    pub(crate) fn servers(&self) -> &Servers {
+        &self.servers
+    }
+
+    /// The last hour and day.
+    pub(crate) fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// The state that those see who look.
+    pub(crate) fn live(&self) -> &Live {
+        &self.live
+    }
+
+    /// The latest lines of the log.
+    pub(crate) fn log(&self) -> &Lines {
+        &self.log
+    }
+
+    /// The node at this moment.
+    pub(crate) fn status(&self) -> Status {
+        status(
+            &self.shared,
+            &self.workers,
+            &self.members,
+            self.store_address(),
+            &self.servers,
+            self.now(),
+        )
     }
 
     /// The clock of the workers.
@@ -189,7 +237,11 @@ impl Control {
             return Err(self.needs_restart(&changed));
         }
         let calls = next.calls.take();
-        let done = format!("reloaded: {}", next.summary());
+        let (text, summary) = (
+            fs::read_to_string(&self.path).unwrap_or_default(),
+            next.summary(),
+        );
+        let done = format!("reloaded: {summary}");
         let (snapshot, now) = (self.shared.snapshot(), self.now());
         let is_live = |pool: &str, address| members::is_live(&snapshot, pool, address, now);
         let taken_up = self.members.take_up(&mut next, is_live);
@@ -201,6 +253,8 @@ impl Control {
             Ok(()) => {
                 self.locked_admin().tokens = next.admin.tokens;
                 self.calls.set(calls);
+                let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+                *loaded = (text, summary);
                 Ok(done)
             }
             Err(error) => Err(Refusal {
@@ -210,8 +264,19 @@ impl Control {
         }
     }
 
+    /// The configuration file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The text of the file as it was loaded, and what it says in a line.
+    pub(crate) fn loaded(&self) -> (String, String) {
+        let loaded = self.loaded.lock();
+        loaded.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// The settings that differ and are fixed at the start.
-    fn changed_for_good(&self, next: &Configuration) -> Vec<&'static str> {
+    pub(crate) fn changed_for_good(&self, next: &Configuration) -> Vec<&'static str> {
         let snapshot = self.shared.snapshot();
         let (old, new): (&Config, &Config) = (snapshot.config(), &next.node);
         let (dns, cluster) = self.members.settings();
