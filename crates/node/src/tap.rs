@@ -9,11 +9,9 @@ use std::{ops::Range, time::Duration};
 use transaction::Flow;
 
 use crate::{
-    io::{Datagram, Outbox},
-    node::Node,
+    decisions::{Decision, DecisionView},
     snapshot::Snapshot,
     stats::{Dropped, Event, Moves},
-    work::{Decision, DecisionView},
 };
 
 /// Records messages up to a number of bytes. What finds no room is counted and left out.
@@ -118,6 +116,11 @@ impl Tap {
         self.missed = 0;
     }
 
+    /// What is recorded from here on belongs together.
+    pub(crate) fn begin_step(&mut self) {
+        self.step = self.step.wrapping_add(1);
+    }
+
     fn has_room(&mut self, bytes: usize) -> bool {
         let fixed = self.entries.len() * size_of::<Tapped>()
             + self.placements.len() * size_of::<Decision>();
@@ -126,7 +129,7 @@ impl Tap {
         fits
     }
 
-    fn record(&mut self, at: Duration, what: What, bytes: &[u8]) {
+    pub(crate) fn record(&mut self, at: Duration, what: What, bytes: &[u8]) {
         if self.has_room(bytes.len()) {
             let start = self.bytes.len();
             self.bytes.extend_from_slice(bytes);
@@ -141,7 +144,7 @@ impl Tap {
         }
     }
 
-    fn explain(&mut self, at: Duration, moves: Moves) {
+    pub(crate) fn explain(&mut self, at: Duration, moves: Moves) {
         let reasons = moves.events().map(Why::Event);
         let reasons = reasons.chain(moves.dropped().map(Why::Dropped));
         for why in reasons.chain(moves.replies().map(Why::Replied)) {
@@ -149,7 +152,7 @@ impl Tap {
         }
     }
 
-    fn place(&mut self, at: Duration, decision: &Decision) {
+    pub(crate) fn place(&mut self, at: Duration, decision: &Decision) {
         if self.has_room(size_of::<Decision>()) {
             self.placements.push(decision.clone());
             let place = self.placements.len() - 1;
@@ -177,43 +180,5 @@ impl Why {
             Self::Dropped(reason) => reason.help(),
             Self::Replied(_) => "The node answered by itself",
         }
-    }
-}
-
-impl Node {
-    /// Lets the tap see what came in, what the node sends, and why. Messages that are dropped unread are
-    /// left out: a flood of them would leave no room for calls.
-    pub(crate) fn tapped<T>(
-        &mut self,
-        now: Duration,
-        received: Option<Datagram<'_>>,
-        out: &mut Outbox,
-        work: impl FnOnce(&mut Self, &mut Outbox) -> T,
-    ) -> T {
-        let sent = out.transmits.len();
-        let made = self.desks.proxy.work.decisions.made();
-        let (_, cx) = self.parts(now);
-        // What moved without a tap is not of this step.
-        let _ = cx.stats.take_moves();
-        let done = work(self, out);
-        let (desks, cx) = self.parts(now);
-        let moves = cx.stats.take_moves();
-        let Some(mut tap) = out.tap.take() else {
-            return done;
-        };
-        if !moves.is_unheard() {
-            tap.step = tap.step.wrapping_add(1);
-            if let Some(Datagram { flow, bytes, .. }) = received {
-                tap.record(now, What::Received(flow), bytes);
-            }
-            tap.explain(now, moves);
-            let placed = desks.proxy.work.decisions.since(made);
-            placed.for_each(|decision| tap.place(now, decision));
-            for transmit in &out.transmits[sent..] {
-                tap.record(now, What::Sent(transmit.flow), out.payload(transmit));
-            }
-        }
-        out.tap = Some(tap);
-        done
     }
 }

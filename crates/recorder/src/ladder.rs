@@ -264,7 +264,7 @@ impl Ladder {
     /// peer's family stands for a wildcard.
     pub(crate) fn own_address(listeners: &[SocketAddr], flow: Flow) -> SocketAddr {
         let own = listeners.get(usize::from(flow.listener)).copied();
-        let own = own.unwrap_or(SocketAddr::from(([127, 0, 0, 1], 5060)));
+        let own = own.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 5060)));
         let ip = match (own.ip(), flow.remote.ip()) {
             (IpAddr::V4(ip), IpAddr::V4(_)) => IpAddr::V4(ip),
             (IpAddr::V6(ip), IpAddr::V6(_)) => IpAddr::V6(ip),

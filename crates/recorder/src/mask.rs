@@ -97,10 +97,8 @@ impl Mask {
     /// Copies text and hides the users of the URIs in it.
     fn addresses(&self, text: &[u8], out: &mut Vec<u8>) {
         let mut rest = text;
-        while self.users {
-            let Some((at, length)) = next_user(rest) else {
-                break;
-            };
+        let next = |rest| next_user(rest).filter(|_| self.users);
+        while let Some((at, length)) = next(rest) {
             out.extend_from_slice(&rest[..at]);
             out.extend_from_slice(self.hidden(&rest[at..at + length]).as_bytes());
             rest = &rest[at + length..];

@@ -6,7 +6,6 @@
 
 mod anew;
 mod course;
-mod decisions;
 mod learn;
 pub(crate) mod open;
 
@@ -17,23 +16,20 @@ use fastrand::Rng;
 use sip::Method;
 use slots::{Buffers, Slab, Table};
 
-pub(crate) use self::decisions::Decision;
-pub use self::decisions::{DecisionView, LedgerView};
+use self::open::OPEN_MAX;
 pub(crate) use self::{
     course::Course,
     learn::Learner,
     open::{ATTEMPTS_MAX, Holder, Kind, Offer, OpenId, OpenRequest, Progress},
-};
-use self::{
-    decisions::{Decisions, Ledgers},
-    open::OPEN_MAX,
 };
 use crate::{
     admission::NotNow,
     calls::{Calls, SessionId, tag_pair},
     config::Limits,
     context::Context,
-    control, health,
+    control,
+    decisions::{Decisions, Ledgers},
+    health,
     member::Member,
     snapshot::PoolView,
     stats::{Event, MethodLabel},

@@ -170,10 +170,12 @@ pub fn route_of(answer: &[u8]) -> String {
 
 fn configuration() -> Config {
     let listener = config::Listener {
+        transport: node::Transport::Udp,
         address: "192.0.2.10:5060".parse().unwrap(),
         advertise: "192.0.2.10:5060".to_owned(),
     };
     let server = |last| config::PoolServer {
+        transport: node::Transport::Udp,
         address: SocketAddr::from(([10, 0, 0, last], 5060)),
         capacity: 1.0,
         cluster: None,

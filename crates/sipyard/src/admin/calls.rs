@@ -16,7 +16,7 @@ use serde::Deserialize;
 use socket::wall;
 use tokio::task::spawn_blocking;
 
-use super::refused;
+use super::refusal::refused;
 use crate::{
     calls::{Call, listeners},
     serve::Control,

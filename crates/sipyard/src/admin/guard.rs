@@ -15,7 +15,7 @@ use axum::{
     response::Response,
 };
 
-use super::refused;
+use super::refusal::refused;
 use crate::{config::Admin, serve::Control, token::Role};
 
 /// What a client on TCP must show.

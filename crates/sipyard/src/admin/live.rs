@@ -13,7 +13,7 @@ use axum::{
 };
 use serde::Deserialize;
 
-use super::refused;
+use super::refusal::refused;
 use crate::{dashboard::live::watch_live, serve::Control};
 
 /// How often a silent stream tells that it lives.
@@ -21,7 +21,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 /// Server-sent events: `state` has the whole, `patch` what has changed (RFC 7396), `log` lines of the log.
 pub(super) async fn stream(State(control): State<Arc<Control>>) -> Response {
-    match watch_live(control) {
+    match watch_live(control.live(), control.log()) {
         Some(events) => {
             let alive = KeepAlive::new().interval(KEEP_ALIVE);
             Sse::new(events).keep_alive(alive).into_response()

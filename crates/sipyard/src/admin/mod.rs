@@ -8,6 +8,7 @@ mod guard;
 mod live;
 mod metrics;
 mod records;
+mod refusal;
 mod users;
 
 use std::{future::IntoFuture, net::SocketAddr, sync::Arc, time::Duration};
@@ -26,15 +27,16 @@ use serde::Deserialize;
 use tokio::net::{TcpListener, UnixListener};
 
 use crate::{
-    dashboard::files,
+    dashboard::{files, keeper::status_of},
     explain::Explanation,
     serve::Control,
     store::{ASK_BYTES_MAX, PATH},
     token::Role,
-    view::{Done, Refused, ServerState, members, state_of},
+    view::{Done, ServerState, members, state_of},
 };
 use guard::{Access, audit, guard, require};
 use metrics::{MEDIA_TYPE, Metrics};
+use refusal::refused;
 
 /// The largest message that `explain` takes: a longer one fits no datagram.
 const BODY_BYTES_MAX: usize = 65_535;
@@ -128,7 +130,7 @@ fn metrics_text(metrics: &Metrics) -> Response {
 }
 
 async fn show_status(State(control): State<Arc<Control>>) -> Response {
-    Json(control.status()).into_response()
+    Json(status_of(&control)).into_response()
 }
 
 async fn drain(State(control): State<Arc<Control>>, Path(address): Path<String>) -> Response {
@@ -286,8 +288,4 @@ fn as_sent(pasted: &[u8]) -> Vec<u8> {
         bytes.extend_from_slice(b"\r\n\r\n");
     }
     bytes
-}
-
-fn refused(status: StatusCode, problems: Vec<String>) -> Response {
-    (status, Json(Refused { problems })).into_response()
 }

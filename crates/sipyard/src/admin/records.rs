@@ -12,7 +12,7 @@ use axum::{
 };
 use tokio::{sync::oneshot, task::spawn_blocking};
 
-use super::refused;
+use super::refusal::refused;
 use crate::{
     serve::Control,
     store::{Ask, Change, Done, Outcome, Record, Told},

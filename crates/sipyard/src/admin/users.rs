@@ -15,7 +15,7 @@ use socket::wall;
 
 use super::{
     records::{answered, submit},
-    refused,
+    refusal::refused,
 };
 use crate::{serve::Control, view::Done};
 

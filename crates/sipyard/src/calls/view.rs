@@ -191,7 +191,7 @@ impl What {
                 bytes,
             } => Self::Message {
                 party: *party,
-                transport: format!("{:?}", flow.transport).to_ascii_lowercase(),
+                transport: flow.transport.label().to_owned(),
                 came_in: *came_in,
                 label: label.clone(),
                 is_repeated: *is_repeated,

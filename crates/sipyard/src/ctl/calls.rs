@@ -6,10 +6,11 @@ use std::{
     io::{self, Write as _},
     path::PathBuf,
     thread,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
 use clap::Args;
+use socket::wall;
 
 use super::{Ctl, Failure, escape, read, table};
 use crate::calls::{Call, Calls, Row};
@@ -102,9 +103,7 @@ impl Show {
 impl Trace {
     /// Prints what happens in the calls until the time is over.
     pub(super) fn run(&self, ctl: &Ctl) -> Result<String, Failure> {
-        let end = self
-            .seconds
-            .map(|seconds| Instant::now() + Duration::from_secs(seconds));
+        let end = self.seconds.map(|seconds| epoch() + seconds as f64);
         let since = epoch() - 1.0;
         let mut shown: HashMap<String, usize> = HashMap::new();
         loop {
@@ -120,7 +119,7 @@ impl Trace {
             for row in list.calls.iter().rev() {
                 follow(ctl, row, &mut shown)?;
             }
-            if end.is_some_and(|end| Instant::now() >= end) {
+            if end.is_some_and(|end| epoch() >= end) {
                 return Ok(String::new());
             }
             wait();
@@ -158,6 +157,5 @@ fn wait() {
 
 /// Seconds since the UNIX epoch.
 pub(super) fn epoch() -> f64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.unwrap_or_default().as_secs_f64()
+    wall().as_secs_f64()
 }

@@ -2,26 +2,24 @@
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
+    mem,
     net::SocketAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use net::Workers;
 use node::{
     Member, Shared,
     stats::{Event, REPLIES, WorkerStats},
 };
 use serde::Serialize;
 use socket::wall;
-use tokio::time::{MissedTickBehavior, interval};
 
-use crate::{
-    serve::Control,
-    view::{dropped, lost, members},
-};
+use crate::view::{dropped, lost, members};
 
 /// The distance of the points of the last hour.
-const STEP: Duration = Duration::from_secs(10);
+pub(crate) const STEP: Duration = Duration::from_secs(10);
 /// Points of an hour.
 const HOUR: usize = 360;
 /// Steps that make one point of the day: 5 minutes.
@@ -206,35 +204,35 @@ fn span(step: Duration, series: Vec<Series>) -> Span {
     }
 }
 
-/// Notes a point every ten seconds. It never returns.
-pub(crate) async fn watch(control: Arc<Control>) {
-    let mut tick = interval(STEP);
-    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tick.tick().await;
-        note(&control);
-    }
+/// A node whose history is noted.
+pub(crate) struct Subject<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) workers: &'a Workers,
+    pub(crate) now: Duration,
 }
 
-fn note(control: &Control) {
-    let (shared, now) = (control.shared(), control.now());
-    let snapshot = shared.snapshot();
-    let members: Vec<&Arc<Member>> = members(&snapshot).collect();
-    let totals = Totals::of(control, &members);
-    let mut past = control.history().locked();
-    let seconds = now.saturating_sub(past.at).as_secs_f64();
-    let is_first = past.at.is_zero();
-    (past.at, past.steps) = (now, past.steps + 1);
-    let before = std::mem::replace(&mut past.before, totals);
-    past.note_servers(&members, seconds);
-    if is_first || seconds <= 0.0 {
-        return;
-    }
-    let point = point(shared, &members, (before, totals), seconds);
-    past.hour.push(point);
-    if past.steps.is_multiple_of(STEPS) {
-        let mean = past.hour.mean(STEPS);
-        past.day.push(mean);
+impl History {
+    /// Notes a point. It is to be called every [`STEP`].
+    pub(crate) fn note(&self, subject: &Subject<'_>) {
+        let now = subject.now;
+        let snapshot = subject.shared.snapshot();
+        let members: Vec<&Arc<Member>> = members(&snapshot).collect();
+        let totals = Totals::of(subject, &members);
+        let mut past = self.locked();
+        let seconds = now.saturating_sub(past.at).as_secs_f64();
+        let is_first = past.at.is_zero();
+        (past.at, past.steps) = (now, past.steps + 1);
+        let before = mem::replace(&mut past.before, totals);
+        past.note_servers(&members, seconds);
+        if is_first || seconds <= 0.0 {
+            return;
+        }
+        let point = point(subject.shared, &members, (before, totals), seconds);
+        past.hour.push(point);
+        if past.steps.is_multiple_of(STEPS) {
+            let mean = past.hour.mean(STEPS);
+            past.day.push(mean);
+        }
     }
 }
 
@@ -314,8 +312,8 @@ impl Past {
 }
 
 impl Totals {
-    fn of(control: &Control, members: &[&Arc<Member>]) -> Self {
-        let workers = control.shared().workers();
+    fn of(subject: &Subject<'_>, members: &[&Arc<Member>]) -> Self {
+        let workers = subject.shared.workers();
         let sum = |read: &dyn Fn(&WorkerStats) -> u64| workers.iter().map(read).sum();
         let answers = |is_wanted: fn(u16) -> bool| {
             let places = REPLIES.iter().enumerate();
@@ -329,8 +327,8 @@ impl Totals {
             places.map(count).sum()
         };
         let numbers = 0..workers.len();
-        let lost_of = |worker| lost(&control.workers().stats(worker)).map(|(_, count)| count);
-        let time_of = |worker| control.workers().processor_time(worker);
+        let lost_of = |worker| lost(&subject.workers.stats(worker)).map(|(_, count)| count);
+        let time_of = |worker| subject.workers.processor_time(worker);
         Self {
             received: sum(&|worker| worker.event(Event::Received)),
             sent: sum(&|worker| worker.event(Event::Sent)),

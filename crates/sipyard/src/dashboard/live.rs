@@ -3,33 +3,20 @@
 //! One task computes each state once a second while somebody looks, however many look.
 
 use std::{
-    collections::BTreeMap,
     convert::Infallible,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    time::Duration,
 };
 
 use axum::response::sse::Event;
 use futures_util::{Stream, stream};
-use serde::Serialize;
-use serde_json::{Value, json};
-use socket::wall;
-use tokio::{
-    sync::watch,
-    time::{MissedTickBehavior, interval},
-};
+use serde_json::Value;
+use tokio::sync::watch;
 
-use super::patch;
-use crate::{
-    serve::Control,
-    view::{Pool, Server, Status},
-};
+use super::log::Lines;
 
-/// How often a state is made.
-const TICK: Duration = Duration::from_secs(1);
 /// Who may look at a time.
 const WATCHERS_MAX: usize = 64;
 
@@ -48,6 +35,22 @@ pub(crate) struct Live {
     watchers: AtomicUsize,
 }
 
+impl Live {
+    /// Whether anybody looks.
+    pub(super) fn is_watched(&self) -> bool {
+        self.watchers.load(Ordering::Relaxed) > 0
+    }
+
+    /// Shows the next state.
+    pub(super) fn show(&self, number: u64, whole: &Value, patch: &Value) {
+        self.latest.send_replace(Arc::new(State {
+            number,
+            whole: whole.to_string(),
+            patch: patch.to_string(),
+        }));
+    }
+}
+
 impl Default for Live {
     fn default() -> Self {
         Self {
@@ -59,7 +62,8 @@ impl Default for Live {
 
 /// Somebody who looks.
 struct Watcher {
-    control: Arc<Control>,
+    live: Arc<Live>,
+    log: Lines,
     latest: watch::Receiver<Arc<State>>,
     /// The state that they have.
     seen: u64,
@@ -68,24 +72,25 @@ struct Watcher {
 
 impl Drop for Watcher {
     fn drop(&mut self) {
-        self.control.live().watchers.fetch_sub(1, Ordering::Relaxed);
+        self.live.watchers.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// The events for one who looks; none: too many do.
 pub(crate) fn watch_live(
-    control: Arc<Control>,
-) -> Option<impl Stream<Item = Result<Event, Infallible>>> {
-    let live = control.live();
+    live: &Arc<Live>,
+    log: &Lines,
+) -> Option<impl Stream<Item = Result<Event, Infallible>> + use<>> {
     if live.watchers.fetch_add(1, Ordering::Relaxed) >= WATCHERS_MAX {
         live.watchers.fetch_sub(1, Ordering::Relaxed);
         return None;
     }
     let watcher = Watcher {
         latest: live.latest.subscribe(),
-        log_seen: control.log().latest().saturating_sub(100),
+        log_seen: log.latest().saturating_sub(100),
         seen: 0,
-        control,
+        live: Arc::clone(live),
+        log: log.clone(),
     };
     Some(stream::unfold(watcher, |mut watcher| async {
         watcher.next().await.map(|event| (Ok(event), watcher))
@@ -96,7 +101,7 @@ impl Watcher {
     /// The next event; none when the node stops.
     async fn next(&mut self) -> Option<Event> {
         if self.seen > 0 {
-            let lines = self.control.log().after(self.log_seen);
+            let lines = self.log.after(self.log_seen);
             if let Some(last) = lines.last() {
                 self.log_seen = last.number;
                 let text = serde_json::to_string(&lines).unwrap_or_default();
@@ -115,99 +120,4 @@ impl Watcher {
             Event::default().event("state").data(&state.whole)
         })
     }
-}
-
-/// Makes states while somebody looks. It never returns.
-pub(crate) async fn run(control: Arc<Control>) {
-    let mut tick = interval(TICK);
-    tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut before = Value::Null;
-    let mut number = 0;
-    loop {
-        tick.tick().await;
-        if control.live().watchers.load(Ordering::Relaxed) == 0 {
-            continue;
-        }
-        let now = state(&control);
-        let changed = patch::between(&before, &now).unwrap_or_else(|| json!({}));
-        number += 1;
-        let state = State {
-            number,
-            whole: now.to_string(),
-            patch: changed.to_string(),
-        };
-        before = now;
-        control.live().latest.send_replace(Arc::new(state));
-    }
-}
-
-/// A pool whose servers have names, so that a patch can tell which has changed.
-#[derive(Serialize)]
-struct NamedPool<'a> {
-    #[serde(flatten)]
-    pool: Value,
-    servers: BTreeMap<String, &'a Server>,
-}
-
-/// The whole state.
-fn state(control: &Control) -> Value {
-    let status = control.status();
-    let mut pools = BTreeMap::new();
-    for pool in &status.pools {
-        pools.insert(pool.name.clone(), named(pool));
-    }
-    let counts = control.calls().counts();
-    let calls = counts.map(|counts| {
-        json!({
-            "kept": counts.calls,
-            "bytes": counts.bytes,
-            "recorded": counts.recorded,
-            "forgotten": counts.forgotten,
-            "missed": counts.missed,
-        })
-    });
-    let Status {
-        name,
-        version,
-        state,
-        figures,
-        listeners,
-        removed,
-        registrar,
-        peers,
-        workers,
-        limits,
-        ..
-    } = &status;
-    json!({
-        "at": wall().as_secs_f64(),
-        "name": name,
-        "version": version,
-        "state": state,
-        "figures": figures,
-        "listeners": listeners,
-        "pools": pools,
-        "removed": removed,
-        "registrar": registrar,
-        "peers": peers,
-        "workers": workers,
-        "limits": limits,
-        "recorder": calls,
-    })
-}
-
-fn named(pool: &Pool) -> Value {
-    let servers = pool.servers.iter();
-    let named = NamedPool {
-        pool: json!({
-            "policy": pool.policy,
-            "costs": pool.costs,
-            "learns_costs": pool.learns_costs,
-            "sources": pool.sources,
-        }),
-        servers: servers
-            .map(|server| (server.address.to_string(), server))
-            .collect(),
-    };
-    serde_json::to_value(named).unwrap_or_default()
 }

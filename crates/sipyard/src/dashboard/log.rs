@@ -4,10 +4,10 @@ use std::{
     collections::VecDeque,
     fmt::{self, Write as _},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use serde::Serialize;
+use socket::wall;
 use tracing::{
     Event, Subscriber,
     field::{Field, Visit},
@@ -56,11 +56,10 @@ impl<S: Subscriber> Layer<S> for Lines {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
         let mut text = Text::default();
         event.record(&mut text);
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
         let mut lines = self.locked();
         let line = Line {
             number: lines.back().map_or(0, |line| line.number) + 1,
-            at: since.unwrap_or(Duration::ZERO).as_secs_f64(),
+            at: wall().as_secs_f64(),
             level: event.metadata().level().as_str(),
             text: text.0.chars().take(LINE_BYTES_MAX).collect(),
         };

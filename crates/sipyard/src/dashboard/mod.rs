@@ -4,6 +4,7 @@
 
 pub(crate) mod files;
 pub(crate) mod history;
+pub(crate) mod keeper;
 pub(crate) mod live;
 pub(crate) mod log;
 mod patch;

@@ -12,7 +12,7 @@ use admin_client::default_socket;
 use balance::Policy;
 use net::Workers;
 use node::{
-    Shared,
+    Shared, Transport,
     config::{Config, Destination, Limits, Listener, Mode, Pool, PoolServer, Probe, Route, Timers},
 };
 use settings::Place;
@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 use crate::{
     admin, calls,
     config::{Admin, AdminPlaces, Configuration, DEFAULT_CALLS, Dns},
-    dashboard::{history, live, log::Lines},
+    dashboard::keeper,
     members::Members,
     resolver::Resolver,
     serve::{Control, UnixSocket},
@@ -86,13 +86,11 @@ impl Edge {
             None,
             workers,
             clock,
-            Lines::default(),
         );
         let control = Arc::new(control);
         admin::spawn(&control, listener, socket.listener()?);
-        tokio::spawn(calls::watch(Arc::clone(&control)));
-        tokio::spawn(history::watch(Arc::clone(&control)));
-        tokio::spawn(live::run(Arc::clone(&control)));
+        tokio::spawn(calls::watch::run(Arc::clone(&control)));
+        tokio::spawn(keeper::run(Arc::clone(&control)));
         Ok(Self {
             control,
             address,
@@ -134,6 +132,7 @@ fn config(address: SocketAddr, servers: &[SocketAddr], policy: Policy) -> Config
         secret: secret.into(),
         accepted_secret: None,
         listeners: vec![Listener {
+            transport: Transport::Udp,
             address,
             advertise: address.to_string(),
         }],
@@ -170,6 +169,7 @@ fn config(address: SocketAddr, servers: &[SocketAddr], policy: Policy) -> Config
 /// stall must show as a long response time.
 fn pool(servers: &[SocketAddr], policy: Policy) -> Pool {
     let server = |&address: &SocketAddr| PoolServer {
+        transport: Transport::Udp,
         address,
         capacity: 1.0,
         cluster: None,

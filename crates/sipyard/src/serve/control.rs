@@ -18,7 +18,6 @@ use crate::{
     config::{self, Admin, Configuration, Nftables},
     dashboard::{history::History, live::Live, log::Lines, servers::Servers},
     members::{self, Members},
-    view::{Status, status},
 };
 
 /// How long a worker may take to answer. It checks for questions every 10 ms unless it is
@@ -43,7 +42,7 @@ pub(crate) struct Control {
     calls: Arc<Recording>,
     servers: Servers,
     history: History,
-    live: Live,
+    live: Arc<Live>,
     log: Lines,
     /// The file as it was loaded, and what it says in a line.
     loaded: Mutex<(String, String)>,
@@ -66,7 +65,6 @@ impl Control {
         store: Option<Arc<Store>>,
         workers: Workers,
         clock: Clock,
-        log: Lines,
     ) -> Self {
         let text = fs::read_to_string(&path).unwrap_or_default();
         Self {
@@ -85,9 +83,15 @@ impl Control {
             calls: Arc::new(Recording::new(configuration.calls.clone())),
             servers: Servers::default(),
             history: History::default(),
-            live: Live::default(),
-            log,
+            live: Arc::default(),
+            log: Lines::default(),
         }
+    }
+
+    /// The same, which shows these lines of the log.
+    pub(crate) fn with_log(mut self, log: Lines) -> Self {
+        self.log = log;
+        self
     }
 
     /// The configuration, the servers and the counters.
@@ -131,25 +135,13 @@ impl Control {
     }
 
     /// The state that those see who look.
-    pub(crate) fn live(&self) -> &Live {
+    pub(crate) fn live(&self) -> &Arc<Live> {
         &self.live
     }
 
     /// The latest lines of the log.
     pub(crate) fn log(&self) -> &Lines {
         &self.log
-    }
-
-    /// The node at this moment.
-    pub(crate) fn status(&self) -> Status {
-        status(
-            &self.shared,
-            &self.workers,
-            &self.members,
-            self.store_address(),
-            &self.servers,
-            self.now(),
-        )
     }
 
     /// The clock of the workers.

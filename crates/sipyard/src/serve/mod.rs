@@ -27,7 +27,7 @@ use bind::AdminSockets;
 
 use crate::{
     admin, calls, config,
-    dashboard::{history, live, log::Lines},
+    dashboard::{keeper, log::Lines},
     members::{self, Members},
     resolver::Resolver,
 };
@@ -108,8 +108,8 @@ impl Serve {
             store,
             workers,
             clock,
-            log,
-        );
+        )
+        .with_log(log);
         Ok(Started {
             control: Arc::new(control),
             admin,
@@ -154,15 +154,14 @@ impl Started {
         let socket = unix.listener()?;
         let mut stop = Stop::new()?;
         let mut reload = signal(SignalKind::hangup())?;
-        calls::begin(&control).await;
+        calls::watch::begin(&control).await;
         tracing::info!("{}", self.news);
         admin::spawn(&control, tcp, socket);
         tokio::spawn(health::watch(Arc::clone(&control)));
         tokio::spawn(strangers::watch(Arc::clone(&control)));
         tokio::spawn(members::watch(Arc::clone(&control)));
-        tokio::spawn(calls::watch(Arc::clone(&control)));
-        tokio::spawn(history::watch(Arc::clone(&control)));
-        tokio::spawn(live::run(Arc::clone(&control)));
+        tokio::spawn(calls::watch::run(Arc::clone(&control)));
+        tokio::spawn(keeper::run(Arc::clone(&control)));
         let announced = Arc::clone(&control);
         let announcing = tokio::spawn(async move { announced.members().announce().await });
         loop {
