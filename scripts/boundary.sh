@@ -21,6 +21,7 @@ load         pure    sip
 capture      pure    lqn sip
 node         pure    abuse slots sip balance location overload transaction
 sim          pure    sip balance node load
+recorder     pure    sip balance node
 tls          system  stream
 websocket    system  stream
 socket       system

@@ -44,6 +44,13 @@ impl Node {
 
     /// Serves some of the requests that wait, and returns how many.
     pub fn handle_waiting(&mut self, now: Duration, out: &mut Outbox) -> u32 {
+        if out.tap.is_some() {
+            return self.tapped(now, None, out, |node, out| node.do_waiting(now, out));
+        }
+        self.do_waiting(now, out)
+    }
+
+    fn do_waiting(&mut self, now: Duration, out: &mut Outbox) -> u32 {
         let sent = out.transmits.len();
         let (desks, cx) = self.parts(now);
         let served = desks.serve_waiting(cx, out);

@@ -145,6 +145,54 @@ impl<const N: usize> Default for Counters<N> {
     }
 }
 
+/// Which counters have moved since a tap last asked: a bit for each, by its place.
+#[derive(Debug, Default)]
+struct Moved {
+    events: [AtomicU64; 2],
+    dropped: AtomicU64,
+    replies: AtomicU64,
+}
+
+const _: () = assert!(Event::ALL.len() <= 128 && Dropped::ALL.len() <= 64 && REPLIES.len() <= 64);
+
+/// The counters that moved during a step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moves {
+    events: u128,
+    dropped: u64,
+    replies: u64,
+}
+
+impl Moves {
+    /// The events but for those of the messages themselves.
+    pub(crate) fn events(self) -> impl Iterator<Item = Event> {
+        let usual = 1 << Event::Received as u32 | 1 << Event::Sent as u32;
+        places(self.events & !usual).map(|place| Event::ALL[place])
+    }
+
+    pub(crate) fn dropped(self) -> impl Iterator<Item = Dropped> {
+        places(self.dropped.into()).map(|place| Dropped::ALL[place])
+    }
+
+    pub(crate) fn replies(self) -> impl Iterator<Item = u16> {
+        places(self.replies.into()).map(|place| REPLIES[place])
+    }
+
+    /// Whether the message was dropped before it was looked at.
+    pub(crate) fn is_unheard(self) -> bool {
+        self.dropped & (1 << Dropped::Banned as u32 | 1 << Dropped::Limited as u32) != 0
+    }
+}
+
+/// The places of the bits that are set.
+fn places(mut bits: u128) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let place = bits.trailing_zeros();
+        bits &= bits.wrapping_sub(1);
+        (place < u128::BITS).then_some(place as usize)
+    })
+}
+
 /// One worker's counters.
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -163,6 +211,7 @@ pub struct WorkerStats {
     lobby_bytes: AtomicU64,
     /// A number of 64 bits.
     share: AtomicU64,
+    moved: Moved,
     /// All workers change it.
     handover_bytes: AtomicUsize,
 }
@@ -185,10 +234,28 @@ impl WorkerStats {
     /// Counts a dropped message.
     pub fn drop_one(&self, reason: Dropped) {
         add(&self.dropped.0[reason as usize], 1);
+        mark(&self.moved.dropped, reason as usize);
     }
 
     pub(crate) fn count(&self, event: Event, number: usize) {
-        add(&self.events.0[event as usize], number as u64);
+        let place = event as usize;
+        add(&self.events.0[place], number as u64);
+        mark(&self.moved.events[place / 64], place % 64);
+    }
+
+    /// The counters that have moved since this was last called.
+    pub(crate) fn take_moves(&self) -> Moves {
+        let take = |bits: &AtomicU64| {
+            let taken = bits.load(Relaxed);
+            bits.store(0, Relaxed);
+            taken
+        };
+        let [low, high] = [&self.moved.events[0], &self.moved.events[1]].map(take);
+        Moves {
+            events: u128::from(high) << 64 | u128::from(low),
+            dropped: take(&self.moved.dropped),
+            replies: take(&self.moved.replies),
+        }
     }
 
     pub(crate) fn reply(&self, status: u16) {
@@ -196,6 +263,7 @@ impl WorkerStats {
         debug_assert!(place.is_some(), "REPLIES lacks {status}");
         let place = place.unwrap_or(REPLIES.len() - 1);
         add(&self.replies.0[place], 1);
+        mark(&self.moved.replies, place);
     }
 
     pub(crate) fn set_sizes(&self, sizes: &Sizes) {
@@ -311,6 +379,10 @@ impl WorkerStats {
 /// With a single writer a locked instruction is not needed.
 fn add(counter: &AtomicU64, number: u64) {
     counter.store(counter.load(Relaxed) + number, Relaxed);
+}
+
+fn mark(bits: &AtomicU64, place: usize) {
+    bits.store(bits.load(Relaxed) | 1 << place, Relaxed);
 }
 
 /// Methods that response times are told apart by.

@@ -7,9 +7,11 @@
 //! them.
 
 mod admin;
+mod calls;
 mod check;
 mod config;
 mod ctl;
+mod dashboard;
 mod demo;
 mod explain;
 mod members;

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Number;
 use store::Address;
 
-use crate::members::Members;
+use crate::{dashboard::servers::Servers, members::Members};
 
 /// A node at one moment.
 #[derive(Debug, Serialize, Deserialize)]
@@ -130,6 +130,11 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     /// Whether it gets new calls, or why not.
     pub(crate) state: ServerState,
+    /// The latest change of its health, and how long it was ago; none since the node's start.
+    #[serde(default)]
+    pub(crate) why: Option<String>,
+    #[serde(default)]
+    pub(crate) since_seconds: Option<u64>,
     /// [`figures::SERVER`].
     #[serde(flatten)]
     pub(crate) figures: Figures,
@@ -244,6 +249,7 @@ pub(crate) fn status(
     workers: &Workers,
     members_of: &Members,
     store: Option<&Address>,
+    news: &Servers,
     now: Duration,
 ) -> Status {
     let snapshot = shared.snapshot();
@@ -264,10 +270,10 @@ pub(crate) fn status(
             },
         ),
         listeners: listeners(config),
-        pools: pools(&snapshot, members_of, now),
+        pools: pools(&snapshot, members_of, news, now),
         removed: members(&snapshot)
             .filter(|member| member.server.is_removed())
-            .map(|member| server(member, Duration::ZERO, now))
+            .map(|member| server(member, Duration::ZERO, news, now))
             .collect(),
         registrar: registrar(config, store),
         peers: shared
@@ -327,7 +333,7 @@ fn listeners(config: &Config) -> Vec<Listener> {
     config.listeners.iter().map(listener).collect()
 }
 
-fn pools(snapshot: &Snapshot, members_of: &Members, now: Duration) -> Vec<Pool> {
+fn pools(snapshot: &Snapshot, members_of: &Members, news: &Servers, now: Duration) -> Vec<Pool> {
     let pool = |config: &node::config::Pool| Pool {
         name: config.name.clone(),
         policy: config.policy.to_string(),
@@ -338,14 +344,15 @@ fn pools(snapshot: &Snapshot, members_of: &Members, now: Duration) -> Vec<Pool> 
             .filter(|member| member.pool == config.name && !member.server.is_removed())
             .map(|member| Server {
                 state: state_in(config, member, now),
-                ..server(member, config.slow_start, now)
+                ..server(member, config.slow_start, news, now)
             })
             .collect(),
     };
     snapshot.config().pools.iter().map(pool).collect()
 }
 
-fn server(member: &Arc<Member>, slow_start: Duration, now: Duration) -> Server {
+fn server(member: &Arc<Member>, slow_start: Duration, news: &Servers, now: Duration) -> Server {
+    let latest = news.of(&member.pool, member.address);
     let at = ServerAt {
         member: Arc::clone(member),
         slow_start,
@@ -355,6 +362,10 @@ fn server(member: &Arc<Member>, slow_start: Duration, now: Duration) -> Server {
         pool: member.pool.clone(),
         address: member.address,
         state: state_of(member, slow_start, now),
+        since_seconds: latest
+            .as_ref()
+            .map(|news| now.saturating_sub(news.at).as_secs()),
+        why: latest.map(|news| news.why),
         figures: Figures::of(figures::SERVER, &at),
     }
 }

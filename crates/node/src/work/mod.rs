@@ -6,7 +6,6 @@
 
 mod anew;
 mod course;
-mod decisions;
 mod learn;
 pub(crate) mod open;
 
@@ -17,22 +16,20 @@ use fastrand::Rng;
 use sip::Method;
 use slots::{Buffers, Slab, Table};
 
-pub use self::decisions::DecisionView;
+use self::open::OPEN_MAX;
 pub(crate) use self::{
     course::Course,
     learn::Learner,
     open::{ATTEMPTS_MAX, Holder, Kind, Offer, OpenId, OpenRequest, Progress},
-};
-use self::{
-    decisions::{Decisions, Ledgers},
-    open::OPEN_MAX,
 };
 use crate::{
     admission::NotNow,
     calls::{Calls, SessionId, tag_pair},
     config::Limits,
     context::Context,
-    control, health,
+    control,
+    decisions::{Decisions, Ledgers},
+    health,
     member::Member,
     snapshot::PoolView,
     stats::{Event, MethodLabel},
@@ -387,7 +384,7 @@ impl Work {
     ) -> Option<&'s Member> {
         let policy = pool.pool().policy();
         let key = request.placement_key(policy == Policy::UserHash);
-        let ledgers = Ledgers::of(pool);
+        let ledgers = Ledgers::of(pool, cx.now);
         let arrival = Arrival {
             key,
             cost: pool.cost(request.method),
@@ -395,7 +392,8 @@ impl Work {
             avoid,
         };
         let server = pool.pool().place(cx.now, &arrival, &mut self.rng)?.id();
-        self.decisions.record(request.key, cx.now, policy, ledgers);
+        self.decisions
+            .record(request.key, cx.now, policy, server, ledgers);
         cx.snapshot.member(server).map(|member| &**member)
     }
 
