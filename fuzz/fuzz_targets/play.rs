@@ -60,6 +60,7 @@ pub fn config() -> Config {
             slow_start: Duration::ZERO,
             answer_timeout: Duration::from_secs(1),
             overload_control: false,
+            learn_room: true,
         }],
         routes: vec![
             route(&[USERS], Destination::Registrar, Mode::Stateful),

@@ -269,6 +269,21 @@ pub const SERVER: &[Figure<ServerAt>] = &[
         "Share of the requests that the server does not want. RFC 7339",
         |at| told(at, Algorithm::Loss, 100.0),
     ),
+    Figure::gauge(
+        "unanswered",
+        "Requests that begin something and wait for their first response",
+        |at| count(at.member.room.waiting().into()),
+    ),
+    Figure::gauge(
+        "unanswered_calls_max",
+        "INVITEs that may wait for their first response, as learned; only while the server answers slowly",
+        |at| count(at.member.room.calls.get()?.into()),
+    ),
+    Figure::gauge(
+        "unanswered_others_max",
+        "The same of other requests that begin something",
+        |at| count(at.member.room.others.get()?.into()),
+    ),
     Figure::counter("placed", "Arrivals placed on the server", |at| {
         count(at.member.server.placed())
     }),

@@ -14,6 +14,7 @@ use balance::{Server, ServerId};
 use crate::{
     config::PoolServer,
     control::Control,
+    room::Room,
     service_times::ServiceTimes,
     stats::{Histogram, MethodLabel},
 };
@@ -31,6 +32,8 @@ pub struct Member {
     pub(crate) service: ServiceTimes,
     /// Overload control with it, in whatever pool.
     pub(crate) control: Arc<Control>,
+    /// How much it can take, in whatever pool.
+    pub(crate) room: Arc<Room>,
     /// The operator has set its capacity.
     is_weighed: AtomicBool,
     /// It was silent, and shall be probed at once.
@@ -84,7 +87,7 @@ impl Member {
         id: ServerId,
         pool: &str,
         server: &PoolServer,
-        control: Arc<Control>,
+        (control, room): (Arc<Control>, Arc<Room>),
         added_at: Option<Duration>,
     ) -> Self {
         let address = server.address;
@@ -99,6 +102,7 @@ impl Member {
             responses: Default::default(),
             service: ServiceTimes::default(),
             control,
+            room,
             is_weighed: AtomicBool::new(false),
             is_suspected: AtomicBool::new(false),
             idle_since: Mutex::default(),

@@ -121,6 +121,7 @@ counted! {
         OverloadRefused = "overload_refused", "A new request had to wait too long while the node was behind, and was refused",
         SessionBusy = "session_busy", "A call had as many open requests as it may have, so another was refused",
         Restricted = "restricted", "A request was refused, as the servers that could take it had asked for less. RFC 7339 §5.10",
+        NoRoom = "no_room", "A request was refused, as the servers that could take it answer slowly and have as many as they answer in time",
         ControlTaken = "overload_control_taken", "A server told how much to send it. RFC 7339 §5.4",
         ControlIgnored = "overload_control_ignored", "A response told how much to send, but not from a server at which its request is open, or too late",
         ControlRefused = "overload_control_refused", "A server answered 400 to an offer of overload control twice, so it gets none for an hour",

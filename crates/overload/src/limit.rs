@@ -21,6 +21,8 @@ const AIM: f64 = 0.8;
 const CHANGE: f64 = 2.0;
 /// The least limit.
 const LEAST: f64 = 2.0;
+/// So many slow windows in a row are no chance.
+const SLOW: u32 = 2;
 /// After so many windows with less than half of it in use, the limit is forgotten.
 const CALM: u32 = 10;
 /// Powers of two that a number of waiting requests may have.
@@ -53,6 +55,8 @@ pub struct Limit {
     met: AtomicU64,
     answers: AtomicU64,
     calm: AtomicU32,
+    /// Windows in a row that were slow.
+    slow: AtomicU32,
     /// What is usual, and what is usual at which number of requests: logarithms as bits, 0: it is not known.
     usual: AtomicU64,
     curve: [AtomicU64; OCTAVES],
@@ -71,6 +75,7 @@ impl Default for Limit {
             met: AtomicU64::new(0),
             answers: AtomicU64::new(0),
             calm: AtomicU32::new(0),
+            slow: AtomicU32::new(0),
             usual: AtomicU64::new(0),
             curve: std::array::from_fn(|_| AtomicU64::new(0)),
         }
@@ -178,14 +183,20 @@ impl Limit {
         };
         Wanted {
             number: (met * AIM * allowed / time).max(LEAST),
-            is_slow: time > allowed,
+            is_slow: octave > 0 && time > allowed,
         }
     }
 
     fn set(&self, wanted: Wanted, peak: u32) {
         let Wanted { number, is_slow } = wanted;
+        let slow = if is_slow {
+            self.slow.load(Relaxed) + 1
+        } else {
+            0
+        };
+        self.slow.store(slow, Relaxed);
         let Some(limit) = read(&self.limit) else {
-            if is_slow {
+            if slow >= SLOW {
                 self.calm.store(0, Relaxed);
                 write(&self.limit, number);
             }
@@ -208,7 +219,7 @@ impl Limit {
         let usual = read(&self.usual).map_or(f64::INFINITY, f64::exp2);
         let is_stalled = silent > (STALLED * usual).max(ns(PROMPT) as f64);
         if is_stalled && waiting >= STALLED_MIN {
-            let limit = read(&self.limit).unwrap_or(f64::from(waiting));
+            let limit = read(&self.limit).unwrap_or_else(|| waiting.into());
             write(&self.limit, (limit / CHANGE).max(LEAST));
             self.calm.store(0, Relaxed);
         }

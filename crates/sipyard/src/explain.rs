@@ -3,7 +3,7 @@
 use std::{fmt, net::SocketAddr};
 
 use balance::Ineligible;
-use node::{CallView, DecisionView, Forecast};
+use node::{CallView, DecisionView, Forecast, PassedOver};
 use serde::{Deserialize, Serialize};
 
 use crate::view::ServerState;
@@ -139,8 +139,24 @@ impl From<Forecast> for Explanation {
     }
 }
 
-fn scored((server, score): (SocketAddr, Result<f64, Ineligible>)) -> Scored {
-    let passed_over = score.err().map(|why| match why {
+fn scored((server, score): (SocketAddr, Result<f64, PassedOver>)) -> Scored {
+    Scored {
+        server,
+        score: score.ok(),
+        passed_over: score.err().map(passed_over),
+    }
+}
+
+fn passed_over(why: PassedOver) -> String {
+    let why = match why {
+        PassedOver::Ineligible(why) => why,
+        PassedOver::NoRoom { waiting } => {
+            return format!(
+                "has no room: it answers slowly, and {waiting} requests wait for an answer"
+            );
+        }
+    };
+    let why = match why {
         Ineligible::Removed => ServerState::Removed.label(),
         Ineligible::Draining => ServerState::Draining.label(),
         Ineligible::Down => ServerState::Down.label(),
@@ -148,12 +164,8 @@ fn scored((server, score): (SocketAddr, Result<f64, Ineligible>)) -> Scored {
         Ineligible::AboveBound => "holds more calls than its bound",
         Ineligible::OtherCluster => "is in another cluster than the user",
         Ineligible::InReserve => ServerState::Reserve.label(),
-    });
-    Scored {
-        server,
-        score: score.ok(),
-        passed_over: passed_over.map(str::to_owned),
-    }
+    };
+    why.to_owned()
 }
 
 impl fmt::Display for Explanation {

@@ -70,12 +70,14 @@ fn found(pool: &str, source: &Source) -> String {
 /// A column that shows a figure: its heading, the figure, how it is written.
 type Column = (&'static str, &'static str, fn(f64) -> String);
 
-const SERVER: [Column; 9] = [
+const SERVER: [Column; 11] = [
     ("CAPACITY", "capacity", plain),
     ("CALLS", "calls", plain),
     ("TRANSACTIONS", "transactions", plain),
     ("WORK", "work", hundredths),
     ("ELSEWHERE", "calls_elsewhere", plain),
+    ("UNANSWERED", "unanswered", plain),
+    ("AT MOST", "unanswered_calls_max", plain),
     ("PLACED", "placed", plain),
     ("FAILED", "failed", plain),
     ("FIRST MS", "first_response_seconds", milliseconds),
