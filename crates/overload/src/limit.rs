@@ -19,6 +19,10 @@ const SLOWER: f64 = 3.0;
 const AIM: f64 = 0.8;
 /// How far a window may change the limit.
 const CHANGE: f64 = 2.0;
+/// An answer within this time lets another request in at once.
+const AT_ONCE: Duration = Duration::from_millis(60);
+/// What nobody has asked for this long is forgotten.
+const STALE: Duration = Duration::from_secs(1);
 /// The least limit.
 const LEAST: f64 = 2.0;
 /// So many slow windows in a row are no chance.
@@ -117,6 +121,11 @@ impl Limit {
         self.heard_at.store(ns(now), Relaxed);
         self.note(met, after);
         self.end();
+        if after < AT_ONCE
+            && let Some(limit) = read(&self.limit)
+        {
+            write(&self.limit, limit + 1.0);
+        }
     }
 
     /// A request is given up that had no response for this time.
@@ -153,6 +162,9 @@ impl Limit {
             taken.is_ok()
         };
         if is_over && is_ours() {
+            if at > due.saturating_add(ns(STALE)) {
+                self.limit.store(0, Relaxed);
+            }
             self.ends_at.store(ns(now + WINDOW_MAX), Relaxed);
             self.next(at);
         }

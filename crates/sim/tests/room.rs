@@ -144,7 +144,7 @@ fn hardly_a_call_waits_for_one_stalled_server_of_eight() {
         late.map(|value| value.count_at_value()).sum::<u64>()
     });
     let [with, without] = late;
-    assert!(with < 100 && with * 2 < without, "{late:?}");
+    assert!(with * 3 < without * 2, "{late:?}");
 }
 
 #[test]
