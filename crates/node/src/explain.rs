@@ -65,6 +65,11 @@ pub enum Forecast {
         /// The reason phrase.
         reason: &'static str,
     },
+    /// It would stay out, as there is more than the node can serve.
+    StaysOut {
+        /// The share of new requests that is let in.
+        share: f64,
+    },
     /// Its affinity token names the server.
     Token {
         /// The server.
@@ -175,6 +180,12 @@ impl Node {
         }
         if !request.is_initial() {
             return Forecast::answered(481);
+        }
+        let lobby = &self.desks.lobby;
+        if lobby.stops(&self.snapshot, &request.datagram) {
+            return Forecast::StaysOut {
+                share: lobby.share(),
+            };
         }
         match self.snapshot.route(&request.traits()) {
             Ok(route) => match self.snapshot.pool_at(route) {

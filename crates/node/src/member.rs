@@ -57,6 +57,11 @@ impl Member {
         self.server.set_capacity(capacity);
     }
 
+    /// How many new requests may wait for their first response, if one kind of them has a limit: it answers slowly.
+    pub fn unanswered_max(&self) -> Option<u32> {
+        self.room.calls.get().or_else(|| self.room.others.get())
+    }
+
     /// Lets [`Self::weigh`] hold no longer; whether it did.
     pub(crate) fn forget_weight(&self) -> bool {
         self.is_weighed.swap(false, Ordering::Relaxed)

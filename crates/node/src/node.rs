@@ -283,6 +283,7 @@ impl Desks {
                 Taken::StaysOut => {
                     control::note_refused(cx, datagram.flow, message);
                     cx.stats.drop_one(Dropped::Overload);
+                    cx.stats.count(class.out(), 1);
                 }
             };
         }

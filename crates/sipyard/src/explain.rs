@@ -26,6 +26,11 @@ pub(crate) enum Explanation {
         policy: String,
         servers: Vec<Scored>,
     },
+    /// There is more than the node can serve, so the message would stay out.
+    StaysOut {
+        /// The share of new requests that is let in.
+        share: f64,
+    },
     /// The node would ask the location service.
     LookedUp,
     /// The node would answer the message itself.
@@ -126,6 +131,7 @@ impl From<Forecast> for Explanation {
             Forecast::Token { server, to_server } => Self::Token { server, to_server },
             Forecast::Session(view) => Self::Call(view.into()),
             Forecast::LookedUp => Self::LookedUp,
+            Forecast::StaysOut { share } => Self::StaysOut { share },
             Forecast::Placed {
                 pool,
                 policy,
@@ -190,6 +196,11 @@ impl fmt::Display for Explanation {
                 )?;
                 servers.iter().try_for_each(|server| server.fmt(f))
             }
+            Self::StaysOut { share } => writeln!(
+                f,
+                "would stay out: there is more than the node can serve, and {:.1} % of the new requests are let in",
+                share * 100.0
+            ),
             Self::LookedUp => {
                 writeln!(f, "would go to the user's contacts in the location service")
             }

@@ -18,6 +18,8 @@ use crate::{
     config::bytes_of,
     context::Context,
     io::{Datagram, Origin},
+    snapshot::Snapshot,
+    stats::Event,
     strangers::is_known,
 };
 
@@ -81,7 +83,7 @@ pub(crate) struct Guest {
     pub(crate) origin: Origin,
     bytes: Kept,
     came: Duration,
-    is_sieved: bool,
+    class: Class,
 }
 
 /// What becomes of a new request.
@@ -129,7 +131,24 @@ impl Class {
     }
 }
 
+impl Class {
+    /// Counts that a request of it stays out.
+    pub(crate) fn out(self) -> Event {
+        match self {
+            Self::Emergency => Event::EmergencyOut,
+            Self::Login => Event::LoginOut,
+            Self::Call | Self::Repeated => Event::CallOut,
+            Self::Register => Event::RegisterOut,
+            Self::Other => Event::OtherOut,
+        }
+    }
+}
+
 impl Guest {
+    pub(crate) fn class(&self) -> Class {
+        self.class
+    }
+
     pub(crate) fn datagram(&self) -> Datagram<'_> {
         Datagram {
             flow: self.flow,
@@ -234,9 +253,15 @@ impl Lobby {
             origin,
             bytes,
             came: cx.now,
-            is_sieved,
+            class,
         });
         Taken::Waits
+    }
+
+    /// Whether such a request would stay out unread.
+    pub(crate) fn stops(&self, snapshot: &Snapshot, datagram: &Datagram<'_>) -> bool {
+        let from = datagram.flow.remote;
+        !self.sieve.passes(datagram.bytes, from) && !is_known(snapshot, from.ip())
     }
 
     /// Whether the sieve has let such an INVITE pass for as long as one is repeated.
@@ -253,7 +278,7 @@ impl Lobby {
         let turns = later.iter().chain(earlier).copied();
         let mut classes = turns.chain([Class::Repeated]);
         let guest = classes.find_map(|class| take(&mut self.guests[class as usize], now))?;
-        if guest.is_sieved {
+        if guest.class.is_sieved() {
             self.share.served();
         }
         self.refusals = REFUSALS_MAX.min(self.refusals + REFUSALS);
@@ -265,7 +290,7 @@ impl Lobby {
         let is_late = |guest: &mut Guest| guest.came + PATIENCE <= now;
         let mut classes = self.guests.iter_mut();
         let guest = classes.find_map(|guests| guests.pop_front_if(is_late))?;
-        if guest.is_sieved {
+        if guest.class.is_sieved() {
             self.share.turned_away();
         }
         let since = *self.late_since.get_or_insert(now);

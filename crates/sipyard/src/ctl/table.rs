@@ -48,6 +48,7 @@ pub(super) fn status(status: &Status) -> String {
     }
     text.push('\n');
     text += &workers(status);
+    text += &stayed_out(&status.workers);
     text.push('\n');
     text += &memory(status);
     text
@@ -100,6 +101,17 @@ const WORKER: [Column; 8] = [
     ("SENT", "messages_sent", plain),
     ("HANDED OVER", "handed_over", plain),
     ("LET IN", "share_let_in", plain),
+];
+
+/// Those who stayed out, and the counters of a worker that tell how many.
+const OUT: [(&str, &str); 7] = [
+    ("calls for help", "emergencies_out"),
+    ("calls", "calls_out"),
+    ("REGISTERs with credentials", "logins_out"),
+    ("REGISTERs", "registers_out"),
+    ("others", "others_out"),
+    ("for lack of room at the servers", "no_room"),
+    ("as the servers had asked for less", "restricted"),
 ];
 
 /// Memory of messages that a worker holds.
@@ -231,6 +243,25 @@ fn workers(status: &Status) -> String {
     align(&rows, 1)
 }
 
+/// Who stayed out since the start, as there was more than the node or its servers could serve.
+fn stayed_out(workers: &[Worker]) -> String {
+    let sum = |name: &str| {
+        workers
+            .iter()
+            .map(|worker| worker.figures.count(name))
+            .sum::<u64>()
+    };
+    let counts = OUT.map(|(what, name)| (what, sum(name)));
+    let some = counts.iter().filter(|(_, count)| *count > 0);
+    let some: Vec<String> = some
+        .map(|(what, count)| format!("{count} {what}"))
+        .collect();
+    if some.is_empty() {
+        return String::new();
+    }
+    format!("stayed out: {}\n", some.join(", "))
+}
+
 fn memory(status: &Status) -> String {
     let mut rows = vec![header(&["WORKER"], &MEMORY, &[])];
     let workers = status.workers.iter().enumerate();
@@ -338,6 +369,9 @@ mod tests {
         check(&WORKER, &worker);
         check(&MEMORY, &worker);
         check(&REGISTRAR, &worker);
+        for (_, name) in OUT {
+            assert!(worker.iter().any(|known| known == name), "{name}");
+        }
     }
 
     /// The status did not show the held transactions.
