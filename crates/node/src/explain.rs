@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use balance::{Ineligible, Policy, ServerId};
-use sip::{HeaderName, Message};
+use sip::{HeaderName, Message, Method};
 use transaction::Flow;
 
 use crate::{
@@ -184,7 +184,7 @@ impl Node {
         let lobby = &self.desks.lobby;
         if lobby.stops(&self.snapshot, &request.datagram) {
             return Forecast::StaysOut {
-                share: lobby.share(),
+                share: lobby.shares()[usize::from(request.method == Method::Register)],
             };
         }
         match self.snapshot.route(&request.traits()) {

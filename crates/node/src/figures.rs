@@ -368,8 +368,13 @@ pub const WORKER: &[Figure<WorkerStats>] = &[
     ),
     Figure::gauge(
         "share_let_in",
-        "Share of new requests that are let in; 1 unless there are more than can be served",
-        |w| number(w.share()),
+        "Share of new calls that are let in; 1 unless there are more than can be served",
+        |w| number(w.shares()[0]),
+    ),
+    Figure::gauge(
+        "registers_let_in",
+        "Share of REGISTERs that are let in; 1 unless there are more than can be served",
+        |w| number(w.shares()[1]),
     ),
     Figure::bytes(
         "lobby",

@@ -180,7 +180,7 @@ impl Node {
         sizes.registrations_bytes = desks.registrar.kept_bytes();
         sizes.lobby_bytes = desks.lobby.kept_bytes();
         cx.stats.set_sizes(&sizes);
-        cx.stats.set_share(desks.lobby.share());
+        cx.stats.set_shares(desks.lobby.shares());
     }
 
     /// When [`Self::handle_timeout`] wants to be called next, at the latest.

@@ -167,8 +167,8 @@ pub struct WorkerStats {
     unlocated_bytes: AtomicU64,
     registrations_bytes: AtomicU64,
     lobby_bytes: AtomicU64,
-    /// A number of 64 bits.
-    share: AtomicU64,
+    /// Numbers of 64 bits: of calls, and of REGISTERs.
+    shares: [AtomicU64; 2],
     /// All workers change it.
     handover_bytes: AtomicUsize,
 }
@@ -274,13 +274,15 @@ impl WorkerStats {
         self.retained_bytes.load(Relaxed)
     }
 
-    /// The share of new requests that are let in, of 1; it is 1 unless there are more than can be served.
-    pub fn share(&self) -> f64 {
-        f64::from_bits(self.share.load(Relaxed))
+    /// The shares of new calls and of REGISTERs that are let in, of 1; 1 unless there are more than can be served.
+    pub fn shares(&self) -> [f64; 2] {
+        [0, 1].map(|kind: usize| f64::from_bits(self.shares[kind].load(Relaxed)))
     }
 
-    pub(crate) fn set_share(&self, share: f64) {
-        self.share.store(share.to_bits(), Relaxed);
+    pub(crate) fn set_shares(&self, shares: [f64; 2]) {
+        for (known, share) in self.shares.iter().zip(shares) {
+            known.store(share.to_bits(), Relaxed);
+        }
     }
 
     /// Memory of new requests that wait while the node is behind, in bytes.

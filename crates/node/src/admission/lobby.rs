@@ -114,7 +114,9 @@ pub(crate) struct Lobby {
     late_since: Option<Duration>,
     turn: usize,
     refusals: f64,
-    share: Share,
+    /// Of INVITEs, and of REGISTERs: a flood of one leaves the other alone.
+    calls: Share,
+    registers: Share,
     sieve: Sieve,
     /// Whether the driver does not know the sieve yet.
     is_new: bool,
@@ -122,13 +124,6 @@ pub(crate) struct Lobby {
     is_over: bool,
     /// Whether it stops unknown sources before they come here.
     is_filtered: bool,
-}
-
-impl Class {
-    /// Whether the sieve bounds how many come. The share is not to follow others: a flood of them would keep calls out.
-    fn is_sieved(self) -> bool {
-        !matches!(self, Self::Emergency | Self::Other)
-    }
 }
 
 impl Class {
@@ -174,7 +169,8 @@ impl Lobby {
             late_since: None,
             turn: 0,
             refusals: REFUSALS_MAX,
-            share: Share::new(now, repeated),
+            calls: Share::new(now, repeated),
+            registers: Share::new(now, repeated),
             sieve: Sieve::new(salt, 1.0),
             salt,
             is_new: false,
@@ -198,9 +194,9 @@ impl Lobby {
     /// Whether a new request need not wait. It counts as served then.
     pub(crate) fn lets_pass(&mut self, now: Duration, class: Class) -> bool {
         let passes = !self.is_open(now);
-        if passes && class.is_sieved() {
-            self.share.came();
-            self.share.served();
+        if passes && let Some(share) = self.share_of(class) {
+            share.came();
+            share.served();
         }
         passes
     }
@@ -234,17 +230,16 @@ impl Lobby {
         if is_stopped && class != Class::Emergency {
             return Taken::StaysOut;
         }
-        let is_sieved = class.is_sieved();
-        if is_sieved {
-            self.share.came();
+        if let Some(share) = self.share_of(class) {
+            share.came();
         }
         let class = match class {
             Class::Call if !self.is_surely_new(datagram) => Class::Repeated,
             class => class,
         };
         let Some(bytes) = self.copies.keep(datagram.bytes) else {
-            if is_sieved {
-                self.share.turned_away();
+            if let Some(share) = self.share_of(class) {
+                share.turned_away();
             }
             return Taken::StaysOut;
         };
@@ -266,8 +261,8 @@ impl Lobby {
 
     /// Whether the sieve has let such an INVITE pass for as long as one is repeated.
     fn is_surely_new(&self, datagram: &Datagram<'_>) -> bool {
-        let lowest = self.share.lowest();
-        lowest == self.share.get()
+        let lowest = self.calls.lowest();
+        lowest == self.calls.get()
             || Sieve::new(self.salt, lowest).passes(datagram.bytes, datagram.flow.remote)
     }
 
@@ -278,8 +273,8 @@ impl Lobby {
         let turns = later.iter().chain(earlier).copied();
         let mut classes = turns.chain([Class::Repeated]);
         let guest = classes.find_map(|class| take(&mut self.guests[class as usize], now))?;
-        if guest.class.is_sieved() {
-            self.share.served();
+        if let Some(share) = self.share_of(guest.class) {
+            share.served();
         }
         self.refusals = REFUSALS_MAX.min(self.refusals + REFUSALS);
         Some(guest)
@@ -290,8 +285,8 @@ impl Lobby {
         let is_late = |guest: &mut Guest| guest.came + PATIENCE <= now;
         let mut classes = self.guests.iter_mut();
         let guest = classes.find_map(|guests| guests.pop_front_if(is_late))?;
-        if guest.class.is_sieved() {
-            self.share.turned_away();
+        if let Some(share) = self.share_of(guest.class) {
+            share.turned_away();
         }
         let since = *self.late_since.get_or_insert(now);
         if self.refusals < 1.0 || now < since + BURST {
@@ -309,7 +304,7 @@ impl Lobby {
     /// When a phone that is refused shall register again, in seconds: by chance, and the later the more
     /// have to be refused.
     pub(crate) fn pause_s(&mut self) -> u64 {
-        let longest = (PAUSE_S / self.share.get()).min(PAUSE_S_MAX);
+        let longest = (PAUSE_S / self.registers.get()).min(PAUSE_S_MAX);
         PAUSE_S as u64 + self.rng.u64(..=longest as u64)
     }
 
@@ -318,10 +313,13 @@ impl Lobby {
         if !self.is_open(now) {
             self.late_since = None;
         }
-        let is_due = self.share.is_due(now);
-        if is_due && let Some(share) = self.share.next(now) {
-            self.sieve = Sieve::new(self.salt, share);
-            self.is_new = true;
+        let is_due = self.calls.is_due(now);
+        if is_due {
+            let changes = [self.calls.next(now), self.registers.next(now)];
+            if changes.iter().any(Option::is_some) {
+                self.sieve = Sieve::of(self.salt, self.calls.get(), self.registers.get());
+                self.is_new = true;
+            }
         }
         is_due
     }
@@ -329,12 +327,22 @@ impl Lobby {
     /// New requests that can be served per second; none: there are not more.
     pub(crate) fn capacity_per_s(&self, now: Duration) -> Option<f64> {
         let is_over = self.late_since.is_some_and(|since| since + BURST < now);
-        (is_over || self.share.get() < 1.0).then(|| self.share.served_per_s())
+        let is_over = is_over || !self.sieve.is_open();
+        is_over.then(|| self.calls.served_per_s() + self.registers.served_per_s())
     }
 
-    /// The share of new requests that may come in.
-    pub(crate) fn share(&self) -> f64 {
-        self.share.get()
+    /// The shares of INVITEs and of REGISTERs that may come in.
+    pub(crate) fn shares(&self) -> [f64; 2] {
+        [&self.calls, &self.registers].map(Share::get)
+    }
+
+    /// The share that a class has a part in. The others are not to move it: a flood of them would keep calls out.
+    fn share_of(&mut self, class: Class) -> Option<&mut Share> {
+        match class {
+            Class::Call | Class::Repeated => Some(&mut self.calls),
+            Class::Login | Class::Register => Some(&mut self.registers),
+            Class::Emergency | Class::Other => None,
+        }
     }
 
     /// Whether neighbours are to learn of this capacity: it is news as long as there is one, and once after that.
@@ -354,7 +362,7 @@ impl Lobby {
 
     /// Who is known has changed.
     pub(crate) fn renew_sieve(&mut self) {
-        self.is_new |= self.share.get() < 1.0;
+        self.is_new |= !self.sieve.is_open();
     }
 }
 

@@ -171,6 +171,6 @@ fn what_is_not_sieved_keeps_no_calls_out() {
             assert!(calls(&served).contains(&&*call), "{start}, round {round}");
             cluster.wait(ms(50));
         }
-        assert_eq!(cluster.shared.workers()[0].share(), 1.0);
+        assert_eq!(cluster.shared.workers()[0].shares(), [1.0; 2]);
     }
 }

@@ -92,7 +92,7 @@ const PEER: [Column; 4] = [
     ("REPORTS", "reports", plain),
 ];
 
-const WORKER: [Column; 8] = [
+const WORKER: [Column; 9] = [
     ("SESSIONS", "sessions_active", plain),
     ("EXPIRED", "sessions_expired", plain),
     ("TRANSACTIONS", "transactions", plain),
@@ -100,7 +100,8 @@ const WORKER: [Column; 8] = [
     ("RECEIVED", "messages_received", plain),
     ("SENT", "messages_sent", plain),
     ("HANDED OVER", "handed_over", plain),
-    ("LET IN", "share_let_in", plain),
+    ("LET IN", "share_let_in", hundredths),
+    ("REGISTERS", "registers_let_in", hundredths),
 ];
 
 /// Those who stayed out, and the counters of a worker that tell how many.

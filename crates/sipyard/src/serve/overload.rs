@@ -145,7 +145,7 @@ impl Log {
 
     fn look_at_node(&mut self, shared: &Shared) -> Option<String> {
         let capacity = shared.neighbours().capacity();
-        let shares = shared.workers().iter().map(|worker| worker.share());
+        let shares = shared.workers().iter().flat_map(|worker| worker.shares());
         let share = shares.fold(1.0, f64::min);
         let counts = Counts::of(shared);
         if self.node.is_idle() {
