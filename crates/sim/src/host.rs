@@ -70,6 +70,10 @@ impl Host {
         }
     }
 
+    pub(crate) fn set_pace(&mut self, pace: Pace) {
+        self.pace = pace;
+    }
+
     /// Takes a datagram; whether there was room for it. What the sieve stops needs none.
     pub(crate) fn take_in(
         &mut self,

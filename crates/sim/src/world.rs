@@ -14,7 +14,7 @@ use node::{
 };
 
 use crate::{
-    Edge, Event, Link, Machine, Nat, Network, Watch, What,
+    Edge, Event, Link, Machine, Nat, Network, Pace, Watch, What,
     flights::{Flight, Flights, Route},
     network::Passage,
     wakes::Wakes,
@@ -183,6 +183,17 @@ impl World {
     pub fn edge(&self, id: PartyId) -> &Edge {
         match &self.parties[id.index()].role {
             Role::Edge(edge) => edge,
+            other => panic!("{id:?} is no edge: {other:?}"),
+        }
+    }
+
+    /// Gives a node's processor another pace from now on.
+    ///
+    /// # Panics
+    /// If the party is no node.
+    pub fn set_pace(&mut self, id: PartyId, pace: Pace) {
+        match &mut self.parties[id.index()].role {
+            Role::Edge(edge) => edge.set_pace(pace),
             other => panic!("{id:?} is no edge: {other:?}"),
         }
     }
