@@ -278,8 +278,9 @@ impl Desks {
         if let Some(class) = admission::class_of(cx, &datagram, message)
             && !self.lobby.lets_pass(cx.now, class)
         {
-            return match self.lobby.take_in(cx, class, &datagram, origin) {
+            return match self.lobby.take_in(cx, class, &datagram, message, origin) {
                 Taken::Waits => cx.stats.count(Event::OverloadWaited, 1),
+                Taken::WaitsAlready => cx.stats.drop_one(Dropped::Repeated),
                 Taken::StaysOut => {
                     control::note_refused(cx, datagram.flow, message);
                     cx.stats.drop_one(Dropped::Overload);

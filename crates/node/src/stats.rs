@@ -61,6 +61,7 @@ counted! {
         AckOfOurs = "ack_of_ours", "An ACK of a refusal of the node's own: it ends there",
         RefusedAck = "refused_ack", "An ACK that would have been refused",
         Overload = "overload", "A new request that had to wait too long while the node was behind, and was one too many to be told",
+        Repeated = "repeated", "A copy of a REGISTER that waits while the node is behind",
         Superseded = "superseded", "A response from a server that the request was taken away from",
         HandoverFull = "handover_full", "The queue to the worker that owns the call was full",
         Unmatched = "unmatched", "A response to a request of a stateful route for which no transaction waits. RFC 6026 §7.3",

@@ -51,6 +51,7 @@ impl Cheap {
         Self {
             read: stats.event(Event::OverloadWaited)
                 + stats.dropped(Dropped::Overload)
+                + stats.dropped(Dropped::Repeated)
                 + stats.dropped(Dropped::AckOfOurs),
             refused: stats.event(Event::OverloadRefused),
         }

@@ -5,7 +5,12 @@
 //! to something known at once, and lets new requests wait here. They are served as soon as nothing better is
 //! there, newest first if others are too late. That uses the whole capacity without a setting. What waits too long is refused.
 
-use std::{collections::VecDeque, mem, time::Duration};
+use std::{
+    collections::{HashSet, VecDeque},
+    hash::{BuildHasherDefault, Hasher},
+    mem,
+    time::Duration,
+};
 
 use fastrand::Rng;
 use overload::Share;
@@ -29,6 +34,9 @@ const BEHIND: Duration = Duration::from_millis(20);
 const MEMORY: Duration = Duration::from_millis(100);
 /// How long a request may wait here. RFC 3261 has callers repeat an INVITE after 500 ms.
 const PATIENCE: Duration = Duration::from_millis(200);
+/// The same of a REGISTER: nobody listens for its answer, and its phone waits for 32 s. To drop it while the node is
+/// idle again later would waste what it can serve.
+const PATIENCE_OF_REGISTERS: Duration = Duration::from_secs(3);
 /// Requests of average length that may wait.
 const GUESTS: usize = 4_096;
 /// An overload that is shorter is a burst: who waits too long is not refused, as the node can serve the repeated
@@ -84,12 +92,16 @@ pub(crate) struct Guest {
     bytes: Kept,
     came: Duration,
     class: Class,
+    /// Names the request, if its repetitions may come while it waits.
+    name: Option<u64>,
 }
 
 /// What becomes of a new request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     Waits,
+    /// A copy of it waits.
+    WaitsAlready,
     StaysOut,
 }
 
@@ -109,6 +121,8 @@ pub(crate) struct Lobby {
     salt: u32,
     guests: [VecDeque<Guest>; 6],
     copies: Buffers,
+    /// REGISTERs that wait.
+    names: HashSet<u64, BuildHasherDefault<Named>>,
     behind_until: Duration,
     /// Since when requests have waited too long.
     late_since: Option<Duration>,
@@ -139,6 +153,15 @@ impl Class {
     }
 }
 
+impl Class {
+    fn patience(self) -> Duration {
+        match self {
+            Self::Login | Self::Register => PATIENCE_OF_REGISTERS,
+            _ => PATIENCE,
+        }
+    }
+}
+
 impl Guest {
     pub(crate) fn class(&self) -> Class {
         self.class
@@ -165,6 +188,7 @@ impl Lobby {
             rng,
             guests: Default::default(),
             copies: Buffers::new(bytes_of(GUESTS, message_bytes)),
+            names: HashSet::default(),
             behind_until: Duration::ZERO,
             late_since: None,
             turn: 0,
@@ -208,7 +232,7 @@ impl Lobby {
     /// When the next one has waited too long.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         let first = self.guests.iter().filter_map(|guests| guests.front());
-        first.map(|guest| guest.came + PATIENCE).min()
+        first.map(|guest| guest.came + guest.class.patience()).min()
     }
 
     /// Memory of the requests that wait, in bytes.
@@ -222,8 +246,13 @@ impl Lobby {
         cx: Context<'_>,
         class: Class,
         datagram: &Datagram<'_>,
+        message: &Message<'_>,
         origin: Origin,
     ) -> Taken {
+        let name = name_of(cx, class, message);
+        if name.is_some_and(|name| self.names.contains(&name)) {
+            return Taken::WaitsAlready;
+        }
         let from = datagram.flow.remote;
         let is_sifted = self.is_filtered && !is_known(cx.snapshot, from.ip());
         let is_stopped = !is_sifted && !self.sieve.passes(datagram.bytes, from);
@@ -237,7 +266,12 @@ impl Lobby {
             Class::Call if !self.is_surely_new(datagram) => Class::Repeated,
             class => class,
         };
-        let Some(bytes) = self.copies.keep(datagram.bytes) else {
+        let is_crowded = name.is_some() && !self.copies.has_room(bytes_of(GUESTS / 2, 0));
+        let copy = match is_crowded {
+            true => None,
+            false => self.copies.keep(datagram.bytes),
+        };
+        let Some(bytes) = copy else {
             if let Some(share) = self.share_of(class) {
                 share.turned_away();
             }
@@ -249,7 +283,9 @@ impl Lobby {
             bytes,
             came: cx.now,
             class,
+            name,
         });
+        self.names.extend(name);
         Taken::Waits
     }
 
@@ -282,7 +318,7 @@ impl Lobby {
 
     /// The next request that has waited too long; [`Self::release`] takes it back.
     pub(crate) fn next_late(&mut self, now: Duration) -> Option<Leaves> {
-        let is_late = |guest: &mut Guest| guest.came + PATIENCE <= now;
+        let is_late = |guest: &mut Guest| guest.came + guest.class.patience() <= now;
         let mut classes = self.guests.iter_mut();
         let guest = classes.find_map(|guests| guests.pop_front_if(is_late))?;
         if let Some(share) = self.share_of(guest.class) {
@@ -298,6 +334,9 @@ impl Lobby {
 
     /// Uses a request's memory again.
     pub(crate) fn release(&mut self, guest: Guest) {
+        if let Some(name) = guest.name {
+            self.names.remove(&name);
+        }
         self.copies.release(guest.bytes);
     }
 
@@ -368,10 +407,38 @@ impl Lobby {
 
 /// The next of a class: the first while none has waited long, or else the last, as the first ones are too late.
 fn take(guests: &mut VecDeque<Guest>, now: Duration) -> Option<Guest> {
-    if guests.front()?.came + PATIENCE / 2 > now {
+    let first = guests.front()?;
+    if first.came + first.class.patience() / 2 > now || first.name.is_some() {
         guests.pop_front()
     } else {
         guests.pop_back()
+    }
+}
+
+/// Names a REGISTER, by what its repetitions share.
+fn name_of(cx: Context<'_>, class: Class, message: &Message<'_>) -> Option<u64> {
+    if !matches!(class, Class::Login | Class::Register) {
+        return None;
+    }
+    let call = cx.snapshot.keys().session(message.call_id().ok()?);
+    Some(call.bits().wrapping_add(message.cseq().ok()?.number.into()))
+}
+
+/// Names are keyed hashes already.
+#[derive(Debug, Default)]
+struct Named(u64);
+
+impl Hasher for Named {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("a name is a number");
+    }
+
+    fn write_u64(&mut self, name: u64) {
+        self.0 = name;
     }
 }
 
