@@ -51,6 +51,7 @@ fn config(listeners: &[SocketAddr], servers: &[SocketAddr]) -> Config {
             slow_start: Duration::ZERO,
             answer_timeout: second,
             overload_control: false,
+            learn_room: true,
         }],
         routes: vec![Route::of_all(
             Destination::Pool("app".to_owned()),

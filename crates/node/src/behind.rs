@@ -83,6 +83,8 @@ impl Desks {
     /// Sends away those who have waited too long.
     fn clear_lobby(&mut self, cx: Context<'_>, out: &mut Outbox) {
         while let Some(leaves) = self.lobby.next_late(cx.now) {
+            let (Leaves::Refused(guest) | Leaves::Dropped(guest)) = &leaves;
+            cx.stats.count(guest.class().out(), 1);
             let guest = match leaves {
                 Leaves::Refused(guest) => {
                     self.send_away(cx, &guest, out);

@@ -158,7 +158,7 @@ impl Node {
         sizes.registrations_bytes = desks.registrar.kept_bytes();
         sizes.lobby_bytes = desks.lobby.kept_bytes();
         cx.stats.set_sizes(&sizes);
-        cx.stats.set_share(desks.lobby.share());
+        cx.stats.set_shares(desks.lobby.shares());
     }
 
     /// When [`Self::handle_timeout`] wants to be called next, at the latest.
@@ -256,11 +256,13 @@ impl Desks {
         if let Some(class) = admission::class_of(cx, &datagram, message)
             && !self.lobby.lets_pass(cx.now, class)
         {
-            return match self.lobby.take_in(cx, class, &datagram, origin) {
+            return match self.lobby.take_in(cx, class, &datagram, message, origin) {
                 Taken::Waits => cx.stats.count(Event::OverloadWaited, 1),
+                Taken::WaitsAlready => cx.stats.drop_one(Dropped::Repeated),
                 Taken::StaysOut => {
                     control::note_refused(cx, datagram.flow, message);
                     cx.stats.drop_one(Dropped::Overload);
+                    cx.stats.count(class.out(), 1);
                 }
             };
         }

@@ -61,6 +61,7 @@ counted! {
         AckOfOurs = "ack_of_ours", "An ACK of a refusal of the node's own: it ends there",
         RefusedAck = "refused_ack", "An ACK that would have been refused",
         Overload = "overload", "A new request that had to wait too long while the node was behind, and was one too many to be told",
+        Repeated = "repeated", "A copy of a REGISTER that waits while the node is behind",
         Superseded = "superseded", "A response from a server that the request was taken away from",
         HandoverFull = "handover_full", "The queue to the worker that owns the call was full",
         Unmatched = "unmatched", "A response to a request of a stateful route for which no transaction waits. RFC 6026 §7.3",
@@ -119,8 +120,14 @@ counted! {
         CancelsFull = "cancels_full", "A CANCEL of an INVITE that is not known was refused, as its source had sent too many",
         OverloadWaited = "overload_waited", "A new request had to wait, as the node was behind",
         OverloadRefused = "overload_refused", "A new request had to wait too long while the node was behind, and was refused",
+        EmergencyOut = "emergencies_out", "A call for help stayed out of a node that was behind: dropped or refused",
+        CallOut = "calls_out", "A call stayed out of a node that was behind: dropped or refused, once for each time that it came",
+        LoginOut = "logins_out", "A REGISTER with credentials stayed out of a node that was behind",
+        RegisterOut = "registers_out", "A REGISTER without credentials stayed out of a node that was behind",
+        OtherOut = "others_out", "Another new request stayed out of a node that was behind",
         SessionBusy = "session_busy", "A call had as many open requests as it may have, so another was refused",
         Restricted = "restricted", "A request was refused, as the servers that could take it had asked for less. RFC 7339 §5.10",
+        NoRoom = "no_room", "A request was refused, as the servers that could take it answer slowly and have as many as they answer in time",
         ControlTaken = "overload_control_taken", "A server told how much to send it. RFC 7339 §5.4",
         ControlIgnored = "overload_control_ignored", "A response told how much to send, but not from a server at which its request is open, or too late",
         ControlRefused = "overload_control_refused", "A server answered 400 to an offer of overload control twice, so it gets none for an hour",
@@ -209,8 +216,8 @@ pub struct WorkerStats {
     unlocated_bytes: AtomicU64,
     registrations_bytes: AtomicU64,
     lobby_bytes: AtomicU64,
-    /// A number of 64 bits.
-    share: AtomicU64,
+    /// Numbers of 64 bits: of calls, and of REGISTERs.
+    shares: [AtomicU64; 2],
     moved: Moved,
     /// All workers change it.
     handover_bytes: AtomicUsize,
@@ -336,13 +343,15 @@ impl WorkerStats {
         self.retained_bytes.load(Relaxed)
     }
 
-    /// The share of new requests that are let in, of 1; it is 1 unless there are more than can be served.
-    pub fn share(&self) -> f64 {
-        f64::from_bits(self.share.load(Relaxed))
+    /// The shares of new calls and of REGISTERs that are let in, of 1; 1 unless there are more than can be served.
+    pub fn shares(&self) -> [f64; 2] {
+        [0, 1].map(|kind: usize| f64::from_bits(self.shares[kind].load(Relaxed)))
     }
 
-    pub(crate) fn set_share(&self, share: f64) {
-        self.share.store(share.to_bits(), Relaxed);
+    pub(crate) fn set_shares(&self, shares: [f64; 2]) {
+        for (known, share) in self.shares.iter().zip(shares) {
+            known.store(share.to_bits(), Relaxed);
+        }
     }
 
     /// Memory of new requests that wait while the node is behind, in bytes.

@@ -51,6 +51,7 @@ impl Cheap {
         Self {
             read: stats.event(Event::OverloadWaited)
                 + stats.dropped(Dropped::Overload)
+                + stats.dropped(Dropped::Repeated)
                 + stats.dropped(Dropped::AckOfOurs),
             refused: stats.event(Event::OverloadRefused),
         }
@@ -68,6 +69,10 @@ impl Host {
             busy: Duration::ZERO,
             lost: 0,
         }
+    }
+
+    pub(crate) fn set_pace(&mut self, pace: Pace) {
+        self.pace = pace;
     }
 
     /// Takes a datagram; whether there was room for it. What the sieve stops needs none.

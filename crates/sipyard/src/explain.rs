@@ -3,7 +3,7 @@
 use std::{fmt, net::SocketAddr};
 
 use balance::Ineligible;
-use node::{CallView, DecisionView, Forecast};
+use node::{CallView, DecisionView, Forecast, PassedOver};
 use recorder::Seen;
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +26,11 @@ pub(crate) enum Explanation {
         pool: String,
         policy: String,
         servers: Vec<Scored>,
+    },
+    /// There is more than the node can serve, so the message would stay out.
+    StaysOut {
+        /// The share of new requests that is let in.
+        share: f64,
     },
     /// The node would ask the location service.
     LookedUp,
@@ -117,6 +122,7 @@ impl From<Forecast> for Explanation {
             Forecast::Token { server, to_server } => Self::Token { server, to_server },
             Forecast::Session(view) => Self::Call(view.into()),
             Forecast::LookedUp => Self::LookedUp,
+            Forecast::StaysOut { share } => Self::StaysOut { share },
             Forecast::Placed {
                 pool,
                 policy,
@@ -130,8 +136,24 @@ impl From<Forecast> for Explanation {
     }
 }
 
-fn scored((server, score): (SocketAddr, Result<f64, Ineligible>)) -> Scored {
-    let passed_over = score.err().map(|why| match why {
+fn scored((server, score): (SocketAddr, Result<f64, PassedOver>)) -> Scored {
+    Scored {
+        server,
+        score: score.ok(),
+        passed_over: score.err().map(passed_over),
+    }
+}
+
+fn passed_over(why: PassedOver) -> String {
+    let why = match why {
+        PassedOver::Ineligible(why) => why,
+        PassedOver::NoRoom { waiting } => {
+            return format!(
+                "has no room: it answers slowly, and {waiting} requests wait for an answer"
+            );
+        }
+    };
+    let why = match why {
         Ineligible::Removed => ServerState::Removed.label(),
         Ineligible::Draining => ServerState::Draining.label(),
         Ineligible::Down => ServerState::Down.label(),
@@ -139,12 +161,8 @@ fn scored((server, score): (SocketAddr, Result<f64, Ineligible>)) -> Scored {
         Ineligible::AboveBound => "holds more calls than its bound",
         Ineligible::OtherCluster => "is in another cluster than the user",
         Ineligible::InReserve => ServerState::Reserve.label(),
-    });
-    Scored {
-        server,
-        score: score.ok(),
-        passed_over: passed_over.map(str::to_owned),
-    }
+    };
+    why.to_owned()
 }
 
 impl fmt::Display for Explanation {
@@ -169,6 +187,11 @@ impl fmt::Display for Explanation {
                 )?;
                 servers.iter().try_for_each(|server| server.fmt(f))
             }
+            Self::StaysOut { share } => writeln!(
+                f,
+                "would stay out: there is more than the node can serve, and {:.1} % of the new requests are let in",
+                share * 100.0
+            ),
             Self::LookedUp => {
                 writeln!(f, "would go to the user's contacts in the location service")
             }

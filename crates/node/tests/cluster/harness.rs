@@ -100,6 +100,7 @@ pub(crate) fn pool(name: &str, servers: &[&str]) -> Pool {
         slow_start: Duration::ZERO,
         answer_timeout: s(1),
         overload_control: false,
+        learn_room: true,
     }
 }
 

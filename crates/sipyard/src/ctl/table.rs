@@ -49,6 +49,7 @@ pub(super) fn status(status: &Status) -> String {
     }
     text.push('\n');
     text += &workers(status);
+    text += &stayed_out(&status.workers);
     text.push('\n');
     text += &memory(status);
     text
@@ -71,12 +72,14 @@ fn found(pool: &str, source: &Source) -> String {
 /// A column that shows a figure: its heading, the figure, how it is written.
 type Column = (&'static str, &'static str, fn(f64) -> String);
 
-const SERVER: [Column; 9] = [
+const SERVER: [Column; 11] = [
     ("CAPACITY", "capacity", plain),
     ("CALLS", "calls", plain),
     ("TRANSACTIONS", "transactions", plain),
     ("WORK", "work", hundredths),
     ("ELSEWHERE", "calls_elsewhere", plain),
+    ("UNANSWERED", "unanswered", plain),
+    ("AT MOST", "unanswered_calls_max", plain),
     ("PLACED", "placed", plain),
     ("FAILED", "failed", plain),
     ("FIRST MS", "first_response_seconds", milliseconds),
@@ -90,7 +93,7 @@ const PEER: [Column; 4] = [
     ("REPORTS", "reports", plain),
 ];
 
-const WORKER: [Column; 8] = [
+const WORKER: [Column; 9] = [
     ("SESSIONS", "sessions_active", plain),
     ("EXPIRED", "sessions_expired", plain),
     ("TRANSACTIONS", "transactions", plain),
@@ -98,7 +101,19 @@ const WORKER: [Column; 8] = [
     ("RECEIVED", "messages_received", plain),
     ("SENT", "messages_sent", plain),
     ("HANDED OVER", "handed_over", plain),
-    ("LET IN", "share_let_in", plain),
+    ("LET IN", "share_let_in", hundredths),
+    ("REGISTERS", "registers_let_in", hundredths),
+];
+
+/// Those who stayed out, and the counters of a worker that tell how many.
+const OUT: [(&str, &str); 7] = [
+    ("calls for help", "emergencies_out"),
+    ("calls", "calls_out"),
+    ("REGISTERs with credentials", "logins_out"),
+    ("REGISTERs", "registers_out"),
+    ("others", "others_out"),
+    ("for lack of room at the servers", "no_room"),
+    ("as the servers had asked for less", "restricted"),
 ];
 
 /// Memory of messages that a worker holds.
@@ -228,6 +243,25 @@ fn workers(status: &Status) -> String {
     let workers = status.workers.iter().enumerate();
     rows.extend(workers.map(|(number, worker)| worker_row(number, worker)));
     align(&rows, 1)
+}
+
+/// Who stayed out since the start, as there was more than the node or its servers could serve.
+fn stayed_out(workers: &[Worker]) -> String {
+    let sum = |name: &str| {
+        workers
+            .iter()
+            .map(|worker| worker.figures.count(name))
+            .sum::<u64>()
+    };
+    let counts = OUT.map(|(what, name)| (what, sum(name)));
+    let some = counts.iter().filter(|(_, count)| *count > 0);
+    let some: Vec<String> = some
+        .map(|(what, count)| format!("{count} {what}"))
+        .collect();
+    if some.is_empty() {
+        return String::new();
+    }
+    format!("stayed out: {}\n", some.join(", "))
 }
 
 fn memory(status: &Status) -> String {
@@ -412,6 +446,9 @@ mod tests {
         check(&WORKER, &worker);
         check(&MEMORY, &worker);
         check(&REGISTRAR, &worker);
+        for (_, name) in OUT {
+            assert!(worker.iter().any(|known| known == name), "{name}");
+        }
     }
 
     /// The status did not show the held transactions.

@@ -194,5 +194,6 @@ fn pool(servers: &[SocketAddr], policy: Policy) -> Pool {
         slow_start: Duration::from_secs(5),
         answer_timeout: Duration::from_secs(8),
         overload_control: false,
+        learn_room: true,
     }
 }

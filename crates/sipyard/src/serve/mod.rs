@@ -4,6 +4,7 @@ mod answers;
 mod bind;
 mod control;
 mod health;
+mod overload;
 mod strangers;
 mod unix;
 
@@ -159,6 +160,7 @@ impl Started {
         admin::spawn(&control, tcp, socket);
         tokio::spawn(health::watch(Arc::clone(&control)));
         tokio::spawn(strangers::watch(Arc::clone(&control)));
+        tokio::spawn(overload::watch(Arc::clone(&control)));
         tokio::spawn(members::watch(Arc::clone(&control)));
         tokio::spawn(calls::watch::run(Arc::clone(&control)));
         tokio::spawn(keeper::run(Arc::clone(&control)));
