@@ -177,6 +177,7 @@ fn configuration() -> Config {
     let server = |last| config::PoolServer {
         transport: node::Transport::Udp,
         address: SocketAddr::from(([10, 0, 0, last], 5060)),
+        host: None,
         capacity: 1.0,
         cluster: None,
         priority: 0,
@@ -196,6 +197,7 @@ fn configuration() -> Config {
             slow_start: Duration::ZERO,
             answer_timeout: SECOND,
             overload_control: false,
+            learn_room: false,
         }],
         routes: vec![config::Route::of_all(
             config::Destination::Pool("app".to_owned()),
@@ -220,6 +222,7 @@ fn configuration() -> Config {
         },
         exchange: Default::default(),
         trust: Default::default(),
+        connections: Default::default(),
         abuse: Default::default(),
         registrar: None,
     }
