@@ -30,7 +30,7 @@ admin-client system
 tidy         system
 testbed      system
 store        system  location
-net          system  socket node
+net          system  sip socket stream tls websocket node
 traffic      system  socket net load
 workbench    system  admin-client sip balance node load lqn capture sim report settings socket traffic
 sipyard      system  all

@@ -6,6 +6,7 @@ mod limits;
 use std::{collections::HashMap, io, num::NonZeroU32, sync::Arc, time::Duration};
 
 use node::{ConnectionId, Datagram, Flow, Input, Node, Outbox, Quotation, Shared};
+use sip::FrameFault;
 use socket::{Epoll, Interest, Ready, seed, tcp};
 use stream::{Connections, Counters, Event, Why};
 
@@ -282,7 +283,11 @@ impl Streams {
                 let bytes = &self.buffer[..length];
                 self.connections
                     .receive(now, id, bytes, &mut |flow, heard| {
-                        if heard.bytes.is_empty() {
+                        let is_long = |fault| {
+                            matches!(fault, FrameFault::HeadTooLong | FrameFault::MessageTooLong)
+                        };
+                        // A length that makes no sense ends the connection, and is counted there.
+                        if heard.bytes.is_empty() || !heard.fault.is_none_or(is_long) {
                             return;
                         }
                         let datagram = Datagram {
