@@ -211,6 +211,9 @@ impl Worker {
             streams.set_security(self.team.security());
         }
         self.on_streams(now, Streams::handle_timeout);
+        if let Some(streams) = &self.streams {
+            self.team.seats[self.number].show_connections(streams.stats());
+        }
     }
 
     /// Reads a batch from a socket, and all that is there while the node is behind; returns the moment.

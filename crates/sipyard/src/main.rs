@@ -10,6 +10,7 @@ mod admin;
 mod calls;
 mod check;
 mod config;
+mod connections;
 mod ctl;
 mod dashboard;
 mod demo;

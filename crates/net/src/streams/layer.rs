@@ -1,6 +1,6 @@
 //! What stands between the bytes of connections and SIP, by listener.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use node::Transport;
 use stream::{Layer, Plain, Said, Why};
@@ -36,6 +36,15 @@ impl Security {
     #[must_use]
     pub fn new(listeners: Vec<Bound>) -> Self {
         Self { listeners }
+    }
+
+    /// When the first certificate of each secure listener ends: the time since 1970, by listener.
+    #[must_use]
+    pub fn certificates_end(&self) -> Vec<(usize, Duration)> {
+        let listeners = self.listeners.iter().enumerate();
+        let end =
+            |(index, bound): (usize, &Bound)| Some((index, bound.server.as_ref()?.not_after()));
+        listeners.filter_map(end).collect()
     }
 
     pub(super) fn listener(&self, index: u8) -> Option<&Bound> {

@@ -7,7 +7,7 @@ use std::{collections::HashMap, io, num::NonZeroU32, sync::Arc, time::Duration};
 
 use node::{ConnectionId, Datagram, Flow, Input, Node, Outbox, Quotation, Shared};
 use socket::{Epoll, Interest, Ready, seed, tcp};
-use stream::{Connections, Event, Why};
+use stream::{Connections, Counters, Event, Why};
 
 use layer::Wire;
 pub use layer::{Bound, Security};
@@ -42,6 +42,21 @@ pub(crate) struct Streams {
     shared: Arc<Shared>,
     buffer: Box<[u8]>,
     ready: Vec<Ready>,
+}
+
+/// The connections of a worker as other threads see them.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectionStats {
+    /// All that there are.
+    pub total: usize,
+    /// Those that the node is opening.
+    pub connecting: usize,
+    /// Those of peers whose handshake is not done.
+    pub handshaking: usize,
+    /// Memory of what waits to be sent and of incomplete messages, in bytes.
+    pub held_bytes: usize,
+    /// What has happened since the start.
+    pub counters: Counters,
 }
 
 struct Held {
@@ -133,6 +148,17 @@ impl Streams {
                 // It was added, so it is there.
                 let _ = self.open.change(listener, token, interest);
             }
+        }
+    }
+
+    /// What there is, and what has happened.
+    pub(crate) fn stats(&self) -> ConnectionStats {
+        ConnectionStats {
+            total: self.connections.len(),
+            connecting: self.connections.connecting(),
+            handshaking: self.connections.handshaking(),
+            held_bytes: self.connections.held_bytes(),
+            counters: self.connections.counters().clone(),
         }
     }
 

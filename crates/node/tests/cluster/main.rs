@@ -35,6 +35,7 @@ mod routes;
 mod script;
 mod stateful;
 mod strangers;
+mod streams;
 mod tap;
 mod trust;
 mod workers;
