@@ -24,6 +24,7 @@ sim          pure    sip balance node load
 recorder     pure    sip balance node
 tls          system  stream
 websocket    system  stream
+wire         system  stream tls transaction websocket
 socket       system
 names        system
 admin-client system
