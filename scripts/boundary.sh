@@ -31,7 +31,7 @@ admin-client system
 tidy         system
 testbed      system
 store        system  location
-net          system  sip socket stream tls websocket node
+net          system  sip socket stream tls websocket wire node
 traffic      system  socket net load
 workbench    system  admin-client sip balance node load lqn capture sim report settings socket traffic
 sipyard      system  all

@@ -9,8 +9,8 @@ use node::{ConnectionId, Datagram, Flow, Input, Node, Outbox, Quotation, Shared}
 use sip::FrameFault;
 use socket::{Epoll, Interest, Ready, seed, tcp};
 use stream::{Connections, Counters, Event, Why};
+use wire::Wire;
 
-use layer::Wire;
 pub use layer::{Bound, Security};
 use limits::limits_of;
 
@@ -41,6 +41,7 @@ pub(crate) struct Streams {
     opening: Epoll,
     security: Arc<Security>,
     shared: Arc<Shared>,
+    message_bytes: usize,
     buffer: Box<[u8]>,
     ready: Vec<Ready>,
 }
@@ -96,6 +97,7 @@ impl Streams {
             open,
             opening,
             security,
+            message_bytes: shared.snapshot().config().limits.message_bytes,
             shared,
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
             ready: Vec::new(),
@@ -204,7 +206,7 @@ impl Streams {
                 remote,
                 connection: None,
             };
-            let Some(layer) = bound.accepted() else {
+            let Some(layer) = bound.accepted(remote.ip(), self.message_bytes) else {
                 continue;
             };
             if let Ok(id) = self.connections.accept(ground.now, flow, layer) {
@@ -215,7 +217,11 @@ impl Streams {
 
     fn connect(&mut self, now: Duration, flow: Flow) -> Option<ConnectionId> {
         let bound = self.security.listener(flow.listener)?;
-        let layer = bound.opened(flow.remote, self.shared.snapshot().host_at(flow.remote))?;
+        let layer = bound.opened(
+            flow.remote.ip(),
+            self.shared.snapshot().host_at(flow.remote),
+            self.message_bytes,
+        )?;
         let socket = tcp::Stream::connect(bound.address, flow.remote).ok()?;
         let id = self.connections.open(now, flow, layer).ok()?;
         self.hold(id, socket, Interest::Write);

@@ -114,6 +114,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
     let Listeners {
         listeners,
         places: listener_places,
+        balancers,
         secured,
     } = listen::listeners(&mut root);
     let as_client = secure::as_client(root.table("tls"));
@@ -142,7 +143,13 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
     let rules = registrar.as_ref().map(|registrar| registrar.rules.clone());
     let trust = trust::trust(root.table("trust"));
     let identity = identity.map(|identity| {
-        let security = secure::security(&listeners, &secured, &as_client, &identity.secret);
+        let security = secure::security(
+            &listeners,
+            &secured,
+            &balancers,
+            &as_client,
+            &identity.secret,
+        );
         let told = security.map_err(|error| root.problem(&format!("tls: {error}")));
         (identity, told)
     });
