@@ -86,6 +86,7 @@ pub(crate) fn prepare(
     if request.method == Method::Register && is_of_phone(snapshot, request) {
         push_path(snapshot, edits, request);
     }
+    frame(edits, message, hop.flow);
     let branch = Branch {
         purpose: hop.purpose,
         listener: hit,
@@ -200,7 +201,22 @@ pub(crate) fn back(cx: Context<'_>, edits: &mut Edits, response: &Response<'_>) 
         }
     }
     let back = || response.return_flow();
+    if let Some(flow) = back() {
+        frame(edits, message, flow);
+    }
     identity::guard(snapshot, edits, message, response.flow, back);
+}
+
+/// Has a message say its length once, as a stream needs it: a datagram or a frame of a WebSocket need not.
+/// RFC 3261 §18.3
+fn frame(edits: &mut Edits, message: &Message<'_>, to: Flow) {
+    if !to.transport.is_stream() || message.header_values(HeaderName::ContentLength).count() == 1 {
+        return;
+    }
+    edits.remove_header(message, b"Content-Length", |_| true);
+    edits.append_header(message, "Content-Length", |out| {
+        out.extend_from_slice(message.body().len().to_string().as_bytes());
+    });
 }
 
 /// Queues the request that ends an INVITE on a server that it was taken away from: the ACK of a
