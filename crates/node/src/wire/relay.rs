@@ -207,13 +207,12 @@ pub(crate) fn back(cx: Context<'_>, edits: &mut Edits, response: &Response<'_>) 
     identity::guard(snapshot, edits, message, response.flow, back);
 }
 
-/// Has a message say its length once, as a stream needs it: a datagram or a frame of a WebSocket need not.
-/// RFC 3261 §18.3
+/// Has a message say its length, as a stream needs it: a datagram or a frame of a WebSocket need not. Who says
+/// two gets no further. RFC 3261 §18.3
 fn frame(edits: &mut Edits, message: &Message<'_>, to: Flow) {
-    if !to.transport.is_stream() || message.header_values(HeaderName::ContentLength).count() == 1 {
+    if !to.transport.is_stream() || message.header(HeaderName::ContentLength).is_some() {
         return;
     }
-    edits.remove_header(message, b"Content-Length", |_| true);
     edits.append_header(message, "Content-Length", |out| {
         out.extend_from_slice(message.body().len().to_string().as_bytes());
     });
