@@ -11,6 +11,8 @@ slots        pure
 sip          pure
 balance      pure
 overload     pure
+custody      pure
+topology     pure
 lqn          pure
 report       pure
 settings     pure
@@ -18,7 +20,7 @@ location     pure    sip
 transaction  pure    slots sip
 load         pure    sip
 capture      pure    lqn sip
-node         pure    abuse slots sip balance location overload transaction
+node         pure    abuse slots sip balance custody location overload transaction
 sim          pure    sip balance node load
 socket       system
 names        system
@@ -28,7 +30,7 @@ testbed      system
 store        system  location
 net          system  socket node
 traffic      system  socket net load
-workbench    system  admin-client sip balance node load lqn capture sim report settings socket traffic
+workbench    system  admin-client sip balance node load lqn capture sim report settings socket topology traffic
 sipyard      system  all
 bench        system  load report socket net traffic testbed
 '

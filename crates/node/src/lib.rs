@@ -41,6 +41,7 @@ pub use abuse::{BANS_MAX, Ban, Guard, Notice, Source};
 pub use admission::sieve::{Instruction, Sieve};
 pub use changes::{Cause, Change};
 pub use config::Config;
+pub use custody::Figures as CustodyFigures;
 pub use edges::PeerView;
 pub use explain::{CallView, Forecast};
 pub use io::{Datagram, Handover, Input, Named, Outbox, Quotation, Transmit};

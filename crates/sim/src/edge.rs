@@ -21,6 +21,8 @@ pub struct Machine {
     pub capacity: Option<Capacity>,
     /// Its processor if it reads what comes before it serves it.
     pub pace: Option<Pace>,
+    /// The time in addition, with a pace, to hold a transaction and not only pass it on.
+    pub hold: Duration,
     /// Where its registrar keeps users' bindings. It outlives the node.
     pub store: Store,
 }
@@ -54,7 +56,9 @@ impl Edge {
             shared,
             nodes,
             queue: machine.capacity.map(Queue::new),
-            host: machine.pace.map(|pace| Box::new(Host::new(pace))),
+            host: machine
+                .pace
+                .map(|pace| Box::new(Host::new(pace, machine.hold))),
             machine,
             timers_due: now,
         })
@@ -156,8 +160,11 @@ impl Edge {
             } else if host.is_idle(now)
                 && let Some(worker) = self.nodes.iter().position(Node::has_waiting)
             {
+                let before = self.cheap(worker);
                 let served = self.nodes[worker].handle_waiting(now, out);
-                host.served(now, served);
+                let after = self.cheap(worker);
+                let host = self.host.as_mut().expect("it was there");
+                host.served(now, served, before, after);
                 self.answer(now, worker, out);
                 self.hand_over(now, out);
             } else {
@@ -202,6 +209,12 @@ impl Edge {
     }
 
     fn handle_timeout(&mut self, now: Duration, out: &mut Outbox) {
+        if let Some(host) = &mut self.host {
+            let busy = host.take_busy() / self.nodes.len() as u32;
+            for node in &mut self.nodes {
+                node.handle_busy(busy);
+            }
+        }
         for worker in 0..self.nodes.len() {
             let before = self.cheap(worker);
             self.nodes[worker].handle_timeout(now, out);

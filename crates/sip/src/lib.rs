@@ -34,6 +34,7 @@ mod method;
 mod name_addr;
 mod overload;
 mod params;
+mod private;
 mod reader;
 mod reply;
 mod scan;

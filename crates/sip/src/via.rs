@@ -57,6 +57,8 @@ pub struct Via<'a> {
     pub rport: Rport,
     /// Whether it has a parameter of overload control: [`Self::overload`] reads them.
     pub has_overload: bool,
+    /// Whether it has a parameter of Sipyard's own, whose name begins with `sy-`: [`Self::param`] reads it.
+    pub has_private: bool,
     /// The rport parameter with its value.
     pub(crate) rport_span: Option<Span>,
 }
@@ -88,6 +90,7 @@ impl<'a> Via<'a> {
             received: None,
             rport: Rport::Absent,
             has_overload: false,
+            has_private: false,
             rport_span: None,
         };
         while let Some(param) = GenericParam::read(reader)? {
@@ -100,6 +103,7 @@ impl<'a> Via<'a> {
                     via.rport_span = Some(reader.span_from(param.name));
                 }
                 _ if param.is_overload() => via.has_overload = true,
+                _ if param.is_private() => via.has_private = true,
                 _ => {}
             }
         }
@@ -108,8 +112,24 @@ impl<'a> Via<'a> {
     }
 }
 
+/// The parameters of a Via, each with where it is.
+pub(crate) fn params<'a>(
+    via: &Via<'_>,
+    bytes: &'a [u8],
+) -> impl Iterator<Item = (Span, GenericParam<'a>)> {
+    let mut reader = Reader::new(bytes, via.span.start, via.span.end);
+    let is_read = skip_to_params(&mut reader).is_ok();
+    let next = move || {
+        let start = reader.at();
+        let param = GenericParam::read(&mut reader).ok()??;
+        let end = reader.at();
+        Some((Span { start, end }, param))
+    };
+    std::iter::from_fn(next).take_while(move |_| is_read)
+}
+
 /// Skips what stands before the parameters of a Via.
-pub(crate) fn skip_to_params(reader: &mut Reader<'_>) -> Result<(), Malformed> {
+fn skip_to_params(reader: &mut Reader<'_>) -> Result<(), Malformed> {
     read_protocol(reader)?;
     read_sent_by(reader)?;
     Ok(())

@@ -228,6 +228,7 @@ impl Work {
             waits,
             met_idle,
             offer: Offer::No,
+            mark: None,
         };
         let next = opened.next;
         let open = self.requests.insert(opened).expect("there is room");

@@ -6,7 +6,11 @@ use balance::{Cost, ServerId};
 use sip::Method;
 use slots::Id;
 
-use crate::{calls::session::SessionId, stats::MethodLabel, wire::kept::KeptRequest};
+use crate::{
+    calls::session::SessionId,
+    stats::MethodLabel,
+    wire::{kept::KeptRequest, mark::Mark},
+};
 
 /// Names an open request of this worker.
 pub(crate) type OpenId = Id<OpenRequest>;
@@ -55,6 +59,8 @@ pub(crate) struct OpenRequest {
     /// It was sent when no other waited.
     pub(crate) met_idle: bool,
     pub(crate) offer: Offer,
+    /// What the next node is told of who holds it.
+    pub(crate) mark: Option<Mark>,
 }
 
 /// Who waits for the answer of an open request.

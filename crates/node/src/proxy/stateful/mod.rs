@@ -30,6 +30,7 @@ use crate::{
     control,
     stats::Event,
     wire::{
+        mark::Mark,
         quote::Quote,
         reply::{self, Reply},
         request::Request,
@@ -122,6 +123,7 @@ impl Stateful {
         request: &Request<'_>,
         course: &Course,
         session: SessionId,
+        mark: Option<Mark>,
     ) -> Result<(), NotNow> {
         let cx = step.cx;
         let place = self.open_context(cx, request)?;
@@ -130,6 +132,7 @@ impl Stateful {
             .open(cx, request, course, session, Holder::Stateful);
         let context = self.contexts.get_mut(place);
         context.record = Some(open);
+        context.mark = mark;
         context.may_move = request.is_initial() && course.direction == Direction::ToServer;
         let offers_control = control::offers(cx, course, context.may_move);
         step.work.get_mut(open).offer = Offer::of(offers_control);
