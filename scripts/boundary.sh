@@ -21,7 +21,7 @@ transaction  pure    slots sip
 load         pure    sip
 capture      pure    lqn sip
 node         pure    abuse slots sip balance custody location overload transaction
-sim          pure    sip balance node load
+sim          pure    sip balance node load topology
 socket       system
 names        system
 admin-client system

@@ -21,7 +21,7 @@ pub const VALIDITY: Duration = Duration::from_secs(1);
 const VALIDITY_MAX: Duration = Duration::from_secs(10);
 
 /// Over which time rates are smoothed.
-const SMOOTHED_OVER: Duration = Duration::from_millis(400);
+const SMOOTHED_OVER: Duration = Duration::from_millis(200);
 
 /// The worker is short of so much of its time, as far as it counts, while requests wait for it.
 const BEHIND: f64 = 0.1;
@@ -234,7 +234,7 @@ impl Custody {
 
     fn measure(&mut self, lasted: Duration) {
         let seconds = lasted.as_secs_f64();
-        if lasted <= INTERVAL_MAX {
+        if lasted <= INTERVAL_MAX && !(self.is_behind && self.costs.are_known()) {
             self.costs.learn(self.requests, self.held, self.busy);
         }
         let weight = 1.0 - (-seconds / SMOOTHED_OVER.as_secs_f64()).exp();

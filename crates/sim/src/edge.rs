@@ -76,6 +76,18 @@ impl Edge {
         &self.nodes
     }
 
+    /// Its workers, to change them.
+    pub fn nodes_mut(&mut self) -> &mut [Node] {
+        &mut self.nodes
+    }
+
+    /// Sets the speed of a processor that has a pace; 1 is that pace.
+    pub fn set_speed(&mut self, speed: f64) {
+        if let Some(host) = &mut self.host {
+            host.set_speed(speed);
+        }
+    }
+
     /// The time that its processor was busy.
     #[must_use]
     pub fn busy(&self) -> Duration {

@@ -33,6 +33,7 @@ pub(crate) struct Host {
     pace: Pace,
     /// To hold a transaction, in addition.
     hold: Duration,
+    speed: f64,
     arrived: VecDeque<(Duration, Waiting)>,
     spare: Vec<Vec<u8>>,
     sieve: Option<Sieve>,
@@ -68,6 +69,7 @@ impl Host {
         Self {
             pace,
             hold,
+            speed: 1.0,
             arrived: VecDeque::new(),
             spare: Vec::new(),
             sieve: None,
@@ -167,7 +169,12 @@ impl Host {
         self.busy - mem::replace(&mut self.told, self.busy)
     }
 
+    pub(crate) fn set_speed(&mut self, speed: f64) {
+        self.speed = speed;
+    }
+
     fn spend(&mut self, now: Duration, cost: Duration) {
+        let cost = cost.div_f64(self.speed);
         self.free_at = self.free_at.max(now) + cost;
         self.busy += cost;
     }

@@ -52,17 +52,17 @@ pub(super) fn svg(topology: &Topology, loads: &[Load]) -> String {
             format!("{:.1} % busy", 100.0 * load.utilisation),
         ];
         let middle = x + WIDTH / 2;
-        write!(
+        writeln!(
             svg,
             "<rect x=\"{x}\" y=\"{y}\" width=\"{WIDTH}\" height=\"{HEIGHT}\" rx=\"2\" \
-             fill=\"hsl(30 90% {light:.0}%)\" stroke=\"#333\"/>\n"
+             fill=\"hsl(30 90% {light:.0}%)\" stroke=\"#333\"/>"
         )
         .expect("a string takes all");
         for (number, line) in lines.iter().enumerate() {
             let y = y + 18 * (number + 1);
-            write!(
+            writeln!(
                 svg,
-                "<text x=\"{middle}\" y=\"{y}\" text-anchor=\"middle\">{line}</text>\n"
+                "<text x=\"{middle}\" y=\"{y}\" text-anchor=\"middle\">{line}</text>"
             )
             .expect("a string takes all");
         }
