@@ -15,7 +15,7 @@ use crate::{
         request::Request,
         response::Response,
     },
-    work::{Course, Holder},
+    work::{Course, Holder, OpenRequest},
 };
 
 /// What a worker knows of the nodes before and behind it.
@@ -162,17 +162,8 @@ impl Dynamic {
     }
 }
 
-/// What the next node is told of a request that this one neither holds nor counts. One that is known,
-/// or has been, is not to be held anew.
-pub(super) fn mark_of_late(
-    cx: Context<'_>,
-    request: &Request<'_>,
-    course: &Course,
-) -> Option<Mark> {
-    is_dynamic(cx, request, course).then_some(Mark::Before)
-}
-
-/// The same for a request that is new, but can't be counted.
+/// What the next node is told of a request that this one neither holds nor counts: what it is told itself. A
+/// retransmission of what was left open may be the first copy that gets to a node behind.
 pub(super) fn mark_of_uncounted(
     cx: Context<'_>,
     request: &Request<'_>,
@@ -183,6 +174,15 @@ pub(super) fn mark_of_uncounted(
         mark.is_some_and(|mark| mark != Mark::Open)
     };
     is_dynamic(cx, request, course).then(|| if is_held() { Mark::Before } else { Mark::Open })
+}
+
+/// Whether the node that held an open request has forgotten it: the request was passed on as held, and comes again
+/// as one that nobody holds.
+pub(super) fn is_orphaned(cx: Context<'_>, request: &Request<'_>, open: &OpenRequest) -> bool {
+    open.mark == Some(Mark::Before)
+        && open.attempt == 0
+        && !open.is_cancelled
+        && Mark::of_request(cx.snapshot, request) == Some(Mark::Open)
 }
 
 fn is_dynamic(cx: Context<'_>, request: &Request<'_>, course: &Course) -> bool {

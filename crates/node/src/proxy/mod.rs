@@ -22,7 +22,7 @@ use transaction::Flow;
 pub(crate) use self::parked::ParkedRequest;
 use self::{
     budget::PerSource,
-    dynamic::{Dynamic, mark_of_late, mark_of_uncounted},
+    dynamic::{Dynamic, mark_of_uncounted},
     parked::Parked,
     stateful::Stateful,
     stateless::Stateless,
@@ -259,13 +259,20 @@ impl Proxy {
         };
         if let Some(open) = step.work.find(session, request.id, false) {
             cx.stats.count(Event::Retransmission, 1);
-            stateless.send_again(step, request, course, open);
+            let is_taken_over = dynamic::is_orphaned(cx, request, step.work.get(open))
+                && stateful.room().is_ok()
+                && stateful.take_over(step, request, &course, open).is_ok();
+            if is_taken_over {
+                cx.stats.count(Event::Held, 1);
+            } else {
+                stateless.send_again(step, request, course, open);
+            }
             return Ok(());
         }
         if !step.work.is_new(request, course.direction, session) {
             cx.stats.count(Event::Retransmission, 1);
             let attempt = stateless::attempt(step, course.session, request.id)?;
-            let mark = mark_of_late(cx, request, &course);
+            let mark = mark_of_uncounted(cx, request, &course);
             stateless.forward(step, request, &course, attempt, mark);
             return Ok(());
         }

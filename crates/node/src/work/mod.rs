@@ -280,6 +280,13 @@ impl Work {
         result
     }
 
+    /// Gives an open request to the stateful proxy, which keeps its time and its copy itself.
+    pub(crate) fn hand_over(&mut self, open: OpenId) {
+        self.forget_retained(open);
+        self.requests.disarm(open);
+        self.get_mut(open).holder = Holder::Stateful;
+    }
+
     fn forget_retained(&mut self, open: OpenId) {
         if let Some(place) = self.get_mut(open).retained.take() {
             let kept = self.retained.remove(place);

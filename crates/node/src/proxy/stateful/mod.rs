@@ -36,7 +36,7 @@ use crate::{
         request::Request,
         token::Direction,
     },
-    work::{Course, Holder, Offer},
+    work::{Course, Holder, Offer, OpenId},
 };
 
 /// What a worker holds of stateful routes.
@@ -130,6 +130,37 @@ impl Stateful {
         let open = step
             .work
             .open(cx, request, course, session, Holder::Stateful);
+        self.start(step, place, request, course, open, mark);
+        Ok(())
+    }
+
+    /// Takes a request that was passed on without state before, because the node that held it has forgotten it.
+    ///
+    /// # Errors
+    /// There is no room; it is as it was.
+    pub(super) fn take_over(
+        &mut self,
+        step: &mut Step<'_>,
+        request: &Request<'_>,
+        course: &Course,
+        open: OpenId,
+    ) -> Result<(), NotNow> {
+        let place = self.open_context(step.cx, request)?;
+        step.work.hand_over(open);
+        self.start(step, place, request, course, open, Some(Mark::Here));
+        Ok(())
+    }
+
+    fn start(
+        &mut self,
+        step: &mut Step<'_>,
+        place: ContextId,
+        request: &Request<'_>,
+        course: &Course,
+        open: OpenId,
+        mark: Option<Mark>,
+    ) {
+        let cx = step.cx;
         let context = self.contexts.get_mut(place);
         context.record = Some(open);
         context.mark = mark;
@@ -147,7 +178,6 @@ impl Stateful {
         self.start_branch(step, place, request, &aim);
         self.start_patience(step, place, course.server);
         self.advance(step, place);
-        Ok(())
     }
 
     /// Opens a request's response context and server transaction.
