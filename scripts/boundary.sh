@@ -18,10 +18,12 @@ report       pure
 settings     pure
 location     pure    sip
 transaction  pure    slots sip
+stream       pure    slots sip transaction
 load         pure    sip
 capture      pure    lqn sip
 node         pure    abuse slots sip balance custody location overload transaction
 sim          pure    sip balance node load topology
+tls          system  stream
 socket       system
 names        system
 admin-client system

@@ -11,6 +11,7 @@ pub use abuse::Rules;
 use balance::Policy;
 pub use ipnet::IpNet;
 use sip::digest::Algorithm;
+use transaction::Transport;
 
 /// Everything a node is configured with. Replaced whole, never in part.
 #[derive(Clone, Debug)]
@@ -32,6 +33,8 @@ pub struct Config {
     pub routes: Vec<Route>,
     /// What bounds the node's memory and work.
     pub limits: Limits,
+    /// What bounds connections.
+    pub connections: Connections,
     /// How long the node waits for others.
     pub timers: Timers,
     /// Other edges before the same servers.
@@ -92,9 +95,11 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A UDP socket's address, and the name it goes by in Via and Record-Route.
+/// Where the node listens, and the name it goes by in Via and Record-Route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
+    /// What carries its messages.
+    pub transport: Transport,
     /// The address to bind.
     pub address: SocketAddr,
     /// `host` or `host:port` as others reach it.
@@ -128,8 +133,12 @@ pub struct Pool {
 /// One server of a pool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PoolServer {
+    /// What carries messages there. An address has one transport in all pools.
+    pub transport: Transport,
     /// Where it listens.
     pub address: SocketAddr,
+    /// What it is called, so that its certificate can be checked.
+    pub host: Option<Arc<str>>,
     /// Its share relative to the others.
     pub capacity: f64,
     /// The cluster that it is of, whose servers alone have its users' bindings. None: one with all others that
@@ -352,4 +361,41 @@ pub struct Timers {
     pub call_max: Duration,
     /// How long a stopping node waits for its open transactions.
     pub drain: Duration,
+}
+
+/// What bounds connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connections {
+    /// The most of them, of peers and of ours. Full: peers wait in the kernel's queue, and none is opened.
+    /// Fixed when the node starts.
+    pub total: usize,
+    /// The most that one source may open: an IPv4 address, or an IPv6 network of 64 bits. More are closed.
+    pub per_source: usize,
+    /// Peers that have not ended their handshake at most, and as many connections that this node is opening.
+    /// Full: as with [`Self::total`].
+    pub handshakes: usize,
+    /// How long a connection may take to open, handshakes included.
+    pub handshake: Duration,
+    /// How long a connection may carry nothing.
+    pub idle: Duration,
+    /// Bytes that wait on one connection for its peer to read them. More: it is closed.
+    pub queue_bytes: usize,
+    /// Memory of all that waits on connections, and of incomplete messages. More: the connection that keeps most
+    /// is closed.
+    pub total_bytes: usize,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self {
+            total: 65_536,
+            per_source: 1_024,
+            handshakes: 1_024,
+            handshake: Duration::from_secs(5),
+            // More than the two minutes for which RFC 5626 §4.4.1 lets a phone be silent, and a NAT remember.
+            idle: Duration::from_secs(900),
+            queue_bytes: 1 << 20,
+            total_bytes: 256 << 20,
+        }
+    }
 }

@@ -10,6 +10,7 @@ use std::{
 };
 
 use balance::{Server, ServerId};
+use transaction::{Flow, NextHop, Transport};
 
 use crate::{
     config::PoolServer,
@@ -23,8 +24,12 @@ use crate::{
 pub struct Member {
     /// The pool's name.
     pub pool: String,
+    /// What carries messages there.
+    pub transport: Transport,
     /// Where the server listens.
     pub address: SocketAddr,
+    /// What it is called, so that its certificate can be checked.
+    pub host: Option<Arc<str>>,
     /// Its ledger, weight and health.
     pub server: Arc<Server>,
     pub(crate) responses: [Histogram; MethodLabel::ALL.len()],
@@ -40,6 +45,20 @@ pub struct Member {
 }
 
 impl Member {
+    /// Where the server listens, and what carries messages there.
+    pub fn next_hop(&self) -> NextHop {
+        NextHop {
+            transport: self.transport,
+            address: self.address,
+        }
+    }
+
+    /// Whether a peer is this server. One that connects to us does so from any port.
+    pub(crate) fn is_at(&self, flow: Flow) -> bool {
+        let may_connect = flow.transport.is_stream() && self.transport.is_stream();
+        self.address == flow.remote || (may_connect && self.address.ip() == flow.remote.ip())
+    }
+
     /// Times to the first response, by method.
     pub fn responses(&self, method: MethodLabel) -> &Histogram {
         &self.responses[method as usize]
@@ -83,18 +102,20 @@ impl Member {
     pub(crate) fn new(
         id: ServerId,
         pool: &str,
-        server: &PoolServer,
+        of: &PoolServer,
         control: Arc<Control>,
         added_at: Option<Duration>,
     ) -> Self {
-        let address = server.address;
-        let server = Arc::new(Server::new(id, &address.to_string(), server.capacity));
+        let (transport, address) = (of.transport, of.address);
+        let server = Arc::new(Server::new(id, &address.to_string(), of.capacity));
         if let Some(now) = added_at {
             server.add(now);
         }
         Self {
             pool: pool.to_owned(),
+            transport,
             address,
+            host: of.host.clone(),
             server,
             responses: Default::default(),
             service: ServiceTimes::default(),

@@ -13,7 +13,7 @@ use std::{net::SocketAddr, time::Duration};
 use balance::Policy;
 use load::{Arrivals, CallerConfig, Law, Rate, Retransmission, ServerConfig, Stats, Stream};
 use node::{
-    Config, CustodyFigures, ReloadError,
+    Config, CustodyFigures, ReloadError, Transport,
     config::{Destination, IpNet, Limits, Listener, Mode, Pool, PoolServer, Route, Timers, Trust},
 };
 use topology::{Node, Topology};
@@ -57,7 +57,9 @@ fn machine(node: &Node) -> Machine {
 
 fn pool(name: &str, servers: impl Iterator<Item = SocketAddr>) -> Pool {
     let servers = servers.map(|address| PoolServer {
+        transport: Transport::Udp,
         address,
+        host: None,
         capacity: 1.0,
         cluster: None,
         priority: 0,
@@ -209,6 +211,7 @@ fn bare_node(topology: &Topology, node: usize) -> Config {
         secret: b"a secret that no simulation keeps".to_vec().into(),
         accepted_secret: None,
         listeners: vec![Listener {
+            transport: Transport::Udp,
             address,
             advertise: address.to_string(),
         }],
@@ -232,6 +235,7 @@ fn bare_node(topology: &Topology, node: usize) -> Config {
             drain: Duration::from_secs(10),
         },
         exchange: Default::default(),
+        connections: Default::default(),
         trust: Trust {
             peers: all
                 .map(|node| IpNet::from(edge_address(node).ip()))

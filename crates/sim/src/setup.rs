@@ -5,7 +5,7 @@ use std::{net::SocketAddr, time::Duration};
 use fastrand::Rng;
 use load::{Arrivals, CallerConfig, Law, Rate, Retransmission, ServerConfig, Stall, Stream};
 use node::{
-    Config, ReloadError,
+    Config, ReloadError, Transport,
     config::{Destination, Exchange, Limits, Listener, Mode, Pool, PoolServer, Route, Timers},
 };
 
@@ -237,7 +237,9 @@ impl Setup {
         servers
             .filter(|(_, server)| !server.is_spare)
             .map(|(number, server)| PoolServer {
+                transport: Transport::Udp,
                 address: server_address(number),
+                host: None,
                 capacity: server.capacity,
                 cluster: None,
                 priority: 0,
@@ -252,6 +254,7 @@ impl Setup {
             secret: b"a secret that no simulation keeps".to_vec().into(),
             accepted_secret: None,
             listeners: vec![Listener {
+                transport: Transport::Udp,
                 address,
                 advertise: address.to_string(),
             }],
@@ -266,6 +269,7 @@ impl Setup {
             },
             exchange: Exchange::default(),
             trust: Default::default(),
+            connections: Default::default(),
             abuse: Default::default(),
             registrar: None,
         }

@@ -126,7 +126,7 @@ impl Edits {
         name: &[u8],
         write: impl FnOnce(&mut Vec<u8>),
     ) {
-        match via.param(message, name) {
+        match via.find_param(message, name) {
             Some((span, _)) => self.replace(span, write),
             None => self.insert(via.span.end, write),
         }

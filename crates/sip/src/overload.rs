@@ -5,8 +5,9 @@ use std::io::Write;
 use crate::{
     Message, Via,
     params::GenericParam,
+    reader::Reader,
     text::{Span, number, trim, write_number},
-    via,
+    via::skip_to_params,
 };
 
 /// What a client writes into its Via that can withhold a percentage, or keep to a rate.
@@ -95,15 +96,26 @@ impl<'a> Via<'a> {
 
 /// Where the overload-control parameters of a Via are, with their semicolons, in ascending position.
 pub(crate) fn spans(via: &Via<'_>, bytes: &[u8]) -> impl Iterator<Item = Span> {
-    let with_some = via.has_overload.then_some(via);
-    with_some
-        .into_iter()
+    let via = via.has_overload.then_some(via);
+    via.into_iter()
         .flat_map(move |via| params(via, bytes))
+        .filter(|(_, param)| param.is_overload())
         .map(|(span, _)| span)
 }
 
-fn params<'a>(via: &Via<'_>, bytes: &'a [u8]) -> impl Iterator<Item = (Span, GenericParam<'a>)> {
-    via::params(via, bytes).filter(|(_, param)| param.is_overload())
+pub(crate) fn params<'a>(
+    via: &Via<'_>,
+    bytes: &'a [u8],
+) -> impl Iterator<Item = (Span, GenericParam<'a>)> {
+    let mut reader = Reader::new(bytes, via.span.start, via.span.end);
+    let is_read = skip_to_params(&mut reader).is_ok();
+    let next = move || {
+        let start = reader.at();
+        let param = GenericParam::read(&mut reader).ok()??;
+        let end = reader.at();
+        Some((Span { start, end }, param))
+    };
+    std::iter::from_fn(next).take_while(move |_| is_read)
 }
 
 fn unquoted(value: &[u8]) -> &[u8] {

@@ -3,7 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::{
-    params::GenericParam,
+    message::Message,
+    overload,
+    params::{GenericParam, Param},
     reader::{Malformed, Reader},
     scan::{Block, Marks, seek},
     text::{Span, find, number},
@@ -76,6 +78,13 @@ impl<'a> Via<'a> {
         Some(SocketAddr::new(ip(self.host)?, port))
     }
 
+    /// Finds the first parameter with this name, in any case, in the message that the Via is of.
+    pub fn param(&self, message: &Message<'a>, name: &[u8]) -> Param<'a> {
+        overload::params(self, message.bytes())
+            .find(|(_, param)| param.is(name))
+            .map_or(Param::Absent, |(_, param)| Param::present(param.value))
+    }
+
     #[inline]
     pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
         let start = reader.at();
@@ -112,24 +121,8 @@ impl<'a> Via<'a> {
     }
 }
 
-/// The parameters of a Via, each with where it is.
-pub(crate) fn params<'a>(
-    via: &Via<'_>,
-    bytes: &'a [u8],
-) -> impl Iterator<Item = (Span, GenericParam<'a>)> {
-    let mut reader = Reader::new(bytes, via.span.start, via.span.end);
-    let is_read = skip_to_params(&mut reader).is_ok();
-    let next = move || {
-        let start = reader.at();
-        let param = GenericParam::read(&mut reader).ok()??;
-        let end = reader.at();
-        Some((Span { start, end }, param))
-    };
-    std::iter::from_fn(next).take_while(move |_| is_read)
-}
-
 /// Skips what stands before the parameters of a Via.
-fn skip_to_params(reader: &mut Reader<'_>) -> Result<(), Malformed> {
+pub(crate) fn skip_to_params(reader: &mut Reader<'_>) -> Result<(), Malformed> {
     read_protocol(reader)?;
     read_sent_by(reader)?;
     Ok(())

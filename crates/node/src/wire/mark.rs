@@ -88,7 +88,7 @@ impl Mark {
         via: &Via<'_>,
         message: &Message<'_>,
     ) -> Option<Self> {
-        let (_, value) = via.param(message, MARK)?;
+        let (_, value) = via.find_param(message, MARK)?;
         let (letter, digits) = value.split_first()?;
         let mark = Self::ALL
             .into_iter()
@@ -129,7 +129,7 @@ pub(crate) fn room_told(keys: &Keys, response: &Response<'_>) -> Option<Room> {
     if !response.via.has_private {
         return None;
     }
-    let (_, value) = response.via.param(response.message, ROOM)?;
+    let (_, value) = response.via.find_param(response.message, ROOM)?;
     let (text, digits) = value.split_at_checked(value.len().checked_sub(MAC_DIGITS + 1)?)?;
     if hex(digits.strip_prefix(b".")?)? != mac(keys, response.key, response.branch.id, text) {
         return None;

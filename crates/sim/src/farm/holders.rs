@@ -72,7 +72,7 @@ impl Holders {
         let marked = |letter: u8| {
             let vias = message.vias().map_while(Result::ok);
             vias.filter(move |via| {
-                let mark = via.param(message, b"sy-state");
+                let mark = via.find_param(message, b"sy-state");
                 mark.is_some_and(|(_, mark)| mark.first() == Some(&letter))
             })
         };

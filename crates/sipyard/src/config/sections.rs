@@ -3,22 +3,18 @@
 use std::{fs, net::SocketAddr, path::Path, time::Duration};
 
 use ::store::check_private;
-use node::{
-    LISTENERS_MAX,
-    config::{Exchange, Limits, Listener, Timers},
-};
+use node::config::{Exchange, Limits, Listener, Timers};
 use settings::{
-    At, Place, Read, Section, hint,
+    Read, Section,
     value::{duration, integer, list, name, text},
 };
 
-use super::address::{address, sent_by};
+use super::address::address;
 
 const SECRET_BYTES_MIN: usize = 32;
 /// The most peers. Each node reports to each peer, so the work of all grows with the square of
 /// their number.
 const PEERS_MAX: usize = 63;
-const TRANSPORTS: [&str; 5] = ["udp", "tcp", "tls", "ws", "wss"];
 
 pub(crate) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -130,74 +126,6 @@ fn read_secret(path: &Path) -> Read<Vec<u8>> {
     })?;
     check_private(path).map_err(|error| error.to_string())?;
     Ok(bytes.trim_ascii_end().to_vec())
-}
-
-/// Reads all `[[listen]]`, and the place of each one's address in the file.
-pub(crate) fn listeners(root: &mut Section<'_>) -> (Vec<Listener>, Vec<Place>) {
-    let sections = root.tables("listen");
-    if sections.is_empty() {
-        root.problem("there is no listener: add [[listen]] with transport, address and advertise");
-    }
-    let mut found: Vec<(Listener, Place)> = Vec::new();
-    for mut section in sections {
-        if let Some((listener, at)) = listener(&mut section) {
-            let place = section.place(at);
-            match found
-                .iter()
-                .find(|(other, _)| other.address == listener.address)
-            {
-                Some((_, first)) => {
-                    let message = format!(
-                        "the listener at {first} already has {}: choose another address or port",
-                        listener.address
-                    );
-                    section.problem_of("address", at, &message);
-                }
-                None => found.push((listener, place)),
-            }
-        }
-        section.finish();
-    }
-    if found.len() > LISTENERS_MAX {
-        root.problem(&format!(
-            "there are more than {LISTENERS_MAX} listeners: remove some"
-        ));
-    }
-    found.into_iter().unzip()
-}
-
-fn listener(section: &mut Section<'_>) -> Option<(Listener, usize)> {
-    section.require("transport", "write transport = \"udp\"", |value| {
-        transport(text(value)?)
-    });
-    let At { value: address, at } =
-        section.require("address", "write address = \"IP:PORT\"", address)?;
-    let advertise = section.get("advertise", sent_by);
-    if !section.has("advertise") && address.ip().is_unspecified() {
-        section.problem_of(
-            "address",
-            at,
-            &format!(
-                "{address} stands for every address of this machine: add advertise = \
-                 \"HOST:PORT\", at which others reach this listener"
-            ),
-        );
-    }
-    let advertise = advertise.map_or_else(|| address.to_string(), |found| found.value.to_owned());
-    Some((Listener { address, advertise }, at))
-}
-
-fn transport(name: &str) -> Read<()> {
-    match name {
-        "udp" => Ok(()),
-        _ if TRANSPORTS.contains(&name) => {
-            Err(format!("\"{name}\" is not supported: write \"udp\""))
-        }
-        _ => Err(format!(
-            "unknown transport \"{name}\"; {}",
-            hint(name, &TRANSPORTS)
-        )),
-    }
 }
 
 /// Reads `[limits]`.
