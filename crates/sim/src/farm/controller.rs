@@ -1,8 +1,5 @@
 //! What nodes are compared with: a controller that knows all of them and sets their shares.
 
-use std::time::Duration;
-
-use load::Stats;
 use topology::{Path, Topology};
 
 use super::Farm;
@@ -41,16 +38,11 @@ impl Controller {
         }
     }
 
-    /// Lets one second pass, and sets the shares for the next one. Returns what the callers counted.
-    pub fn run_second(&self, farm: &mut Farm) -> Stats {
-        let stats = farm.stats(Duration::from_secs(1), &mut ());
-        if !self.is_dead {
-            self.set(farm, stats.offered as f64);
+    /// Sets the shares for so many calls per second, unless it is dead. It is to be called each second.
+    pub fn set(&self, farm: &mut Farm, offered_per_s: f64) {
+        if self.is_dead {
+            return;
         }
-        stats
-    }
-
-    fn set(&self, farm: &mut Farm, offered_per_s: f64) {
         // Where as much comes as can be carried, rounding shall not make it more.
         let Ok(best) = self.topology.best_for(offered_per_s.max(1.0)) else {
             return;

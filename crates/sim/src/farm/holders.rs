@@ -125,10 +125,12 @@ impl Watch for Holders {
     }
 }
 
-/// What a transaction's copies share on the whole path. None: it is no request, or none that is held.
+/// What a transaction's copies share on the whole path. None: it is no request, or none that is held; a node's own,
+/// which asks whether a dialog is alive, has a single Via.
 fn key_of(message: &Message<'_>) -> Option<u64> {
     let method = message.method()?;
-    if matches!(method, Method::Ack | Method::Cancel) {
+    let is_of_node = message.vias().count() < 2;
+    if is_of_node || matches!(method, Method::Ack | Method::Cancel) {
         return None;
     }
     let mut hasher = std::collections::hash_map::DefaultHasher::new();
