@@ -56,6 +56,9 @@ pub(crate) struct Worker {
     poll: Poll,
     /// The next time of the node's timers.
     tick: Duration,
+    /// The time that it waited since the node was told last how busy it is, and when that was.
+    waited: Duration,
+    told_at: Duration,
     /// The kernel's count of drops at the last tick.
     dropped: u64,
     /// Datagrams received since it woke up.
@@ -87,6 +90,8 @@ impl Worker {
             polls: team.seats[number].mailbox.waker().is_some(),
             poll: Poll::default(),
             tick: now,
+            waited: Duration::ZERO,
+            told_at: now,
             dropped: 0,
             taken: 0,
             emptied: vec![now; team.seats[number].sockets.len()],
@@ -113,6 +118,7 @@ impl Worker {
                     self.shared.set_wall(now, wall());
                 }
                 self.notice_losses(now);
+                self.tell_busy(now);
                 self.node.handle_timeout(now, &mut self.out);
                 self.keep_streams(now);
                 if let Some(sieve) = self.node.take_sieve() {
@@ -128,8 +134,16 @@ impl Worker {
             let unheard = self.unheard() - unheard;
             if (1..BATCH).contains(&self.taken) && self.taken as u64 == unheard {
                 nap();
+                self.waited += NAP;
             }
         }
+    }
+
+    /// Tells the node how long it has worked.
+    fn tell_busy(&mut self, now: Duration) {
+        let passed = now.saturating_sub(mem::replace(&mut self.told_at, now));
+        let waited = mem::take(&mut self.waited);
+        self.node.handle_busy(passed.saturating_sub(waited));
     }
 
     fn unheard(&self) -> u64 {
@@ -226,6 +240,7 @@ impl Worker {
             now = self.clock.now();
             if wait == Wait::Block {
                 self.emptied[listener] += now - began;
+                self.waited += now - began;
             }
             let is_empty = result.as_ref().is_ok_and(|&count| count < BATCH);
             let delay = now.saturating_sub(self.emptied[listener]);
@@ -269,6 +284,7 @@ impl Worker {
         self.poll.wait(descriptors, Some(timeout));
         waker.disarm(self.poll.is_ready(0));
         let slept = self.clock.now() - now;
+        self.waited += slept;
         for emptied in &mut self.emptied {
             *emptied += slept;
         }

@@ -202,7 +202,7 @@ fn destination(
     let state = section.get("state", mode);
     let (to, state) = if to.value == "registrar" {
         if let Some(At {
-            value: Mode::Stateless,
+            value: Mode::Stateless | Mode::Dynamic,
             at,
         }) = state
         {
@@ -227,9 +227,10 @@ fn mode(value: &Value<'_>) -> Read<Mode> {
     match text(value)? {
         "stateless" => Ok(Mode::Stateless),
         "stateful" => Ok(Mode::Stateful),
+        "dynamic" => Ok(Mode::Dynamic),
         other => Err(format!(
             "unknown state \"{other}\"; {}",
-            hint(other, &["stateless", "stateful"])
+            hint(other, &["stateless", "stateful", "dynamic"])
         )),
     }
 }
