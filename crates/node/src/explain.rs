@@ -9,13 +9,13 @@ use transaction::Flow;
 use crate::{
     admission::is_for_help,
     calls::{Life, Reason},
+    decisions::DecisionView,
     io::Datagram,
     node::Node,
     registrar::wants_proof,
     routes::NoRoute,
     snapshot::PoolView,
     wire::{request::Request, token::Direction},
-    work::DecisionView,
 };
 
 /// What a node knows of a call.

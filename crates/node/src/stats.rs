@@ -131,6 +131,9 @@ counted! {
         ControlTaken = "overload_control_taken", "A server told how much to send it. RFC 7339 §5.4",
         ControlIgnored = "overload_control_ignored", "A response told how much to send, but not from a server at which its request is open, or too late",
         ControlRefused = "overload_control_refused", "A server answered 400 to an offer of overload control twice, so it gets none for an hour",
+        Held = "held", "A transaction was begun, and not only passed on",
+        LeftOpen = "left_open", "The transaction of a request was left to a node behind, which has told of room",
+        HeldBefore = "held_before", "The transaction of a request is held by a node before",
         ReportSent = "reports_sent", "A report of open work went to a peer",
         ReportReceived = "reports_received", "A peer's report was taken",
     }
@@ -152,6 +155,54 @@ impl<const N: usize> Default for Counters<N> {
     }
 }
 
+/// Which counters have moved since a tap last asked: a bit for each, by its place.
+#[derive(Debug, Default)]
+struct Moved {
+    events: [AtomicU64; 2],
+    dropped: AtomicU64,
+    replies: AtomicU64,
+}
+
+const _: () = assert!(Event::ALL.len() <= 128 && Dropped::ALL.len() <= 64 && REPLIES.len() <= 64);
+
+/// The counters that moved during a step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moves {
+    events: u128,
+    dropped: u64,
+    replies: u64,
+}
+
+impl Moves {
+    /// The events but for those of the messages themselves.
+    pub(crate) fn events(self) -> impl Iterator<Item = Event> {
+        let usual = 1 << Event::Received as u32 | 1 << Event::Sent as u32;
+        places(self.events & !usual).map(|place| Event::ALL[place])
+    }
+
+    pub(crate) fn dropped(self) -> impl Iterator<Item = Dropped> {
+        places(self.dropped.into()).map(|place| Dropped::ALL[place])
+    }
+
+    pub(crate) fn replies(self) -> impl Iterator<Item = u16> {
+        places(self.replies.into()).map(|place| REPLIES[place])
+    }
+
+    /// Whether the message was dropped before it was looked at.
+    pub(crate) fn is_unheard(self) -> bool {
+        self.dropped & (1 << Dropped::Banned as u32 | 1 << Dropped::Limited as u32) != 0
+    }
+}
+
+/// The places of the bits that are set.
+fn places(mut bits: u128) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let place = bits.trailing_zeros();
+        bits &= bits.wrapping_sub(1);
+        (place < u128::BITS).then_some(place as usize)
+    })
+}
+
 /// One worker's counters.
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -170,6 +221,7 @@ pub struct WorkerStats {
     lobby_bytes: AtomicU64,
     /// Numbers of 64 bits: of calls, and of REGISTERs.
     shares: [AtomicU64; 2],
+    moved: Moved,
     /// All workers change it.
     handover_bytes: AtomicUsize,
 }
@@ -192,10 +244,28 @@ impl WorkerStats {
     /// Counts a dropped message.
     pub fn drop_one(&self, reason: Dropped) {
         add(&self.dropped.0[reason as usize], 1);
+        mark(&self.moved.dropped, reason as usize);
     }
 
     pub(crate) fn count(&self, event: Event, number: usize) {
-        add(&self.events.0[event as usize], number as u64);
+        let place = event as usize;
+        add(&self.events.0[place], number as u64);
+        mark(&self.moved.events[place / 64], place % 64);
+    }
+
+    /// The counters that have moved since this was last called.
+    pub(crate) fn take_moves(&self) -> Moves {
+        let take = |bits: &AtomicU64| {
+            let taken = bits.load(Relaxed);
+            bits.store(0, Relaxed);
+            taken
+        };
+        let [low, high] = [&self.moved.events[0], &self.moved.events[1]].map(take);
+        Moves {
+            events: u128::from(high) << 64 | u128::from(low),
+            dropped: take(&self.moved.dropped),
+            replies: take(&self.moved.replies),
+        }
     }
 
     pub(crate) fn reply(&self, status: u16) {
@@ -203,6 +273,7 @@ impl WorkerStats {
         debug_assert!(place.is_some(), "REPLIES lacks {status}");
         let place = place.unwrap_or(REPLIES.len() - 1);
         add(&self.replies.0[place], 1);
+        mark(&self.moved.replies, place);
     }
 
     pub(crate) fn set_sizes(&self, sizes: &Sizes) {
@@ -320,6 +391,10 @@ impl WorkerStats {
 /// With a single writer a locked instruction is not needed.
 fn add(counter: &AtomicU64, number: u64) {
     counter.store(counter.load(Relaxed) + number, Relaxed);
+}
+
+fn mark(bits: &AtomicU64, place: usize) {
+    bits.store(bits.load(Relaxed) | 1 << place, Relaxed);
 }
 
 /// Methods that response times are told apart by.

@@ -4,6 +4,7 @@ use std::{fmt, net::SocketAddr};
 
 use balance::Ineligible;
 use node::{CallView, DecisionView, Forecast, PassedOver};
+use recorder::Seen;
 use serde::{Deserialize, Serialize};
 
 use crate::view::ServerState;
@@ -64,17 +65,11 @@ pub(crate) struct Call {
 pub(crate) struct Decision {
     ago_s: f64,
     policy: String,
+    chosen: Option<SocketAddr>,
     /// The first servers of the pool.
     seen: Vec<Seen>,
-}
-
-/// A server's ledger before a placement.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Seen {
-    server: SocketAddr,
-    calls: u32,
-    transactions: u32,
-    work: f32,
+    /// Servers of the pool beyond these.
+    more: u16,
 }
 
 /// A server with the values that the policy compares.
@@ -104,16 +99,12 @@ impl From<CallView> for Call {
 
 impl From<DecisionView> for Decision {
     fn from(view: DecisionView) -> Self {
-        let seen = |(server, calls, transactions, work)| Seen {
-            server,
-            calls,
-            transactions,
-            work,
-        };
         Self {
             ago_s: view.ago.as_secs_f64(),
             policy: view.policy.to_string(),
-            seen: view.ledgers.into_iter().map(seen).collect(),
+            chosen: view.chosen,
+            seen: view.ledgers.iter().map(Seen::of).collect(),
+            more: view.more,
         }
     }
 }
@@ -250,17 +241,27 @@ impl fmt::Display for Call {
 impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} chose {:.1} s ago, seeing:", self.policy, self.ago_s)?;
-        self.seen.iter().try_for_each(|seen| {
-            let Seen {
-                server,
-                calls,
-                transactions,
-                work,
-            } = seen;
-            writeln!(
-                f,
-                "  {server}  {calls} calls, {transactions} transactions, work {work:.2}"
-            )
-        })
+        let best = self.seen.iter().filter(|seen| seen.passed_over.is_none());
+        let alike = |seen: &Seen| (seen.calls, seen.transactions, seen.work, seen.capacity);
+        let chosen = self
+            .seen
+            .iter()
+            .find(|seen| Some(seen.server) == self.chosen);
+        let ties = chosen.map_or(0, |chosen| {
+            best.filter(|seen| alike(seen) == alike(chosen)).count()
+        });
+        for seen in &self.seen {
+            let is_chosen = Some(seen.server) == self.chosen;
+            let mark = match (is_chosen, ties) {
+                (true, 2..) => "   <- chosen, a tie",
+                (true, _) => "   <- chosen",
+                (false, _) => "",
+            };
+            writeln!(f, "  {}{mark}", seen.words())?;
+        }
+        match self.more {
+            0 => Ok(()),
+            more => writeln!(f, "  and {more} more servers"),
+        }
     }
 }

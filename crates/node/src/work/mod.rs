@@ -6,7 +6,6 @@
 
 mod anew;
 mod course;
-mod decisions;
 mod learn;
 pub(crate) mod open;
 mod room;
@@ -18,22 +17,20 @@ use fastrand::Rng;
 use sip::Method;
 use slots::{Buffers, Slab, Table};
 
-pub use self::decisions::DecisionView;
+use self::open::OPEN_MAX;
 pub(crate) use self::{
     course::Course,
     learn::Learner,
     open::{ATTEMPTS_MAX, Holder, Kind, Offer, OpenId, OpenRequest, Progress},
-};
-use self::{
-    decisions::{Decisions, Ledgers},
-    open::OPEN_MAX,
 };
 use crate::{
     admission::NotNow,
     calls::{Calls, SessionId, tag_pair},
     config::Limits,
     context::Context,
-    control, health,
+    control,
+    decisions::{Decisions, Ledgers},
+    health,
     member::Member,
     snapshot::PoolView,
     stats::{Event, MethodLabel},
@@ -230,6 +227,7 @@ impl Work {
             met_idle,
             offer: Offer::No,
             met: 0,
+            mark: None,
         };
         if let Some(member) = member.filter(|_| is_initial) {
             opened.enters(cx.now, member);
@@ -282,6 +280,13 @@ impl Work {
         let result = kept.read(cx.snapshot, |request| work(self, request));
         self.get_mut(open).retained = self.retained.insert(kept);
         result
+    }
+
+    /// Gives an open request to the stateful proxy, which keeps its time and its copy itself.
+    pub(crate) fn hand_over(&mut self, open: OpenId) {
+        self.forget_retained(open);
+        self.requests.disarm(open);
+        self.get_mut(open).holder = Holder::Stateful;
     }
 
     fn forget_retained(&mut self, open: OpenId) {
@@ -396,7 +401,7 @@ impl Work {
     ) -> Option<&'s Member> {
         let policy = pool.pool().policy();
         let key = request.placement_key(policy == Policy::UserHash);
-        let ledgers = Ledgers::of(pool);
+        let ledgers = Ledgers::of(pool, cx.now);
         let arrival = Arrival {
             key,
             cost: pool.cost(request.method),
@@ -404,7 +409,8 @@ impl Work {
             avoid,
         };
         let server = pool.pool().place(cx.now, &arrival, &mut self.rng)?.id();
-        self.decisions.record(request.key, cx.now, policy, ledgers);
+        self.decisions
+            .record(request.key, cx.now, policy, server, ledgers);
         cx.snapshot.member(server).map(|member| &**member)
     }
 
