@@ -18,6 +18,7 @@ location     pure    sip
 transaction  pure    slots sip
 load         pure    sip
 capture      pure    lqn sip
+import       pure    sip
 node         pure    abuse slots sip balance location overload transaction
 sim          pure    sip balance node load
 socket       system

@@ -12,6 +12,8 @@ mod config;
 mod ctl;
 mod demo;
 mod explain;
+mod import;
+mod init;
 mod members;
 mod resolver;
 mod serve;
@@ -45,6 +47,8 @@ enum Command {
     Check(check::Check),
     Ctl(ctl::Ctl),
     Demo(demo::Demo),
+    Import(import::Import),
+    Init(init::Init),
     Load(workbench::Load),
     Model(workbench::Model),
     Plan(workbench::Plan),
@@ -60,6 +64,8 @@ fn main() -> ExitCode {
         Command::Check(command) => command.run(),
         Command::Ctl(command) => command.run(),
         Command::Demo(command) => command.run(),
+        Command::Import(command) => command.run(),
+        Command::Init(command) => command.run(),
         Command::Load(command) => command.run(),
         Command::Model(command) => command.run(),
         Command::Plan(command) => command.run(),

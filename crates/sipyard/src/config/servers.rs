@@ -10,7 +10,7 @@ use std::{
 use node::config::{Listener, PoolServer};
 use settings::{
     At, Item, Place, Read, Section, Value,
-    value::{expected, number, text},
+    value::{expected, integer, number, text},
 };
 
 use super::address::{address, is_host};
@@ -23,6 +23,9 @@ pub(crate) struct Source {
     pub(crate) capacity: f64,
     /// The cluster of each server. The servers of a cluster share a store of bindings.
     pub(crate) cluster: Option<Arc<str>>,
+    /// A server is used while none before it is live; 0 is first. It counts for addresses
+    /// and hosts.
+    pub(crate) priority: u16,
 }
 
 /// Where a server's address comes from.
@@ -56,7 +59,7 @@ pub(crate) fn fixed(source: &Source) -> Option<PoolServer> {
             address,
             capacity: source.capacity,
             cluster: source.cluster.clone(),
-            priority: 0,
+            priority: source.priority,
         }),
         Origin::Host(..) | Origin::Service(_) | Origin::Pool(_) => None,
     }
@@ -121,12 +124,22 @@ fn detailed(mut table: Section<'_>) -> Option<(Source, usize)> {
     let found = table.require("address", "write address = \"IP:PORT\"", origin);
     let capacity = table.get_or("capacity", 1.0, number(balance::CAPACITY));
     let cluster = table.get("cluster", cluster).map(|found| found.value);
+    let priority = table.get("priority", integer(0..=usize::from(u16::MAX)));
+    let is_one = |it: &At<Origin>| matches!(it.value, Origin::Address(_) | Origin::Host(..));
+    if let Some(priority) = priority
+        .as_ref()
+        .filter(|_| !found.as_ref().is_none_or(is_one))
+    {
+        let message = "only an address or a host has a priority here; SRV records have their own";
+        table.problem_of("priority", priority.at, message);
+    }
     table.finish();
     let At { value: origin, at } = found?;
     let source = Source {
         origin,
         capacity,
         cluster,
+        priority: priority.map_or(0, |found| found.value as u16),
     };
     Some((source, at))
 }
@@ -138,6 +151,7 @@ fn plain(section: &Section<'_>, value: &At<&Value<'_>>) -> Option<(Source, usize
                 origin,
                 capacity: 1.0,
                 cluster: None,
+                priority: 0,
             };
             Some((source, value.at))
         }
