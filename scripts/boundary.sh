@@ -21,6 +21,7 @@ capture      pure    lqn sip
 import       pure    sip
 node         pure    abuse slots sip balance location overload transaction
 sim          pure    sip balance node load
+shadow       pure    balance capture node sim sip
 socket       system
 names        system
 admin-client system

@@ -236,7 +236,7 @@ fn own_address() -> String {
         socket.connect((Ipv4Addr::new(192, 0, 2, 1), 5060))?;
         socket.local_addr()
     });
-    let ip = found.map_or(Ipv4Addr::LOCALHOST.into(), |address| address.ip());
+    let ip = found.map_or_else(|_| Ipv4Addr::LOCALHOST.into(), |address| address.ip());
     SocketAddr::new(ip, 5060).to_string()
 }
 

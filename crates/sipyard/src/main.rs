@@ -17,6 +17,7 @@ mod init;
 mod members;
 mod resolver;
 mod serve;
+mod shadow;
 mod store;
 mod token;
 mod user;
@@ -30,6 +31,8 @@ use clap::{Parser, Subcommand};
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true)]
 #[command(after_help = "Examples:
+  sipyard init                        write a first configuration
+  sipyard import kamailio kamailio.cfg dispatcher.list  or one from Kamailio's
   sipyard check edge.toml             report every mistake in a configuration
   sipyard serve --config edge.toml    run a node
   sipyard ctl status                  show what the node does
@@ -52,6 +55,7 @@ enum Command {
     Load(workbench::Load),
     Model(workbench::Model),
     Plan(workbench::Plan),
+    Shadow(shadow::Shadow),
     Sim(workbench::Sim),
     Store(store::Store),
     Token(token::MakeToken),
@@ -69,6 +73,7 @@ fn main() -> ExitCode {
         Command::Load(command) => command.run(),
         Command::Model(command) => command.run(),
         Command::Plan(command) => command.run(),
+        Command::Shadow(command) => command.run(),
         Command::Sim(command) => command.run(),
         Command::Store(command) => command.run(),
         Command::Token(command) => command.run(),

@@ -1,5 +1,6 @@
 //! `sipyard import` and `sipyard init` by their programs: what they write passes `sipyard check`.
 
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 use std::{
     fs,
     path::Path,
