@@ -16,12 +16,14 @@ report       pure
 settings     pure
 location     pure    sip
 transaction  pure    slots sip
+stream       pure    slots sip transaction
 load         pure    sip
 capture      pure    lqn sip
 import       pure    sip
 node         pure    abuse slots sip balance location overload transaction
 sim          pure    sip balance node load
 shadow       pure    balance capture node sim sip
+tls          system  stream
 socket       system
 names        system
 admin-client system

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use node::{
-    Answer, Ask, Config, Datagram, Flow, Input, Node, Outbox, Quotation, Record, Shared,
+    Answer, Ask, Config, Datagram, Flow, Input, Node, Outbox, Quotation, Record, Shared, Transport,
     config::{
         Destination, Limits, Listener, Mode, Pool, PoolServer, Probe, Registrar, Route, Timers,
         WhenFull,
@@ -31,10 +31,12 @@ pub const START: Duration = Duration::from_secs(1_000);
 /// The node that scripts are played to. Its tables are small, so that they fill up.
 pub fn config() -> Config {
     let listener = |address: &str| Listener {
+        transport: Transport::Udp,
         address: address.parse().expect("it is an address"),
         advertise: address.to_owned(),
     };
     let servers = PARTIES[2..].iter().map(|(_, server)| PoolServer {
+        transport: Transport::Udp,
         address: server.parse().expect("it is an address"),
         capacity: 1.0,
         cluster: None,

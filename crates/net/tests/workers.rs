@@ -12,7 +12,7 @@ use std::{
 use balance::Policy;
 use net::{Busy, StartError, Stats, Workers};
 use node::{
-    Config, Shared,
+    Config, Shared, Transport,
     config::{Destination, Limits, Listener, Mode, Pool, PoolServer, Route, Timers},
     stats::Dropped,
 };
@@ -23,10 +23,12 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 fn config(listeners: &[SocketAddr], servers: &[SocketAddr]) -> Config {
     let listener = |&address: &SocketAddr| Listener {
+        transport: Transport::Udp,
         address,
         advertise: "edge.test".to_owned(),
     };
     let server = |&address: &SocketAddr| PoolServer {
+        transport: Transport::Udp,
         address,
         capacity: 1.0,
         cluster: None,

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use divan::{Bencher, black_box, counter::ItemsCount};
-use node::{Config, Datagram, Flow, Input, Node, Outbox, Shared, config};
+use node::{Config, Datagram, Flow, Input, Node, Outbox, Shared, Transport, config};
 
 /// Counts allocations: in the steady state a call makes none.
 #[global_allocator]
@@ -18,10 +18,12 @@ fn main() {
 
 fn configuration() -> Config {
     let listener = config::Listener {
+        transport: Transport::Udp,
         address: "127.0.0.1:5060".parse().expect("it is an address"),
         advertise: "127.0.0.1:5060".to_owned(),
     };
     let server = |port| config::PoolServer {
+        transport: Transport::Udp,
         address: SocketAddr::from(([127, 0, 0, 1], port)),
         capacity: 1.0,
         cluster: None,

@@ -11,6 +11,7 @@ pub use abuse::Rules;
 use balance::Policy;
 pub use ipnet::IpNet;
 use sip::digest::Algorithm;
+use transaction::Transport;
 
 /// Everything a node is configured with. Replaced whole, never in part.
 #[derive(Clone, Debug)]
@@ -92,9 +93,11 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A UDP socket's address, and the name it goes by in Via and Record-Route.
+/// Where the node listens, and the name it goes by in Via and Record-Route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
+    /// What carries its messages.
+    pub transport: Transport,
     /// The address to bind.
     pub address: SocketAddr,
     /// `host` or `host:port` as others reach it.
@@ -128,6 +131,8 @@ pub struct Pool {
 /// One server of a pool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PoolServer {
+    /// What carries messages there. An address has one transport in all pools.
+    pub transport: Transport,
     /// Where it listens.
     pub address: SocketAddr,
     /// Its share relative to the others.

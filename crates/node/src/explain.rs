@@ -153,7 +153,7 @@ impl Node {
         if let Ok(Some(affinity)) = request.affinity() {
             let to_server = affinity.direction == Direction::ToServer;
             return Forecast::Token {
-                server: affinity.server,
+                server: affinity.server.address,
                 to_server,
             };
         }

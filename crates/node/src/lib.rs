@@ -51,6 +51,6 @@ pub use question::{Answer, Ask, Name, Question, QuestionId, Record};
 pub use recount::Open;
 pub use shared::{ReloadError, Shared};
 pub use snapshot::{PoolView, Snapshot};
-pub use transaction::{ConnectionId, Flow, Transport};
+pub use transaction::{ConnectionId, Flow, NextHop, Transport};
 pub use wire::branch::LISTENERS_MAX;
 pub use work::DecisionView;

@@ -10,6 +10,7 @@ use std::{
 };
 
 use balance::{Server, ServerId};
+use transaction::{Flow, NextHop, Transport};
 
 use crate::{
     config::PoolServer,
@@ -23,6 +24,8 @@ use crate::{
 pub struct Member {
     /// The pool's name.
     pub pool: String,
+    /// What carries messages there.
+    pub transport: Transport,
     /// Where the server listens.
     pub address: SocketAddr,
     /// Its ledger, weight and health.
@@ -40,6 +43,20 @@ pub struct Member {
 }
 
 impl Member {
+    /// Where the server listens, and what carries messages there.
+    pub fn next_hop(&self) -> NextHop {
+        NextHop {
+            transport: self.transport,
+            address: self.address,
+        }
+    }
+
+    /// Whether a peer is this server. One that connects to us does so from any port.
+    pub(crate) fn is_at(&self, flow: Flow) -> bool {
+        let may_connect = flow.transport.is_stream() && self.transport.is_stream();
+        self.address == flow.remote || (may_connect && self.address.ip() == flow.remote.ip())
+    }
+
     /// Times to the first response, by method.
     pub fn responses(&self, method: MethodLabel) -> &Histogram {
         &self.responses[method as usize]
@@ -87,13 +104,14 @@ impl Member {
         control: Arc<Control>,
         added_at: Option<Duration>,
     ) -> Self {
-        let address = server.address;
+        let (transport, address) = (server.transport, server.address);
         let server = Arc::new(Server::new(id, &address.to_string(), server.capacity));
         if let Some(now) = added_at {
             server.add(now);
         }
         Self {
             pool: pool.to_owned(),
+            transport,
             address,
             server,
             responses: Default::default(),

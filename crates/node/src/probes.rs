@@ -155,7 +155,7 @@ impl Probes {
         timeout: Duration,
         out: &mut Outbox,
     ) {
-        let Some(flow) = cx.snapshot.flow_to(member.address, 0) else {
+        let Some(flow) = cx.snapshot.flow_to(member.next_hop(), 0) else {
             return;
         };
         let listener = flow.listener;

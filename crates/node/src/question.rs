@@ -1,9 +1,12 @@
 //! What a node asks the store of the location service and the DNS.
 
-use std::{net::SocketAddr, time::Duration};
+use std::time::Duration;
 
-use sip::{Host, Param, Scheme, Uri};
+use sip::{Host, Scheme, Uri};
 use slots::Ticket;
+use transaction::{NextHop, Transport};
+
+use crate::wire::way::transport_of;
 
 /// A question to the store of the location service, or to the DNS. The request that waits for its
 /// [`Answer`] waits a few seconds at most; an answer that comes later, or twice, is ignored.
@@ -51,7 +54,7 @@ pub enum Ask {
         /// Its record as it shall be; none: it goes.
         next: Option<Record>,
     },
-    /// Where a name leads over UDP: RFC 3263 §4.
+    /// Where a name leads: RFC 3263 §4.
     Locate {
         /// The name.
         name: Name,
@@ -67,23 +70,25 @@ pub struct Name {
     pub host: Box<str>,
     /// The port beside it. With one, the name has addresses and no services.
     pub port: Option<u16>,
+    /// What shall carry messages there.
+    pub transport: Transport,
 }
 
 impl Name {
-    /// The name that a URI leads to over UDP, if it is one.
+    /// The name that a URI leads to, if it is one.
     pub(crate) fn of(uri: &Uri<'_>) -> Option<Self> {
-        let is_udp = match uri.param(b"transport") {
-            Param::Value(transport) => transport.eq_ignore_ascii_case(b"udp"),
-            Param::Flag => false,
-            Param::Absent => true,
-        };
-        match uri.destination()? {
-            Host::Name(name) if is_udp && uri.scheme == Scheme::Sip => Some(Self {
-                host: str::from_utf8(name).ok()?.into(),
-                port: uri.port,
-            }),
-            Host::Name(_) | Host::Ip(_) => None,
+        if !matches!(uri.scheme, Scheme::Sip | Scheme::Sips) {
+            return None;
         }
+        let transport = transport_of(uri)?;
+        let Host::Name(name) = uri.destination()? else {
+            return None;
+        };
+        Some(Self {
+            host: str::from_utf8(name).ok()?.into(),
+            port: uri.port,
+            transport,
+        })
     }
 }
 
@@ -104,7 +109,7 @@ pub enum Answer {
     /// The change is made.
     Changed,
     /// Where a name leads, in the order in which it is to be tried; empty: there is no such name.
-    Located(Vec<SocketAddr>),
+    Located(Vec<NextHop>),
     /// It can't be told or done, or may have been done.
     Failed,
 }

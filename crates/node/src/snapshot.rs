@@ -10,13 +10,13 @@ use std::{
 use balance::{Cost, Pool, Server, ServerId};
 use ipnet::IpNet;
 use sip::{Host, Method, Uri};
-use transaction::Flow;
+use transaction::{Flow, NextHop, Transport};
 
 use crate::{
     config::{self, Config, Destination, Mode},
     member::Member,
     routes::{NoRoute, Traits},
-    wire::keys::Keys,
+    wire::{keys::Keys, way::transport_of},
 };
 
 /// An immutable view of a node's configuration and servers.
@@ -51,6 +51,7 @@ pub struct PoolView {
 
 #[derive(Debug)]
 pub(crate) struct Listener {
+    pub(crate) transport: Transport,
     /// As in Via's sent-by and Record-Route.
     pub(crate) advertise: String,
     host: String,
@@ -145,12 +146,20 @@ impl Snapshot {
     /// The server that a peer is; of several pools' the first. Nothing else says that a peer is a
     /// server of ours.
     pub(crate) fn member_of(&self, flow: Flow) -> Option<&Arc<Member>> {
-        self.member_at(flow.remote)
+        let listens = self.member_at(flow.remote);
+        if listens.is_some() || !flow.transport.is_stream() {
+            return listens;
+        }
+        // Nobody can forge the address of a stream, but its port is any.
+        let mut at_host = self.members_at_host(flow.remote.ip());
+        at_host.find(|member| member.transport.is_stream())
     }
 
     /// The server that a peer is, if it is this one, else any that it is.
     pub(crate) fn member_of_or(&self, own: Option<ServerId>, flow: Flow) -> Option<&Arc<Member>> {
-        self.member_at_or(own, flow.remote)
+        let own = own.and_then(|server| self.member(server));
+        own.filter(|member| member.is_at(flow))
+            .or_else(|| self.member_of(flow))
     }
 
     /// Whether a peer is believed: a server of a pool, a peer of `[trust]`, or another edge.
@@ -197,11 +206,17 @@ impl Snapshot {
 
     /// Whether a server has this address, with whatever port.
     pub(crate) fn has_member_at(&self, ip: IpAddr) -> bool {
+        self.members_at_host(ip).next().is_some()
+    }
+
+    /// The servers that have this address, with whatever port.
+    fn members_at_host(&self, ip: IpAddr) -> impl Iterator<Item = &Arc<Member>> {
         let first = SocketAddr::new(ip, 0);
         let start = self.addresses.partition_point(|(at, _)| *at < first);
-        self.addresses
-            .get(start)
-            .is_some_and(|(at, _)| at.ip() == ip)
+        let at_host = self.addresses[start..].iter();
+        at_host
+            .take_while(move |(at, _)| at.ip() == ip)
+            .filter_map(|(_, id)| self.member(*id))
     }
 
     /// Whom no filter of a socket may stop: servers, other edges and trusted networks.
@@ -240,14 +255,29 @@ impl Snapshot {
         usize::from(index) < self.listeners.len()
     }
 
-    /// The flow to an address: from the listener that was hit, or from the first that reaches it.
-    pub(crate) fn flow_to(&self, to: SocketAddr, hit: u8) -> Option<Flow> {
-        let reaches = |listener: &Listener| listener.address.is_ipv4() == to.is_ipv4();
+    /// The flow to a peer: from the listener that was hit, or from the first that reaches it.
+    pub(crate) fn flow_to(&self, to: NextHop, hit: u8) -> Option<Flow> {
+        let is_ipv4 = to.address.is_ipv4();
+        let reaches = |listener: &Listener| {
+            listener.transport == to.transport && listener.address.is_ipv4() == is_ipv4
+        };
         if reaches(self.listener(hit)) {
-            return Some(Flow::udp(hit, to));
+            return Some(Flow::to(hit, to));
         }
         let listener = self.listeners.iter().position(reaches)?;
-        Some(Flow::udp(listener as u8, to))
+        Some(Flow::to(listener as u8, to))
+    }
+
+    /// Whether a listener carries messages by a transport.
+    pub(crate) fn speaks(&self, transport: Transport) -> bool {
+        let mut listeners = self.listeners.iter();
+        listeners.any(|listener| listener.transport == transport)
+    }
+
+    /// Where a server listens whose address a token names: as it is configured, or over UDP.
+    pub(crate) fn next_hop_at(&self, address: SocketAddr) -> NextHop {
+        let member = self.member_at(address);
+        member.map_or_else(|| NextHop::udp(address), |member| member.next_hop())
     }
 
     /// Whether a host and port are ours, as bound or as advertised.
@@ -259,7 +289,7 @@ impl Snapshot {
 
     /// Whether a URI names this node.
     pub(crate) fn is_our_uri(&self, uri: &Uri<'_>) -> bool {
-        let port = uri.port.unwrap_or(5060);
+        let port = uri_port(uri);
         match uri.host {
             Host::Ip(ip) => self.is_ours(SocketAddr::new(ip, port)),
             Host::Name(name) => self.is_us(name, Some(port)),
@@ -268,7 +298,7 @@ impl Snapshot {
 
     /// The name of the listener that a URI names.
     pub(crate) fn advertised_as(&self, uri: &Uri<'_>) -> Option<&str> {
-        let port = uri.port.unwrap_or(5060);
+        let port = uri_port(uri);
         let named = |listener: &&Listener| match uri.host {
             Host::Ip(ip) => listener.advertised == Some(SocketAddr::new(ip, port)),
             Host::Name(name) => listener.is_at(name, Some(port)),
@@ -400,6 +430,12 @@ impl Snapshot {
     }
 }
 
+/// The port that a URI leads to, if it leads to an address.
+fn uri_port(uri: &Uri<'_>) -> u16 {
+    let default = || transport_of(uri).map_or(5060, Transport::default_port);
+    uri.port.unwrap_or_else(default)
+}
+
 fn host_is(listed: &str, host: &Host<'_>) -> bool {
     match host {
         Host::Name(name) => listed.as_bytes().eq_ignore_ascii_case(name),
@@ -490,18 +526,20 @@ impl PoolView {
 impl Listener {
     fn new(config: &config::Listener) -> Self {
         let advertise = config.advertise.clone();
+        let default_port = config.transport.default_port();
         let colon = advertise
             .rfind(':')
             .filter(|&colon| !advertise[colon..].contains(']'));
         let (host, port) = match colon {
             Some(colon) => (
                 &advertise[..colon],
-                advertise[colon + 1..].parse().unwrap_or(5060),
+                advertise[colon + 1..].parse().unwrap_or(default_port),
             ),
-            None => (advertise.as_str(), 5060),
+            None => (advertise.as_str(), default_port),
         };
         let ip: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
         Self {
+            transport: config.transport,
             advertised: ip.map(|ip| SocketAddr::new(ip, port)),
             host: host.to_owned(),
             port,
@@ -510,9 +548,20 @@ impl Listener {
         }
     }
 
+    /// Appends the rest of a Record-Route or Path URI that leads here. RFC 3261 §16.6 item 4
+    pub(crate) fn write_at(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.advertise.as_bytes());
+        if let Some(name) = self.transport.in_uri() {
+            out.extend_from_slice(b";transport=");
+            out.extend_from_slice(name.as_bytes());
+        }
+        out.extend_from_slice(b";lr>");
+    }
+
     /// Whether this is its name in Via or in a URI.
     pub(crate) fn is_at(&self, host: &[u8], port: Option<u16>) -> bool {
         let own = self.host.as_bytes();
-        self.port == port.unwrap_or(5060) && (own == host || own.eq_ignore_ascii_case(host))
+        self.port == port.unwrap_or_else(|| self.transport.default_port())
+            && (own == host || own.eq_ignore_ascii_case(host))
     }
 }

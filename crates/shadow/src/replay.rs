@@ -12,7 +12,9 @@ use std::{
 };
 
 use fastrand::Rng;
-use node::{Config, Datagram, Flow, Input, Node, Outbox, ReloadError, Shared, config::PoolServer};
+use node::{
+    Config, Datagram, Flow, Input, Node, Outbox, ReloadError, Shared, Transport, config::PoolServer,
+};
 use sim::Store;
 use sip::{Message, Method};
 
@@ -145,6 +147,7 @@ fn adapted(mut config: Config, servers: &[SocketAddr]) -> Config {
 fn server_at(address: SocketAddr) -> PoolServer {
     PoolServer {
         address,
+        transport: Transport::Udp,
         capacity: 1.0,
         cluster: None,
         priority: 0,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use load::Stats;
-use node::{ReloadError, config::PoolServer, stats::Event};
+use node::{ReloadError, Transport, config::PoolServer, stats::Event};
 
 use crate::{
     Cluster, Death, Occupancy, PartyId, Setup, Watch, occupancy::Observer, setup::server_address,
@@ -327,6 +327,7 @@ impl Cluster {
             let mut config = shared.snapshot().config().clone();
             for pool in &mut config.pools {
                 pool.servers.push(PoolServer {
+                    transport: Transport::Udp,
                     address: server_address(server),
                     capacity,
                     cluster: None,

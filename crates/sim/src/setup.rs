@@ -5,7 +5,7 @@ use std::{net::SocketAddr, time::Duration};
 use fastrand::Rng;
 use load::{Arrivals, CallerConfig, Law, Rate, Retransmission, ServerConfig, Stall, Stream};
 use node::{
-    Config, ReloadError,
+    Config, ReloadError, Transport,
     config::{Destination, Exchange, Limits, Listener, Mode, Pool, PoolServer, Route, Timers},
 };
 
@@ -237,6 +237,7 @@ impl Setup {
         servers
             .filter(|(_, server)| !server.is_spare)
             .map(|(number, server)| PoolServer {
+                transport: Transport::Udp,
                 address: server_address(number),
                 capacity: server.capacity,
                 cluster: None,
@@ -252,6 +253,7 @@ impl Setup {
             secret: b"a secret that no simulation keeps".to_vec().into(),
             accepted_secret: None,
             listeners: vec![Listener {
+                transport: Transport::Udp,
                 address,
                 advertise: address.to_string(),
             }],

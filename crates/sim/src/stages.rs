@@ -6,7 +6,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use balance::{Policy, Pool, Server, ServerId};
 use load::{Accounts, PhonesConfig, Rate, Retransmission, Stream, Turns};
 use node::{
-    Config, ReloadError,
+    Config, ReloadError, Transport,
     config::{self, Destination, Mode, PoolServer, Registrar, Route, WhenFull},
 };
 
@@ -109,6 +109,7 @@ impl Second {
     /// The nodes as the edges know them.
     pub(crate) fn pool_servers(&self) -> Vec<PoolServer> {
         let server = |number| PoolServer {
+            transport: Transport::Udp,
             address: node_address(number),
             capacity: 1.0,
             cluster: (!self.is_shared).then(|| name(number).into()),

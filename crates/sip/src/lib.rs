@@ -27,6 +27,7 @@
 pub mod digest;
 mod edits;
 mod fault;
+mod framing;
 mod header;
 mod headers;
 mod message;
@@ -46,6 +47,7 @@ mod via;
 
 pub use edits::Edits;
 pub use fault::{Fault, ParseError};
+pub use framing::{Frame, FrameFault, FrameLimits, Framer};
 pub use header::HeaderName;
 pub use message::{CSeq, MESSAGE_BYTES_MAX, Message};
 pub use method::Method;

@@ -99,10 +99,14 @@ pub(crate) fn spans(via: &Via<'_>, bytes: &[u8]) -> impl Iterator<Item = Span> {
     let via = via.has_overload.then_some(via);
     via.into_iter()
         .flat_map(move |via| params(via, bytes))
+        .filter(|(_, param)| param.is_overload())
         .map(|(span, _)| span)
 }
 
-fn params<'a>(via: &Via<'_>, bytes: &'a [u8]) -> impl Iterator<Item = (Span, GenericParam<'a>)> {
+pub(crate) fn params<'a>(
+    via: &Via<'_>,
+    bytes: &'a [u8],
+) -> impl Iterator<Item = (Span, GenericParam<'a>)> {
     let mut reader = Reader::new(bytes, via.span.start, via.span.end);
     let is_read = skip_to_params(&mut reader).is_ok();
     let next = move || {
@@ -111,9 +115,7 @@ fn params<'a>(via: &Via<'_>, bytes: &'a [u8]) -> impl Iterator<Item = (Span, Gen
         let end = reader.at();
         Some((Span { start, end }, param))
     };
-    std::iter::from_fn(next)
-        .take_while(move |_| is_read)
-        .filter(|(_, param)| param.is_overload())
+    std::iter::from_fn(next).take_while(move |_| is_read)
 }
 
 fn unquoted(value: &[u8]) -> &[u8] {

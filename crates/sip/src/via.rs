@@ -3,7 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::{
-    params::GenericParam,
+    message::Message,
+    overload,
+    params::{GenericParam, Param},
     reader::{Malformed, Reader},
     scan::{Block, Marks, seek},
     text::{Span, find, number},
@@ -72,6 +74,13 @@ impl<'a> Via<'a> {
             return Some(SocketAddr::new(received, port));
         }
         Some(SocketAddr::new(ip(self.host)?, port))
+    }
+
+    /// Finds the first parameter with this name, in any case, in the message that the Via is of.
+    pub fn param(&self, message: &Message<'a>, name: &[u8]) -> Param<'a> {
+        overload::params(self, message.bytes())
+            .find(|(_, param)| param.is(name))
+            .map_or(Param::Absent, |(_, param)| Param::present(param.value))
     }
 
     #[inline]

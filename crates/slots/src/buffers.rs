@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-/// A buffer that has grown beyond this for one long message gives its memory back.
+/// A buffer that has grown beyond this for one long message gives its memory back, unless said otherwise.
 const CAPACITY_MAX: usize = 4096;
 
 /// Buffers for the bytes that others keep: what is kept, and what waits to be used again, may not
@@ -14,6 +14,8 @@ pub struct Buffers {
     idle_bytes: usize,
     kept_bytes: usize,
     budget: usize,
+    /// The most bytes of an idle buffer.
+    capacity_max: usize,
 }
 
 /// A copy that [`Buffers::keep`] made. [`Buffers::release`] takes it back.
@@ -32,11 +34,18 @@ impl Buffers {
     /// No buffer yet, and later `budget` bytes of them at most.
     #[must_use]
     pub fn new(budget: usize) -> Self {
+        Self::of_capacity(budget, CAPACITY_MAX)
+    }
+
+    /// The same, and a buffer of more than `capacity_max` bytes is not used again.
+    #[must_use]
+    pub fn of_capacity(budget: usize, capacity_max: usize) -> Self {
         Self {
             idle: Vec::new(),
             idle_bytes: 0,
             kept_bytes: 0,
             budget,
+            capacity_max,
         }
     }
 
@@ -51,7 +60,7 @@ impl Buffers {
     pub fn give(&mut self, mut buffer: Vec<u8>) {
         let bytes = buffer.capacity();
         let in_use = self.idle_bytes + self.kept_bytes;
-        if (1..=CAPACITY_MAX).contains(&bytes) && in_use + bytes <= self.budget {
+        if (1..=self.capacity_max).contains(&bytes) && in_use + bytes <= self.budget {
             buffer.clear();
             self.idle_bytes += bytes;
             self.idle.push(buffer);

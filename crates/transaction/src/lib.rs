@@ -19,7 +19,7 @@ mod machine;
 mod store;
 mod timer;
 
-pub use flow::{ConnectionId, Flow, Transport};
+pub use flow::{ConnectionId, Flow, NextHop, Transport};
 pub use key::{Key, Role, identity};
 pub use machine::{Action, Input, State, invite_client, invite_server, other_client, other_server};
 pub use store::{Event, Full, Notice, Seen, Sender, Transaction, Transactions};

@@ -17,7 +17,7 @@ pub(super) fn ask(cx: Context<'_>, dialog: DialogId<'_>, number: u8, out: &mut O
     let Some(member) = cx.snapshot.member(dialog.server) else {
         return;
     };
-    let Some(flow) = cx.snapshot.flow_to(member.address, 0) else {
+    let Some(flow) = cx.snapshot.flow_to(member.next_hop(), 0) else {
         return;
     };
     let branch = Branch {

@@ -92,7 +92,7 @@ pub(crate) fn on_response(cx: Context<'_>, open: &mut OpenRequest, response: &Re
     let Some(member) = cx.snapshot.member(open.server()) else {
         return;
     };
-    if !open.is_charged || member.address != response.flow.remote {
+    if !open.is_charged || !member.is_at(response.flow) {
         return;
     }
     let pool = cx.snapshot.pool_of(member);

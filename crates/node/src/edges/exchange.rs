@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
 use balance::{Elsewhere, ServerId};
 
-use transaction::Flow;
+use transaction::{Flow, NextHop};
 
 use super::{
     peers::Peers,
@@ -189,7 +189,7 @@ impl Exchange {
             name: config.name.as_bytes(),
         };
         for &peer in &config.exchange.peers {
-            if let Some(flow) = cx.snapshot.flow_to(peer, 0) {
+            if let Some(flow) = cx.snapshot.flow_to(NextHop::udp(peer), 0) {
                 cx.stats.count(Event::ReportSent, 1);
                 out.send(flow, |out| {
                     report::write(cx.snapshot.keys(), &header, entries, out);

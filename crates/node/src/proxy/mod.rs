@@ -12,11 +12,11 @@ mod stateful;
 mod stateless;
 mod step;
 
-use std::{net::SocketAddr, time::Duration};
+use std::time::Duration;
 
 use fastrand::Rng;
 use sip::Method;
-use transaction::Flow;
+use transaction::{Flow, NextHop};
 
 pub(crate) use self::parked::ParkedRequest;
 use self::{
@@ -146,8 +146,9 @@ impl Proxy {
         cx: Context<'_>,
         told: Answer,
         flow: Flow,
-    ) -> Option<SocketAddr> {
-        parked::reachable(cx, told, flow.listener).first().copied()
+    ) -> Option<NextHop> {
+        let reachable = parked::reachable(cx, told, flow.listener);
+        reachable.first().map(|flow| flow.next_hop())
     }
 
     /// The next request that has waited for the DNS for too long.

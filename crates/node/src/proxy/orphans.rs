@@ -44,7 +44,7 @@ fn invited<'s>(
         return Some((cx.snapshot.member_of(response.flow)?, None));
     }
     let affinity = response.affinity(cx.snapshot)?;
-    let member = cx.snapshot.member_at(affinity.server)?;
+    let member = cx.snapshot.member_at(affinity.server.address)?;
     Some((member, Some(affinity)))
 }
 

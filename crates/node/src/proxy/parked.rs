@@ -1,8 +1,9 @@
 //! Requests whose next hop is a name: they wait for the DNS, and nobody else does. RFC 3263 §4
 
-use std::{net::SocketAddr, time::Duration};
+use std::time::Duration;
 
 use slots::{Buffers, Table, Ticket};
+use transaction::Flow;
 
 use super::routing::leads_outward;
 use crate::{
@@ -105,10 +106,12 @@ impl Parked {
 }
 
 /// Of the addresses of a name those that a listener reaches.
-pub(super) fn reachable(cx: Context<'_>, answer: Answer, hit: u8) -> Vec<SocketAddr> {
-    let Answer::Located(mut addresses) = answer else {
+pub(super) fn reachable(cx: Context<'_>, answer: Answer, hit: u8) -> Vec<Flow> {
+    let Answer::Located(hops) = answer else {
         return Vec::new();
     };
-    addresses.retain(|&address| cx.snapshot.flow_to(address, hit).is_some());
-    addresses
+    let flows = hops
+        .into_iter()
+        .filter_map(|hop| cx.snapshot.flow_to(hop, hit));
+    flows.collect()
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use balance::ServerId;
 use sip::Method;
-use transaction::Flow;
+use transaction::{Flow, NextHop};
 
 use crate::{
     admission::{NotNow, refuse},
@@ -127,12 +127,18 @@ fn token_course(
     let of_session = session.map(|entry| calls.get(entry));
     let latest = of_session.and_then(|session| session.client.get());
     let of_session = of_session.map(|session| session.server);
-    let member = cx.snapshot.member_at_or(of_session, affinity.server);
+    let address = affinity.server.address;
+    let member = cx.snapshot.member_at_or(of_session, address);
     let server = member.map(|member| member.server.id());
     let mut course = match affinity.direction {
-        Direction::ToServer => to_server(cx, request, server, Some(affinity.server), session)?,
+        Direction::ToServer => {
+            let mut course = to_server(cx, request, server, Some(address), session)?;
+            let phone = affinity.server.connected(course.next_hop.listener);
+            course.next_hop = phone.unwrap_or(course.next_hop);
+            course
+        }
         Direction::FromServer => {
-            if server.is_some() && !may_be_of_server(cx, request, affinity.server) {
+            if server.is_some() && !may_be_of_server(cx, request, address) {
                 cx.stats.count(Event::NotOfServer, 1);
                 return Err(Reply::new(403));
             }
@@ -284,8 +290,8 @@ fn outward_hop(cx: Context<'_>, request: &Request<'_>) -> Option<Flow> {
     if request.path.phone.is_some() {
         return request.path.phone;
     }
-    let is_ours = |hop: &SocketAddr| {
-        cx.snapshot.is_our_address(*hop)
+    let is_ours = |hop: &NextHop| {
+        cx.snapshot.is_our_address(hop.address)
             || (request.path.next.is_none() && cx.snapshot.is_our_uri(&request.path.target))
     };
     let hop = request.next_hop().filter(|hop| !is_ours(hop))?;

@@ -3,7 +3,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use sip::{Host, Param, Uri};
+use sip::{Host, Uri};
+use transaction::{NextHop, Transport};
 
 use crate::{
     config::Registrar,
@@ -12,6 +13,7 @@ use crate::{
     wire::{
         nat::{is_made_up, is_private},
         reply::Reply,
+        way::next_hop_of,
     },
 };
 
@@ -29,10 +31,11 @@ pub(super) fn check(
         return refuse("Contact Is This Domain");
     }
     // An address that a name has can change at any time, and to ask for it costs: for users alone.
-    if name_of(contact).is_some() && !snapshot.knows_users() {
+    if name_of(snapshot, contact).is_some() && !snapshot.knows_users() {
         return refuse("Contact Must Be An Address");
     }
-    if !allows(snapshot, address_of(contact, source), source) {
+    let hop = hop_of(contact, source, |transport| snapshot.speaks(transport));
+    if !allows(snapshot, hop.address, source) {
         return refuse("Contact Address Not Allowed");
     }
     Ok(())
@@ -70,25 +73,23 @@ fn is_a_hosts(at: SocketAddr) -> bool {
 }
 
 /// A contact's name, unless it is one that phones make up. RFC 2606 §2
-pub(super) fn name_of(contact: &Uri<'_>) -> Option<Name> {
-    Name::of(contact).filter(|name| !is_made_up(name.host.as_bytes()))
+pub(super) fn name_of(snapshot: &Snapshot, contact: &Uri<'_>) -> Option<Name> {
+    Name::of(contact)
+        .filter(|name| snapshot.speaks(name.transport) && !is_made_up(name.host.as_bytes()))
 }
 
-/// A contact's address as long as its name, if it has one, is not resolved: the one that it says, or
-/// the one its REGISTER came from when it can't be reached there, behind a NAT or by a transport that is
-/// not spoken here.
-pub(super) fn address_of(contact: &Uri<'_>, received: SocketAddr) -> SocketAddr {
-    let is_udp = match contact.param(b"transport") {
-        Param::Value(transport) => transport.eq_ignore_ascii_case(b"udp"),
-        Param::Flag => false,
-        Param::Absent => true,
-    };
+/// Where a contact leads as long as its name, if it has one, is not resolved: where it says, or where its
+/// REGISTER came from when it can't be reached there, behind a NAT or by a transport that is not spoken here.
+pub(super) fn hop_of(
+    contact: &Uri<'_>,
+    received: SocketAddr,
+    speaks: impl FnOnce(Transport) -> bool,
+) -> NextHop {
     let is_behind_nat =
-        |address: &SocketAddr| is_private(address.ip()) && !is_private(received.ip());
-    contact
-        .address()
-        .filter(|address| is_udp && !is_behind_nat(address))
-        .unwrap_or(received)
+        |address: SocketAddr| is_private(address.ip()) && !is_private(received.ip());
+    next_hop_of(contact)
+        .filter(|hop| speaks(hop.transport) && !is_behind_nat(hop.address))
+        .unwrap_or_else(|| NextHop::udp(received))
 }
 
 #[cfg(test)]
@@ -122,8 +123,9 @@ mod tests {
         ];
         for (contact, received, expected) in cases {
             let uri = Uri::parse(contact.as_bytes()).unwrap();
-            let address = address_of(&uri, received.parse().unwrap());
-            assert_eq!(address.to_string(), expected, "{contact}");
+            let is_udp = |transport| transport == Transport::Udp;
+            let hop = hop_of(&uri, received.parse().unwrap(), is_udp);
+            assert_eq!(hop.to_string(), expected, "{contact}");
         }
     }
 }

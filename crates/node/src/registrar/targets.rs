@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use location::Binding;
 use sip::{NameAddr, Scheme, Uri};
+use transaction::Flow;
 
 use super::{bindings, reach};
 use crate::{
@@ -11,7 +12,7 @@ use crate::{
     question::{Name, Record},
     snapshot::Snapshot,
     stats::Event,
-    wire::reply::Reply,
+    wire::{reply::Reply, request::phone, way::next_hop_of},
 };
 
 /// A place that a request may go to: RFC 3261 §16.5.
@@ -21,8 +22,8 @@ pub(crate) struct Target {
     pub(crate) uri: Vec<u8>,
     /// What the DNS has to be asked for first.
     pub(crate) name: Option<Name>,
-    /// The next hop, in the order in which its addresses are to be tried.
-    pub(crate) addresses: Vec<SocketAddr>,
+    /// The ways to the next hop, in the order in which they are to be tried.
+    pub(crate) flows: Vec<Flow>,
     /// Where its REGISTER came from.
     pub(crate) source: SocketAddr,
     /// What its Route begins with; may be empty.
@@ -35,22 +36,22 @@ impl Target {
     /// Leaves out the addresses that a contact may not lead to, and returns how many there were. A Path is
     /// of those who are trusted, and leads anywhere.
     pub(crate) fn keep_allowed(&mut self, snapshot: &Snapshot) -> usize {
-        let before = self.addresses.len();
+        let before = self.flows.len();
         if self.path.is_empty() {
             let source = self.source;
-            self.addresses
-                .retain(|&to| reach::allows(snapshot, to, source));
+            self.flows
+                .retain(|to| reach::allows(snapshot, to.remote, source));
         }
-        before - self.addresses.len()
+        before - self.flows.len()
     }
 }
 
 /// The targets of a record of bindings. What is forbidden by now has no address.
-pub(crate) fn targets(cx: Context<'_>, record: &Record) -> Result<Vec<Target>, Reply> {
+pub(crate) fn targets(cx: Context<'_>, record: &Record, hit: u8) -> Result<Vec<Target>, Reply> {
     let location = bindings::read(Some(record), cx.wall())?;
     let targets = location.bindings.iter();
     let mut targets: Vec<_> = targets
-        .filter_map(|known| target(cx.snapshot, known))
+        .filter_map(|known| target(cx.snapshot, known, hit))
         .collect();
     let forbidden = targets
         .iter_mut()
@@ -59,29 +60,47 @@ pub(crate) fn targets(cx: Context<'_>, record: &Record) -> Result<Vec<Target>, R
     Ok(targets)
 }
 
-fn target(snapshot: &Snapshot, binding: &Binding<'_>) -> Option<Target> {
+/// `hit` is the listener that the request came to.
+fn target(snapshot: &Snapshot, binding: &Binding<'_>, hit: u8) -> Option<Target> {
     let contact = Uri::parse(binding.contact.as_bytes()).ok()?;
     let has_path = !binding.path.is_empty();
     if contact.scheme != Scheme::Sip || (!has_path && reach::names_us(snapshot, &contact)) {
         return None;
     }
-    let (name, addresses) = if has_path {
-        let first = NameAddr::first(binding.path.as_bytes())?;
+    let mut path = binding.path.as_bytes();
+    let (name, flow) = if has_path {
+        let first = NameAddr::first(path)?;
         let next_hop = Uri::parse(first.uri).ok()?;
-        let address = next_hop.address();
-        (Name::of(&next_hop), address.into_iter().collect())
+        let phone = phone(snapshot, &next_hop);
+        if phone.is_some() {
+            path = behind(path, first.uri);
+        }
+        let hop = || snapshot.flow_to(next_hop_of(&next_hop)?, hit);
+        (Name::of(&next_hop), phone.or_else(hop))
     } else {
-        let address = reach::address_of(&contact, binding.received);
-        (reach::name_of(&contact), vec![address])
+        let speaks = |transport| snapshot.speaks(transport);
+        let hop = reach::hop_of(&contact, binding.received, speaks);
+        (
+            reach::name_of(snapshot, &contact),
+            snapshot.flow_to(hop, hit),
+        )
     };
     let mut uri = Vec::with_capacity(binding.contact.len());
     contact.write_as_request_uri(&mut uri);
     Some(Target {
         uri,
         name,
-        addresses,
+        flows: flow.into_iter().collect(),
         source: binding.received,
-        path: binding.path.into(),
+        path: path.into(),
         q: binding.q,
     })
+}
+
+/// The values of a Path behind the first, which has this URI.
+fn behind<'a>(path: &'a [u8], first: &[u8]) -> &'a [u8] {
+    let start = path.windows(first.len()).position(|part| part == first);
+    let rest = &path[start.unwrap_or_default() + first.len()..];
+    let comma = rest.iter().position(|&byte| byte == b',');
+    comma.map_or(&[], |comma| rest[comma + 1..].trim_ascii_start())
 }

@@ -11,7 +11,7 @@ use crate::{
     context::Context,
     snapshot::Snapshot,
     stats::Event,
-    wire::{reply::Reply, request::Request, token},
+    wire::{relay, reply::Reply, request::Request, token},
 };
 
 /// RFC 3261 §20.10: what an expires parameter that can't be read means.
@@ -134,6 +134,8 @@ fn check_options(request: &Request<'_>) -> Result<(), Reply> {
 
 /// RFC 3327 §5.3. A Path decides where calls go, so it must be from somebody who is trusted, or of an edge of
 /// the cluster; without it the phone would not be reached, so it is not ignored.
+/// Its Path. A phone that is connected to this very node is reached by its connection alone, so the way is
+/// one of ours.
 fn path(cx: Context<'_>, request: &Request<'_>) -> Result<String, Reply> {
     let message = request.message;
     let is_trusted = || cx.snapshot.is_trusted(request.datagram.flow);
@@ -154,16 +156,24 @@ fn path(cx: Context<'_>, request: &Request<'_>) -> Result<String, Reply> {
             return Err(Reply::because(400, "Path Too Long"));
         }
     }
+    let flow = request.datagram.flow;
+    if path.is_empty() && flow.transport.is_stream() {
+        let mut own = Vec::new();
+        relay::write_path(cx.snapshot, flow, &mut own);
+        path = String::from_utf8(own).map_err(|_| Reply::new(500))?;
+    }
     Ok(path)
 }
 
 /// Whether the user agent is to be told of its Path. RFC 3327 §5.1: one that doesn't know it has an edge that
 /// set it all the same.
 fn knows_path(request: &Request<'_>) -> bool {
-    [HeaderName::Supported, HeaderName::Require]
-        .into_iter()
-        .flat_map(|name| request.message.option_tags(name))
-        .any(|tag| tag.eq_ignore_ascii_case(b"path"))
+    let mut paths = request.message.paths();
+    paths.next().is_some()
+        && [HeaderName::Supported, HeaderName::Require]
+            .into_iter()
+            .flat_map(|name| request.message.option_tags(name))
+            .any(|tag| tag.eq_ignore_ascii_case(b"path"))
 }
 
 fn change<'a>(

@@ -100,12 +100,14 @@ impl Branch {
     }
 }
 
-fn write_hex(value: u64, digits: usize, out: &mut Vec<u8>) {
+/// Appends the lowest digits of a number.
+pub(super) fn write_hex(value: u64, digits: usize, out: &mut Vec<u8>) {
     let digit = |place: usize| b"0123456789abcdef"[(value >> (4 * place)) as usize & 15];
     out.extend((0..digits).rev().map(digit));
 }
 
-fn read_hex(digits: &[u8]) -> Option<u64> {
+/// Reads a number of hexadecimal digits.
+pub(super) fn read_hex(digits: &[u8]) -> Option<u64> {
     let add =
         |value: u64, &digit: &u8| Some(value << 4 | u64::from(char::from(digit).to_digit(16)?));
     digits.iter().try_fold(0, add)

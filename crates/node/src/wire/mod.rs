@@ -12,3 +12,4 @@ pub(crate) mod request;
 pub(crate) mod response;
 mod seal;
 pub(crate) mod token;
+pub(crate) mod way;

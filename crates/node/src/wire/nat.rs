@@ -1,8 +1,9 @@
 //! Who is behind a NAT.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use sip::{Host, Uri, Via};
+use transaction::Flow;
 
 /// Whether a request's sender knows itself by another address than the one it is seen at.
 pub(crate) fn is_behind_nat(via: &Via<'_>, seen: IpAddr) -> bool {
@@ -10,12 +11,15 @@ pub(crate) fn is_behind_nat(via: &Via<'_>, seen: IpAddr) -> bool {
 }
 
 /// Whether a contact is the sender of the request with this Via: neither one elsewhere, for which somebody
-/// else registers it, nor another program on its host, which can be reached there.
-pub(crate) fn is_sender(contact: &Uri<'_>, via: &Via<'_>, seen: SocketAddr) -> bool {
-    let ip_seen = seen.ip().to_canonical();
+/// else registers it, nor another program on its host, which can be reached there. A stream comes from any
+/// port of its host.
+pub(crate) fn is_sender(contact: &Uri<'_>, via: &Via<'_>, seen: Flow) -> bool {
+    let ip_seen = seen.remote.ip().to_canonical();
     match contact.host {
         Host::Ip(ip) if ip.to_canonical() == ip_seen => {
-            contact.port.unwrap_or(5060) == seen.port() || is_behind_nat(via, ip_seen)
+            seen.transport.is_stream()
+                || contact.port.unwrap_or(5060) == seen.remote.port()
+                || is_behind_nat(via, ip_seen)
         }
         Host::Ip(ip) => {
             let ip = ip.to_canonical();

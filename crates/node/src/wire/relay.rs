@@ -6,11 +6,11 @@ use sip::{Edits, Essentials, HeaderName, Message, Method, NameAddr, OVERLOAD_OFF
 use transaction::Flow;
 
 use super::{
-    branch::{Branch, Purpose},
+    branch::{Branch, Purpose, write_hex},
     identity, nat, reply,
     request::Request,
     response::Response,
-    token::{self, Ends, Starter},
+    token::{self, End, Ends, Starter},
 };
 use crate::{context::Context, control, io::Outbox, snapshot::Snapshot};
 
@@ -24,7 +24,7 @@ pub(crate) struct Hop<'a> {
     /// What its Route begins with there; may be empty.
     pub(crate) path: &'a [u8],
     /// For a dialog that may begin: its server, and who starts it.
-    pub(crate) affinity: Option<(SocketAddr, Starter)>,
+    pub(crate) affinity: Option<(End, Starter)>,
     /// Whether the next hop is asked to tell how much to send it.
     pub(crate) offers_control: bool,
 }
@@ -93,6 +93,7 @@ pub(crate) fn prepare(
     };
     edits.push_via(message, |out| {
         write_via(snapshot, listener, branch, out);
+        write_connection(request.datagram.flow, out);
         if hop.offers_control {
             out.extend_from_slice(OVERLOAD_OFFER);
         }
@@ -129,8 +130,7 @@ fn push_record_routes(
             let (call_id, tag) = (request.call_id, request.from_tag);
             token::write(snapshot.keys(), ends, call_id, tag, out);
             out.push(b'@');
-            out.extend_from_slice(snapshot.listener(index).advertise.as_bytes());
-            out.extend_from_slice(b";lr>");
+            snapshot.listener(index).write_at(out);
         });
     }
 }
@@ -141,7 +141,7 @@ fn is_of_phone(snapshot: &Snapshot, request: &Request<'_>) -> bool {
     let mut contacts = request.message.contacts().map_while(Result::ok);
     let is_sender = |contact: NameAddr<'_>| {
         let uri = Uri::parse(contact.uri);
-        uri.is_ok_and(|uri| nat::is_sender(&uri, &request.via, sender.remote))
+        uri.is_ok_and(|uri| nat::is_sender(&uri, &request.via, sender))
     };
     !snapshot.is_trusted(sender) && contacts.any(is_sender)
 }
@@ -149,14 +149,16 @@ fn is_of_phone(snapshot: &Snapshot, request: &Request<'_>) -> bool {
 /// Has calls of whoever registers come back over this node and this flow. RFC 3327, RFC 5626 §5.1
 fn push_path(snapshot: &Snapshot, edits: &mut Edits, request: &Request<'_>) {
     let flow = reply::return_flow(Some(&request.via), request.datagram.flow);
-    let at = snapshot.listener(flow.listener).advertise.as_bytes();
-    edits.push_path(request.message, |out| {
-        out.extend_from_slice(b"<sip:");
-        token::write_flow(snapshot.keys(), flow, at, out);
-        out.push(b'@');
-        out.extend_from_slice(at);
-        out.extend_from_slice(b";lr>");
-    });
+    edits.push_path(request.message, |out| write_path(snapshot, flow, out));
+}
+
+/// Appends the Path value that leads back to a flow of this node.
+pub(crate) fn write_path(snapshot: &Snapshot, flow: Flow, out: &mut Vec<u8>) {
+    let listener = snapshot.listener(flow.listener);
+    out.extend_from_slice(b"<sip:");
+    token::write_flow(snapshot.keys(), flow, listener.advertise.as_bytes(), out);
+    out.push(b'@');
+    listener.write_at(out);
 }
 
 /// Gathers the edits of the route that a request takes, if it begins something. A request that a server
@@ -167,7 +169,7 @@ fn edit_headers(snapshot: &Snapshot, edits: &mut Edits, request: &Request<'_>, h
     if !snapshot.edits_headers() || !request.is_initial() || takes_no_route {
         return;
     }
-    let leads_itself = request.next_hop() == Some(hop.flow.remote);
+    let leads_itself = request.next_hop() == Some(hop.flow.next_hop());
     if leads_itself && snapshot.member_of(request.datagram.flow).is_some() {
         return;
     }
@@ -238,7 +240,8 @@ fn end_invite(
     message: &Message<'_>,
     out: &mut Outbox,
 ) {
-    let Some(flow) = snapshot.flow_to(server, branch.listener) else {
+    let hop = snapshot.next_hop_at(server);
+    let Some(flow) = snapshot.flow_to(hop, branch.listener) else {
         return;
     };
     let Ok(Essentials { call_id, cseq, .. }) = message.essentials() else {
@@ -271,10 +274,21 @@ fn end_invite(
 }
 
 pub(crate) fn write_via(snapshot: &Snapshot, listener: u8, branch: Branch, out: &mut Vec<u8>) {
-    out.extend_from_slice(b"SIP/2.0/UDP ");
-    out.extend_from_slice(snapshot.listener(listener).advertise.as_bytes());
+    let listener = snapshot.listener(listener);
+    out.extend_from_slice(b"SIP/2.0/");
+    out.extend_from_slice(listener.transport.in_via().as_bytes());
+    out.push(b' ');
+    out.extend_from_slice(listener.advertise.as_bytes());
     out.extend_from_slice(b";branch=");
     branch.write(out);
+}
+
+/// Appends to our Via the connection that a request came by, so that its responses find it.
+fn write_connection(from: Flow, out: &mut Vec<u8>) {
+    if let Some(connection) = from.connection {
+        out.extend_from_slice(b";i=");
+        write_hex(connection.0.get().into(), 8, out);
+    }
 }
 
 /// Whether a Route value is of a router that knows only RFC 2543.

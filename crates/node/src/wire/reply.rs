@@ -99,10 +99,12 @@ pub(crate) fn write_within(
     false
 }
 
-/// Where the responses of a request with this topmost Via go. RFC 3261 §18.2.2, RFC 3581 §4
+/// Where the responses of a request with this topmost Via go: back over its connection, if it has one.
+/// RFC 3261 §18.2.2, RFC 3581 §4
 pub(crate) fn return_flow(via: Option<&Via<'_>>, flow: Flow) -> Flow {
     let mut back = flow;
-    if let Some(via) = via.filter(|via| !via.rport.is_present()) {
+    let is_datagram = !flow.transport.is_stream();
+    if let Some(via) = via.filter(|via| is_datagram && !via.rport.is_present()) {
         back.remote.set_port(via.port.unwrap_or(5060));
     }
     back

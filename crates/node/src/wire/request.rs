@@ -3,13 +3,14 @@
 use std::net::SocketAddr;
 
 use sip::{CSeq, Fault, HeaderName, Host, Message, Method, NameAddr, Scheme, Uri, Via};
-use transaction::Flow;
+use transaction::{Flow, NextHop};
 
 use super::{
     keys::SessionKey,
     nat::is_behind_nat,
     reply::{self, Reply},
     token::{self, Affinity, Client},
+    way::{next_hop_of, transport_of},
 };
 use crate::{config, io::Datagram, question::Name, routes::Traits, snapshot::Snapshot};
 
@@ -37,7 +38,7 @@ pub(crate) struct Request<'a> {
     pub(crate) id: u64,
     pub(crate) path: Path<'a>,
     /// Where the next hop is, if that is a name and was asked for.
-    pub(crate) located: Option<SocketAddr>,
+    pub(crate) located: Option<NextHop>,
     /// Its sender has proven to be the user in its From.
     pub(crate) is_proven: bool,
 }
@@ -242,8 +243,9 @@ impl<'a> Request<'a> {
     /// The flow to a server. One that no listener reaches is as one that is silent.
     pub(crate) fn flow_to_server(&self, snapshot: &Snapshot, address: SocketAddr) -> Flow {
         let hit = self.datagram.flow.listener;
-        let flow = snapshot.flow_to(address, hit);
-        flow.unwrap_or_else(|| Flow::udp(hit, address))
+        let hop = snapshot.next_hop_at(address);
+        let flow = snapshot.flow_to(hop, hit);
+        flow.unwrap_or_else(|| Flow::to(hit, hop))
     }
 
     /// The client's end of a dialog that it starts from outside. One that is trusted and not behind a
@@ -293,8 +295,8 @@ impl<'a> Request<'a> {
     }
 
     /// Where Route and Request-URI send it, if no name has to be resolved for that.
-    pub(crate) fn next_hop(&self) -> Option<SocketAddr> {
-        self.located.or_else(|| self.next_uri()?.address())
+    pub(crate) fn next_hop(&self) -> Option<NextHop> {
+        self.located.or_else(|| next_hop_of(&self.next_uri()?))
     }
 
     /// Whether its next hop is a name that is not resolved.
@@ -387,8 +389,8 @@ impl<'a> Path<'a> {
             }
             self.own_routes += 1;
             first = uri.user;
-            if let (Ok(None), Some(user)) = (self.affinity, uri.user) {
-                self.phone = self.phone.or_else(|| phone(snapshot, &uri, user));
+            if let (Ok(None), Some(_)) = (self.affinity, uri.user) {
+                self.phone = self.phone.or_else(|| phone(snapshot, &uri));
                 self.affinity = match affinity {
                     None if self.phone.is_none() => Err(Forged),
                     affinity => Ok(affinity),
@@ -400,9 +402,9 @@ impl<'a> Path<'a> {
 }
 
 /// The phone whose flow the token in a URI of ours names.
-fn phone(snapshot: &Snapshot, uri: &Uri<'_>, token: &[u8]) -> Option<Flow> {
+pub(crate) fn phone(snapshot: &Snapshot, uri: &Uri<'_>) -> Option<Flow> {
     let at = snapshot.advertised_as(uri)?;
-    let flow = token::read_flow(snapshot.keys(), token, at.as_bytes())?;
+    let flow = token::read_flow(snapshot.keys(), uri.user?, at.as_bytes())?;
     snapshot.has_listener(flow.listener).then_some(flow)
 }
 
@@ -412,12 +414,11 @@ pub(crate) fn without_our_maddr(snapshot: &Snapshot, message: &Message<'_>) -> O
     let text = message.request_uri().filter(|uri| uri.contains(&b';'))?;
     let mut named = Uri::parse(text).ok()?;
     let (params, port) = (named.params, named.port);
-    let transport = named.param(b"transport").value();
+    let is_spoken = transport_of(&named).is_some_and(|transport| snapshot.speaks(transport));
     named.host = Host::parse(named.param(b"maddr").value()?)?;
-    let is_udp = transport.is_none_or(|name| name.eq_ignore_ascii_case(b"udp"));
     if named.scheme != Scheme::Sip
         || !named.headers.is_empty()
-        || !is_udp
+        || !is_spoken
         || !snapshot.is_our_uri(&named)
     {
         return None;

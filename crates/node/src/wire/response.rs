@@ -1,12 +1,12 @@
 //! A response as far as the node needs to know it.
 
-use std::cell::Cell;
+use std::{cell::Cell, num::NonZeroU32};
 
 use sip::{CSeq, Message, Overload, Uri, Via};
-use transaction::Flow;
+use transaction::{ConnectionId, Flow, Transport};
 
 use super::{
-    branch::Branch,
+    branch::{Branch, read_hex},
     keys::SessionKey,
     token::{self, Affinity},
 };
@@ -28,6 +28,10 @@ pub(crate) struct Response<'a> {
     pub(crate) from_tag: &'a [u8],
     pub(crate) to_tag: &'a [u8],
     pub(crate) branch: Branch,
+    /// What carried its request here.
+    transport: Transport,
+    /// The connection that its request came by.
+    connection: Option<ConnectionId>,
     /// How much to send, says our Via. Who knows that its sender may say so takes it.
     pub(crate) overload: Cell<Option<Overload>>,
 }
@@ -53,6 +57,7 @@ impl<'a> Response<'a> {
         let branch = branch.filter(|branch| snapshot.has_listener(branch.listener));
         let branch = branch.filter(|_| snapshot.is_us(via.host, via.port));
         let branch = branch.ok_or(Dropped::ForeignResponse)?;
+        let transport = snapshot.listener(branch.listener).transport;
         let status = message.status().ok_or(Dropped::MalformedResponse)?;
         if datagram.truncated {
             return Err(Dropped::MalformedResponse);
@@ -61,6 +66,11 @@ impl<'a> Response<'a> {
             flow: datagram.flow,
             below: message.via_below(&via),
             overload: Cell::new(via.overload(message).filter(|told| told.value.is_some())),
+            connection: transport
+                .is_stream()
+                .then(|| connection(&via, message))
+                .flatten(),
+            transport,
             via,
             status,
             cseq,
@@ -108,7 +118,12 @@ impl<'a> Response<'a> {
     /// Where the Via below ours says that it goes. RFC 3261 §18.2.2
     pub(crate) fn return_flow(&self) -> Option<Flow> {
         let to = self.below.as_ref()?.response_address()?;
-        Some(Flow::udp(self.branch.listener, to))
+        Some(Flow {
+            transport: self.transport,
+            listener: self.branch.listener,
+            remote: to,
+            connection: self.connection,
+        })
     }
 
     pub(crate) fn is_final(&self) -> bool {
@@ -118,4 +133,11 @@ impl<'a> Response<'a> {
     pub(crate) fn is_success(&self) -> bool {
         (200..300).contains(&self.status)
     }
+}
+
+/// The connection that our Via names.
+fn connection(via: &Via<'_>, message: &Message<'_>) -> Option<ConnectionId> {
+    let number = read_hex(via.param(message, b"i").value()?)?;
+    let number = u32::try_from(number).ok()?;
+    Some(ConnectionId(NonZeroU32::new(number)?))
 }

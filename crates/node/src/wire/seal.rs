@@ -15,7 +15,7 @@ use siphasher::sip128::{Hasher128, SipHasher24};
 use super::keys::{derive, write_parts};
 
 const MAC_BYTES: usize = 10;
-const BYTES_MAX: usize = 48;
+const BYTES_MAX: usize = 60;
 /// The most bytes that a text seals.
 pub(super) const PLAIN_MAX: usize = BYTES_MAX - MAC_BYTES;
 

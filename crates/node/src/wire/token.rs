@@ -5,20 +5,98 @@
 //! An [`Affinity`] is bound to the Call-ID and to the tag of whoever started the dialog; so it fits no
 //! other call, and tells in which direction a request goes.
 
-use std::net::{IpAddr, SocketAddr};
+use std::{
+    net::{IpAddr, SocketAddr},
+    num::NonZeroU32,
+};
 
 use sip::Uri;
-use transaction::Flow;
+use transaction::{ConnectionId, Flow, Transport};
 
 use super::{keys::Keys, seal};
 
 /// What a token of ours says of the request that carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Affinity {
-    pub(crate) server: SocketAddr,
+    pub(crate) server: End,
     pub(crate) client: Client,
     pub(crate) starter: Starter,
     pub(crate) direction: Direction,
+}
+
+/// The end of a dialog where a server is, or a phone that stands where a server would.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    pub(crate) address: SocketAddr,
+    /// What a phone is connected by. A server is reached as it is configured.
+    pub(crate) stream: Option<Stream>,
+}
+
+/// A connection, and what it carries messages in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stream {
+    transport: Transport,
+    connection: ConnectionId,
+}
+
+impl Stream {
+    fn of(flow: Flow) -> Option<Self> {
+        let (transport, connection) = (flow.transport, flow.connection?);
+        Some(Self {
+            transport,
+            connection,
+        })
+    }
+
+    fn write(self, out: &mut [u8]) {
+        out[0] = self.transport as u8;
+        out[1..5].copy_from_slice(&self.connection.0.get().to_be_bytes());
+    }
+
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let (&[transport, a, b, c, d], _) = bytes.split_first_chunk()?;
+        let number = NonZeroU32::new(u32::from_be_bytes([a, b, c, d]))?;
+        Some(Self {
+            transport: *Transport::ALL.get(usize::from(transport))?,
+            connection: ConnectionId(number),
+        })
+    }
+
+    /// A flow over it, or datagrams.
+    fn flow(of: Option<Self>, listener: u8, remote: SocketAddr) -> Flow {
+        Flow {
+            transport: of.map_or(Transport::Udp, |stream| stream.transport),
+            listener,
+            remote,
+            connection: of.map(|stream| stream.connection),
+        }
+    }
+}
+
+impl From<SocketAddr> for End {
+    fn from(address: SocketAddr) -> Self {
+        Self {
+            address,
+            stream: None,
+        }
+    }
+}
+
+impl From<Flow> for End {
+    fn from(flow: Flow) -> Self {
+        Self {
+            address: flow.remote,
+            stream: Stream::of(flow),
+        }
+    }
+}
+
+impl End {
+    /// The flow to it, if it is connected.
+    pub(crate) fn connected(self, listener: u8) -> Option<Flow> {
+        let stream = self.stream?;
+        Some(Stream::flow(Some(stream), listener, self.address))
+    }
 }
 
 /// The end of a dialog that is not the server's.
@@ -33,18 +111,27 @@ pub(crate) struct Client {
 
 /// A [`Client`], or none, in few bytes, as there may be a million.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PackedClient([u8; 20]);
+pub(crate) struct PackedClient([u8; 24]);
 
 impl PackedClient {
-    pub(crate) const NONE: Self = Self([0; 20]);
+    pub(crate) const NONE: Self = Self([0; 24]);
 
     pub(crate) fn get(self) -> Option<Client> {
-        let [flags, listener, address @ ..] = &self.0;
+        let ([c0, c1, c2, c3], rest) = self.0.split_first_chunk()?;
+        let [flags, listener, address @ ..] = rest else {
+            return None;
+        };
         let bytes = address_bytes(flags & CLIENT_IS_IPV6 != 0);
         let is_there = flags & IS_THERE != 0;
         let remote = read_address(&address[..bytes]).filter(|_| is_there)?;
+        let number = NonZeroU32::new(u32::from_be_bytes([*c0, *c1, *c2, *c3]));
         Some(Client {
-            flow: Flow::udp(*listener, remote),
+            flow: Flow {
+                transport: Transport::ALL[usize::from(flags >> PACKED_TRANSPORT)],
+                listener: *listener,
+                remote,
+                connection: number.map(ConnectionId),
+            },
             has_route_set: flags & HAS_ROUTE_SET != 0,
         })
     }
@@ -52,10 +139,13 @@ impl PackedClient {
 
 impl From<Client> for PackedClient {
     fn from(client: Client) -> Self {
-        let mut bytes = [0; 20];
-        bytes[0] = IS_THERE | client.flags();
-        bytes[1] = client.flow.listener;
-        write_address(client.flow.remote, &mut bytes[2..]);
+        let mut bytes = [0; 24];
+        let flow = client.flow;
+        let number = flow.connection.map_or(0, |connection| connection.0.get());
+        bytes[..4].copy_from_slice(&number.to_be_bytes());
+        bytes[4] = IS_THERE | client.flags() | (flow.transport as u8) << PACKED_TRANSPORT;
+        bytes[5] = flow.listener;
+        write_address(flow.remote, &mut bytes[6..]);
         Self(bytes)
     }
 }
@@ -78,7 +168,7 @@ pub(crate) enum Starter {
 /// The two ends of a dialog that is about to start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ends {
-    pub(crate) server: SocketAddr,
+    pub(crate) server: End,
     pub(crate) client: Client,
     pub(crate) starter: Starter,
 }
@@ -88,6 +178,10 @@ const SERVER_IS_IPV6: u8 = 2;
 const CLIENT_IS_IPV6: u8 = 4;
 const HAS_ROUTE_SET: u8 = 8;
 const IS_THERE: u8 = 16;
+const SERVER_HAS_STREAM: u8 = 32;
+const CLIENT_HAS_STREAM: u8 = 64;
+/// Where a packed client's transport begins, above all flags that it has.
+const PACKED_TRANSPORT: u32 = 5;
 
 impl Client {
     fn flags(self) -> u8 {
@@ -99,10 +193,12 @@ fn flag(is: bool, flag: u8) -> u8 {
     if is { flag } else { 0 }
 }
 
-/// The sizes of a dialog's ends: a byte of flags, one for the listener, two addresses.
-const ENDS_BYTES: [usize; 3] = [14, 26, 38];
+/// The size of a stream: a byte for its transport, its connection, and a zero that makes whole groups of three.
+const STREAM_BYTES: usize = 6;
+/// The sizes of a dialog's ends: a byte of flags, one for the listener, two addresses, up to two streams.
+const ENDS_BYTES: [usize; 7] = [14, 20, 26, 32, 38, 44, 50];
 /// The sizes of a flow: the same with one address.
-const FLOW_BYTES: [usize; 2] = [8, 20];
+const FLOW_BYTES: [usize; 4] = [8, 14, 20, 26];
 
 /// Appends the token of a dialog whose first request has this Call-ID and From tag.
 pub(crate) fn write(keys: &Keys, ends: Ends, call_id: &[u8], from_tag: &[u8], out: &mut Vec<u8>) {
@@ -112,13 +208,20 @@ pub(crate) fn write(keys: &Keys, ends: Ends, call_id: &[u8], from_tag: &[u8], ou
         starter,
     } = ends;
     let mut plain = [0; seal::PLAIN_MAX];
+    let of_client = Stream::of(client.flow);
     plain[0] = flag(starter == Starter::Server, STARTED_BY_SERVER)
-        | flag(server.is_ipv6(), SERVER_IS_IPV6)
+        | flag(server.address.is_ipv6(), SERVER_IS_IPV6)
+        | flag(server.stream.is_some(), SERVER_HAS_STREAM)
+        | flag(of_client.is_some(), CLIENT_HAS_STREAM)
         | client.flags();
     plain[1] = client.flow.listener;
     let mut len = 2;
-    len += write_address(server, &mut plain[len..]);
+    len += write_address(server.address, &mut plain[len..]);
     len += write_address(client.flow.remote, &mut plain[len..]);
+    for stream in [server.stream, of_client].into_iter().flatten() {
+        stream.write(&mut plain[len..]);
+        len += STREAM_BYTES;
+    }
     keys.dialog().seal(&plain[..len], [call_id, from_tag], out);
 }
 
@@ -165,14 +268,20 @@ pub(crate) fn looks_like(text: &[u8]) -> bool {
 }
 
 fn read_ends(plain: &[u8]) -> Option<Ends> {
-    let (&[flags, listener], addresses) = plain.split_first_chunk()?;
+    let (&[flags, listener], rest) = plain.split_first_chunk()?;
     let has = |flag: u8| flags & flag != 0;
-    let server_bytes = address_bytes(has(SERVER_IS_IPV6));
-    let (server, remote) = addresses.split_at_checked(server_bytes)?;
+    let (server, rest) = rest.split_at_checked(address_bytes(has(SERVER_IS_IPV6)))?;
+    let (remote, rest) = rest.split_at_checked(address_bytes(has(CLIENT_IS_IPV6)))?;
+    let mut streams = rest.chunks_exact(STREAM_BYTES).map(Stream::read);
+    let mut stream = |flag| if has(flag) { streams.next()? } else { None };
+    let [of_server, of_client] = [SERVER_HAS_STREAM, CLIENT_HAS_STREAM].map(&mut stream);
     Some(Ends {
-        server: read_address(server)?,
+        server: End {
+            address: read_address(server)?,
+            stream: of_server,
+        },
         client: Client {
-            flow: Flow::udp(listener, read_address(remote)?),
+            flow: Stream::flow(of_client, listener, read_address(remote)?),
             has_route_set: has(HAS_ROUTE_SET),
         },
         starter: if has(STARTED_BY_SERVER) {
@@ -186,8 +295,15 @@ fn read_ends(plain: &[u8]) -> Option<Ends> {
 /// Appends the token of a phone's flow, for a Path URI with this host and port. RFC 3327, RFC 5626 §5.2
 pub(crate) fn write_flow(keys: &Keys, flow: Flow, at: &[u8], out: &mut Vec<u8>) {
     let mut plain = [0; seal::PLAIN_MAX];
+    let stream = Stream::of(flow);
+    plain[0] =
+        flag(flow.remote.is_ipv6(), CLIENT_IS_IPV6) | flag(stream.is_some(), CLIENT_HAS_STREAM);
     plain[1] = flow.listener;
-    let len = 2 + write_address(flow.remote, &mut plain[2..]);
+    let mut len = 2 + write_address(flow.remote, &mut plain[2..]);
+    if let Some(stream) = stream {
+        stream.write(&mut plain[len..]);
+        len += STREAM_BYTES;
+    }
     keys.path().seal(&plain[..len], [at, b""], out);
 }
 
@@ -199,8 +315,11 @@ pub(crate) fn read_flow(keys: &Keys, text: &[u8], at: &[u8]) -> Option<Flow> {
     }
     keys.paths().find_map(|sealer| {
         let opened = sealer.open(text)?;
-        let (&[_, listener], remote) = opened.plain().split_first_chunk()?;
-        let flow = Flow::udp(listener, read_address(remote)?);
+        let (&[flags, listener], rest) = opened.plain().split_first_chunk()?;
+        let (remote, rest) = rest.split_at_checked(address_bytes(flags & CLIENT_IS_IPV6 != 0))?;
+        let has_stream = flags & CLIENT_HAS_STREAM != 0;
+        let stream = has_stream.then(|| Stream::read(rest)).flatten();
+        let flow = Stream::flow(stream, listener, read_address(remote)?);
         sealer.fits(&opened, [at, b""]).then_some(flow)
     })
 }
@@ -254,7 +373,7 @@ mod tests {
 
     fn ends(server: &str, client: &str, starter: Starter) -> Ends {
         Ends {
-            server: server.parse().unwrap(),
+            server: server.parse::<SocketAddr>().unwrap().into(),
             client: Client {
                 flow: Flow::udp(3, client.parse().unwrap()),
                 has_route_set: false,

@@ -1,7 +1,5 @@
 //! Which way a request goes.
 
-use std::net::SocketAddr;
-
 use balance::ServerId;
 use transaction::Flow;
 
@@ -10,7 +8,7 @@ use crate::{
     context::Context,
     wire::{
         request::Request,
-        token::{Direction, Starter},
+        token::{Direction, End, Starter},
     },
 };
 
@@ -29,18 +27,14 @@ pub(crate) struct Course {
 impl Course {
     /// The server's end of a dialog that its request may start, and who starts that. A peer that calls a
     /// phone stands where a server would.
-    pub(crate) fn ends(
-        &self,
-        cx: Context<'_>,
-        request: &Request<'_>,
-    ) -> Option<(SocketAddr, Starter)> {
+    pub(crate) fn ends(&self, cx: Context<'_>, request: &Request<'_>) -> Option<(End, Starter)> {
         let server = self.server.and_then(|server| cx.snapshot.member(server));
-        let server = server.map(|member| member.address);
+        let server = server.map(|member| End::from(member.address));
         match self.direction {
             Direction::ToServer => Some((server?, Starter::Client)),
             Direction::FromServer => {
-                let peer =
-                    Some(request.datagram.flow.remote).filter(|_| request.path.phone.is_some());
+                let peer = Some(request.datagram.flow).filter(|_| request.path.phone.is_some());
+                let peer = peer.map(End::from);
                 Some((server.or(peer)?, Starter::Server))
             }
         }

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr, ops::Deref, sync::Arc, time::D
 use balance::{Judge, Policy};
 use node::{
     Answer, Config, Datagram, Flow, Input, Member, Node, Outbox, Question, Quotation, Shared,
+    Transport,
     config::{
         Destination, Limits, Listener, Mode, Pool, PoolServer, Probe, Registrar, Route, Timers,
         WhenFull,
@@ -73,6 +74,7 @@ pub(crate) fn config(servers: &[&str]) -> Config {
 
 pub(crate) fn listener(address: &str) -> Listener {
     Listener {
+        transport: Transport::Udp,
         address: address.parse().unwrap(),
         advertise: address.to_owned(),
     }
@@ -80,6 +82,7 @@ pub(crate) fn listener(address: &str) -> Listener {
 
 pub(crate) fn pool(name: &str, servers: &[&str]) -> Pool {
     let server = |address: &&str| PoolServer {
+        transport: Transport::Udp,
         address: address.parse().unwrap(),
         capacity: 1.0,
         cluster: None,

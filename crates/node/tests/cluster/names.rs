@@ -1,7 +1,7 @@
 //! Next hops that are names: RFC 3263. The DNS is asked, and only who needs it waits.
 
 use location::Binding;
-use node::{Answer, Ask, Name, stats::Event};
+use node::{Answer, Ask, Name, NextHop, Transport, stats::Event};
 
 use crate::{
     forking::{PHONE, binding, check, is_idle, record_of},
@@ -15,7 +15,7 @@ const SECOND: &str = "198.51.100.12:5080";
 
 fn located(addresses: &[&str]) -> Answer {
     let addresses = addresses.iter().map(|address| address.parse().unwrap());
-    Answer::Located(addresses.collect())
+    Answer::Located(addresses.map(NextHop::udp).collect())
 }
 
 /// Alice calls whoever has this binding; the DNS is asked for this name.
@@ -32,7 +32,14 @@ fn asks(cluster: &Cluster, host: &str, port: Option<u16>) {
         panic!("the DNS is not asked: {:?}", cluster.questions);
     };
     let host = host.into();
-    assert_eq!(name, Name { host, port });
+    assert_eq!(
+        name,
+        Name {
+            host,
+            port,
+            transport: Transport::Udp
+        }
+    );
 }
 
 /// RFC 3263 §4.3

@@ -1,6 +1,6 @@
 //! Servers that come, go and change while calls are up.
 
-use node::{Config, ReloadError};
+use node::{Config, ReloadError, Transport};
 
 use crate::{
     harness::{ALICE, Cluster, ONE, THREE, TRANSACTION_MAX, TWO, config, ms, pool, route, s},
@@ -161,6 +161,7 @@ fn a_pool_gets_other_servers_and_all_else_stays() {
     }
     let four = "10.0.0.14:5060";
     let servers = [TWO, four].map(|address| node::config::PoolServer {
+        transport: Transport::Udp,
         address: address.parse().unwrap(),
         capacity: 1.0,
         cluster: None,

@@ -12,6 +12,11 @@ pub(crate) fn address(value: &Value<'_>) -> Read<SocketAddr> {
     let text = value
         .as_str()
         .ok_or_else(|| expected("an address in quotes, such as \"10.0.0.11:5060\"", value))?;
+    address_of(text)
+}
+
+/// The same in a text.
+pub(super) fn address_of(text: &str) -> Read<SocketAddr> {
     if let Ok(ip) = text.parse::<IpAddr>() {
         let with_port = SocketAddr::new(ip, 5060);
         return Err(format!(

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use ::store::Address;
-use node::config::{Listener, PoolServer};
+use node::{
+    Transport,
+    config::{Listener, PoolServer},
+};
 use settings::{
     Read, Section, Value,
     value::{duration, name, number, text},
@@ -70,6 +73,7 @@ fn announced(section: &mut Section<'_>, listeners: &[Listener]) -> Option<Announ
     Some(Announced {
         pool: pool.value.to_owned(),
         server: PoolServer {
+            transport: Transport::Udp,
             address,
             capacity,
             cluster: None,

@@ -60,7 +60,7 @@ impl Configuration {
             .node
             .listeners
             .iter()
-            .map(|listener| format!("udp {}", listener.address))
+            .map(|listener| format!("{} {}", listener.transport.label(), listener.address))
             .collect();
         let pools = self.node.pools.iter().zip(&self.sources);
         let pools: Vec<String> = pools

@@ -4,7 +4,7 @@ use std::{fs, net::SocketAddr, path::Path, time::Duration};
 
 use ::store::check_private;
 use node::{
-    LISTENERS_MAX,
+    LISTENERS_MAX, Transport,
     config::{Exchange, Limits, Listener, Timers},
 };
 use settings::{
@@ -18,7 +18,6 @@ const SECRET_BYTES_MIN: usize = 32;
 /// The most peers. Each node reports to each peer, so the work of all grows with the square of
 /// their number.
 const PEERS_MAX: usize = 63;
-const TRANSPORTS: [&str; 5] = ["udp", "tcp", "tls", "ws", "wss"];
 
 pub(crate) const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -142,10 +141,7 @@ pub(crate) fn listeners(root: &mut Section<'_>) -> (Vec<Listener>, Vec<Place>) {
     for mut section in sections {
         if let Some((listener, at)) = listener(&mut section) {
             let place = section.place(at);
-            match found
-                .iter()
-                .find(|(other, _)| other.address == listener.address)
-            {
+            match found.iter().find(|(other, _)| collide(other, &listener)) {
                 Some((_, first)) => {
                     let message = format!(
                         "the listener at {first} already has {}: choose another address or port",
@@ -167,9 +163,11 @@ pub(crate) fn listeners(root: &mut Section<'_>) -> (Vec<Listener>, Vec<Place>) {
 }
 
 fn listener(section: &mut Section<'_>) -> Option<(Listener, usize)> {
-    section.require("transport", "write transport = \"udp\"", |value| {
-        transport(text(value)?)
-    });
+    let transport = section.require(
+        "transport",
+        "write transport = \"udp\" or \"tcp\"",
+        |value| transport(text(value)?),
+    );
     let At { value: address, at } =
         section.require("address", "write address = \"IP:PORT\"", address)?;
     let advertise = section.get("advertise", sent_by);
@@ -184,19 +182,35 @@ fn listener(section: &mut Section<'_>) -> Option<(Listener, usize)> {
         );
     }
     let advertise = advertise.map_or_else(|| address.to_string(), |found| found.value.to_owned());
-    Some((Listener { address, advertise }, at))
+    let listener = Listener {
+        transport: transport?.value,
+        address,
+        advertise,
+    };
+    Some((listener, at))
 }
 
-fn transport(name: &str) -> Read<()> {
-    match name {
-        "udp" => Ok(()),
-        _ if TRANSPORTS.contains(&name) => {
-            Err(format!("\"{name}\" is not supported: write \"udp\""))
-        }
-        _ => Err(format!(
-            "unknown transport \"{name}\"; {}",
-            hint(name, &TRANSPORTS)
+/// Whether two listeners can't both be bound.
+fn collide(one: &Listener, other: &Listener) -> bool {
+    let is_same = one.transport.is_stream() == other.transport.is_stream();
+    is_same && one.address == other.address
+}
+
+/// A transport by its name.
+pub(super) fn transport(name: &str) -> Read<Transport> {
+    let is_named = |transport: &Transport| transport.label() == name;
+    match Transport::ALL.into_iter().find(is_named) {
+        Some(known @ (Transport::Udp | Transport::Tcp)) => Ok(known),
+        Some(_) => Err(format!(
+            "\"{name}\" is not supported: write \"udp\" or \"tcp\""
         )),
+        None => {
+            let names = Transport::ALL.map(Transport::label);
+            Err(format!(
+                "unknown transport \"{name}\"; {}",
+                hint(name, &names)
+            ))
+        }
     }
 }
 

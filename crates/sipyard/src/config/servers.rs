@@ -7,18 +7,26 @@ use std::{
     sync::Arc,
 };
 
-use node::config::{Listener, PoolServer};
+use node::{
+    Transport,
+    config::{Listener, PoolServer},
+};
 use settings::{
     At, Item, Place, Read, Section, Value,
     value::{expected, integer, number, text},
 };
 
-use super::address::{address, is_host};
+use super::{
+    address::{address_of, is_host},
+    sections::transport,
+};
 
 /// One entry of `servers`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Source {
     pub(crate) origin: Origin,
+    /// What carries messages to each server.
+    pub(crate) transport: Transport,
     /// The capacity of each server. It multiplies a capacity that the origin states.
     pub(crate) capacity: f64,
     /// The cluster of each server. The servers of a cluster share a store of bindings.
@@ -56,6 +64,7 @@ impl fmt::Display for Origin {
 pub(crate) fn fixed(source: &Source) -> Option<PoolServer> {
     match source.origin {
         Origin::Address(address) => Some(PoolServer {
+            transport: source.transport,
             address,
             capacity: source.capacity,
             cluster: source.cluster.clone(),
@@ -77,6 +86,12 @@ pub(crate) fn summary(sources: &[Source]) -> String {
     all.join(" + ")
 }
 
+/// What carries messages to the servers of a service, by how its name begins. RFC 3263 §4.1
+const SERVICES: [(&str, Transport); 2] = [
+    ("_sip._udp.", Transport::Udp),
+    ("_sip._tcp.", Transport::Tcp),
+];
+
 /// Reads `servers`: one entry, or a list of them. `pool:NAME` needs a `[cluster]`.
 pub(crate) fn sources(
     section: &mut Section<'_>,
@@ -90,7 +105,7 @@ pub(crate) fn sources(
              or servers = \"srv:NAME\"",
         );
     }
-    let mut seen: HashMap<Origin, Place> = HashMap::new();
+    let mut seen: HashMap<(Transport, Origin), Place> = HashMap::new();
     let mut sources = Vec::new();
     for item in items {
         let (key, found) = match item {
@@ -100,7 +115,7 @@ pub(crate) fn sources(
         let Some((source, at)) = found else {
             continue;
         };
-        if let Some(message) = misplaced(&source.origin, listeners) {
+        if let Some(message) = misplaced(&source, listeners) {
             section.problem_of(key, at, &message);
         }
         if matches!(source.origin, Origin::Pool(_)) && !has_cluster {
@@ -109,11 +124,12 @@ pub(crate) fn sources(
             section.problem_of(key, at, message);
         }
         let place = section.place(at);
-        if let Some(first) = seen.get(&source.origin) {
+        let named = (source.transport, source.origin.clone());
+        if let Some(first) = seen.get(&named) {
             let message = format!("{} is already in this pool, at {first}", source.origin);
             section.problem_of(key, at, &message);
         } else {
-            seen.insert(source.origin.clone(), place);
+            seen.insert(named, place);
         }
         sources.push(source);
     }
@@ -125,7 +141,8 @@ fn detailed(mut table: Section<'_>) -> Option<(Source, usize)> {
     let capacity = table.get_or("capacity", 1.0, number(balance::CAPACITY));
     let cluster = table.get("cluster", cluster).map(|found| found.value);
     let priority = table.get("priority", integer(0..=usize::from(u16::MAX)));
-    let is_one = |it: &At<Origin>| matches!(it.value, Origin::Address(_) | Origin::Host(..));
+    let is_one =
+        |it: &At<(Transport, Origin)>| matches!(it.value.1, Origin::Address(_) | Origin::Host(..));
     if let Some(priority) = priority
         .as_ref()
         .filter(|_| !found.as_ref().is_none_or(is_one))
@@ -134,9 +151,13 @@ fn detailed(mut table: Section<'_>) -> Option<(Source, usize)> {
         table.problem_of("priority", priority.at, message);
     }
     table.finish();
-    let At { value: origin, at } = found?;
+    let At {
+        value: (transport, origin),
+        at,
+    } = found?;
     let source = Source {
         origin,
+        transport,
         capacity,
         cluster,
         priority: priority.map_or(0, |found| found.value as u16),
@@ -146,9 +167,10 @@ fn detailed(mut table: Section<'_>) -> Option<(Source, usize)> {
 
 fn plain(section: &Section<'_>, value: &At<&Value<'_>>) -> Option<(Source, usize)> {
     match origin(value.value) {
-        Ok(origin) => {
+        Ok((transport, origin)) => {
             let source = Source {
                 origin,
+                transport,
                 capacity: 1.0,
                 cluster: None,
                 priority: 0,
@@ -169,26 +191,37 @@ fn cluster(value: &Value<'_>) -> Read<Arc<str>> {
     }
 }
 
-fn origin(value: &Value<'_>) -> Read<Origin> {
-    let advice = "a server in quotes, such as \"10.0.0.11:5060\", \"sip1.example.com:5060\", \
-                  \"srv:_sip._udp.example.com\" or \"pool:core\"";
+/// What carries messages to the servers of an entry, and where they come from.
+fn origin(value: &Value<'_>) -> Read<(Transport, Origin)> {
+    let advice = "a server in quotes, such as \"10.0.0.11:5060\", \"tcp:10.0.0.11:5060\", \
+                  \"sip1.example.com:5060\", \"srv:_sip._udp.example.com\" or \"pool:core\"";
     let text = value.as_str().ok_or_else(|| expected(advice, value))?;
     if let Some(name) = text.strip_prefix("srv:") {
         return service(name);
     }
     if let Some(name) = text.strip_prefix("pool:").filter(|name| !name.is_empty()) {
-        return Ok(Origin::Pool(name.to_owned()));
+        return Ok((Transport::Udp, Origin::Pool(name.to_owned())));
     }
+    let named = text.split_once(':').filter(|(name, _)| is_transport(name));
+    let (transport, text) = match named {
+        Some((name, rest)) => (transport(name)?, rest),
+        None => (Transport::Udp, text),
+    };
     if text.parse::<IpAddr>().is_ok() || text.parse::<SocketAddr>().is_ok() {
-        return address(value).map(Origin::Address);
+        return Ok((transport, Origin::Address(address_of(text)?)));
     }
     match host_and_port(text) {
-        Some((host, port)) => Ok(Origin::Host(host.to_ascii_lowercase(), port)),
+        Some((host, port)) => Ok((transport, Origin::Host(host.to_ascii_lowercase(), port))),
         None => Err(format!("expected {advice}, found \"{text}\"")),
     }
 }
 
-fn service(name: &str) -> Read<Origin> {
+/// Whether a word before a colon is a transport: no host has such a name.
+fn is_transport(word: &str) -> bool {
+    Transport::ALL.iter().any(|known| known.label() == word)
+}
+
+fn service(name: &str) -> Read<(Transport, Origin)> {
     let name = name.to_ascii_lowercase();
     let mut labels = name.splitn(3, '.');
     let is_service =
@@ -200,10 +233,15 @@ fn service(name: &str) -> Read<Origin> {
         false => Err(format!(
             "\"srv:{name}\" names no SRV records, as \"srv:_sip._udp.example.com\" does"
         )),
-        true if !name.starts_with("_sip._udp.") => {
-            Err(format!("\"srv:{name}\": only \"_sip._udp\" is supported"))
+        true => {
+            let named = SERVICES.iter().find(|(prefix, _)| name.starts_with(prefix));
+            match named {
+                Some((_, transport)) => Ok((*transport, Origin::Service(name))),
+                None => Err(format!(
+                    "\"srv:{name}\": only \"_sip._udp\" and \"_sip._tcp\" are supported"
+                )),
+            }
         }
-        true => Ok(Origin::Service(name)),
     }
 }
 
@@ -214,24 +252,34 @@ fn host_and_port(text: &str) -> Option<(&str, u16)> {
 }
 
 /// Why these listeners can't send requests there, or should not.
-fn misplaced(origin: &Origin, listeners: &[Listener]) -> Option<String> {
-    let Origin::Address(address) = origin else {
+fn misplaced(source: &Source, listeners: &[Listener]) -> Option<String> {
+    let transport = source.transport;
+    let is_of_transport = |listener: &&Listener| listener.transport == transport;
+    if !listeners.is_empty() && !listeners.iter().any(|it| is_of_transport(&it)) {
+        let name = transport.label();
+        return Some(format!(
+            "no listener can send over {name}: add a [[listen]] with transport = \"{name}\""
+        ));
+    }
+    let Origin::Address(address) = &source.origin else {
         return None;
     };
-    let same_family = |listener: &Listener| listener.address.is_ipv4() == address.is_ipv4();
+    let reaches = |listener: &Listener| {
+        listener.transport == transport && listener.address.is_ipv4() == address.is_ipv4()
+    };
     if address.ip().is_unspecified() {
         Some(format!(
             "{address} is not the address of one server: write the server's address"
         ))
     } else if listeners
         .iter()
-        .any(|listener| listener.address == *address)
+        .any(|listener| listener.transport == transport && listener.address == *address)
     {
         Some(format!(
             "{address} is this node's own listener: it would send calls to itself; write the \
              address of another server"
         ))
-    } else if !listeners.is_empty() && !listeners.iter().any(same_family) {
+    } else if !listeners.is_empty() && !listeners.iter().any(reaches) {
         let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
         Some(format!(
             "no listener can send to {address}: add one with an {family} address"

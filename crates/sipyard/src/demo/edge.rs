@@ -12,7 +12,7 @@ use admin_client::default_socket;
 use balance::Policy;
 use net::Workers;
 use node::{
-    Shared,
+    Shared, Transport,
     config::{Config, Destination, Limits, Listener, Mode, Pool, PoolServer, Probe, Route, Timers},
 };
 use settings::Place;
@@ -128,6 +128,7 @@ fn config(address: SocketAddr, servers: &[SocketAddr], policy: Policy) -> Config
         secret: secret.into(),
         accepted_secret: None,
         listeners: vec![Listener {
+            transport: Transport::Udp,
             address,
             advertise: address.to_string(),
         }],
@@ -164,6 +165,7 @@ fn config(address: SocketAddr, servers: &[SocketAddr], policy: Policy) -> Config
 /// stall must show as a long response time.
 fn pool(servers: &[SocketAddr], policy: Policy) -> Pool {
     let server = |&address: &SocketAddr| PoolServer {
+        transport: Transport::Udp,
         address,
         capacity: 1.0,
         cluster: None,

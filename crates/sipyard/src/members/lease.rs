@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fmt::Write, net::SocketAddr, str, time::Duration};
 
-use node::config::PoolServer;
+use node::{Transport, config::PoolServer};
 
 /// How long a pool's record keeps the last announcement of a dead node, so that others see that it
 /// is old. It is longer than any lease.
@@ -25,7 +25,10 @@ pub(super) fn write(all: &[Announcement]) -> String {
     let mut text = String::new();
     for said in all {
         let PoolServer {
-            address, capacity, ..
+            transport: _,
+            address,
+            capacity,
+            ..
         } = said.server;
         let (lease_ms, stamp) = (said.lease.as_millis(), said.stamp);
         writeln!(text, "{address} {capacity} {lease_ms} {stamp}").expect("a text has room");
@@ -47,6 +50,7 @@ fn line(line: &str) -> Option<Announcement> {
     let is_whole = words.next().is_none() && balance::CAPACITY.contains(&capacity);
     is_whole.then_some(Announcement {
         server: PoolServer {
+            transport: Transport::Udp,
             address,
             capacity,
             cluster: None,
@@ -129,6 +133,7 @@ mod tests {
     fn said(port: u16, lease_s: u64, stamp: u64) -> Announcement {
         Announcement {
             server: PoolServer {
+                transport: Transport::Udp,
                 address: SocketAddr::from(([10, 0, 0, 1], port)),
                 capacity: 2.5,
                 cluster: None,

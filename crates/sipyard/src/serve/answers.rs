@@ -11,7 +11,7 @@ use std::{
 use fastrand::Rng;
 use names::{Question, order};
 use net::{Answerer, Reply};
-use node::{Answer, Ask, Name, Record};
+use node::{Answer, Ask, Name, NextHop, Record};
 use store::{Error, Known, Next, Put, Store, Value};
 
 use crate::resolver::Resolver;
@@ -31,8 +31,13 @@ impl Answers {
 
     fn locate(&self, name: &Name, draw: u64, reply: Reply) -> Option<Answer> {
         let question = Question::of_uri(&name.host, name.port);
+        let transport = name.transport;
         let located = move |answer: Result<Arc<names::Answer>, names::Error>| match answer {
-            Ok(answer) => Answer::Located(order(&answer.targets, &mut Rng::with_seed(draw))),
+            Ok(answer) => {
+                let addresses = order(&answer.targets, &mut Rng::with_seed(draw));
+                let hop = |address| NextHop { transport, address };
+                Answer::Located(addresses.into_iter().map(hop).collect())
+            }
             Err(names::Error::NotFound) => Answer::Located(Vec::new()),
             Err(_) => Answer::Failed,
         };

@@ -5,7 +5,10 @@ use std::{net::SocketAddr, thread, time::Duration};
 use balance::Policy;
 use fastrand::Rng;
 use load::{Arrivals, CallerConfig, Law, Retransmission, ServerConfig, Stream};
-use node::config::{Config, Destination, Mode, Pool, PoolServer, Probe, Route};
+use node::{
+    Transport,
+    config::{Config, Destination, Mode, Pool, PoolServer, Probe, Route},
+};
 use sim::{Calls, Death, Estimate, Link, PartyId, Setup, World, edge_address, server_address};
 
 use super::availability::Nodes;
@@ -192,6 +195,7 @@ fn edge_config(number: usize, clusters: usize, backups: usize) -> Config {
         learn_costs: false,
         servers: (cluster * backups..(cluster + 1) * backups)
             .map(|server| PoolServer {
+                transport: Transport::Udp,
                 address: server_address(server),
                 capacity: 1.0,
                 cluster: None,

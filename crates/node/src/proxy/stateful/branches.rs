@@ -1,7 +1,5 @@
 //! Where a held request goes next: RFC 3261 §16.6, with Max-Breadth and loops of RFC 5393.
 
-use std::net::SocketAddr;
-
 use balance::{Health, ServerId};
 use sip::{HeaderName, Message};
 use transaction::{Flow, Key};
@@ -20,7 +18,7 @@ use crate::{
         branch::{BRANCHES_MAX, Purpose},
         relay::{self, Hop},
         request::Request,
-        token::Starter,
+        token::{End, Starter},
     },
     work::{Offer, OpenId, Progress, Work},
 };
@@ -38,7 +36,7 @@ pub(super) struct Aim<'a> {
     /// What its Route begins with there; may be empty.
     pub(super) path: &'a [u8],
     /// The server end of a dialog that it may begin, and who starts that.
-    pub(super) affinity: Option<(SocketAddr, Starter)>,
+    pub(super) affinity: Option<(End, Starter)>,
     pub(super) breadth: u32,
     /// Whether the next hop is asked to tell how much to send it.
     pub(super) offers_control: bool,
@@ -100,14 +98,13 @@ impl Stateful {
         mut target: Target,
         breadth: u32,
     ) {
-        while !target.addresses.is_empty() {
-            let to = target.addresses.remove(0);
-            let hit = request.datagram.flow.listener;
+        while !target.flows.is_empty() {
+            let to = target.flows.remove(0);
             let aim = Aim {
-                flow: step.cx.snapshot.flow_to(to, hit),
+                flow: Some(to),
                 uri: Some(&target.uri),
                 path: &target.path,
-                affinity: Some((to, Starter::Client)),
+                affinity: Some((to.into(), Starter::Client)),
                 breadth,
                 offers_control: false,
             };
@@ -117,7 +114,7 @@ impl Stateful {
             let branch = context.branches.last_mut();
             let branch = branch.expect("it was started just now");
             if !branch.is_final || is_full {
-                branch.target = Some(target).filter(|target| !target.addresses.is_empty());
+                branch.target = Some(target).filter(|target| !target.flows.is_empty());
                 if branch.target.is_some() && context.is_invite {
                     let wait = step.cx.snapshot.config().timers.t1 * SILENCE_T1;
                     self.contexts.arm(place, step.cx.now + wait);
@@ -346,7 +343,7 @@ impl Stateful {
                 flow: Some(request.flow_to_server(step.cx.snapshot, new.address)),
                 uri: None,
                 path: &[],
-                affinity: Some((new.address, Starter::Client)),
+                affinity: Some((new.address.into(), Starter::Client)),
                 breadth,
                 offers_control: step.work.get(open).offer == Offer::Made,
             };

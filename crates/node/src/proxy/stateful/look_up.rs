@@ -85,7 +85,8 @@ impl Stateful {
     }
 
     fn on_bindings(&mut self, step: &mut Step<'_>, place: ContextId, record: &Record) {
-        match targets(step.cx, record) {
+        let hit = self.contexts.get(place).hit();
+        match targets(step.cx, record, hit) {
             Ok(targets) if !targets.is_empty() => {
                 self.contexts.get_mut(place).targets.set(&targets);
                 self.locate_targets(step, place);
@@ -127,12 +128,12 @@ impl Stateful {
             return;
         };
         let context = self.contexts.get_mut(place);
-        let addresses = reachable(step.cx, answer, context.hit());
-        if addresses.is_empty() {
+        let flows = reachable(step.cx, answer, context.hit());
+        if flows.is_empty() {
             step.cx.stats.count(Event::NameNotFound, 1);
         }
         let targets = &mut context.targets;
-        let forbidden = targets.locate(step.cx.snapshot, number, addresses);
+        let forbidden = targets.locate(step.cx.snapshot, number, flows);
         step.cx.stats.count(Event::ForbiddenTarget, forbidden);
         if context.targets.names().next().is_none() {
             self.search(step, place);
@@ -152,9 +153,7 @@ impl Stateful {
     fn search(&mut self, step: &mut Step<'_>, place: ContextId) {
         self.contexts.disarm(place);
         let context = self.contexts.get_mut(place);
-        let hit = context.hit();
-        let reaches = |to| step.cx.snapshot.flow_to(to, hit).is_some();
-        context.targets.drop_unreachable(reaches);
+        context.targets.drop_unreachable();
         if context.targets.is_empty() {
             return self.end_look_up(step, place, &Reply::new(480));
         }

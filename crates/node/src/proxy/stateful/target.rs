@@ -1,6 +1,8 @@
 //! Where a request may go, in which order.
 
-use std::{mem, net::SocketAddr};
+use std::mem;
+
+use transaction::Flow;
 
 use crate::{question::Name, registrar::Target, snapshot::Snapshot};
 
@@ -38,30 +40,22 @@ impl Targets {
 
     /// What the DNS said of a target's name. Without an address that a contact may lead to the one
     /// remains that is known. Returns how many are forbidden.
-    pub(super) fn locate(
-        &mut self,
-        snapshot: &Snapshot,
-        number: u8,
-        addresses: Vec<SocketAddr>,
-    ) -> usize {
+    pub(super) fn locate(&mut self, snapshot: &Snapshot, number: u8, flows: Vec<Flow>) -> usize {
         let Some(target) = self.waiting.get_mut(usize::from(number)) else {
             return 0;
         };
         target.name = None;
-        let known = mem::replace(&mut target.addresses, addresses);
+        let known = mem::replace(&mut target.flows, flows);
         let forbidden = target.keep_allowed(snapshot);
-        if target.addresses.is_empty() {
-            target.addresses = known;
+        if target.flows.is_empty() {
+            target.flows = known;
         }
         forbidden
     }
 
-    /// Leaves out what has no address that a listener reaches.
-    pub(super) fn drop_unreachable(&mut self, reaches: impl Fn(SocketAddr) -> bool) {
-        self.waiting.retain_mut(|target| {
-            target.addresses.retain(|&to| reaches(to));
-            !target.addresses.is_empty()
-        });
+    /// Leaves out what nothing leads to.
+    pub(super) fn drop_unreachable(&mut self) {
+        self.waiting.retain(|target| !target.flows.is_empty());
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -82,6 +76,8 @@ impl Targets {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use super::*;
 
     fn target(uri: &str, q: u16) -> Target {
@@ -89,7 +85,7 @@ mod tests {
         Target {
             uri: uri.into(),
             name: None,
-            addresses: vec![address],
+            flows: vec![Flow::udp(0, address)],
             source: address,
             path: Vec::new(),
             q,

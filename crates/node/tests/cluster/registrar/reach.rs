@@ -1,6 +1,6 @@
 //! Where contacts and Routes of strangers may lead.
 
-use node::config::Config;
+use node::{NextHop, config::Config};
 
 use super::*;
 use crate::{
@@ -133,7 +133,7 @@ fn what_a_name_leads_to_is_checked() {
         cluster.send(&request("INVITE", ALICE, &format!("call{number}")));
         cluster.answer(record_of(&[binding("sip:bob@phones.example.net")]));
         let addresses = addresses.iter().map(|address| address.parse().unwrap());
-        cluster.answer(Answer::Located(addresses.collect()))
+        cluster.answer(Answer::Located(addresses.map(NextHop::udp).collect()))
     };
     let sent = call(&mut cluster, 1, &[ONE, "198.18.7.7:5060", DESK, EDGE]);
     check(&sent, &[(DESK, "INVITE")]);

@@ -1,0 +1,131 @@
+//! One connection.
+
+use std::time::Duration;
+
+use sip::Framer;
+use slots::Id;
+use transaction::{ConnectionId, Flow};
+
+use crate::{Limits, Why, queue::Queue};
+
+/// What is known of a connection.
+#[derive(Debug)]
+pub(crate) struct Connection<L> {
+    pub(crate) number: ConnectionId,
+    /// With its number.
+    pub(crate) flow: Flow,
+    pub(crate) layer: L,
+    pub(crate) phase: Phase,
+    /// Whether the peer opened it.
+    pub(crate) is_of_peer: bool,
+    /// Whether its source has it counted.
+    pub(crate) is_counted: bool,
+    /// Whether the driver has been told that there is something to write.
+    pub(crate) is_told: bool,
+    /// The connection to the same peer that was there before.
+    pub(crate) before: Option<Id<Self>>,
+    pub(crate) framer: Framer,
+    /// The beginning of a message.
+    pub(crate) inbound: Vec<u8>,
+    pub(crate) queue: Queue,
+    /// What it was last counted with, in bytes.
+    pub(crate) held: usize,
+    /// Since when it carries nothing; at first, since when it is there.
+    pub(crate) quiet_since: Duration,
+    /// Since when a message is incomplete.
+    pub(crate) within_since: Option<Duration>,
+    /// Since when the peer reads nothing of what can be written.
+    pub(crate) stalled_since: Option<Duration>,
+    /// When its timer runs out.
+    pub(crate) armed: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// We are opening it.
+    Connecting,
+    /// The layer is not open yet.
+    Handshaking,
+    Open,
+    /// It is closed when nothing waits to be written any more.
+    Closing {
+        why: Why,
+        since: Duration,
+        /// Until then, an answer may come.
+        open_until: Duration,
+        /// Whether it said farewell, so that nothing can be sent any more.
+        has_ended: bool,
+    },
+}
+
+impl<L> Connection<L> {
+    /// The peer has taken it.
+    pub(crate) fn connect(&mut self) {
+        if self.phase == Phase::Connecting {
+            self.phase = Phase::Handshaking;
+        }
+    }
+
+    /// Bytes came in. They ended a message, or were another sign of life, if it `is_alive`.
+    pub(crate) fn heard(&mut self, now: Duration, is_alive: bool) {
+        if is_alive && !self.is_opening() {
+            self.quiet_since = now;
+        }
+        if is_alive || !self.framer.is_within() {
+            self.within_since = None;
+        }
+        if self.framer.is_within() {
+            self.within_since.get_or_insert(now);
+        }
+    }
+
+    pub(crate) const fn is_opening(&self) -> bool {
+        matches!(self.phase, Phase::Connecting | Phase::Handshaking)
+    }
+
+    pub(crate) const fn is_closing(&self) -> bool {
+        matches!(self.phase, Phase::Closing { .. })
+    }
+
+    /// The memory of its buffers, in bytes.
+    pub(crate) fn capacity(&self) -> usize {
+        self.inbound.capacity() + self.queue.capacity()
+    }
+
+    /// When it has to end, and why, if nothing happens until then.
+    pub(crate) fn due(&self, limits: &Limits) -> (Duration, Why) {
+        let end = match self.phase {
+            Phase::Connecting => (self.quiet_since + limits.handshake, Why::ConnectTimeout),
+            Phase::Handshaking => (self.quiet_since + limits.handshake, Why::HandshakeTimeout),
+            Phase::Open => (self.quiet_since + limits.idle, Why::Idle),
+            Phase::Closing {
+                why, open_until, ..
+            } if self.queue.is_empty() => (open_until, why),
+            Phase::Closing { why, since, .. } => (since + limits.linger, why),
+        };
+        let slow = self.within_since.map(|since| since + limits.message);
+        let stalled = self.stalled_since.map(|since| since + limits.stall);
+        let ends = [
+            Some(end),
+            slow.map(|at| (at, Why::SlowMessage)),
+            stalled.map(|at| (at, Why::Stalled)),
+        ];
+        let ends = ends.into_iter().flatten();
+        ends.min_by_key(|&(at, _)| at).unwrap_or(end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Plain;
+
+    #[test]
+    fn an_idle_connection_is_small() {
+        assert!(
+            size_of::<Connection<Plain>>() <= 448,
+            "{}",
+            size_of::<Connection<Plain>>()
+        );
+    }
+}

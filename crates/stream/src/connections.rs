@@ -1,0 +1,415 @@
+//! The table of connections.
+
+use std::{collections::VecDeque, net::SocketAddr, time::Duration};
+
+use slots::{Buffers, Table};
+use transaction::{ConnectionId, Flow};
+
+use crate::{
+    Counters, Event, Heard, Layer, Limits, NotSent, Refused, Why,
+    connection::{Connection, Phase},
+    index::{Index, Peer},
+    reader::Reader,
+};
+
+/// How long the answer to a message that can't be read may take. It closes its connection.
+const ANSWER_TIME: Duration = Duration::from_millis(100);
+
+/// A buffer with more bytes than this is not used again.
+const BUFFER_BYTES_MAX: usize = 64 * 1024;
+
+/// Of the memory that connections may take, this part may lie idle.
+const IDLE_PART: usize = 8;
+
+/// The connections of a worker.
+///
+/// ```
+/// use std::time::Duration;
+/// use sip::FrameLimits;
+/// use stream::{Connections, Event, Limits, Plain};
+/// use transaction::{Flow, NextHop, Transport};
+///
+/// let limits = Limits {
+///     total: 1_000,
+///     per_source: 100,
+///     connecting: 100,
+///     handshaking: 100,
+///     handshake: Duration::from_secs(5),
+///     idle: Duration::from_secs(600),
+///     message: Duration::from_secs(10),
+///     stall: Duration::from_secs(30),
+///     linger: Duration::from_secs(5),
+///     queue_bytes: 1 << 20,
+///     total_bytes: 64 << 20,
+///     frame: FrameLimits { head_bytes: 16_384, message_bytes: 65_535 },
+/// };
+/// let now = Duration::ZERO;
+/// let mut connections = Connections::new(0, 7, limits, now);
+/// let peer = NextHop { transport: Transport::Tcp, address: ([192, 0, 2, 1], 40_000).into() };
+/// let id = connections.accept(now, Flow::to(0, peer), Plain).expect("there is room");
+///
+/// let request = b"OPTIONS sip:a SIP/2.0\r\nl: 0\r\n\r\n";
+/// let mut flows = Vec::new();
+/// connections.receive(now, id, request, &mut |flow, heard| {
+///     assert_eq!(heard.bytes, request);
+///     flows.push(flow);
+/// });
+/// assert_eq!(connections.find(flows[0]), Some(id));
+///
+/// connections.send(now, id, b"SIP/2.0 200 OK\r\nl: 0\r\n\r\n").expect("it is open");
+/// assert_eq!(connections.next_event(), Some(Event::Opened(id)));
+/// assert_eq!(connections.next_event(), Some(Event::Writable(id)));
+/// let bytes = connections.to_write(id).len();
+/// connections.wrote(now, id, bytes);
+/// assert_eq!(connections.counters().messages_sent, 1);
+/// ```
+#[derive(Debug)]
+pub struct Connections<L> {
+    pub(crate) limits: Limits,
+    pub(crate) table: Table<Connection<L>>,
+    pub(crate) index: Index<Connection<L>>,
+    pub(crate) buffers: Buffers,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) counters: Counters,
+    /// How many are not open yet: of ours, and of peers.
+    pub(crate) opening: [usize; 2],
+    /// The memory of all buffers in use, in bytes.
+    pub(crate) held: usize,
+}
+
+impl<L: Layer> Connections<L> {
+    /// No connection yet. The seed chooses the first number, and the key of the tables.
+    #[must_use]
+    pub fn new(worker: u8, seed: u64, limits: Limits, now: Duration) -> Self {
+        Self {
+            limits,
+            table: Table::new(limits.total, now),
+            index: Index::new(worker, seed),
+            buffers: Buffers::of_capacity(limits.total_bytes / IDLE_PART, BUFFER_BYTES_MAX),
+            events: VecDeque::new(),
+            counters: Counters::default(),
+            opening: [0; 2],
+            held: 0,
+        }
+    }
+
+    /// Puts new limits in force. What exists already and is beyond them stays.
+    pub fn set_limits(&mut self, limits: Limits) {
+        let total = self.limits.total;
+        self.limits = Limits { total, ..limits };
+    }
+
+    /// Whether a peer's connection would be taken, if its source has room. A driver that does not accept before
+    /// leaves peers in the kernel's queue, where they cost least.
+    #[must_use]
+    pub fn may_accept(&self) -> bool {
+        self.table.has_room(1) && self.opening[1] < self.limits.handshaking
+    }
+
+    /// Takes a connection that a peer opened. The flow names none.
+    ///
+    /// # Errors
+    /// Which limit forbids it. The driver closes the socket.
+    pub fn accept(&mut self, now: Duration, flow: Flow, layer: L) -> Result<ConnectionId, Refused> {
+        let is_counted = !layer.awaits_remote();
+        let refused = if !self.table.has_room(1) {
+            Some(Refused::Total)
+        } else if self.opening[1] >= self.limits.handshaking {
+            Some(Refused::Handshaking)
+        } else if is_counted && !self.index.admit(flow.remote, self.limits.per_source) {
+            Some(Refused::Source)
+        } else {
+            None
+        };
+        if let Some(why) = refused {
+            return Err(self.counters.refuse(why));
+        }
+        self.counters.accepted += 1;
+        let id = self.insert(now, flow, layer, Phase::Handshaking, is_counted);
+        let number = self.table.get(id).number;
+        self.settle(now, id);
+        Ok(number)
+    }
+
+    /// Takes a connection that the driver begins to open, and tells the outcome of by [`connected`](Self::connected)
+    /// or [`closed`](Self::closed). Messages can be sent at once: they wait.
+    ///
+    /// # Errors
+    /// Which limit forbids it.
+    pub fn open(&mut self, now: Duration, flow: Flow, layer: L) -> Result<ConnectionId, Refused> {
+        let refused = if !self.table.has_room(1) {
+            Some(Refused::Total)
+        } else if self.opening[0] >= self.limits.connecting {
+            Some(Refused::Connecting)
+        } else {
+            None
+        };
+        if let Some(why) = refused {
+            return Err(self.counters.refuse(why));
+        }
+        self.counters.opened += 1;
+        let id = self.insert(now, flow, layer, Phase::Connecting, false);
+        let number = self.table.get(id).number;
+        self.settle(now, id);
+        Ok(number)
+    }
+
+    /// The peer has taken the connection.
+    pub fn connected(&mut self, now: Duration, id: ConnectionId) {
+        let Some(id) = self.index.find(id) else {
+            return;
+        };
+        self.table.get_mut(id).connect();
+        self.settle(now, id);
+    }
+
+    /// Takes bytes that came in, and tells the messages that end in them. What `heard` is told has the flow to answer
+    /// on.
+    pub fn receive(
+        &mut self,
+        now: Duration,
+        id: ConnectionId,
+        bytes: &[u8],
+        heard: &mut impl FnMut(Flow, Heard<'_>),
+    ) {
+        let Some(id) = self.index.find(id) else {
+            return;
+        };
+        let connection = self.table.get_mut(id);
+        if connection.is_closing() {
+            return;
+        }
+        connection.connect();
+        let (index, limit) = (&mut self.index, self.limits.per_source);
+        let is_counted = &mut connection.is_counted;
+        let mut reader = Reader {
+            framer: &mut connection.framer,
+            inbound: &mut connection.inbound,
+            buffers: &mut self.buffers,
+            flow: connection.flow,
+            message_bytes: self.limits.frame.message_bytes,
+            redirect: |flow: &mut Flow, remote: SocketAddr| {
+                let has_room = if *is_counted {
+                    index.move_source(flow.remote, remote, limit)
+                } else {
+                    index.admit(remote, limit)
+                };
+                if has_room {
+                    (*is_counted, flow.remote) = (true, remote);
+                }
+                has_room
+            },
+            messages: 0,
+            pings: 0,
+            is_alive: false,
+            failed: None,
+        };
+        let result = connection
+            .layer
+            .receive(bytes, &mut |said| reader.take(said, heard));
+        let (flow, pings, failed) = (reader.flow, reader.pings, reader.failed);
+        self.counters.messages_received += reader.messages;
+        let is_alive = reader.is_alive;
+        connection.heard(now, is_alive);
+        if flow.remote != connection.flow.remote {
+            self.move_to(id, flow);
+        }
+        match (result, failed) {
+            (Err(why), _) => self.fail(now, id, why),
+            (Ok(()), Some(why)) => self.end(now, id, why, ANSWER_TIME),
+            (Ok(()), None) if pings > 0 => self.answer_pings(now, id, pings),
+            (Ok(()), None) => {}
+        }
+        self.settle(now, id);
+    }
+
+    /// The connection to send on: that of the flow, if it lives and leads to the same address; else one to the same
+    /// address on the same transport and listener, the one on which least waits.
+    #[must_use]
+    pub fn find(&self, flow: Flow) -> Option<ConnectionId> {
+        let number = flow.connection;
+        let own = number.and_then(|number| self.index.find(number));
+        let own = own.map(|id| self.table.get(id));
+        let is_same = |of: &&Connection<L>| Peer::of(of.flow) == Peer::of(flow) && !of.is_closing();
+        if let Some(own) = own.filter(is_same) {
+            return Some(own.number);
+        }
+        let mut next = self.index.by_peer.get(&Peer::of(flow)).copied();
+        let mut best = None;
+        while let Some(id) = next {
+            let connection = self.table.get(id);
+            next = connection.before;
+            if !connection.is_closing() {
+                let rank = (connection.is_opening(), connection.queue.bytes());
+                if best.is_none_or(|(best, _)| rank < best) {
+                    best = Some((rank, connection.number));
+                }
+            }
+        }
+        best.map(|(_, number)| number)
+    }
+
+    /// Queues a message. What waits when the connection goes is told as [`Event::Unsent`], which may be at once.
+    ///
+    /// # Errors
+    /// Why it is not queued.
+    pub fn send(&mut self, now: Duration, id: ConnectionId, message: &[u8]) -> Result<(), NotSent> {
+        let id = self.index.find(id).ok_or(NotSent::Gone)?;
+        let connection = self.table.get_mut(id);
+        if let Phase::Closing {
+            open_until,
+            has_ended,
+            ..
+        } = &mut connection.phase
+        {
+            if *has_ended {
+                return Err(NotSent::Closing);
+            }
+            *open_until = now;
+        }
+        if connection.queue.bytes() + message.len() > self.limits.queue_bytes {
+            self.drop(id, Why::QueueFull);
+            return Err(NotSent::QueueFull);
+        }
+        connection.queue.push(message, &mut self.buffers);
+        self.settle(now, id);
+        Ok(())
+    }
+
+    /// The bytes that wait for the socket.
+    #[must_use]
+    pub fn to_write(&self, id: ConnectionId) -> &[u8] {
+        let id = self.index.find(id);
+        id.map_or(&[], |id| self.table.get(id).queue.to_write())
+    }
+
+    /// The socket took so many of them.
+    pub fn wrote(&mut self, now: Duration, id: ConnectionId, bytes: usize) {
+        let Some(id) = self.index.find(id) else {
+            return;
+        };
+        let connection = self.table.get_mut(id);
+        self.counters.messages_sent += connection.queue.wrote(bytes, &mut self.buffers);
+        if bytes > 0 {
+            connection.stalled_since = None;
+            if connection.phase == Phase::Open {
+                connection.quiet_since = now;
+            }
+        }
+        self.settle(now, id);
+    }
+
+    /// Closes a connection when what waits on it is written.
+    pub fn close(&mut self, now: Duration, id: ConnectionId) {
+        if let Some(id) = self.index.find(id) {
+            self.end(now, id, Why::Ours, Duration::ZERO);
+            self.settle(now, id);
+        }
+    }
+
+    /// The socket has ended or failed. [`Event::Close`] follows, if the connection was there.
+    pub fn closed(&mut self, _: Duration, id: ConnectionId, why: Why) {
+        if let Some(id) = self.index.find(id) {
+            let why = match self.table.get(id).phase {
+                Phase::Closing { why, .. } => why,
+                Phase::Connecting | Phase::Handshaking | Phase::Open => why,
+            };
+            self.drop(id, why);
+        }
+    }
+
+    /// Ends what has taken too long.
+    pub fn handle_timeout(&mut self, now: Duration) {
+        while let Some(id) = self.table.pop_due(now) {
+            let connection = self.table.get_mut(id);
+            connection.armed = None;
+            let (due, why) = connection.due(&self.limits);
+            if now < due {
+                self.arm(id);
+                continue;
+            }
+            match connection.phase {
+                Phase::Open if why == Why::Idle => self.end(now, id, why, Duration::ZERO),
+                Phase::Closing {
+                    has_ended: false, ..
+                } if connection.queue.is_empty() => {}
+                _ => {
+                    self.drop(id, why);
+                    continue;
+                }
+            }
+            self.settle(now, id);
+        }
+    }
+
+    /// When [`Self::handle_timeout`] wants to be called next, at the latest.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Duration> {
+        self.table.deadline()
+    }
+
+    /// The next thing for the driver to do. It must ask until there is none.
+    pub fn next_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// A connection's flow.
+    #[must_use]
+    pub fn flow(&self, id: ConnectionId) -> Option<Flow> {
+        Some(self.table.get(self.index.find(id)?).flow)
+    }
+
+    /// A connection's layer.
+    #[must_use]
+    pub fn layer(&self, id: ConnectionId) -> Option<&L> {
+        Some(&self.table.get(self.index.find(id)?).layer)
+    }
+
+    /// The bytes that wait on a connection, encoded or not.
+    #[must_use]
+    pub fn queued_bytes(&self, id: ConnectionId) -> usize {
+        let id = self.index.find(id);
+        id.map_or(0, |id| self.table.get(id).queue.bytes())
+    }
+
+    /// All connections, in no order that means anything: flow and layer.
+    pub fn iter(&self) -> impl Iterator<Item = (Flow, &L)> {
+        self.table.iter().map(|(_, of)| (of.flow, &of.layer))
+    }
+
+    /// How many connections there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    /// How many connections of ours are not open yet.
+    #[must_use]
+    pub const fn connecting(&self) -> usize {
+        self.opening[0]
+    }
+
+    /// How many connections of peers are not open yet.
+    #[must_use]
+    pub const fn handshaking(&self) -> usize {
+        self.opening[1]
+    }
+
+    /// The memory of all bytes that wait, in bytes.
+    #[must_use]
+    pub const fn held_bytes(&self) -> usize {
+        self.held
+    }
+
+    /// What has happened.
+    #[must_use]
+    pub const fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}

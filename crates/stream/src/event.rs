@@ -1,0 +1,36 @@
+//! What the driver is told.
+
+use transaction::{ConnectionId, Flow};
+
+use crate::Why;
+
+/// What the driver has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// There are bytes to write, where there were none.
+    Writable(ConnectionId),
+    /// Messages can go both ways: the handshake is done.
+    Opened(ConnectionId),
+    /// A connection is gone: its socket is to be closed.
+    Close(Closed),
+    /// A message that no peer can have read wholly, as its connection is gone.
+    Unsent {
+        /// The connection that is gone.
+        flow: Flow,
+        /// The message.
+        message: Vec<u8>,
+    },
+}
+
+/// A connection that is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Closed {
+    /// Its flow, which names it.
+    pub flow: Flow,
+    /// Its number.
+    pub id: ConnectionId,
+    /// Why it was closed.
+    pub why: Why,
+    /// What a person should know of the reason.
+    pub detail: Option<Box<str>>,
+}

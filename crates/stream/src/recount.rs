@@ -1,0 +1,46 @@
+//! Counting anew, for tests.
+
+use std::collections::HashSet;
+
+use crate::{
+    Connections, Layer, Why,
+    connection::{Connection, Phase},
+    index::Peer,
+};
+
+impl<L: Layer> Connections<L> {
+    /// Compares all counts with what is there.
+    ///
+    /// # Panics
+    /// If one of them is wrong.
+    #[doc(hidden)]
+    pub fn recount(&self) {
+        let all = || self.table.iter().map(|(_, of)| of);
+        let count = |is: &dyn Fn(&Connection<L>) -> bool| all().filter(|of| is(of)).count();
+        let peers: HashSet<_> = all().map(|of| Peer::of(of.flow)).collect();
+        assert_eq!(
+            self.index.totals(),
+            (self.len(), peers.len(), count(&|of| of.is_counted))
+        );
+        assert_eq!(
+            self.opening,
+            [
+                count(&|of| of.is_opening() && !of.is_of_peer),
+                count(&|of| of.is_opening() && of.is_of_peer),
+            ]
+        );
+        assert_eq!(self.held, all().map(Connection::capacity).sum::<usize>());
+        let counters = &self.counters;
+        let closed: u64 = Why::ALL.iter().map(|&why| counters.closed(why)).sum();
+        assert_eq!(
+            counters.accepted + counters.opened,
+            closed + self.len() as u64
+        );
+        for of in all() {
+            assert_eq!(self.find(of.flow) == Some(of.number), !of.is_closing());
+            assert!(of.armed.is_some(), "each connection ends at some time");
+            assert_eq!(of.is_told, !of.queue.to_write().is_empty());
+            assert!(of.phase != Phase::Open || of.layer.is_open());
+        }
+    }
+}
