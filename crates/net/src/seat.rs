@@ -2,7 +2,7 @@
 
 use std::sync::{
     Arc,
-    atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
 };
 
 use socket::udp::{Sent, Socket};
@@ -13,6 +13,8 @@ use crate::{answerer::Answerer, mailbox::Mailbox};
 pub(crate) struct Team {
     pub(crate) seats: Vec<Seat>,
     pub(crate) stopping: AtomicBool,
+    /// Workers that read no socket any more.
+    pub(crate) left: AtomicUsize,
     /// None: every question fails.
     pub(crate) answerer: Option<Arc<dyn Answerer>>,
 }

@@ -3,10 +3,11 @@
 use std::{
     fmt, io,
     net::SocketAddr,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     process,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread::{self, JoinHandle},
     time::Duration,
@@ -79,7 +80,21 @@ impl Workers {
         clock: Clock,
         answerer: Option<Arc<dyn Answerer>>,
     ) -> Result<Self, StartError> {
-        let team = Arc::new(team(shared, answerer)?);
+        Self::start_with(shared, clock, answerer, Vec::new())
+    }
+
+    /// The same, with sockets that another process left for some listeners. What has arrived there
+    /// meanwhile is heard.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_with(
+        shared: &Arc<Shared>,
+        clock: Clock,
+        answerer: Option<Arc<dyn Answerer>>,
+        inherited: Vec<(SocketAddr, OwnedFd)>,
+    ) -> Result<Self, StartError> {
+        let team = Arc::new(team(shared, answerer, inherited)?);
         shared.set_wall(clock.now(), wall());
         shared.set_incarnation(wall().as_millis() as u64);
         let mut workers = Self {
@@ -108,6 +123,12 @@ impl Workers {
             .iter()
             .map(Socket::local_addr)
             .collect()
+    }
+
+    /// The sockets of all workers and listeners, to be kept for the next process.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let seats = self.team.seats.iter();
+        seats.flat_map(|seat| seat.sockets.iter().map(AsFd::as_fd))
     }
 
     /// The counters of a worker's sockets.
@@ -169,11 +190,15 @@ impl Drop for AbortOnPanic {
     }
 }
 
-fn team(shared: &Shared, answerer: Option<Arc<dyn Answerer>>) -> Result<Team, StartError> {
+fn team(
+    shared: &Shared,
+    answerer: Option<Arc<dyn Answerer>>,
+    inherited: Vec<(SocketAddr, OwnedFd)>,
+) -> Result<Team, StartError> {
     let snapshot = shared.snapshot();
     let config = snapshot.config();
     let count = shared.workers().len();
-    let by_worker = bind(&config.listeners, count)?;
+    let by_worker = bind(&config.listeners, count, inherited)?;
     let is_told_later = answerer.as_ref().is_some_and(|it| it.is_often_later());
     let polls = count > 1 || config.listeners.len() != 1 || is_told_later;
     let seat = |sockets: Vec<Socket>| {
@@ -193,12 +218,17 @@ fn team(shared: &Shared, answerer: Option<Arc<dyn Answerer>>) -> Result<Team, St
     Ok(Team {
         seats: seats.map_err(StartError::System)?,
         stopping: AtomicBool::new(false),
+        left: AtomicUsize::new(0),
         answerer,
     })
 }
 
 /// The sockets of each worker, by listener.
-fn bind(listeners: &[Listener], workers: usize) -> Result<Vec<Vec<Socket>>, StartError> {
+fn bind(
+    listeners: &[Listener],
+    workers: usize,
+    mut inherited: Vec<(SocketAddr, OwnedFd)>,
+) -> Result<Vec<Vec<Socket>>, StartError> {
     let options = Options {
         recv_buffer: Some(RECV_BUFFER_BYTES),
         send_buffer: Some(SEND_BUFFER_BYTES),
@@ -207,7 +237,13 @@ fn bind(listeners: &[Listener], workers: usize) -> Result<Vec<Vec<Socket>>, Star
     let mut by_worker: Vec<Vec<Socket>> = (0..workers).map(|_| Vec::new()).collect();
     let mut errors = Vec::new();
     for (index, listener) in listeners.iter().enumerate() {
-        match Socket::bind_group(listener.address, workers, options) {
+        let left = inherited.extract_if(.., |(address, _)| *address == listener.address);
+        let left: Vec<OwnedFd> = left.map(|(_, fd)| fd).collect();
+        let group = match left.is_empty() {
+            true => Socket::bind_group(listener.address, workers, options),
+            false => Socket::adopt_group(left, workers, options),
+        };
+        match group {
             Ok(group) => by_worker
                 .iter_mut()
                 .zip(group)

@@ -10,10 +10,12 @@
 )]
 
 mod clock;
+mod inherit;
 mod poll;
 pub mod udp;
 mod waker;
 
 pub use clock::{Clock, processor_time, seed, wall};
+pub use inherit::inherited;
 pub use poll::Poll;
 pub use waker::Waker;
