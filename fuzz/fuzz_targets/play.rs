@@ -38,6 +38,7 @@ pub fn config() -> Config {
     let servers = PARTIES[2..].iter().map(|(_, server)| PoolServer {
         transport: Transport::Udp,
         address: server.parse().expect("it is an address"),
+        host: None,
         capacity: 1.0,
         cluster: None,
         priority: 0,
@@ -87,6 +88,7 @@ pub fn config() -> Config {
         },
         exchange: Default::default(),
         trust: Default::default(),
+        connections: Default::default(),
         abuse: Default::default(),
         registrar: Some(Registrar {
             domains: vec![USERS.to_owned()],

@@ -1,4 +1,4 @@
-//! Worker threads. Each drives one node on sockets of its own.
+//! Worker threads. Each drives one node on sockets and connections of its own.
 //!
 //! A worker does not interpret SIP and makes no decisions. It gives bytes, time and entropy to its
 //! node, and sends the datagrams that the node returns. Read [`Workers`] first.
@@ -6,12 +6,15 @@
 #![forbid(unsafe_code)]
 
 mod answerer;
+mod bind;
 mod mailbox;
 mod seat;
+mod streams;
 mod worker;
 mod workers;
 
 pub use answerer::{Answerer, Reply};
 pub use mailbox::{Busy, Command};
 pub use seat::Stats;
+pub use streams::{Bound, Security};
 pub use workers::{StartError, Workers};

@@ -3,7 +3,7 @@
 use std::{fmt, io, time::Duration};
 
 use crossbeam_queue::{ArrayQueue, SegQueue};
-use node::{Answer, Handover, Node, Outbox, QuestionId};
+use node::{Answer, Flow, Handover, Node, Outbox, QuestionId};
 use socket::Waker;
 
 /// The most commands that wait for a worker.
@@ -32,6 +32,8 @@ impl std::error::Error for Busy {}
 pub(crate) struct Mailbox {
     handovers: ArrayQueue<Handover>,
     answers: SegQueue<(QuestionId, Answer)>,
+    /// Messages for connections that the owner holds.
+    messages: ArrayQueue<(Flow, Box<[u8]>)>,
     commands: ArrayQueue<Command>,
     /// None: the owner can't be woken, and checks the mailbox at every tick.
     waker: Option<Waker>,
@@ -42,6 +44,7 @@ impl Mailbox {
         Ok(Self {
             handovers: ArrayQueue::new(handovers_max.max(1)),
             answers: SegQueue::new(),
+            messages: ArrayQueue::new(handovers_max.max(1)),
             commands: ArrayQueue::new(COMMANDS_MAX),
             waker: if wakes { Some(Waker::new()?) } else { None },
         })
@@ -50,6 +53,13 @@ impl Mailbox {
     /// Leaves a message, unless the queue is full.
     pub(crate) fn hand_over(&self, handover: Handover) -> bool {
         let fits = self.handovers.push(handover).is_ok();
+        self.wake();
+        fits
+    }
+
+    /// Leaves a message for a connection, unless the queue is full.
+    pub(crate) fn send(&self, flow: Flow, message: &[u8]) -> bool {
+        let fits = self.messages.push((flow, message.into())).is_ok();
         self.wake();
         fits
     }
@@ -76,7 +86,10 @@ impl Mailbox {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.handovers.is_empty() && self.answers.is_empty() && self.commands.is_empty()
+        self.handovers.is_empty()
+            && self.answers.is_empty()
+            && self.messages.is_empty()
+            && self.commands.is_empty()
     }
 
     pub(crate) fn next_handover(&self) -> Option<Handover> {
@@ -85,6 +98,10 @@ impl Mailbox {
 
     pub(crate) fn next_answer(&self) -> Option<(QuestionId, Answer)> {
         self.answers.pop()
+    }
+
+    pub(crate) fn next_message(&self) -> Option<(Flow, Box<[u8]>)> {
+        self.messages.pop()
     }
 
     pub(crate) fn next_command(&self) -> Option<Command> {

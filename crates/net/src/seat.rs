@@ -1,13 +1,17 @@
 //! The part of a worker that other threads see.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+use std::{
+    io,
+    net::SocketAddr,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
 };
 
 use socket::udp::{Sent, Socket};
 
-use crate::{answerer::Answerer, mailbox::Mailbox};
+use crate::{answerer::Answerer, mailbox::Mailbox, streams::Security, worker::TICK};
 
 /// All workers of a node.
 pub(crate) struct Team {
@@ -15,6 +19,9 @@ pub(crate) struct Team {
     pub(crate) stopping: AtomicBool,
     /// Workers that read no socket any more.
     pub(crate) left: AtomicUsize,
+    /// What the listeners are bound to, in their order.
+    pub(crate) addresses: Vec<SocketAddr>,
+    pub(crate) security: Mutex<Arc<Security>>,
     /// None: every question fails.
     pub(crate) answerer: Option<Arc<dyn Answerer>>,
 }
@@ -23,8 +30,10 @@ pub(crate) struct Team {
 #[repr(align(128))]
 pub(crate) struct Seat {
     pub(crate) counters: Counters,
-    /// Its sockets, by listener.
+    /// Its UDP sockets.
     pub(crate) sockets: Vec<Socket>,
+    /// The listener that each of them is of.
+    pub(crate) listeners: Vec<u8>,
     pub(crate) mailbox: Mailbox,
 }
 
@@ -61,7 +70,36 @@ pub struct Stats {
     pub send_refused: u64,
 }
 
+impl Team {
+    /// How connections are secured now.
+    pub(crate) fn security(&self) -> Arc<Security> {
+        let security = self.security.lock();
+        Arc::clone(&security.unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 impl Seat {
+    /// A seat with these UDP sockets of these listeners. `polls`: its worker waits for all of them, and can be
+    /// woken.
+    pub(crate) fn new(
+        listeners: Vec<u8>,
+        sockets: Vec<Socket>,
+        handovers_max: usize,
+        polls: bool,
+    ) -> io::Result<Self> {
+        if !polls {
+            sockets
+                .iter()
+                .try_for_each(|socket| socket.set_recv_timeout(Some(TICK)))?;
+        }
+        Ok(Self {
+            counters: Counters::default(),
+            sockets,
+            listeners,
+            mailbox: Mailbox::new(handovers_max, polls)?,
+        })
+    }
+
     /// Datagrams that the kernel dropped because a receive buffer was full.
     pub(crate) fn receive_dropped(&self) -> u64 {
         let drops = |socket: &Socket| socket.kernel_drops().map_or(0, u64::from);

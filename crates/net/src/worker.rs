@@ -20,6 +20,7 @@ use socket::{
 use crate::{
     answerer::Reply,
     seat::{Seat, Team},
+    streams::{Ground, Streams, tell_unsent},
 };
 
 /// The interval of a node's timers while there is traffic.
@@ -54,7 +55,7 @@ pub(crate) struct Worker {
     /// Without it, the only worker blocks in the receive call of its only socket, which saves a
     /// system call per wake-up.
     polls: bool,
-    /// The waker, then the sockets.
+    /// The waker, the sockets, then the connections that are open and those that are opening.
     poll: Poll,
     /// The next time of the node's timers.
     tick: Duration,
@@ -65,6 +66,8 @@ pub(crate) struct Worker {
     /// When each socket was last known to be empty, by listener, and later by the time that the worker slept
     /// since: what is read now has waited since then at most.
     emptied: Vec<Duration>,
+    /// None: no listener carries streams.
+    streams: Option<Streams>,
 }
 
 impl Worker {
@@ -74,6 +77,7 @@ impl Worker {
         shared: Arc<Shared>,
         clock: Clock,
         seed: u64,
+        streams: Option<Streams>,
     ) -> Self {
         let now = clock.now();
         let message_bytes = shared.snapshot().config().limits.message_bytes;
@@ -92,6 +96,7 @@ impl Worker {
             team,
             shared,
             clock,
+            streams,
         }
     }
 
@@ -112,6 +117,7 @@ impl Worker {
                 }
                 self.notice_losses(now);
                 self.node.handle_timeout(now, &mut self.out);
+                self.keep_streams(now);
                 if let Some(sieve) = self.node.take_sieve() {
                     self.set_filters(&sieve);
                 }
@@ -202,18 +208,41 @@ impl Worker {
     fn wait(&mut self) -> Duration {
         self.sleep();
         let mut now = self.clock.now();
-        for listener in 0..self.team.seats[self.number].sockets.len() {
-            let place = 1 + listener;
+        let sockets = self.team.seats[self.number].sockets.len();
+        for socket in 0..sockets {
+            let place = 1 + socket;
             if self.poll.is_ready(place) {
-                now = self.read(listener, Wait::Poll);
+                now = self.read(socket, Wait::Poll);
             } else {
-                self.emptied[listener] = now;
+                self.emptied[socket] = now;
             }
             if self.poll.has_error(place) {
-                self.report_unreachable(listener, now);
+                self.report_unreachable(socket, now);
             }
         }
+        if self.streams.is_some() && [1, 2].iter().any(|at| self.poll.is_ready(sockets + at)) {
+            now = self.clock.now();
+            self.on_streams(now, Streams::turn);
+        }
         now
+    }
+
+    /// Has the connections do something.
+    fn on_streams<T>(
+        &mut self,
+        now: Duration,
+        work: impl FnOnce(&mut Streams, &mut Ground<'_>) -> T,
+    ) -> Option<T> {
+        let (node, out) = (&mut self.node, &mut self.out);
+        let streams = self.streams.as_mut()?;
+        Some(work(streams, &mut Ground { now, node, out }))
+    }
+
+    fn keep_streams(&mut self, now: Duration) {
+        if let Some(streams) = &mut self.streams {
+            streams.set_security(self.team.security());
+        }
+        self.on_streams(now, Streams::handle_timeout);
     }
 
     /// Reads a batch from a socket, and all that is there while the node is behind; returns the moment.
@@ -262,7 +291,10 @@ impl Worker {
         {
             timeout = Duration::ZERO;
         }
-        let descriptors = iter::once(waker.as_fd()).chain(sockets.iter().map(AsFd::as_fd));
+        let streams = self.streams.iter().flat_map(Streams::descriptors);
+        let descriptors = iter::once(waker.as_fd())
+            .chain(sockets.iter().map(AsFd::as_fd))
+            .chain(streams.map(AsFd::as_fd));
         self.poll.wait(descriptors, Some(timeout));
         waker.disarm(self.poll.is_ready(0));
         let slept = self.clock.now() - now;
@@ -273,7 +305,12 @@ impl Worker {
 
     /// Gives the received datagrams to the node.
     fn feed(&mut self, listener: usize, now: Duration, result: io::Result<usize>) {
-        let counters = &self.team.seats[self.number].counters;
+        let Seat {
+            counters,
+            listeners,
+            ..
+        } = &self.team.seats[self.number];
+        let number = listeners[listener];
         match result {
             Ok(count) => {
                 counters.count_received(count);
@@ -286,7 +323,7 @@ impl Worker {
         }
         for datagram in self.received.datagrams() {
             let datagram = Datagram {
-                flow: Flow::udp(listener as u8, datagram.from),
+                flow: Flow::udp(number, datagram.from),
                 bytes: datagram.bytes,
                 truncated: datagram.truncated,
             };
@@ -296,9 +333,10 @@ impl Worker {
     }
 
     fn report_unreachable(&mut self, listener: usize, now: Duration) {
-        let socket = &self.team.seats[self.number].sockets[listener];
-        socket.unreachable(|peer, bytes| {
-            let flow = Flow::udp(listener as u8, peer);
+        let seat = &self.team.seats[self.number];
+        let number = seat.listeners[listener];
+        seat.sockets[listener].unreachable(|peer, bytes| {
+            let flow = Flow::udp(number, peer);
             let input = Input::Unreachable(Quotation { flow, bytes });
             self.node.handle_input(now, input, &mut self.out);
         });
@@ -314,6 +352,18 @@ impl Worker {
             self.shared.took_over(self.number, handover.bytes.len());
             self.node
                 .handle_input(now, Input::Handover(handover), &mut self.out);
+        }
+        for _ in 0..BATCH {
+            let Some((flow, message)) = mailbox.next_message() else {
+                break;
+            };
+            if let Some(streams) = &mut self.streams {
+                let (node, out) = (&mut self.node, &mut self.out);
+                let ground = &mut Ground { now, node, out };
+                if !streams.send(now, flow, &message) {
+                    tell_unsent(ground, flow, &message);
+                }
+            }
         }
         for _ in 0..BATCH {
             let Some((question, answer)) = mailbox.next_answer() else {
@@ -360,33 +410,71 @@ impl Worker {
                 break;
             }
             let failed = self.send();
+            let unsent = self.send_streams(now);
             self.hand_over(now);
             self.out.clear();
-            for listener in failed {
-                self.report_unreachable(listener, now);
+            for socket in failed {
+                self.report_unreachable(socket, now);
             }
+            self.on_streams(now, |streams, ground| {
+                for (flow, message) in &unsent {
+                    tell_unsent(ground, *flow, message);
+                }
+                streams.settle(ground);
+            });
         }
     }
 
-    /// Sends all datagrams, and returns the listeners whose sockets met an error.
+    /// Queues all messages for connections, those of other workers there. Returns what can't be sent.
+    fn send_streams(&mut self, now: Duration) -> Vec<(Flow, Vec<u8>)> {
+        let mut unsent = Vec::new();
+        let Some(streams) = &mut self.streams else {
+            return unsent;
+        };
+        let out = &self.out;
+        for transmit in out
+            .transmits
+            .iter()
+            .filter(|t| t.flow.transport.is_stream())
+        {
+            let (flow, message) = (transmit.flow, out.payload(transmit));
+            let owner = flow
+                .connection
+                .map(|connection| usize::from(connection.worker()));
+            let is_sent = match owner.filter(|&owner| owner != self.number) {
+                None => streams.send(now, flow, message),
+                Some(owner) => {
+                    let seat = self.team.seats.get(owner);
+                    seat.is_some_and(|seat| seat.mailbox.send(flow, message))
+                }
+            };
+            if !is_sent {
+                unsent.push((flow, message.to_vec()));
+            }
+        }
+        unsent
+    }
+
+    /// Sends all datagrams, and returns the sockets that met an error.
     fn send(&mut self) -> Vec<usize> {
         let Seat {
-            sockets, counters, ..
+            sockets,
+            listeners,
+            counters,
+            ..
         } = &self.team.seats[self.number];
         let out = &self.out;
         let mut failed = Vec::new();
-        for (listener, socket) in sockets.iter().enumerate() {
-            let mine = out
-                .transmits
-                .iter()
-                .filter(|t| usize::from(t.flow.listener) == listener);
+        for (place, socket) in sockets.iter().enumerate() {
+            let listener = listeners[place];
+            let mine = out.transmits.iter().filter(|t| t.flow.listener == listener);
             let sent = socket.send(
                 &mut self.to_send,
                 mine.map(|t| (t.flow.remote, out.payload(t))),
             );
             counters.count_sent(&sent);
             if sent.error {
-                failed.push(listener);
+                failed.push(place);
             }
         }
         failed

@@ -6,33 +6,24 @@ use std::{
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     process,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread::{self, JoinHandle},
     time::Duration,
 };
 
-use node::{Shared, config::Listener};
-use socket::{
-    Clock, processor_time, seed,
-    udp::{Options, Socket},
-    wall,
-};
+use node::Shared;
+use socket::{Clock, processor_time, seed, wall};
 
 use crate::{
     answerer::Answerer,
-    mailbox::{Busy, Command, Mailbox},
-    seat::{Counters, Seat, Stats, Team},
-    worker::{TICK, Worker},
+    bind::{self, Sockets},
+    mailbox::{Busy, Command},
+    seat::{Seat, Stats, Team},
+    streams::{Security, Streams},
+    worker::Worker,
 };
-
-/// The size of each socket's receive buffer, if the system grants it: about 3,500 messages by the
-/// kernel's count. This covers 30 ms in which a busy worker gets no core.
-const RECV_BUFFER_BYTES: usize = 4 << 20;
-
-/// The size of each socket's send buffer, if the system grants it.
-const SEND_BUFFER_BYTES: usize = 1 << 20;
 
 /// The threads of a node. They stop when this is dropped.
 pub struct Workers {
@@ -79,11 +70,12 @@ impl Workers {
         shared: &Arc<Shared>,
         clock: Clock,
         answerer: Option<Arc<dyn Answerer>>,
+        security: Security,
     ) -> Result<Self, StartError> {
-        Self::start_with(shared, clock, answerer, Vec::new())
+        Self::start_with(shared, clock, answerer, security, Vec::new())
     }
 
-    /// The same, with sockets that another process left for some listeners. What has arrived there
+    /// The same, with UDP sockets that another process left for some listeners. What has arrived there
     /// meanwhile is heard.
     ///
     /// # Errors
@@ -92,20 +84,55 @@ impl Workers {
         shared: &Arc<Shared>,
         clock: Clock,
         answerer: Option<Arc<dyn Answerer>>,
+        security: Security,
         inherited: Vec<(SocketAddr, OwnedFd)>,
     ) -> Result<Self, StartError> {
-        let team = Arc::new(team(shared, answerer, inherited)?);
+        let config = shared.snapshot();
+        let config = config.config();
+        let count = shared.workers().len();
+        let Sockets {
+            seats,
+            listeners,
+            addresses,
+        } = bind::sockets(&config.listeners, count, inherited)?;
+        let has_streams = config.listeners.iter().any(|it| it.transport.is_stream());
+        let is_told_later = answerer.as_ref().is_some_and(|it| it.is_often_later());
+        let polls = count > 1 || config.listeners.len() != 1 || is_told_later || has_streams;
+        let seats = seats.into_iter().map(|(listeners, sockets)| {
+            Seat::new(listeners, sockets, config.limits.handover_queue, polls)
+        });
+        let seats: io::Result<_> = seats.collect();
+        let security = Arc::new(security);
+        let team = Arc::new(Team {
+            seats: seats.map_err(StartError::System)?,
+            stopping: AtomicBool::new(false),
+            left: AtomicUsize::new(0),
+            addresses,
+            security: Mutex::new(Arc::clone(&security)),
+            answerer,
+        });
         shared.set_wall(clock.now(), wall());
         shared.set_incarnation(wall().as_millis() as u64);
         let mut workers = Self {
             team,
             threads: Vec::new(),
         };
-        for number in 0..workers.team.seats.len() {
+        for (number, listeners) in listeners.into_iter().enumerate() {
             let (team, shared) = (Arc::clone(&workers.team), Arc::clone(shared));
+            let streams = has_streams.then(|| {
+                let security = Arc::clone(&security);
+                Streams::new(
+                    number as u8,
+                    Arc::clone(&shared),
+                    listeners,
+                    security,
+                    clock.now(),
+                )
+            });
+            let streams = streams.transpose().map_err(StartError::System)?;
             let body = move || {
                 let _guard = AbortOnPanic;
-                Worker::new(number, team, shared, clock, seed()).run();
+                Worker::new(number, team, shared, clock, seed(), streams).run();
             };
             let thread = thread::Builder::new()
                 .name(format!("worker-{number}"))
@@ -118,11 +145,7 @@ impl Workers {
     /// The addresses that the listeners are bound to, in their order.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.team.seats[0]
-            .sockets
-            .iter()
-            .map(Socket::local_addr)
-            .collect()
+        self.team.addresses.clone()
     }
 
     /// The sockets of all workers and listeners, to be kept for the next process.
@@ -141,6 +164,12 @@ impl Workers {
     #[must_use]
     pub fn processor_time(&self, worker: usize) -> Option<Duration> {
         processor_time(&self.threads[worker])
+    }
+
+    /// Secures new connections in another way; those that are open stay as they are.
+    pub fn secure(&self, security: Security) {
+        let current = self.team.security.lock();
+        *current.unwrap_or_else(PoisonError::into_inner) = Arc::new(security);
     }
 
     /// Makes a worker's own thread carry out a command, at most a tick (10 ms) later unless the
@@ -187,73 +216,5 @@ impl Drop for AbortOnPanic {
         if thread::panicking() {
             process::abort();
         }
-    }
-}
-
-fn team(
-    shared: &Shared,
-    answerer: Option<Arc<dyn Answerer>>,
-    inherited: Vec<(SocketAddr, OwnedFd)>,
-) -> Result<Team, StartError> {
-    let snapshot = shared.snapshot();
-    let config = snapshot.config();
-    let count = shared.workers().len();
-    let by_worker = bind(&config.listeners, count, inherited)?;
-    let is_told_later = answerer.as_ref().is_some_and(|it| it.is_often_later());
-    let polls = count > 1 || config.listeners.len() != 1 || is_told_later;
-    let seat = |sockets: Vec<Socket>| {
-        if !polls {
-            sockets
-                .iter()
-                .try_for_each(|socket| socket.set_recv_timeout(Some(TICK)))?;
-        }
-        let mailbox = Mailbox::new(config.limits.handover_queue, polls)?;
-        Ok(Seat {
-            counters: Counters::default(),
-            sockets,
-            mailbox,
-        })
-    };
-    let seats: io::Result<_> = by_worker.into_iter().map(seat).collect();
-    Ok(Team {
-        seats: seats.map_err(StartError::System)?,
-        stopping: AtomicBool::new(false),
-        left: AtomicUsize::new(0),
-        answerer,
-    })
-}
-
-/// The sockets of each worker, by listener.
-fn bind(
-    listeners: &[Listener],
-    workers: usize,
-    mut inherited: Vec<(SocketAddr, OwnedFd)>,
-) -> Result<Vec<Vec<Socket>>, StartError> {
-    let options = Options {
-        recv_buffer: Some(RECV_BUFFER_BYTES),
-        send_buffer: Some(SEND_BUFFER_BYTES),
-        ..Options::default()
-    };
-    let mut by_worker: Vec<Vec<Socket>> = (0..workers).map(|_| Vec::new()).collect();
-    let mut errors = Vec::new();
-    for (index, listener) in listeners.iter().enumerate() {
-        let left = inherited.extract_if(.., |(address, _)| *address == listener.address);
-        let left: Vec<OwnedFd> = left.map(|(_, fd)| fd).collect();
-        let group = match left.is_empty() {
-            true => Socket::bind_group(listener.address, workers, options),
-            false => Socket::adopt_group(left, workers, options),
-        };
-        match group {
-            Ok(group) => by_worker
-                .iter_mut()
-                .zip(group)
-                .for_each(|(own, socket)| own.push(socket)),
-            Err(error) => errors.push((index, error)),
-        }
-    }
-    if errors.is_empty() {
-        Ok(by_worker)
-    } else {
-        Err(StartError::Listeners(errors))
     }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use balance::Policy;
-use net::{Busy, StartError, Stats, Workers};
+use net::{Busy, Security, StartError, Stats, Workers};
 use node::{
     Config, Shared, Transport,
     config::{Destination, Limits, Listener, Mode, Pool, PoolServer, Route, Timers},
@@ -30,6 +30,7 @@ fn config(listeners: &[SocketAddr], servers: &[SocketAddr]) -> Config {
     let server = |&address: &SocketAddr| PoolServer {
         transport: Transport::Udp,
         address,
+        host: None,
         capacity: 1.0,
         cluster: None,
         priority: 0,
@@ -74,6 +75,7 @@ fn config(listeners: &[SocketAddr], servers: &[SocketAddr]) -> Config {
         },
         exchange: Default::default(),
         trust: Default::default(),
+        connections: Default::default(),
         abuse: Default::default(),
         registrar: None,
     }
@@ -81,7 +83,7 @@ fn config(listeners: &[SocketAddr], servers: &[SocketAddr]) -> Config {
 
 fn start(config: Config, workers: usize) -> (Arc<Shared>, Result<Workers, StartError>) {
     let shared = Arc::new(Shared::new(config, workers).unwrap());
-    let workers = Workers::start(&shared, Clock::start(), None);
+    let workers = Workers::start(&shared, Clock::start(), None, Security::default());
     (shared, workers)
 }
 

@@ -25,6 +25,7 @@ fn configuration() -> Config {
     let server = |port| config::PoolServer {
         transport: Transport::Udp,
         address: SocketAddr::from(([127, 0, 0, 1], port)),
+        host: None,
         capacity: 1.0,
         cluster: None,
         priority: 0,
@@ -68,6 +69,7 @@ fn configuration() -> Config {
         },
         exchange: Default::default(),
         trust: Default::default(),
+        connections: Default::default(),
         abuse: Default::default(),
         registrar: None,
     }

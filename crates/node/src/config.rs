@@ -33,6 +33,8 @@ pub struct Config {
     pub routes: Vec<Route>,
     /// What bounds the node's memory and work.
     pub limits: Limits,
+    /// What bounds connections.
+    pub connections: Connections,
     /// How long the node waits for others.
     pub timers: Timers,
     /// Other edges before the same servers.
@@ -135,6 +137,8 @@ pub struct PoolServer {
     pub transport: Transport,
     /// Where it listens.
     pub address: SocketAddr,
+    /// What it is called, so that its certificate can be checked.
+    pub host: Option<Arc<str>>,
     /// Its share relative to the others.
     pub capacity: f64,
     /// The cluster that it is of, whose servers alone have its users' bindings. None: one with all others that
@@ -354,4 +358,41 @@ pub struct Timers {
     pub call_max: Duration,
     /// How long a stopping node waits for its open transactions.
     pub drain: Duration,
+}
+
+/// What bounds connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Connections {
+    /// The most of them, of peers and of ours. Full: peers wait in the kernel's queue, and none is opened.
+    /// Fixed when the node starts.
+    pub total: usize,
+    /// The most that one source may open: an IPv4 address, or an IPv6 network of 64 bits. More are closed.
+    pub per_source: usize,
+    /// Peers that have not ended their handshake at most, and as many connections that this node is opening.
+    /// Full: as with [`Self::total`].
+    pub handshakes: usize,
+    /// How long a connection may take to open, handshakes included.
+    pub handshake: Duration,
+    /// How long a connection may carry nothing.
+    pub idle: Duration,
+    /// Bytes that wait on one connection for its peer to read them. More: it is closed.
+    pub queue_bytes: usize,
+    /// Memory of all that waits on connections, and of incomplete messages. More: the connection that keeps most
+    /// is closed.
+    pub total_bytes: usize,
+}
+
+impl Default for Connections {
+    fn default() -> Self {
+        Self {
+            total: 65_536,
+            per_source: 1_024,
+            handshakes: 1_024,
+            handshake: Duration::from_secs(5),
+            // More than the two minutes for which RFC 5626 §4.4.1 lets a phone be silent, and a NAT remember.
+            idle: Duration::from_secs(900),
+            queue_bytes: 1 << 20,
+            total_bytes: 256 << 20,
+        }
+    }
 }

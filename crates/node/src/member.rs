@@ -28,6 +28,8 @@ pub struct Member {
     pub transport: Transport,
     /// Where the server listens.
     pub address: SocketAddr,
+    /// What it is called, so that its certificate can be checked.
+    pub host: Option<Arc<str>>,
     /// Its ledger, weight and health.
     pub server: Arc<Server>,
     pub(crate) responses: [Histogram; MethodLabel::ALL.len()],
@@ -100,12 +102,12 @@ impl Member {
     pub(crate) fn new(
         id: ServerId,
         pool: &str,
-        server: &PoolServer,
+        of: &PoolServer,
         control: Arc<Control>,
         added_at: Option<Duration>,
     ) -> Self {
-        let (transport, address) = (server.transport, server.address);
-        let server = Arc::new(Server::new(id, &address.to_string(), server.capacity));
+        let (transport, address) = (of.transport, of.address);
+        let server = Arc::new(Server::new(id, &address.to_string(), of.capacity));
         if let Some(now) = added_at {
             server.add(now);
         }
@@ -113,6 +115,7 @@ impl Member {
             pool: pool.to_owned(),
             transport,
             address,
+            host: of.host.clone(),
             server,
             responses: Default::default(),
             service: ServiceTimes::default(),

@@ -185,6 +185,12 @@ impl Snapshot {
             .or_else(|| self.member_at(address))
     }
 
+    /// What the server at an address is called.
+    #[must_use]
+    pub fn host_at(&self, address: SocketAddr) -> Option<&str> {
+        self.member_at(address)?.host.as_deref()
+    }
+
     /// Whether a server of a pool or another edge is at an address.
     pub(crate) fn is_inside(&self, address: SocketAddr) -> bool {
         self.member_at(address).is_some() || self.config.exchange.peers.contains(&address)

@@ -148,6 +148,7 @@ fn server_at(address: SocketAddr) -> PoolServer {
     PoolServer {
         address,
         transport: Transport::Udp,
+        host: None,
         capacity: 1.0,
         cluster: None,
         priority: 0,

@@ -329,6 +329,7 @@ impl Cluster {
                 pool.servers.push(PoolServer {
                     transport: Transport::Udp,
                     address: server_address(server),
+                    host: None,
                     capacity,
                     cluster: None,
                     priority: 0,

@@ -239,6 +239,7 @@ impl Setup {
             .map(|(number, server)| PoolServer {
                 transport: Transport::Udp,
                 address: server_address(number),
+                host: None,
                 capacity: server.capacity,
                 cluster: None,
                 priority: 0,
@@ -268,6 +269,7 @@ impl Setup {
             },
             exchange: Exchange::default(),
             trust: Default::default(),
+            connections: Default::default(),
             abuse: Default::default(),
             registrar: None,
         }

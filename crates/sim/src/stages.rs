@@ -111,6 +111,7 @@ impl Second {
         let server = |number| PoolServer {
             transport: Transport::Udp,
             address: node_address(number),
+            host: None,
             capacity: 1.0,
             cluster: (!self.is_shared).then(|| name(number).into()),
             priority: 0,

@@ -1,8 +1,8 @@
-//! The kernel services of a process: UDP sockets, waiting for several of them, the clock, and
+//! The kernel services of a process: UDP and TCP sockets, waiting for several of them, the clock, and
 //! entropy.
 //!
 //! This is the only crate with `unsafe`. It does not interpret the bytes that its callers send.
-//! Read [`udp::Socket`] and [`Waker`] first.
+//! Read [`udp::Socket`], [`tcp`] and [`Waker`] first.
 
 #![allow(
     clippy::disallowed_methods,
@@ -10,12 +10,15 @@
 )]
 
 mod clock;
+mod epoll;
 mod inherit;
 mod poll;
+pub mod tcp;
 pub mod udp;
 mod waker;
 
 pub use clock::{Clock, processor_time, seed, wall};
+pub use epoll::{Epoll, Interest, Ready};
 pub use inherit::inherited;
 pub use poll::Poll;
 pub use waker::Waker;

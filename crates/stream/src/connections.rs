@@ -223,14 +223,15 @@ impl<L: Layer> Connections<L> {
         self.settle(now, id);
     }
 
-    /// The connection to send on: that of the flow, if it lives and leads to the same address; else one to the same
-    /// address on the same transport and listener, the one on which least waits.
+    /// The connection to send on: that of the flow, if it lives and leads to the same host; else one to the same
+    /// address on the same transport and listener, the one on which least waits. A Via need not tell the port that a
+    /// connection comes from.
     #[must_use]
     pub fn find(&self, flow: Flow) -> Option<ConnectionId> {
         let number = flow.connection;
         let own = number.and_then(|number| self.index.find(number));
         let own = own.map(|id| self.table.get(id));
-        let is_same = |of: &&Connection<L>| Peer::of(of.flow) == Peer::of(flow) && !of.is_closing();
+        let is_same = |of: &&Connection<L>| is_of_host(of.flow, flow) && !of.is_closing();
         if let Some(own) = own.filter(is_same) {
             return Some(own.number);
         }
@@ -412,4 +413,10 @@ impl<L: Layer> Connections<L> {
     pub const fn counters(&self) -> &Counters {
         &self.counters
     }
+}
+
+/// Whether two flows are of one host.
+fn is_of_host(one: Flow, other: Flow) -> bool {
+    let host = |flow: Flow| flow.remote.ip().to_canonical();
+    one.transport == other.transport && host(one) == host(other)
 }

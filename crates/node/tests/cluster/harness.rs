@@ -67,6 +67,7 @@ pub(crate) fn config(servers: &[&str]) -> Config {
         },
         exchange: Default::default(),
         trust: Default::default(),
+        connections: Default::default(),
         abuse: Default::default(),
         registrar: None,
     }
@@ -84,6 +85,7 @@ pub(crate) fn pool(name: &str, servers: &[&str]) -> Pool {
     let server = |address: &&str| PoolServer {
         transport: Transport::Udp,
         address: address.parse().unwrap(),
+        host: None,
         capacity: 1.0,
         cluster: None,
         priority: 0,

@@ -163,6 +163,7 @@ fn a_pool_gets_other_servers_and_all_else_stays() {
     let servers = [TWO, four].map(|address| node::config::PoolServer {
         transport: Transport::Udp,
         address: address.parse().unwrap(),
+        host: None,
         capacity: 1.0,
         cluster: None,
         priority: 0,

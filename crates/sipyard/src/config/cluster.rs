@@ -75,6 +75,7 @@ fn announced(section: &mut Section<'_>, listeners: &[Listener]) -> Option<Announ
         server: PoolServer {
             transport: Transport::Udp,
             address,
+            host: None,
             capacity,
             cluster: None,
             priority: 0,

@@ -8,10 +8,13 @@ mod abuse;
 mod address;
 mod admin;
 mod cluster;
+mod connections;
+mod listen;
 mod pool;
 mod registrar;
 mod route;
 mod sections;
+mod secure;
 pub(crate) mod servers;
 #[cfg(test)]
 mod tests;
@@ -19,7 +22,10 @@ mod trust;
 
 use std::path::Path;
 
+use net::Security;
 use settings::{Place, Problem, Section};
+
+use listen::Listeners;
 
 pub(crate) use abuse::Nftables;
 pub(crate) use admin::{ADMIN_PORT, Admin, AdminPlaces};
@@ -47,6 +53,8 @@ pub(crate) struct Configuration {
     pub(crate) registrar: Option<Registrar>,
     /// The sets of nftables that hold the banned sources.
     pub(crate) nftables: Option<Nftables>,
+    /// How the listeners' connections are secured.
+    pub(crate) security: Security,
     /// The place of each listener's address in the file, in the listeners' order.
     pub(crate) listener_places: Vec<Place>,
     /// The places of the admin API's sockets in the file.
@@ -99,10 +107,16 @@ pub(crate) fn load(path: &Path) -> Result<Configuration, Vec<Problem>> {
 
 /// The whole configuration; none if a required part is absent.
 fn read(mut root: Section<'_>) -> Option<Configuration> {
-    let (listeners, listener_places) = sections::listeners(&mut root);
+    let Listeners {
+        listeners,
+        places: listener_places,
+        secured,
+    } = listen::listeners(&mut root);
+    let as_client = secure::as_client(root.table("tls"));
     let identity = sections::identity(root.table("node"), &listeners);
     let timers = sections::timers(root.table("timers"));
     let limits = sections::limits(root.table("limits"));
+    let connections = connections::connections(root.table("connections"));
     let (admin, admin_places) = admin::admin(root.table("admin"));
     let dns = sections::dns(root.table("dns"));
     let (abuse, nftables) = abuse::abuse(root.table("abuse"));
@@ -122,8 +136,13 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
     let routes = route::routes(&mut root, &known);
     let rules = registrar.as_ref().map(|registrar| registrar.rules.clone());
     let trust = trust::trust(root.table("trust"));
+    let identity = identity.map(|identity| {
+        let security = secure::security(&listeners, &secured, &as_client, &identity.secret);
+        let told = security.map_err(|error| root.problem(&format!("tls: {error}")));
+        (identity, told)
+    });
     root.finish();
-    let identity = identity?;
+    let (identity, security) = identity?;
     Some(Configuration {
         node: node::Config {
             name: identity.name,
@@ -137,6 +156,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
             timers,
             exchange: identity.exchange,
             trust,
+            connections,
             abuse,
         },
         workers: identity.workers,
@@ -147,6 +167,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
         registrar,
         nftables,
         listener_places,
+        security: security.ok()?,
         admin_places,
     })
 }

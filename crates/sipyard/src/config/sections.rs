@@ -3,16 +3,13 @@
 use std::{fs, net::SocketAddr, path::Path, time::Duration};
 
 use ::store::check_private;
-use node::{
-    LISTENERS_MAX, Transport,
-    config::{Exchange, Limits, Listener, Timers},
-};
+use node::config::{Exchange, Limits, Listener, Timers};
 use settings::{
-    At, Place, Read, Section, hint,
+    Read, Section,
     value::{duration, integer, list, name, text},
 };
 
-use super::address::{address, sent_by};
+use super::address::address;
 
 const SECRET_BYTES_MIN: usize = 32;
 /// The most peers. Each node reports to each peer, so the work of all grows with the square of
@@ -129,89 +126,6 @@ fn read_secret(path: &Path) -> Read<Vec<u8>> {
     })?;
     check_private(path).map_err(|error| error.to_string())?;
     Ok(bytes.trim_ascii_end().to_vec())
-}
-
-/// Reads all `[[listen]]`, and the place of each one's address in the file.
-pub(crate) fn listeners(root: &mut Section<'_>) -> (Vec<Listener>, Vec<Place>) {
-    let sections = root.tables("listen");
-    if sections.is_empty() {
-        root.problem("there is no listener: add [[listen]] with transport, address and advertise");
-    }
-    let mut found: Vec<(Listener, Place)> = Vec::new();
-    for mut section in sections {
-        if let Some((listener, at)) = listener(&mut section) {
-            let place = section.place(at);
-            match found.iter().find(|(other, _)| collide(other, &listener)) {
-                Some((_, first)) => {
-                    let message = format!(
-                        "the listener at {first} already has {}: choose another address or port",
-                        listener.address
-                    );
-                    section.problem_of("address", at, &message);
-                }
-                None => found.push((listener, place)),
-            }
-        }
-        section.finish();
-    }
-    if found.len() > LISTENERS_MAX {
-        root.problem(&format!(
-            "there are more than {LISTENERS_MAX} listeners: remove some"
-        ));
-    }
-    found.into_iter().unzip()
-}
-
-fn listener(section: &mut Section<'_>) -> Option<(Listener, usize)> {
-    let transport = section.require(
-        "transport",
-        "write transport = \"udp\" or \"tcp\"",
-        |value| transport(text(value)?),
-    );
-    let At { value: address, at } =
-        section.require("address", "write address = \"IP:PORT\"", address)?;
-    let advertise = section.get("advertise", sent_by);
-    if !section.has("advertise") && address.ip().is_unspecified() {
-        section.problem_of(
-            "address",
-            at,
-            &format!(
-                "{address} stands for every address of this machine: add advertise = \
-                 \"HOST:PORT\", at which others reach this listener"
-            ),
-        );
-    }
-    let advertise = advertise.map_or_else(|| address.to_string(), |found| found.value.to_owned());
-    let listener = Listener {
-        transport: transport?.value,
-        address,
-        advertise,
-    };
-    Some((listener, at))
-}
-
-/// Whether two listeners can't both be bound.
-fn collide(one: &Listener, other: &Listener) -> bool {
-    let is_same = one.transport.is_stream() == other.transport.is_stream();
-    is_same && one.address == other.address
-}
-
-/// A transport by its name.
-pub(super) fn transport(name: &str) -> Read<Transport> {
-    let is_named = |transport: &Transport| transport.label() == name;
-    match Transport::ALL.into_iter().find(is_named) {
-        Some(known @ (Transport::Udp | Transport::Tcp)) => Ok(known),
-        Some(_) => Err(format!(
-            "\"{name}\" is not supported: write \"udp\" or \"tcp\""
-        )),
-        None => {
-            let names = Transport::ALL.map(Transport::label);
-            Err(format!(
-                "unknown transport \"{name}\"; {}",
-                hint(name, &names)
-            ))
-        }
-    }
 }
 
 /// Reads `[limits]`.

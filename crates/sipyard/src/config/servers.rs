@@ -17,8 +17,8 @@ use settings::{
 };
 
 use super::{
-    address::{address_of, is_host},
-    sections::transport,
+    address::{address_of, host, is_host},
+    listen::transport,
 };
 
 /// One entry of `servers`.
@@ -29,6 +29,8 @@ pub(crate) struct Source {
     pub(crate) transport: Transport,
     /// The capacity of each server. It multiplies a capacity that the origin states.
     pub(crate) capacity: f64,
+    /// What each server is called, for its certificate.
+    pub(crate) host: Option<Arc<str>>,
     /// The cluster of each server. The servers of a cluster share a store of bindings.
     pub(crate) cluster: Option<Arc<str>>,
     /// A server is used while none before it is live; 0 is first. It counts for addresses
@@ -66,6 +68,7 @@ pub(crate) fn fixed(source: &Source) -> Option<PoolServer> {
         Origin::Address(address) => Some(PoolServer {
             transport: source.transport,
             address,
+            host: source.host.clone(),
             capacity: source.capacity,
             cluster: source.cluster.clone(),
             priority: source.priority,
@@ -87,9 +90,10 @@ pub(crate) fn summary(sources: &[Source]) -> String {
 }
 
 /// What carries messages to the servers of a service, by how its name begins. RFC 3263 §4.1
-const SERVICES: [(&str, Transport); 2] = [
+const SERVICES: [(&str, Transport); 3] = [
     ("_sip._udp.", Transport::Udp),
     ("_sip._tcp.", Transport::Tcp),
+    ("_sips._tcp.", Transport::Tls),
 ];
 
 /// Reads `servers`: one entry, or a list of them. `pool:NAME` needs a `[cluster]`.
@@ -150,12 +154,14 @@ fn detailed(mut table: Section<'_>) -> Option<(Source, usize)> {
         let message = "only an address or a host has a priority here; SRV records have their own";
         table.problem_of("priority", priority.at, message);
     }
+    let host = table.get("host", host).map(|found| found.value.into());
     table.finish();
     let At {
         value: (transport, origin),
         at,
     } = found?;
     let source = Source {
+        host: host.or_else(|| host_of(&origin)),
         origin,
         transport,
         capacity,
@@ -169,6 +175,7 @@ fn plain(section: &Section<'_>, value: &At<&Value<'_>>) -> Option<(Source, usize
     match origin(value.value) {
         Ok((transport, origin)) => {
             let source = Source {
+                host: host_of(&origin),
                 origin,
                 transport,
                 capacity: 1.0,
@@ -181,6 +188,15 @@ fn plain(section: &Section<'_>, value: &At<&Value<'_>>) -> Option<(Source, usize
             section.problem_of("servers", value.at, &message);
             None
         }
+    }
+}
+
+/// The name in a server's certificate: what was asked for, not what the DNS makes of it. RFC 5922 §4
+fn host_of(origin: &Origin) -> Option<Arc<str>> {
+    match origin {
+        Origin::Host(name, _) => Some(name.as_str().into()),
+        Origin::Service(name) => Some(name.splitn(3, '.').nth(2)?.into()),
+        Origin::Address(_) | Origin::Pool(_) => None,
     }
 }
 
@@ -238,7 +254,8 @@ fn service(name: &str) -> Read<(Transport, Origin)> {
             match named {
                 Some((_, transport)) => Ok((*transport, Origin::Service(name))),
                 None => Err(format!(
-                    "\"srv:{name}\": only \"_sip._udp\" and \"_sip._tcp\" are supported"
+                    "\"srv:{name}\": only \"_sip._udp\", \"_sip._tcp\" and \"_sips._tcp\" are \
+                     supported"
                 )),
             }
         }

@@ -10,7 +10,7 @@ use std::{
 
 use admin_client::default_socket;
 use balance::Policy;
-use net::Workers;
+use net::{Security, Workers};
 use node::{
     Shared, Transport,
     config::{Config, Destination, Limits, Listener, Mode, Pool, PoolServer, Probe, Route, Timers},
@@ -63,6 +63,7 @@ impl Edge {
             cluster: None,
             registrar: None,
             nftables: None,
+            security: Security::default(),
             listener_places: Vec::new(),
             admin_places: AdminPlaces {
                 address: Place::file(Path::new(EMBEDDED)),
@@ -71,7 +72,8 @@ impl Edge {
         };
         let shared = Shared::new(configuration.node.clone(), configuration.workers);
         let shared = Arc::new(shared.map_err(io::Error::other)?);
-        let workers = Workers::start(&shared, clock, None).map_err(io::Error::other)?;
+        let workers = Workers::start(&shared, clock, None, configuration.security.clone())
+            .map_err(io::Error::other)?;
         let control = Control::new(
             EMBEDDED.into(),
             &configuration,
@@ -156,6 +158,7 @@ fn config(address: SocketAddr, servers: &[SocketAddr], policy: Policy) -> Config
         },
         exchange: Default::default(),
         trust: Default::default(),
+        connections: Default::default(),
         abuse: Default::default(),
         registrar: None,
     }
@@ -167,6 +170,7 @@ fn pool(servers: &[SocketAddr], policy: Policy) -> Pool {
     let server = |&address: &SocketAddr| PoolServer {
         transport: Transport::Udp,
         address,
+        host: None,
         capacity: 1.0,
         cluster: None,
         priority: 0,

@@ -3,10 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 
 use ::names::Target;
-use node::{
-    Transport,
-    config::{Listener, PoolServer},
-};
+use node::config::{Listener, PoolServer};
+
+use crate::config::Source;
 
 /// Servers of one priority.
 pub(super) type Group = Vec<PoolServer>;
@@ -41,12 +40,7 @@ impl Families {
 /// The servers of an answer in groups, the first priority first. The order within a group does not
 /// depend on the order of the answer. Weights become capacities; if none has a weight, all have
 /// capacity 1.
-pub(super) fn groups(
-    targets: &[Target],
-    transport: Transport,
-    capacity: f64,
-    families: Families,
-) -> Vec<Group> {
+pub(super) fn groups(targets: &[Target], source: &Source, families: Families) -> Vec<Group> {
     let mut priorities: Vec<u16> = targets.iter().map(|target| target.priority).collect();
     priorities.sort_unstable();
     priorities.dedup();
@@ -60,9 +54,10 @@ pub(super) fn groups(
                 1.0
             };
             families.reachable(target).map(move |ip| PoolServer {
-                transport,
+                transport: source.transport,
                 address: SocketAddr::new(ip, target.port),
-                capacity: product(weight, capacity),
+                host: source.host.clone(),
+                capacity: product(weight, source.capacity),
                 cluster: None,
                 priority: 0,
             })
@@ -82,6 +77,7 @@ pub(super) fn announced(servers: &[PoolServer], capacity: f64, families: Familie
     let server = |server: &PoolServer| PoolServer {
         transport: server.transport,
         address: server.address,
+        host: server.host.clone(),
         capacity: product(server.capacity, capacity),
         cluster: None,
         priority: 0,
@@ -115,7 +111,21 @@ pub(super) fn is_in_use(server: &PoolServer) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use node::Transport;
+
     use super::*;
+    use crate::config::servers::Origin;
+
+    fn source(capacity: f64) -> Source {
+        Source {
+            origin: Origin::Service("_sip._udp.test".to_owned()),
+            transport: Transport::Udp,
+            host: None,
+            capacity,
+            cluster: None,
+            priority: 0,
+        }
+    }
 
     fn target(priority: u16, weight: u16, addresses: &[&str]) -> Target {
         Target {
@@ -144,7 +154,7 @@ mod tests {
             target(1, 10, &["10.0.0.1", "10.0.0.4"]),
         ];
         assert_eq!(
-            shown(&groups(&targets, Transport::Udp, 0.5, BOTH)),
+            shown(&groups(&targets, &source(0.5), BOTH)),
             [
                 "10.0.0.1 x5, 10.0.0.2 x15, 10.0.0.3 x0.001, 10.0.0.4 x5",
                 "10.0.0.5 x0.5"
@@ -158,7 +168,7 @@ mod tests {
             target(0, 0, &["10.0.0.1", "2001:db8::1"]),
             target(0, 0, &["2001:db8::2"]),
         ];
-        let only = |v4, v6| shown(&groups(&targets, Transport::Udp, 1.0, Families { v4, v6 }));
+        let only = |v4, v6| shown(&groups(&targets, &source(1.0), Families { v4, v6 }));
         assert_eq!(only(true, true), ["10.0.0.1 x1, 2001:db8::2 x1"]);
         assert_eq!(only(true, false), ["10.0.0.1 x1"]);
         assert_eq!(only(false, true), ["2001:db8::1 x1, 2001:db8::2 x1"]);
@@ -171,7 +181,7 @@ mod tests {
         let targets = [0, 1, 2].map(|place| target(place, 0, &[ips[usize::from(place)]]));
         let used = |down: &[&str]| {
             let is_live = |address: SocketAddr| !down.contains(&&*address.ip().to_string());
-            let servers = ranked(groups(&targets, Transport::Udp, 1.0, BOTH), &is_live);
+            let servers = ranked(groups(&targets, &source(1.0), BOTH), &is_live);
             assert_eq!(servers.len(), 3, "all are known");
             assert!(servers.is_sorted_by_key(|server| server.priority));
             servers.iter().filter(|server| is_in_use(server)).count()

@@ -27,6 +27,7 @@ pub(super) fn write(all: &[Announcement]) -> String {
         let PoolServer {
             transport: _,
             address,
+            host: _,
             capacity,
             ..
         } = said.server;
@@ -52,6 +53,7 @@ fn line(line: &str) -> Option<Announcement> {
         server: PoolServer {
             transport: Transport::Udp,
             address,
+            host: None,
             capacity,
             cluster: None,
             priority: 0,
@@ -135,6 +137,7 @@ mod tests {
             server: PoolServer {
                 transport: Transport::Udp,
                 address: SocketAddr::from(([10, 0, 0, 1], port)),
+                host: None,
                 capacity: 2.5,
                 cluster: None,
                 priority: 0,

@@ -294,12 +294,7 @@ impl Pools {
             return Vec::new();
         };
         let mut groups = match &known.answer {
-            Some(answer) => groups(
-                &answer.targets,
-                source.transport,
-                source.capacity,
-                self.families,
-            ),
+            Some(answer) => groups(&answer.targets, source, self.families),
             None => vec![announced(&known.announced, source.capacity, self.families)],
         };
         for server in groups.iter_mut().flatten() {

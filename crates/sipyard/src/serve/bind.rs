@@ -10,7 +10,7 @@ use std::{
 };
 
 use net::{StartError, Workers};
-use node::Shared;
+use node::{Shared, Transport};
 use settings::{Place, Problem};
 use socket::{
     Clock,
@@ -97,24 +97,33 @@ pub(super) fn workers(
     let shared = Shared::new(configuration.node.clone(), count)
         .map_err(|error| whole_file(error.to_string()))?;
     let shared = Arc::new(shared);
-    let workers = Workers::start_with(&shared, clock, Some(Arc::new(answers)), inherited).map_err(
-        |error| match error {
-            StartError::Listeners(errors) => {
-                let tell = |(index, error): &(usize, io::Error)| {
-                    let address = configuration.node.listeners[*index].address;
-                    problem(
-                        &configuration.listener_places[*index],
-                        "UDP",
-                        address,
-                        error,
-                    )
-                };
-                errors.iter().map(tell).collect()
-            }
-            error => whole_file(error.to_string()),
-        },
-    )?;
+    let workers = Workers::start_with(
+        &shared,
+        clock,
+        Some(Arc::new(answers)),
+        configuration.security.clone(),
+        inherited,
+    )
+    .map_err(|error| match error {
+        StartError::Listeners(errors) => {
+            let tell = |(index, error): &(usize, io::Error)| {
+                let listener = &configuration.node.listeners[*index];
+                problem(
+                    &configuration.listener_places[*index],
+                    protocol(listener.transport),
+                    listener.address,
+                    error,
+                )
+            };
+            errors.iter().map(tell).collect()
+        }
+        error => whole_file(error.to_string()),
+    })?;
     Ok((shared, workers))
+}
+
+fn protocol(transport: Transport) -> &'static str {
+    if transport.is_stream() { "TCP" } else { "UDP" }
 }
 
 fn problem(place: &Place, protocol: &str, address: SocketAddr, error: &io::Error) -> Problem {

@@ -190,6 +190,7 @@ impl Control {
         })?;
         match self.shared.reload(next.node, self.now()) {
             Ok(()) => {
+                self.workers.secure(next.security);
                 self.locked_admin().tokens = next.admin.tokens;
                 Ok(done)
             }
@@ -211,6 +212,7 @@ impl Control {
             ("node.workers", self.worker_threads != next.workers),
             ("listen", old.listeners != new.listeners),
             ("limits", old.limits != new.limits),
+            ("connections", old.connections != new.connections),
             ("registrar.store", self.store_address != store_of(next)),
             ("admin.address", admin.address != next.admin.address),
             ("admin.socket", admin.socket != next.admin.socket),

@@ -197,6 +197,7 @@ fn edge_config(number: usize, clusters: usize, backups: usize) -> Config {
             .map(|server| PoolServer {
                 transport: Transport::Udp,
                 address: server_address(server),
+                host: None,
                 capacity: 1.0,
                 cluster: None,
                 priority: 0,

@@ -1,0 +1,333 @@
+//! A worker's connections on sockets: accepts, connects, reads and writes without ever waiting.
+
+mod layer;
+mod limits;
+
+use std::{collections::HashMap, io, num::NonZeroU32, sync::Arc, time::Duration};
+
+use node::{ConnectionId, Datagram, Flow, Input, Node, Outbox, Quotation, Shared};
+use socket::{Epoll, Interest, Ready, seed, tcp};
+use stream::{Connections, Event, Why};
+
+use layer::Wire;
+pub use layer::{Bound, Security};
+use limits::limits_of;
+
+/// Connections that are read from in one turn at most.
+const READS: usize = 64;
+
+/// Handshakes that go on in one turn at most: each may cost as much as a hundred messages.
+const HANDSHAKES: usize = 2;
+
+/// Peers that are accepted from one listener in one turn at most.
+const ACCEPTS: usize = 16;
+
+/// Bytes that are read from one connection in one turn at most.
+const READ_BYTES: usize = 64 * 1024;
+
+/// Tokens from here on are listeners.
+const LISTENERS: u64 = 1 << 32;
+
+/// Listeners and connections of one worker.
+pub(crate) struct Streams {
+    connections: Connections<Wire>,
+    sockets: HashMap<ConnectionId, Held>,
+    listeners: Vec<(u8, tcp::Listener)>,
+    is_accepting: bool,
+    /// All that is open, and the listeners. It is ready when one of them is.
+    open: Epoll,
+    /// What is still opening: it has a lane of its own, which is part of `open`.
+    opening: Epoll,
+    security: Arc<Security>,
+    shared: Arc<Shared>,
+    buffer: Box<[u8]>,
+    ready: Vec<Ready>,
+}
+
+struct Held {
+    socket: tcp::Stream,
+    interest: Interest,
+    is_open: bool,
+}
+
+/// What a worker's connections have to work with.
+pub(crate) struct Ground<'a> {
+    pub(crate) now: Duration,
+    pub(crate) node: &'a mut Node,
+    pub(crate) out: &'a mut Outbox,
+}
+
+impl Streams {
+    /// # Errors
+    /// The system has no descriptors left.
+    pub(crate) fn new(
+        worker: u8,
+        shared: Arc<Shared>,
+        listeners: Vec<(u8, tcp::Listener)>,
+        security: Arc<Security>,
+        now: Duration,
+    ) -> io::Result<Self> {
+        let limits = limits_of(shared.snapshot().config(), shared.workers().len());
+        let (open, opening) = (Epoll::new()?, Epoll::new()?);
+        for (place, (_, listener)) in listeners.iter().enumerate() {
+            open.add(listener, LISTENERS + place as u64, Interest::Read)?;
+        }
+        Ok(Self {
+            connections: Connections::new(worker, seed(), limits, now),
+            sockets: HashMap::new(),
+            listeners,
+            is_accepting: true,
+            open,
+            opening,
+            security,
+            shared,
+            buffer: vec![0; READ_BYTES].into_boxed_slice(),
+            ready: Vec::new(),
+        })
+    }
+
+    /// New connections are secured like this.
+    pub(crate) fn set_security(&mut self, security: Arc<Security>) {
+        self.security = security;
+    }
+
+    /// What is ready when there is something to do, but for handshakes.
+    pub(crate) fn descriptors(&self) -> [&Epoll; 2] {
+        [&self.open, &self.opening]
+    }
+
+    /// Does what is ready, a bounded part of it.
+    pub(crate) fn turn(&mut self, ground: &mut Ground<'_>) {
+        for (is_open, max) in [(true, READS), (false, HANDSHAKES)] {
+            let lane = if is_open {
+                &mut self.open
+            } else {
+                &mut self.opening
+            };
+            self.ready.clear();
+            self.ready.extend_from_slice(lane.poll(max));
+            for place in 0..self.ready.len() {
+                let ready = self.ready[place];
+                match ready.token.checked_sub(LISTENERS) {
+                    Some(listener) => self.accept(ground, listener as usize),
+                    None => self.serve(ground, ready),
+                }
+            }
+        }
+        self.settle(ground);
+    }
+
+    /// Ends what takes too long.
+    pub(crate) fn handle_timeout(&mut self, ground: &mut Ground<'_>) {
+        self.connections.handle_timeout(ground.now);
+        self.settle(ground);
+        if self.is_accepting != self.connections.may_accept() {
+            self.is_accepting = !self.is_accepting;
+            let interest = if self.is_accepting {
+                Interest::Read
+            } else {
+                Interest::Nothing
+            };
+            for (place, (_, listener)) in self.listeners.iter().enumerate() {
+                let token = LISTENERS + place as u64;
+                // It was added, so it is there.
+                let _ = self.open.change(listener, token, interest);
+            }
+        }
+    }
+
+    /// Sends a message on the flow's connection, or opens one where it leads. False: there is none, and none can
+    /// be opened.
+    pub(crate) fn send(&mut self, now: Duration, flow: Flow, message: &[u8]) -> bool {
+        let found = self.connections.find(flow);
+        let found = found.or_else(|| {
+            let may_open = flow.connection.is_none();
+            may_open.then(|| self.connect(now, flow)).flatten()
+        });
+        found.is_some_and(|id| self.connections.send(now, id, message).is_ok())
+    }
+
+    /// Writes what waits, and tells the node what could not be sent.
+    pub(crate) fn settle(&mut self, ground: &mut Ground<'_>) {
+        while let Some(event) = self.connections.next_event() {
+            match event {
+                Event::Writable(id) => self.write(ground.now, id),
+                Event::Opened(id) => self.leave_lane(id),
+                Event::Close(closed) => drop(self.sockets.remove(&closed.id)),
+                Event::Unsent { flow, message } => tell_unsent(ground, flow, &message),
+            }
+        }
+    }
+
+    fn accept(&mut self, ground: &Ground<'_>, place: usize) {
+        for _ in 0..ACCEPTS {
+            if !self.connections.may_accept() {
+                return;
+            }
+            let (index, listener) = &self.listeners[place];
+            let Ok((socket, remote)) = listener.accept() else {
+                return;
+            };
+            let Some(bound) = self.security.listener(*index) else {
+                continue;
+            };
+            let flow = Flow {
+                transport: bound.transport,
+                listener: *index,
+                remote,
+                connection: None,
+            };
+            let Some(layer) = bound.accepted() else {
+                continue;
+            };
+            if let Ok(id) = self.connections.accept(ground.now, flow, layer) {
+                self.hold(id, socket, Interest::Read);
+            }
+        }
+    }
+
+    fn connect(&mut self, now: Duration, flow: Flow) -> Option<ConnectionId> {
+        let bound = self.security.listener(flow.listener)?;
+        let layer = bound.opened(flow.remote, self.shared.snapshot().host_at(flow.remote))?;
+        let socket = tcp::Stream::connect(bound.address, flow.remote).ok()?;
+        let id = self.connections.open(now, flow, layer).ok()?;
+        self.hold(id, socket, Interest::Write);
+        Some(id)
+    }
+
+    fn hold(&mut self, id: ConnectionId, socket: tcp::Stream, interest: Interest) {
+        if self.opening.add(&socket, token(id), interest).is_err() {
+            return self.connections.closed(Duration::ZERO, id, Why::Failed);
+        }
+        let held = Held {
+            socket,
+            interest,
+            is_open: false,
+        };
+        self.sockets.insert(id, held);
+    }
+
+    /// Moves a connection whose handshake is done to the others that are open.
+    fn leave_lane(&mut self, id: ConnectionId) {
+        let Some(held) = self.sockets.get_mut(&id) else {
+            return;
+        };
+        let _ = self.opening.remove(&held.socket);
+        held.is_open = true;
+        if self
+            .open
+            .add(&held.socket, token(id), held.interest)
+            .is_err()
+        {
+            self.connections.closed(Duration::ZERO, id, Why::Failed);
+        }
+    }
+
+    fn serve(&mut self, ground: &mut Ground<'_>, ready: Ready) {
+        let Some(id) = connection(ready.token) else {
+            return;
+        };
+        let Some(held) = self.sockets.get_mut(&id) else {
+            return;
+        };
+        if held.interest == Interest::Write && !held.is_open {
+            if held.socket.error().is_some() {
+                return self.connections.closed(ground.now, id, Why::NotConnected);
+            }
+            self.connections.connected(ground.now, id);
+            self.set_interest(id, Interest::Read);
+        }
+        if ready.readable {
+            self.read(ground, id);
+        }
+        if ready.writable {
+            self.write(ground.now, id);
+        }
+    }
+
+    fn read(&mut self, ground: &mut Ground<'_>, id: ConnectionId) {
+        let Some(held) = self.sockets.get(&id) else {
+            return;
+        };
+        let (node, out, now) = (&mut *ground.node, &mut *ground.out, ground.now);
+        match held.socket.read(&mut self.buffer) {
+            Ok(0) => self.connections.closed(now, id, Why::Peer),
+            Ok(length) => {
+                let bytes = &self.buffer[..length];
+                self.connections
+                    .receive(now, id, bytes, &mut |flow, heard| {
+                        if heard.bytes.is_empty() {
+                            return;
+                        }
+                        let datagram = Datagram {
+                            flow,
+                            bytes: heard.bytes,
+                            truncated: heard.fault.is_some(),
+                        };
+                        node.handle_input(now, Input::Datagram(datagram), out);
+                    });
+            }
+            Err(error) if is_later(&error) => {}
+            Err(_) => self.connections.closed(now, id, Why::Failed),
+        }
+    }
+
+    /// Writes as much as the socket takes, and waits for room if that was not all.
+    fn write(&mut self, now: Duration, id: ConnectionId) {
+        let Some(held) = self.sockets.get(&id) else {
+            return;
+        };
+        if held.interest == Interest::Write && !held.is_open {
+            return;
+        }
+        loop {
+            let bytes = self.connections.to_write(id);
+            if bytes.is_empty() {
+                return self.set_interest(id, Interest::Read);
+            }
+            match held.socket.write(bytes) {
+                Ok(count) => self.connections.wrote(now, id, count),
+                Err(error) if is_later(&error) => return self.set_interest(id, Interest::Both),
+                Err(_) => return self.connections.closed(now, id, Why::Failed),
+            }
+        }
+    }
+
+    fn set_interest(&mut self, id: ConnectionId, interest: Interest) {
+        let Some(held) = self.sockets.get_mut(&id) else {
+            return;
+        };
+        if held.interest == interest {
+            return;
+        }
+        held.interest = interest;
+        let lane = if held.is_open {
+            &self.open
+        } else {
+            &self.opening
+        };
+        let _ = lane.change(&held.socket, token(id), interest);
+    }
+}
+
+/// Tells the node that a message did not reach its peer, so that it can try another.
+pub(crate) fn tell_unsent(ground: &mut Ground<'_>, flow: Flow, bytes: &[u8]) {
+    let input = Input::Unreachable(Quotation { flow, bytes });
+    ground.node.handle_input(ground.now, input, ground.out);
+}
+
+fn token(id: ConnectionId) -> u64 {
+    id.0.get().into()
+}
+
+fn connection(token: u64) -> Option<ConnectionId> {
+    let number = u32::try_from(token).ok()?;
+    NonZeroU32::new(number).map(ConnectionId)
+}
+
+fn is_later(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+    )
+}

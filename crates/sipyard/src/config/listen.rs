@@ -1,0 +1,106 @@
+//! The sections `[[listen]]`.
+
+use node::{LISTENERS_MAX, Transport, config::Listener};
+use settings::{At, Place, Read, Section, hint, value::text};
+
+use super::{
+    address::{address, sent_by},
+    secure::{Secured, secured},
+};
+
+/// All listeners, in their order.
+#[derive(Debug, Default)]
+pub(super) struct Listeners {
+    pub(super) listeners: Vec<Listener>,
+    /// The place of each one's address in the file.
+    pub(super) places: Vec<Place>,
+    /// What secure ones have besides.
+    pub(super) secured: Vec<Option<Secured>>,
+}
+
+/// Reads all `[[listen]]`.
+pub(super) fn listeners(root: &mut Section<'_>) -> Listeners {
+    let sections = root.tables("listen");
+    if sections.is_empty() {
+        root.problem("there is no listener: add [[listen]] with transport, address and advertise");
+    }
+    let mut found = Listeners::default();
+    for mut section in sections {
+        if let Some((listener, at)) = listener(&mut section) {
+            let place = section.place(at);
+            let mut others = found.listeners.iter().zip(&found.places);
+            if let Some((_, first)) = others.find(|(other, _)| collide(other, &listener)) {
+                let message = format!(
+                    "the listener at {first} already has {}: choose another address or port",
+                    listener.address
+                );
+                section.problem_of("address", at, &message);
+            } else {
+                let is_secure = listener.transport.is_secure();
+                let secured = is_secure.then(|| secured(&mut section)).flatten();
+                found.secured.push(secured);
+                found.listeners.push(listener);
+                found.places.push(place);
+            }
+        }
+        section.finish();
+    }
+    if found.listeners.len() > LISTENERS_MAX {
+        root.problem(&format!(
+            "there are more than {LISTENERS_MAX} listeners: remove some"
+        ));
+    }
+    found
+}
+
+fn listener(section: &mut Section<'_>) -> Option<(Listener, usize)> {
+    let transport = section.require(
+        "transport",
+        "write transport = \"udp\", \"tcp\" or \"tls\"",
+        |value| transport(text(value)?),
+    );
+    let At { value: address, at } =
+        section.require("address", "write address = \"IP:PORT\"", address)?;
+    let advertise = section.get("advertise", sent_by);
+    if !section.has("advertise") && address.ip().is_unspecified() {
+        section.problem_of(
+            "address",
+            at,
+            &format!(
+                "{address} stands for every address of this machine: add advertise = \
+                 \"HOST:PORT\", at which others reach this listener"
+            ),
+        );
+    }
+    let advertise = advertise.map_or_else(|| address.to_string(), |found| found.value.to_owned());
+    let listener = Listener {
+        transport: transport?.value,
+        address,
+        advertise,
+    };
+    Some((listener, at))
+}
+
+/// Whether two listeners can't both be bound.
+fn collide(one: &Listener, other: &Listener) -> bool {
+    let is_same = one.transport.is_stream() == other.transport.is_stream();
+    is_same && one.address == other.address
+}
+
+/// A transport by its name.
+pub(super) fn transport(name: &str) -> Read<Transport> {
+    let is_named = |transport: &Transport| transport.label() == name;
+    match Transport::ALL.into_iter().find(is_named) {
+        Some(known @ (Transport::Udp | Transport::Tcp | Transport::Tls)) => Ok(known),
+        Some(_) => Err(format!(
+            "\"{name}\" is not supported: write \"udp\", \"tcp\" or \"tls\""
+        )),
+        None => {
+            let names = Transport::ALL.map(Transport::label);
+            Err(format!(
+                "unknown transport \"{name}\"; {}",
+                hint(name, &names)
+            ))
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Certificates: the keys of secure listeners, and the section `[tls]`.
+
+use std::{path::PathBuf, sync::Arc};
+
+use net::{Bound, Security};
+use node::config::Listener;
+use settings::{
+    Item, Section, hint,
+    value::{expected, text},
+};
+use tls::{Client, Clients, Identity, Naming, Server, Trust};
+
+/// What a secure listener shows its peers, and asks of them.
+#[derive(Debug)]
+pub(crate) struct Secured {
+    identities: Vec<Identity>,
+    clients: Clients,
+}
+
+/// What this node asks of servers that it connects to, and shows them.
+#[derive(Debug)]
+pub(crate) struct AsClient {
+    /// None: the system's, if there is a secure listener at all.
+    trust: Option<Trust>,
+    naming: Naming,
+    identity: Option<Identity>,
+}
+
+const CLIENTS: [&str; 3] = ["none", "request", "require"];
+const NAMINGS: [&str; 2] = ["sip", "web"];
+
+/// Reads what a secure listener has besides; none if it has no certificate that can be used.
+pub(super) fn secured(section: &mut Section<'_>) -> Option<Secured> {
+    let identities = identities(section);
+    let clients = section.get_or("client_certificates", CLIENTS[0], |value| {
+        one_of(text(value)?, &CLIENTS)
+    });
+    let folder = section.folder().to_path_buf();
+    let trust = section.get("client_ca", |value| {
+        let file = folder.join(text(value)?);
+        Trust::of_file(&file).map_err(|error| error.to_string())
+    });
+    let clients = match (clients, trust) {
+        ("none", _) => Clients::Any,
+        (_, None) => {
+            let advice = "client_certificates asks for certificates: add client_ca = \"FILE\" with the \
+                          authorities that issue them";
+            section.problem(advice);
+            return None;
+        }
+        ("request", Some(trust)) => Clients::MayProve(trust.value),
+        (_, Some(trust)) => Clients::MustProve(trust.value),
+    };
+    if identities.is_empty() {
+        section.problem(
+            "a secure listener needs a certificate: add certificates = [ { chain = \"FILE\", key = \
+             \"FILE\" } ]",
+        );
+        return None;
+    }
+    Some(Secured {
+        identities,
+        clients,
+    })
+}
+
+fn identities(section: &mut Section<'_>) -> Vec<Identity> {
+    let mut identities = Vec::new();
+    for item in section.items("certificates") {
+        match item {
+            Item::Table(mut table) => {
+                identities.extend(identity(&mut table));
+                table.finish();
+            }
+            Item::Value(value) => {
+                let what = expected("{ chain = \"FILE\", key = \"FILE\" }", value.value);
+                section.problem_of("certificates", value.at, &what);
+            }
+        }
+    }
+    identities
+}
+
+/// Reads `chain` and `key`.
+fn identity(table: &mut Section<'_>) -> Option<Identity> {
+    let folder = table.folder().to_path_buf();
+    let file = |value: &settings::Value<'_>| Ok(folder.join(text(value)?));
+    let chain = table.require("chain", "write chain = \"FILE\"", file);
+    let key: Option<settings::At<PathBuf>> = table.require("key", "write key = \"FILE\"", file);
+    let chain = chain?;
+    match Identity::load(&chain.value, &key?.value) {
+        Ok(identity) => Some(identity),
+        Err(error) => {
+            table.problem_of("chain", chain.at, &error.to_string());
+            None
+        }
+    }
+}
+
+/// Reads `[tls]`.
+pub(super) fn as_client(mut section: Section<'_>) -> AsClient {
+    let folder = section.folder().to_path_buf();
+    let trust = section.get("ca", |value| {
+        let file = folder.join(text(value)?);
+        Trust::of_file(&file).map_err(|error| error.to_string())
+    });
+    let naming = section.get_or("names", NAMINGS[0], |value| one_of(text(value)?, &NAMINGS));
+    let has_identity = section.has("chain") || section.has("key");
+    let identity = has_identity.then(|| identity(&mut section)).flatten();
+    section.finish();
+    AsClient {
+        trust: trust.map(|found| found.value),
+        naming: if naming == "web" {
+            Naming::Web
+        } else {
+            Naming::Sip
+        },
+        identity,
+    }
+}
+
+fn one_of(name: &str, choices: &'static [&'static str]) -> settings::Read<&'static str> {
+    let known = choices.iter().find(|choice| **choice == name);
+    known
+        .copied()
+        .ok_or_else(|| format!("unknown value \"{name}\"; {}", hint(name, choices)))
+}
+
+/// How the connections of all listeners are secured.
+///
+/// # Errors
+/// What of the certificates makes no sense together.
+pub(crate) fn security(
+    listeners: &[Listener],
+    secured: &[Option<Secured>],
+    as_client: &AsClient,
+    secret: &[u8],
+) -> Result<Security, tls::Error> {
+    let is_secure = listeners.iter().any(|it| it.transport.is_secure());
+    let client = is_secure.then(|| client(as_client)).transpose()?;
+    let bound = |(listener, secured): (&Listener, &Option<Secured>)| {
+        let server = secured.as_ref().map(|of| {
+            let wall = Arc::new(socket::wall);
+            Server::new(&of.identities, &of.clients, secret, wall)
+        });
+        Ok(Bound {
+            transport: listener.transport,
+            address: listener.address,
+            server: server.transpose()?,
+            client: client.clone(),
+        })
+    };
+    let bound: Result<Vec<_>, tls::Error> = listeners.iter().zip(secured).map(bound).collect();
+    Ok(Security::new(bound?))
+}
+
+fn client(of: &AsClient) -> Result<Client, tls::Error> {
+    let system;
+    let trust = match &of.trust {
+        Some(trust) => trust,
+        None => {
+            system = Trust::of_system()?;
+            &system
+        }
+    };
+    Client::new(
+        trust,
+        of.naming,
+        of.identity.as_ref(),
+        Arc::new(socket::wall),
+    )
+}
