@@ -17,7 +17,7 @@ const RECORDS: &str = "Sipyard writes no call records";
 const GUARDS: &str = "Sipyard limits and bans strangers by itself: see [abuse]";
 const DATABASE: &str = "Sipyard asks no SQL database: it has a file or Redis for users and phones";
 const SCRIPT: &str = "Sipyard has no script: put this logic into the servers behind it";
-const STREAMS: &str = "Sipyard has UDP alone here";
+const STREAMS: &str = "connections and certificates are in [[listen]] and [limits]";
 const PRESENCE: &str = "Sipyard has no presence server: let a pool take SUBSCRIBE and PUBLISH";
 const CONTROL: &str = "`sipyard ctl` and the admin API control a node";
 const DIALOGS: &str = "Sipyard counts calls by itself";
@@ -144,10 +144,10 @@ const PARAMS: &[Meaning] = &[
         Missing,
         "Sipyard registers nowhere and rewrites no From",
     ),
-    ("tls*", Missing, STREAMS),
+    ("tls*", Differs, STREAMS),
     ("proto_udp.*", Needless, PROCESSES),
-    ("proto_*", Missing, STREAMS),
-    ("websocket.*", Missing, STREAMS),
+    ("proto_*", Differs, STREAMS),
+    ("websocket.*", Differs, STREAMS),
     ("xhttp*", Needless, CONTROL),
     ("topo*", Missing, TOPOLOGY),
     ("presence*", Missing, PRESENCE),
@@ -207,7 +207,7 @@ const SETTINGS: &[Meaning] = &[
         Needless,
         STREAMS,
     ),
-    ("disable_tcp", Needless, "there is no TCP listener"),
+    ("disable_tcp disable_tls", Needless, "a transport is off unless a [[listen]] has it"),
     (
         "dns dns_* rev_dns use_dns_* disable_dns* auto_aliases mhomed sip_warning server_* \
          user_agent_header sip_parser_* reply_to_via disable_503_translation check_via pmtu_discovery \

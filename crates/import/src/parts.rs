@@ -27,6 +27,7 @@ pub(crate) struct Plan {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Listener {
+    pub(crate) transport: String,
     pub(crate) address: SocketAddr,
     pub(crate) advertise: Option<String>,
 }

@@ -79,23 +79,24 @@ fn listeners(facts: &Facts<'_>, notes: &mut Notes) -> Vec<Listener> {
             continue;
         };
         if !TRANSPORTS.contains(&socket.transport.as_str()) {
-            let why = format!("Sipyard has no {} listener here", socket.transport);
-            notes.add(at, Kind::Missing, &text, why);
+            let why = "it needs a certificate or a path of yours: write a [[listen]] for it";
+            notes.add(at, Kind::ToDo, &text, why);
             continue;
         }
         let listener = listener(at, &text, socket, outside.as_deref(), notes);
-        if !found.iter().any(|known| known.address == listener.address) {
+        if !found.iter().any(|known| (&known.transport, known.address) == (&listener.transport, listener.address)) {
             found.push(listener);
         }
     }
     if found.is_empty() {
         let at = At::default();
         if !facts.is_empty() {
-            let text = "no UDP listener could be read: write yours in place of the example";
+            let text = "no listener could be read: write yours in place of the example";
             notes.add(At { line: 1, ..at }, Kind::ToDo, "listen", text);
         }
         let ip: IpAddr = EXAMPLE.parse().expect("an address");
         found.push(Listener {
+            transport: "udp".to_owned(),
             address: SocketAddr::new(ip, 5060),
             advertise: None,
         });
@@ -147,6 +148,7 @@ fn listener(
     }
     let example = needs_name.then(|| format!("{EXAMPLE}:{}", socket.port));
     Listener {
+        transport: socket.transport,
         address: SocketAddr::new(ip, socket.port),
         advertise: advertise.or(example),
     }
@@ -165,13 +167,21 @@ fn is_advertisable(text: &str) -> bool {
 /// Drops servers that no listener reaches, or that are the listener; whether any is left.
 fn reachable(pool: &mut Pool, listeners: &[Listener], notes: &mut Notes) -> bool {
     pool.servers.retain(|server| {
-        let Ok(address) = server.address.parse::<SocketAddr>() else {
-            return true;
+        let (transport, address) = match server.address.strip_prefix("tcp:") {
+            Some(address) => ("tcp", address),
+            None => ("udp", server.address.as_str()),
         };
-        let is_own = listeners.iter().any(|it| it.address == address);
-        let has_way = listeners
-            .iter()
-            .any(|it| it.address.is_ipv4() == address.is_ipv4());
+        let of_kind = || listeners.iter().filter(|it| it.transport == transport);
+        let Ok(address) = address.parse::<SocketAddr>() else {
+            let has_way = of_kind().next().is_some();
+            if !has_way {
+                let text = "left out: the node has no listener of this transport";
+                notes.add(server.at, Kind::ToDo, &server.address, text);
+            }
+            return has_way;
+        };
+        let is_own = of_kind().any(|it| it.address == address);
+        let has_way = of_kind().any(|it| it.address.is_ipv4() == address.is_ipv4());
         if is_own || !has_way || address.ip().is_unspecified() {
             let text = "left out: no listener of this node can send there, or it is one of them";
             notes.add(server.at, Kind::ToDo, &server.address, text);

@@ -4,13 +4,14 @@ use std::net::IpAddr;
 
 use sip::Uri;
 
-/// The transports over which Sipyard reaches servers and hears others.
-pub(crate) const TRANSPORTS: [&str; 1] = ["udp"];
+/// The transports that need nothing but a name in the configuration. Certificates of others are nobody's
+/// to guess.
+pub(crate) const TRANSPORTS: [&str; 2] = ["udp", "tcp"];
 
 /// A destination that Sipyard can send to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
-    /// `IP:PORT` or `NAME:PORT`.
+    /// `IP:PORT` or `NAME:PORT`, with `tcp:` before it over TCP.
     pub(crate) address: String,
     /// The destination was a name without a port, which the DNS may answer otherwise.
     pub(crate) is_bare_name: bool,
@@ -30,12 +31,18 @@ pub(crate) fn target(text: &str) -> Result<Target, String> {
     let parsed = Uri::parse(uri.as_bytes()).map_err(|error| error.to_string())?;
     let transport = transport(&uri);
     if !TRANSPORTS.contains(&transport.as_str()) {
-        return Err(format!("Sipyard has no {transport} here"));
+        return Err(format!(
+            "over {transport} it needs certificates: write \"{transport}:HOST:PORT\" yourself"
+        ));
     }
     let port = parsed.port.unwrap_or(5060);
+    let before = match transport.as_str() {
+        "udp" => "",
+        _ => "tcp:",
+    };
     if let Some(address) = parsed.address() {
         return Ok(Target {
-            address: address.to_string(),
+            address: format!("{before}{address}"),
             is_bare_name: false,
         });
     }
@@ -44,7 +51,7 @@ pub(crate) fn target(text: &str) -> Result<Target, String> {
         return Err(format!("\"{host}\" is no host's name"));
     }
     Ok(Target {
-        address: format!("{}:{port}", host.to_ascii_lowercase()),
+        address: format!("{before}{}:{port}", host.to_ascii_lowercase()),
         is_bare_name: parsed.port.is_none(),
     })
 }
@@ -146,11 +153,9 @@ mod tests {
             ("10.0.0.1;transport=UDP", Ok("10.0.0.1:5060")),
             ("sip:[2001:db8::1]:5060", Ok("[2001:db8::1]:5060")),
             ("sip:GW.example.com", Ok("gw.example.com:5060")),
-            (
-                "sip:gw.example.com;transport=tls",
-                Err("Sipyard has no tls here"),
-            ),
-            ("sips:gw.example.com", Err("Sipyard has no tls here")),
+            ("sip:gw.example.com;transport=tls", Err("")),
+            ("sip:10.0.0.1;transport=tcp", Ok("tcp:10.0.0.1:5060")),
+            ("sips:gw.example.com", Err("")),
             ("sip:my_host:5060", Err("")),
         ];
         for (text, expected) in cases {

@@ -53,7 +53,7 @@ fn head(origin: Origin, names: &[&str], out: &mut String) {
 
 fn listener(listener: &Listener, out: &mut String) {
     line!(out, "\n[[listen]]");
-    line!(out, "transport = \"udp\"");
+    line!(out, "transport = \"{}\"", listener.transport);
     line!(out, "address = \"{}\"", listener.address);
     if let Some(advertise) = &listener.advertise {
         line!(out, "advertise = \"{advertise}\"");

@@ -116,7 +116,7 @@ fn a_kamailio_becomes_a_configuration_and_notes_with_their_lines() {
     assert_all(&text, &parts);
     assert!(!text.contains("10.1.0.33"), "{text}");
     let notes_wanted = [
-        "kamailio.cfg:6: missing: tls:10.1.0.5:5061",
+        "kamailio.cfg:6: to do: tls:10.1.0.5:5061",
         "kamailio.cfg:12: missing: module rtpengine",
         "dispatcher.list:3: missing: maxload",
         "dispatcher.list:7: missing: sip:10.1.0.33;transport=tls",
