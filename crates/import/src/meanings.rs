@@ -207,7 +207,11 @@ const SETTINGS: &[Meaning] = &[
         Needless,
         STREAMS,
     ),
-    ("disable_tcp disable_tls", Needless, "a transport is off unless a [[listen]] has it"),
+    (
+        "disable_tcp disable_tls",
+        Needless,
+        "a transport is off unless a [[listen]] has it",
+    ),
     (
         "dns dns_* rev_dns use_dns_* disable_dns* auto_aliases mhomed sip_warning server_* \
          user_agent_header sip_parser_* reply_to_via disable_503_translation check_via pmtu_discovery \

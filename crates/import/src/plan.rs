@@ -84,7 +84,9 @@ fn listeners(facts: &Facts<'_>, notes: &mut Notes) -> Vec<Listener> {
             continue;
         }
         let listener = listener(at, &text, socket, outside.as_deref(), notes);
-        if !found.iter().any(|known| (&known.transport, known.address) == (&listener.transport, listener.address)) {
+        if !found.iter().any(|known| {
+            (&known.transport, known.address) == (&listener.transport, listener.address)
+        }) {
             found.push(listener);
         }
     }

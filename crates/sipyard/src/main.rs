@@ -14,6 +14,7 @@ mod demo;
 mod explain;
 mod import;
 mod init;
+mod manual;
 mod members;
 mod resolver;
 mod serve;
@@ -53,6 +54,8 @@ enum Command {
     Import(import::Import),
     Init(init::Init),
     Load(workbench::Load),
+    #[command(hide = true)]
+    Manual(manual::Manual),
     Model(workbench::Model),
     Plan(workbench::Plan),
     Shadow(shadow::Shadow),
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
         Command::Import(command) => command.run(),
         Command::Init(command) => command.run(),
         Command::Load(command) => command.run(),
+        Command::Manual(command) => command.run(),
         Command::Model(command) => command.run(),
         Command::Plan(command) => command.run(),
         Command::Shadow(command) => command.run(),
