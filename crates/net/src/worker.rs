@@ -59,6 +59,9 @@ pub(crate) struct Worker {
     poll: Poll,
     /// The next time of the node's timers.
     tick: Duration,
+    /// The time that it waited since the node was told last how busy it is, and when that was.
+    waited: Duration,
+    told_at: Duration,
     /// The kernel's count of drops at the last tick.
     dropped: u64,
     /// Datagrams received since it woke up.
@@ -90,6 +93,8 @@ impl Worker {
             polls: team.seats[number].mailbox.waker().is_some(),
             poll: Poll::default(),
             tick: now,
+            waited: Duration::ZERO,
+            told_at: now,
             dropped: 0,
             taken: 0,
             emptied: vec![now; team.seats[number].sockets.len()],
@@ -116,6 +121,7 @@ impl Worker {
                     self.shared.set_wall(now, wall());
                 }
                 self.notice_losses(now);
+                self.tell_busy(now);
                 self.node.handle_timeout(now, &mut self.out);
                 self.keep_streams(now);
                 if let Some(sieve) = self.node.take_sieve() {
@@ -131,6 +137,7 @@ impl Worker {
             let unheard = self.unheard() - unheard;
             if (1..BATCH).contains(&self.taken) && self.taken as u64 == unheard {
                 nap();
+                self.waited += NAP;
             }
         }
         self.leave();
@@ -162,6 +169,13 @@ impl Worker {
             }
             nap();
         }
+    }
+
+    /// Tells the node how long it has worked.
+    fn tell_busy(&mut self, now: Duration) {
+        let passed = now.saturating_sub(mem::replace(&mut self.told_at, now));
+        let waited = mem::take(&mut self.waited);
+        self.node.handle_busy(passed.saturating_sub(waited));
     }
 
     fn unheard(&self) -> u64 {
@@ -243,6 +257,9 @@ impl Worker {
             streams.set_security(self.team.security());
         }
         self.on_streams(now, Streams::handle_timeout);
+        if let Some(streams) = &self.streams {
+            self.team.seats[self.number].show_connections(streams.stats());
+        }
     }
 
     /// Reads a batch from a socket, and all that is there while the node is behind; returns the moment.
@@ -255,6 +272,7 @@ impl Worker {
             now = self.clock.now();
             if wait == Wait::Block {
                 self.emptied[listener] += now - began;
+                self.waited += now - began;
             }
             let is_empty = result.as_ref().is_ok_and(|&count| count < BATCH);
             let delay = now.saturating_sub(self.emptied[listener]);
@@ -298,6 +316,7 @@ impl Worker {
         self.poll.wait(descriptors, Some(timeout));
         waker.disarm(self.poll.is_ready(0));
         let slept = self.clock.now() - now;
+        self.waited += slept;
         for emptied in &mut self.emptied {
             *emptied += slept;
         }
@@ -342,8 +361,29 @@ impl Worker {
         });
     }
 
+    /// Writes what other workers have for this one's connections, at most a batch.
+    fn read_messages(&mut self, now: Duration) {
+        let team = Arc::clone(&self.team);
+        let mailbox = &team.seats[self.number].mailbox;
+        if !mailbox.has_messages() {
+            return;
+        }
+        self.on_streams(now, |streams, ground| {
+            for _ in 0..BATCH {
+                let Some((flow, message)) = mailbox.next_message() else {
+                    break;
+                };
+                if !streams.send(now, flow, &message) {
+                    tell_unsent(ground, flow, &message);
+                }
+            }
+            streams.settle(ground);
+        });
+    }
+
     /// Carries out commands of other threads, at most a batch.
     fn read_mail(&mut self, now: Duration) {
+        self.read_messages(now);
         let mailbox = &self.team.seats[self.number].mailbox;
         for _ in 0..BATCH {
             let Some(handover) = mailbox.next_handover() else {
@@ -352,18 +392,6 @@ impl Worker {
             self.shared.took_over(self.number, handover.bytes.len());
             self.node
                 .handle_input(now, Input::Handover(handover), &mut self.out);
-        }
-        for _ in 0..BATCH {
-            let Some((flow, message)) = mailbox.next_message() else {
-                break;
-            };
-            if let Some(streams) = &mut self.streams {
-                let (node, out) = (&mut self.node, &mut self.out);
-                let ground = &mut Ground { now, node, out };
-                if !streams.send(now, flow, &message) {
-                    tell_unsent(ground, flow, &message);
-                }
-            }
         }
         for _ in 0..BATCH {
             let Some((question, answer)) = mailbox.next_answer() else {

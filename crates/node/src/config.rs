@@ -128,6 +128,9 @@ pub struct Pool {
     pub answer_timeout: Duration,
     /// Whether the servers are asked to tell how much to send them. Some parsers choke on it. RFC 7339
     pub overload_control: bool,
+    /// Whether it is learned from the servers' answers how many requests may wait there. What is too much for all of them
+    /// is refused at once.
+    pub learn_room: bool,
 }
 
 /// One server of a pool.
@@ -276,6 +279,9 @@ pub enum Mode {
     Stateless,
     /// Transactions, so that it repeats what is lost, tries other targets and chooses an answer.
     Stateful,
+    /// Transactions of those requests that no node before has, as far as the worker has time for them; the
+    /// others are left to the nodes behind that have told of room.
+    Dynamic,
 }
 
 /// Bounds; each has a counter and a defined answer when reached. Where messages are kept, a number of

@@ -82,7 +82,7 @@ pub fn place_of(path: &Path, names: &[&str]) -> Place {
         };
         place = report.place(key.span().start);
         let first = value.get_ref().as_array().and_then(|list| list.first());
-        let value = first.map_or(value.get_ref(), |first| first.get_ref());
+        let value = first.map_or_else(|| value.get_ref(), |first| first.get_ref());
         table = value.as_table();
     }
     place

@@ -3,7 +3,7 @@
 use std::{mem, net::SocketAddr, sync::Arc, time::Duration};
 
 use fastrand::Rng;
-use node::{Config, Datagram, Flow, Input, Node, Outbox, Quotation, ReloadError, Shared};
+use node::{Config, Datagram, Flow, Input, Node, Outbox, Question, Quotation, ReloadError, Shared};
 
 use crate::{
     Capacity, Pace, Store,
@@ -21,6 +21,8 @@ pub struct Machine {
     pub capacity: Option<Capacity>,
     /// Its processor if it reads what comes before it serves it.
     pub pace: Option<Pace>,
+    /// The time in addition, with a pace, to hold a transaction and not only pass it on.
+    pub hold: Duration,
     /// Where its registrar keeps users' bindings. It outlives the node.
     pub store: Store,
 }
@@ -36,6 +38,8 @@ pub struct Edge {
     host: Option<Box<Host>>,
     /// When the workers look at their timers at the latest.
     timers_due: Duration,
+    /// What workers have asked a store that is locked.
+    asked: Vec<(usize, Question)>,
 }
 
 impl Edge {
@@ -54,9 +58,12 @@ impl Edge {
             shared,
             nodes,
             queue: machine.capacity.map(Queue::new),
-            host: machine.pace.map(|pace| Box::new(Host::new(pace))),
+            host: machine
+                .pace
+                .map(|pace| Box::new(Host::new(pace, machine.hold))),
             machine,
             timers_due: now,
+            asked: Vec::new(),
         })
     }
 
@@ -66,10 +73,29 @@ impl Edge {
         &self.shared
     }
 
+    /// Gives its processor another pace, if it has one.
+    pub(crate) fn set_pace(&mut self, pace: Pace) {
+        if let Some(host) = &mut self.host {
+            host.set_pace(pace);
+        }
+    }
+
     /// Its workers.
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
+    }
+
+    /// Its workers, to change them.
+    pub fn nodes_mut(&mut self) -> &mut [Node] {
+        &mut self.nodes
+    }
+
+    /// Sets the speed of a processor that has a pace; 1 is that pace.
+    pub fn set_speed(&mut self, speed: f64) {
+        if let Some(host) = &mut self.host {
+            host.set_speed(speed);
+        }
     }
 
     /// The time that its processor was busy.
@@ -132,6 +158,12 @@ impl Edge {
             self.handle_datagram(now, done.flow, &done.bytes, out);
             self.queue.as_mut().expect("it was there").recycle(done);
         }
+        if self.machine.store.locked_until() <= now {
+            for (worker, question) in mem::take(&mut self.asked) {
+                out.questions.push(question);
+                self.answer(now, worker, out);
+            }
+        }
         self.work(now, out);
         if self.timers_due <= now {
             self.handle_timeout(now, out);
@@ -156,8 +188,11 @@ impl Edge {
             } else if host.is_idle(now)
                 && let Some(worker) = self.nodes.iter().position(Node::has_waiting)
             {
+                let before = self.cheap(worker);
                 let served = self.nodes[worker].handle_waiting(now, out);
-                host.served(now, served);
+                let after = self.cheap(worker);
+                let host = self.host.as_mut().expect("it was there");
+                host.served(now, served, before, after);
                 self.answer(now, worker, out);
                 self.hand_over(now, out);
             } else {
@@ -176,7 +211,12 @@ impl Edge {
         let has_waiting = self.nodes.iter().any(Node::has_waiting);
         let host = self.host.as_ref();
         let free = host.map_or(Duration::MAX, |host| host.deadline(has_waiting));
-        self.timers_due.min(done).min(free)
+        let unlocked = if self.asked.is_empty() {
+            Duration::MAX
+        } else {
+            self.machine.store.locked_until()
+        };
+        self.timers_due.min(done).min(free).min(unlocked)
     }
 
     /// Another party may have changed what its timers wait for.
@@ -202,6 +242,12 @@ impl Edge {
     }
 
     fn handle_timeout(&mut self, now: Duration, out: &mut Outbox) {
+        if let Some(host) = &mut self.host {
+            let busy = host.take_busy() / self.nodes.len() as u32;
+            for node in &mut self.nodes {
+                node.handle_busy(busy);
+            }
+        }
         for worker in 0..self.nodes.len() {
             let before = self.cheap(worker);
             self.nodes[worker].handle_timeout(now, out);
@@ -229,6 +275,12 @@ impl Edge {
 
     /// Lets the store answer what a worker has asked.
     fn answer(&mut self, now: Duration, worker: usize, out: &mut Outbox) {
+        if now < self.machine.store.locked_until() {
+            let questions = out.questions.drain(..);
+            return self
+                .asked
+                .extend(questions.map(|question| (worker, question)));
+        }
         while !out.questions.is_empty() {
             for question in mem::take(&mut out.questions) {
                 // No simulated node is told another wall time than the world's.

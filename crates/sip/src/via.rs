@@ -59,6 +59,8 @@ pub struct Via<'a> {
     pub rport: Rport,
     /// Whether it has a parameter of overload control: [`Self::overload`] reads them.
     pub has_overload: bool,
+    /// Whether it has a parameter of Sipyard's own, whose name begins with `sy-`: [`Self::param`] reads it.
+    pub has_private: bool,
     /// The rport parameter with its value.
     pub(crate) rport_span: Option<Span>,
 }
@@ -97,6 +99,7 @@ impl<'a> Via<'a> {
             received: None,
             rport: Rport::Absent,
             has_overload: false,
+            has_private: false,
             rport_span: None,
         };
         while let Some(param) = GenericParam::read(reader)? {
@@ -109,6 +112,7 @@ impl<'a> Via<'a> {
                     via.rport_span = Some(reader.span_from(param.name));
                 }
                 _ if param.is_overload() => via.has_overload = true,
+                _ if param.is_private() => via.has_private = true,
                 _ => {}
             }
         }

@@ -134,10 +134,13 @@ cluster = { store = "redis://127.0.0.1:1" }
             let is_key = known
                 .iter()
                 .any(|key| key.name == name || key.section.contains(name));
-            assert!(
-                is_key || inline(name),
-                "etc/sipyard.toml does not show {path}"
-            );
+            if !is_key && !inline(name) {
+                missing.push(path);
+            }
         }
+        assert!(
+            missing.is_empty(),
+            "etc/sipyard.toml does not show {missing:?}"
+        );
     }
 }
