@@ -20,7 +20,10 @@ pub(crate) mod servers;
 #[cfg(test)]
 mod tests;
 mod trust;
+mod warnings;
 
+#[cfg(test)]
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use net::Security;
@@ -35,6 +38,7 @@ pub(crate) use cluster::{Announced, Cluster};
 pub(crate) use registrar::Registrar;
 pub(crate) use sections::Dns;
 pub(crate) use servers::Source;
+pub(crate) use warnings::warnings;
 
 /// A configuration file without problems.
 #[derive(Debug)]
@@ -107,6 +111,12 @@ impl Configuration {
 /// reported, because the rest can't be read.
 pub(crate) fn load(path: &Path) -> Result<Configuration, Vec<Problem>> {
     settings::load(path, read)
+}
+
+/// The paths of all keys that a file with this text may have.
+#[cfg(test)]
+pub(crate) fn keys(path: &Path, text: &str) -> BTreeSet<String> {
+    settings::keys(path, text, read)
 }
 
 /// The whole configuration; none if a required part is absent.
