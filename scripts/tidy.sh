@@ -26,7 +26,7 @@ done
 while read -r page; do
     folder=$(dirname "$page")
     while read -r path; do
-        [ -e "$folder/$path" ] || [[ "$path" == *reference/* ]] || complain "$page links to $path, which is not there"
+        [ -e "$folder/$path" ] || [[ "$path" == *reference/* || "$path" == http* ]] || complain "$page links to $path, which is not there"
     done < <(grep -oE '\]\([^):#]+' "$page" | cut -c3- | sort -u)
     name=${page#docs/site/src/}
     [ "$name" = SUMMARY.md ] || [[ "$name" == reference/* ]] || grep -qF "($name)" docs/site/src/SUMMARY.md ||
