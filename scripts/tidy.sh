@@ -21,4 +21,15 @@ for document in README.md ARCHITECTURE.md CHANGELOG.md; do
         [ -e "$path" ] || complain "$document links to $path, which is not there"
     done < <(grep -oE '\]\([^):#]+' "$document" | cut -c3- | sort -u)
 done
+
+# The pages of the site link to each other, and each is in the summary. Those of reference/ are made by `make site`.
+while read -r page; do
+    folder=$(dirname "$page")
+    while read -r path; do
+        [ -e "$folder/$path" ] || [[ "$path" == *reference/* || "$path" == http* ]] || complain "$page links to $path, which is not there"
+    done < <(grep -oE '\]\([^):#]+' "$page" | cut -c3- | sort -u)
+    name=${page#docs/site/src/}
+    [ "$name" = SUMMARY.md ] || [[ "$name" == reference/* ]] || grep -qF "($name)" docs/site/src/SUMMARY.md ||
+        complain "$page is not in SUMMARY.md"
+done < <(find docs/site/src -name '*.md' | sort)
 exit $status
