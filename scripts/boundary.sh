@@ -21,16 +21,19 @@ transaction  pure    slots sip
 stream       pure    slots sip transaction
 load         pure    sip
 capture      pure    lqn sip
+recorder     pure    sip balance node
 node         pure    abuse slots sip balance custody location overload transaction
 sim          pure    sip balance node load topology
 tls          system  stream
+websocket    system  stream
+wire         system  stream tls transaction websocket
 socket       system
 names        system
 admin-client system
 tidy         system
 testbed      system
 store        system  location
-net          system  socket node
+net          system  sip socket stream tls websocket wire node
 traffic      system  socket net load
 workbench    system  admin-client sip balance node load lqn capture sim report settings socket topology traffic
 sipyard      system  all

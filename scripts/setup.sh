@@ -45,6 +45,9 @@ missing_packages() {
         has tcpdump || echo tcpdump
         has nft || echo nftables
         has ip || echo iproute2
+        has chromium || echo chromium
+        has node || echo nodejs
+        has npm || echo npm
     fi
 }
 
@@ -136,6 +139,12 @@ install_components() {
 packages=$(missing_packages | xargs)
 [ -z "$packages" ] || install_packages "$packages"
 rust_is_new_enough || install_rust
+# The dashboard's test looks at the pages by these; the product has none of them.
+if [ "$purpose" = test ] && [ ! -e crates/sipyard/tests/dashboard/node_modules/puppeteer-core ]; then
+    say "installs the dashboard's checkers: npm ci in crates/sipyard/tests/dashboard"
+    npm ci --silent --no-audit --no-fund --prefix crates/sipyard/tests/dashboard >&2 ||
+        refuse "npm failed, see above. With a network, run again."
+fi
 if [ "$purpose" = test ] && ! { cargo clippy --version && cargo fmt --version; } >/dev/null 2>&1; then
     install_components
 fi

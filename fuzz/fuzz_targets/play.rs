@@ -28,6 +28,13 @@ pub const HELD: &str = "held.example";
 /// When a script begins.
 pub const START: Duration = Duration::from_secs(1_000);
 
+const PROBE: Probe = Probe {
+    interval: Duration::from_secs(20),
+    timeout: Duration::from_secs(1),
+    fall: 2,
+    rise: 2,
+};
+
 /// The node that scripts are played to. Its tables are small, so that they fill up.
 pub fn config() -> Config {
     let listener = |address: &str| Listener {
@@ -54,15 +61,11 @@ pub fn config() -> Config {
             costs: vec![("INVITE".to_owned(), 1.75)],
             learn_costs: false,
             servers: servers.collect(),
-            probe: Some(Probe {
-                interval: Duration::from_secs(20),
-                timeout: Duration::from_secs(1),
-                fall: 2,
-                rise: 2,
-            }),
+            probe: Some(PROBE),
             slow_start: Duration::ZERO,
             answer_timeout: Duration::from_secs(1),
             overload_control: false,
+            learn_room: true,
         }],
         routes: vec![
             route(&[USERS], Destination::Registrar, Mode::Stateful),

@@ -4,14 +4,19 @@ use std::{
     io,
     net::SocketAddr,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
 };
 
 use socket::udp::{Sent, Socket};
 
-use crate::{answerer::Answerer, mailbox::Mailbox, streams::Security, worker::TICK};
+use crate::{
+    answerer::Answerer,
+    mailbox::Mailbox,
+    streams::{ConnectionStats, Security},
+    worker::TICK,
+};
 
 /// All workers of a node.
 pub(crate) struct Team {
@@ -33,6 +38,8 @@ pub(crate) struct Seat {
     /// The listener that each of them is of.
     pub(crate) listeners: Vec<u8>,
     pub(crate) mailbox: Mailbox,
+    /// Its connections at its last tick.
+    connections: Mutex<ConnectionStats>,
 }
 
 /// Only the worker writes it.
@@ -95,7 +102,22 @@ impl Seat {
             sockets,
             listeners,
             mailbox: Mailbox::new(handovers_max, polls)?,
+            connections: Mutex::default(),
         })
+    }
+
+    /// Lets others see its connections.
+    pub(crate) fn show_connections(&self, stats: ConnectionStats) {
+        *self.locked_connections() = stats;
+    }
+
+    pub(crate) fn connections(&self) -> ConnectionStats {
+        self.locked_connections().clone()
+    }
+
+    fn locked_connections(&self) -> MutexGuard<'_, ConnectionStats> {
+        let connections = self.connections.lock();
+        connections.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Datagrams that the kernel dropped because a receive buffer was full.

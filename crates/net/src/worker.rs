@@ -225,6 +225,9 @@ impl Worker {
             streams.set_security(self.team.security());
         }
         self.on_streams(now, Streams::handle_timeout);
+        if let Some(streams) = &self.streams {
+            self.team.seats[self.number].show_connections(streams.stats());
+        }
     }
 
     /// Reads a batch from a socket, and all that is there while the node is behind; returns the moment.
@@ -326,8 +329,29 @@ impl Worker {
         });
     }
 
+    /// Writes what other workers have for this one's connections, at most a batch.
+    fn read_messages(&mut self, now: Duration) {
+        let team = Arc::clone(&self.team);
+        let mailbox = &team.seats[self.number].mailbox;
+        if !mailbox.has_messages() {
+            return;
+        }
+        self.on_streams(now, |streams, ground| {
+            for _ in 0..BATCH {
+                let Some((flow, message)) = mailbox.next_message() else {
+                    break;
+                };
+                if !streams.send(now, flow, &message) {
+                    tell_unsent(ground, flow, &message);
+                }
+            }
+            streams.settle(ground);
+        });
+    }
+
     /// Carries out commands of other threads, at most a batch.
     fn read_mail(&mut self, now: Duration) {
+        self.read_messages(now);
         let mailbox = &self.team.seats[self.number].mailbox;
         for _ in 0..BATCH {
             let Some(handover) = mailbox.next_handover() else {
@@ -336,18 +360,6 @@ impl Worker {
             self.shared.took_over(self.number, handover.bytes.len());
             self.node
                 .handle_input(now, Input::Handover(handover), &mut self.out);
-        }
-        for _ in 0..BATCH {
-            let Some((flow, message)) = mailbox.next_message() else {
-                break;
-            };
-            if let Some(streams) = &mut self.streams {
-                let (node, out) = (&mut self.node, &mut self.out);
-                let ground = &mut Ground { now, node, out };
-                if !streams.send(now, flow, &message) {
-                    tell_unsent(ground, flow, &message);
-                }
-            }
         }
         for _ in 0..BATCH {
             let Some((question, answer)) = mailbox.next_answer() else {

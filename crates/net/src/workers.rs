@@ -20,7 +20,7 @@ use crate::{
     bind::{self, Sockets},
     mailbox::{Busy, Command},
     seat::{Seat, Stats, Team},
-    streams::{Security, Streams},
+    streams::{ConnectionStats, Security, Streams},
     worker::Worker,
 };
 
@@ -135,6 +135,18 @@ impl Workers {
     #[must_use]
     pub fn stats(&self, worker: usize) -> Stats {
         self.team.seats[worker].stats()
+    }
+
+    /// The connections of a worker, a tick ago at most.
+    #[must_use]
+    pub fn connections(&self, worker: usize) -> ConnectionStats {
+        self.team.seats[worker].connections()
+    }
+
+    /// When the first certificate of each secure listener ends: the time since 1970, by listener.
+    #[must_use]
+    pub fn certificates_end(&self) -> Vec<(usize, Duration)> {
+        self.team.security().certificates_end()
     }
 
     /// The processor time that a worker has used, in user and in kernel mode.

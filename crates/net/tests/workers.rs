@@ -2,89 +2,24 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
+mod common;
+
 use std::{
     io::ErrorKind,
     net::{SocketAddr, UdpSocket},
-    sync::{Arc, mpsc},
+    sync::mpsc,
     time::Duration,
 };
 
-use balance::Policy;
-use net::{Busy, Security, StartError, Stats, Workers};
-use node::{
-    Config, Shared, Transport,
-    config::{Destination, Limits, Listener, Mode, Pool, PoolServer, Route, Timers},
-    stats::Dropped,
-};
+use common::{PATIENCE, answer, listener, options, server, start};
+use net::{Busy, StartError, Stats, Workers};
+use node::{Config, Transport::Udp, stats::Dropped};
 use socket::Clock;
 
-/// Longer than any test waits for what is on its way.
-const PATIENCE: Duration = Duration::from_secs(5);
-
 fn config(listeners: &[SocketAddr], servers: &[SocketAddr]) -> Config {
-    let listener = |&address: &SocketAddr| Listener {
-        transport: Transport::Udp,
-        address,
-        advertise: "edge.test".to_owned(),
-    };
-    let server = |&address: &SocketAddr| PoolServer {
-        transport: Transport::Udp,
-        address,
-        host: None,
-        capacity: 1.0,
-        cluster: None,
-        priority: 0,
-    };
-    let second = Duration::from_secs(1);
-    Config {
-        name: "edge".to_owned(),
-        secret: b"a secret of at least thirty-two bytes".to_vec().into(),
-        accepted_secret: None,
-        listeners: listeners.iter().map(listener).collect(),
-        pools: vec![Pool {
-            name: "app".to_owned(),
-            policy: Policy::Tlwl,
-            costs: Vec::new(),
-            learn_costs: false,
-            servers: servers.iter().map(server).collect(),
-            probe: None,
-            slow_start: Duration::ZERO,
-            answer_timeout: second,
-            overload_control: false,
-        }],
-        routes: vec![Route::of_all(
-            Destination::Pool("app".to_owned()),
-            Mode::Stateless,
-        )],
-        limits: Limits {
-            sessions: 1000,
-            transactions: 1000,
-            held_transactions: 1000,
-            registrations: 1_000,
-            retained_requests: 100,
-            message_bytes: 4096,
-            headers: 64,
-            handover_queue: 1000,
-            strangers: 1_024,
-        },
-        timers: Timers {
-            t1: second / 2,
-            timer_c: 181 * second,
-            call_max: 3600 * second,
-            drain: second,
-        },
-        exchange: Default::default(),
-        trust: Default::default(),
-        connections: Default::default(),
-        abuse: Default::default(),
-        registrar: None,
-    }
-}
-
-fn start(config: Config, workers: usize) -> (Arc<Shared>, Result<Workers, StartError>) {
-    let shared = Arc::new(Shared::new(config, workers).unwrap());
-    let workers = Workers::start(&shared, Clock::start(), None, Security::default());
-    (shared, workers)
+    let listeners = listeners.iter().map(|at| listener(Udp, &at.to_string()));
+    let servers = servers.iter().map(|&at| server(Udp, at));
+    common::config(listeners.collect(), servers.collect())
 }
 
 fn peer(family: &str) -> UdpSocket {
@@ -93,36 +28,10 @@ fn peer(family: &str) -> UdpSocket {
     socket
 }
 
-fn options(from: SocketAddr, call: usize) -> String {
-    format!(
-        "OPTIONS sip:service@test SIP/2.0\r\nVia: SIP/2.0/UDP {from};branch=z9hG4bK{call}\r\n\
-         Max-Forwards: 70\r\nFrom: <sip:a@test>;tag=1\r\nTo: <sip:b@test>\r\n\
-         Call-ID: call-{call}\r\nCSeq: 1 OPTIONS\r\nContent-Length: 0\r\n\r\n"
-    )
-}
-
 fn receive(socket: &UdpSocket) -> (String, SocketAddr) {
     let mut buffer = [0; 4096];
     let (length, from) = socket.recv_from(&mut buffer).unwrap();
     (String::from_utf8(buffer[..length].to_vec()).unwrap(), from)
-}
-
-/// Answers a request the way a server does, by its own Via, From, To, Call-ID and CSeq.
-fn answer(request: &str) -> String {
-    let kept = ["Via", "From", "To", "Call-ID", "CSeq"];
-    let headers = request
-        .split("\r\n")
-        .skip(1)
-        .take_while(|line| !line.is_empty());
-    let kept = headers.filter(|line| {
-        kept.iter()
-            .any(|name| line.starts_with(&format!("{name}:")))
-    });
-    let kept: Vec<_> = kept.collect();
-    format!(
-        "SIP/2.0 200 OK\r\n{}\r\nContent-Length: 0\r\n\r\n",
-        kept.join("\r\n")
-    )
 }
 
 /// Looks again after each turn of the first worker.
@@ -151,7 +60,7 @@ fn check_relay(family: &str, listeners: usize, workers: usize) {
     let addresses = running.addresses();
     let callers: Vec<_> = (0..16).map(|_| peer(family)).collect();
     for (call, caller) in callers.iter().enumerate() {
-        let request = options(caller.local_addr().unwrap(), call);
+        let request = options("UDP", caller.local_addr().unwrap(), call);
         caller
             .send_to(request.as_bytes(), addresses[call % listeners])
             .unwrap();
@@ -202,7 +111,7 @@ fn a_flood_keeps_nobody_from_being_served() {
             for _ in 0..50 {
                 flooder.send_to(b"rubbish\r\n\r\n", edge).unwrap();
             }
-            let request = options(caller.local_addr().unwrap(), call);
+            let request = options("UDP", caller.local_addr().unwrap(), call);
             caller.send_to(request.as_bytes(), edge).unwrap();
             let (request, from) = receive(&server);
             server.send_to(answer(&request).as_bytes(), from).unwrap();
@@ -308,7 +217,7 @@ fn a_full_queue_between_workers_drops_and_counts() {
 
     let callers: Vec<_> = (0..64).map(|_| peer("127.0.0.1:0")).collect();
     for (call, caller) in callers.iter().enumerate() {
-        let request = options(caller.local_addr().unwrap(), call);
+        let request = options("UDP", caller.local_addr().unwrap(), call);
         caller
             .send_to(request.as_bytes(), running.addresses()[0])
             .unwrap();
@@ -329,7 +238,7 @@ fn a_server_that_is_away_is_taken_down_by_icmp() {
         let (_shared, running) = start(config(&listen, &[away]), workers);
         let running = running.unwrap();
         let caller = peer("127.0.0.1:0");
-        let request = |call| options(caller.local_addr().unwrap(), call);
+        let request = |call| options("UDP", caller.local_addr().unwrap(), call);
         let to = running.addresses()[0];
         // The first goes to the server; by the next the node knows that there is none.
         caller.send_to(request(0).as_bytes(), to).unwrap();

@@ -45,6 +45,7 @@ fn configuration() -> Config {
             slow_start: Duration::ZERO,
             answer_timeout: SECONDS(1),
             overload_control: false,
+            learn_room: true,
         }],
         routes: vec![config::Route::of_all(
             config::Destination::Pool("app".to_owned()),

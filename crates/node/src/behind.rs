@@ -61,6 +61,13 @@ impl Node {
 
     /// Serves some of the requests that wait, and returns how many.
     pub fn handle_waiting(&mut self, now: Duration, out: &mut Outbox) -> u32 {
+        if out.tap.is_some() {
+            return self.tapped(now, None, out, |node, out| node.do_waiting(now, out));
+        }
+        self.do_waiting(now, out)
+    }
+
+    fn do_waiting(&mut self, now: Duration, out: &mut Outbox) -> u32 {
         let sent = out.transmits.len();
         let (desks, cx) = self.parts(now);
         let served = desks.serve_waiting(cx, out);
@@ -93,6 +100,8 @@ impl Desks {
     /// Sends away those who have waited too long.
     fn clear_lobby(&mut self, cx: Context<'_>, out: &mut Outbox) {
         while let Some(leaves) = self.lobby.next_late(cx.now) {
+            let (Leaves::Refused(guest) | Leaves::Dropped(guest)) = &leaves;
+            cx.stats.count(guest.class().out(), 1);
             let guest = match leaves {
                 Leaves::Refused(guest) => {
                     self.send_away(cx, &guest, out);

@@ -128,6 +128,9 @@ pub struct Pool {
     pub answer_timeout: Duration,
     /// Whether the servers are asked to tell how much to send them. Some parsers choke on it. RFC 7339
     pub overload_control: bool,
+    /// Whether it is learned from the servers' answers how many requests may wait there. What is too much for all of them
+    /// is refused at once.
+    pub learn_room: bool,
 }
 
 /// One server of a pool.

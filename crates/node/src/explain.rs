@@ -2,19 +2,20 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use balance::{Ineligible, Policy};
-use sip::{HeaderName, Message};
+use balance::{Ineligible, Policy, ServerId};
+use sip::{HeaderName, Message, Method};
 use transaction::Flow;
 
 use crate::{
+    admission::is_for_help,
     calls::{Life, Reason},
+    decisions::DecisionView,
     io::Datagram,
     node::Node,
     registrar::wants_proof,
     routes::NoRoute,
     snapshot::PoolView,
     wire::{request::Request, token::Direction},
-    work::DecisionView,
 };
 
 /// What a node knows of a call.
@@ -40,6 +41,18 @@ pub struct CallView {
     pub decision: Option<DecisionView>,
 }
 
+/// Why a server would not get a request.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PassedOver {
+    /// It gets no new calls.
+    Ineligible(Ineligible),
+    /// It answers slowly, and as many wait for its first response as it answers in time.
+    NoRoom {
+        /// The requests that wait.
+        waiting: u32,
+    },
+}
+
 /// Where a message would go.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Forecast {
@@ -51,6 +64,11 @@ pub enum Forecast {
         status: u16,
         /// The reason phrase.
         reason: &'static str,
+    },
+    /// It would stay out, as there is more than the node can serve.
+    StaysOut {
+        /// The share of new requests that is let in.
+        share: f64,
     },
     /// Its affinity token names the server.
     Token {
@@ -70,7 +88,7 @@ pub enum Forecast {
         /// Its policy.
         policy: Policy,
         /// Each server's score, or why it is passed over.
-        scores: Vec<(SocketAddr, Result<f64, Ineligible>)>,
+        scores: Vec<(SocketAddr, Result<f64, PassedOver>)>,
     },
 }
 
@@ -163,6 +181,12 @@ impl Node {
         if !request.is_initial() {
             return Forecast::answered(481);
         }
+        let lobby = &self.desks.lobby;
+        if lobby.stops(&self.snapshot, &request.datagram) {
+            return Forecast::StaysOut {
+                share: lobby.shares()[usize::from(request.method == Method::Register)],
+            };
+        }
         match self.snapshot.route(&request.traits()) {
             Ok(route) => match self.snapshot.pool_at(route) {
                 Some(pool) => self.forecast_placement(now, request, pool),
@@ -182,14 +206,34 @@ impl Node {
         let key = request.placement_key(policy == Policy::UserHash);
         let address = |server| self.snapshot.member(server).map(|member| member.address);
         let scores = pool.pool().scores(now, key).into_iter();
-        let scores = scores
-            .filter_map(|(server, score)| Some((address(server)?, score)))
-            .collect();
+        let scores = scores.filter_map(|(server, score)| {
+            let score = score.map_err(PassedOver::Ineligible);
+            let score = score.and_then(|score| self.forecast_room(request, server).map(|()| score));
+            Some((address(server)?, score))
+        });
+        let scores = scores.collect();
         Forecast::Placed {
             pool: pool.config().name.clone(),
             policy,
             scores,
         }
+    }
+}
+
+impl Node {
+    /// Whether a server has room for a request.
+    fn forecast_room(&self, request: &Request<'_>, server: ServerId) -> Result<(), PassedOver> {
+        let Some(member) = self.snapshot.member(server) else {
+            return Ok(());
+        };
+        let limit = member.room.of(request.method);
+        if limit.get().is_some_and(|most| most <= limit.waiting()) && !is_for_help(request.message)
+        {
+            return Err(PassedOver::NoRoom {
+                waiting: limit.waiting(),
+            });
+        }
+        Ok(())
     }
 }
 

@@ -269,6 +269,21 @@ pub const SERVER: &[Figure<ServerAt>] = &[
         "Share of the requests that the server does not want. RFC 7339",
         |at| told(at, Algorithm::Loss, 100.0),
     ),
+    Figure::gauge(
+        "unanswered",
+        "Requests that begin something and wait for their first response",
+        |at| count(at.member.room.waiting().into()),
+    ),
+    Figure::gauge(
+        "unanswered_calls_max",
+        "INVITEs that may wait for their first response, as learned; only while the server answers slowly",
+        |at| count(at.member.room.calls.get()?.into()),
+    ),
+    Figure::gauge(
+        "unanswered_others_max",
+        "The same of other requests that begin something",
+        |at| count(at.member.room.others.get()?.into()),
+    ),
     Figure::counter("placed", "Arrivals placed on the server", |at| {
         count(at.member.server.placed())
     }),
@@ -353,8 +368,13 @@ pub const WORKER: &[Figure<WorkerStats>] = &[
     ),
     Figure::gauge(
         "share_let_in",
-        "Share of new requests that are let in; 1 unless there are more than can be served",
-        |w| number(w.share()),
+        "Share of new calls that are let in; 1 unless there are more than can be served",
+        |w| number(w.shares()[0]),
+    ),
+    Figure::gauge(
+        "registers_let_in",
+        "Share of REGISTERs that are let in; 1 unless there are more than can be served",
+        |w| number(w.shares()[1]),
     ),
     Figure::bytes(
         "lobby",

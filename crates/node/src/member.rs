@@ -15,6 +15,7 @@ use transaction::{Flow, NextHop, Transport};
 use crate::{
     config::PoolServer,
     control::Control,
+    room::Room,
     service_times::ServiceTimes,
     stats::{Histogram, MethodLabel},
 };
@@ -36,6 +37,8 @@ pub struct Member {
     pub(crate) service: ServiceTimes,
     /// Overload control with it, in whatever pool.
     pub(crate) control: Arc<Control>,
+    /// How much it can take, in whatever pool.
+    pub(crate) room: Arc<Room>,
     /// The operator has set its capacity.
     is_weighed: AtomicBool,
     /// It was silent, and shall be probed at once.
@@ -73,6 +76,11 @@ impl Member {
         self.server.set_capacity(capacity);
     }
 
+    /// How many new requests may wait for their first response, if one kind of them has a limit: it answers slowly.
+    pub fn unanswered_max(&self) -> Option<u32> {
+        self.room.calls.get().or_else(|| self.room.others.get())
+    }
+
     /// Lets [`Self::weigh`] hold no longer; whether it did.
     pub(crate) fn forget_weight(&self) -> bool {
         self.is_weighed.swap(false, Ordering::Relaxed)
@@ -103,7 +111,7 @@ impl Member {
         id: ServerId,
         pool: &str,
         of: &PoolServer,
-        control: Arc<Control>,
+        (control, room): (Arc<Control>, Arc<Room>),
         added_at: Option<Duration>,
     ) -> Self {
         let (transport, address) = (of.transport, of.address);
@@ -120,6 +128,7 @@ impl Member {
             responses: Default::default(),
             service: ServiceTimes::default(),
             control,
+            room,
             is_weighed: AtomicBool::new(false),
             is_suspected: AtomicBool::new(false),
             idle_since: Mutex::default(),

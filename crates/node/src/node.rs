@@ -22,7 +22,6 @@ use crate::{
     shared::Shared,
     snapshot::Snapshot,
     stats::{Dropped, Event},
-    tap::{Counts, What},
     wire::{
         branch::Purpose,
         kept::KeptRequest,
@@ -105,11 +104,12 @@ impl Node {
 
     /// Takes one input; what is to be done goes to `out`.
     pub fn handle_input(&mut self, now: Duration, input: Input<'_>, out: &mut Outbox) {
-        if let Some(tap) = &mut out.tap {
-            if let Input::Datagram(Datagram { flow, bytes, .. }) = input {
-                tap.record(now, What::Received(flow), bytes);
-            }
-            return self.tapped(now, out, |node, out| node.take(now, input, out));
+        if out.tap.is_some() {
+            let datagram = match input {
+                Input::Datagram(datagram) => Some(datagram),
+                _ => None,
+            };
+            return self.tapped(now, datagram, out, |node, out| node.take(now, input, out));
         }
         self.take(now, input, out);
     }
@@ -117,31 +117,9 @@ impl Node {
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Duration, out: &mut Outbox) {
         if out.tap.is_some() {
-            return self.tapped(now, out, |node, out| node.do_due(now, out));
+            return self.tapped(now, None, out, |node, out| node.do_due(now, out));
         }
         self.do_due(now, out);
-    }
-
-    /// Lets the tap see what the node sends, and why.
-    fn tapped(
-        &mut self,
-        now: Duration,
-        out: &mut Outbox,
-        work: impl FnOnce(&mut Self, &mut Outbox),
-    ) {
-        let sent = out.transmits.len();
-        let (_, cx) = self.parts(now);
-        let before = Counts::of(cx.stats);
-        work(self, out);
-        let (_, cx) = self.parts(now);
-        let after = Counts::of(cx.stats);
-        if let Some(mut tap) = out.tap.take() {
-            tap.explain(now, &before, &after);
-            for transmit in &out.transmits[sent..] {
-                tap.record(now, What::Sent(transmit.flow), out.payload(transmit));
-            }
-            out.tap = Some(tap);
-        }
     }
 
     fn take(&mut self, now: Duration, input: Input<'_>, out: &mut Outbox) {
@@ -180,7 +158,7 @@ impl Node {
         sizes.registrations_bytes = desks.registrar.kept_bytes();
         sizes.lobby_bytes = desks.lobby.kept_bytes();
         cx.stats.set_sizes(&sizes);
-        cx.stats.set_share(desks.lobby.share());
+        cx.stats.set_shares(desks.lobby.shares());
     }
 
     /// When [`Self::handle_timeout`] wants to be called next, at the latest.
@@ -278,11 +256,13 @@ impl Desks {
         if let Some(class) = admission::class_of(cx, &datagram, message)
             && !self.lobby.lets_pass(cx.now, class)
         {
-            return match self.lobby.take_in(cx, class, &datagram, origin) {
+            return match self.lobby.take_in(cx, class, &datagram, message, origin) {
                 Taken::Waits => cx.stats.count(Event::OverloadWaited, 1),
+                Taken::WaitsAlready => cx.stats.drop_one(Dropped::Repeated),
                 Taken::StaysOut => {
                     control::note_refused(cx, datagram.flow, message);
                     cx.stats.drop_one(Dropped::Overload);
+                    cx.stats.count(class.out(), 1);
                 }
             };
         }

@@ -367,11 +367,11 @@ fn next_members(
                 return Err(ReloadError::TooManyServers);
             }
             let mut known = members.iter().flatten();
-            let control = known
-                .find(|member| member.address == wanted.address)
-                .map_or_else(Arc::default, |member| Arc::clone(&member.control));
+            let known = known.find(|member| member.address == wanted.address);
+            let of_address = known.map(|member| (member.control.clone(), member.room.clone()));
+            let of_address = of_address.unwrap_or_default();
             let id = ServerId(place as u16);
-            let member = Arc::new(Member::new(id, &pool.name, wanted, control, now));
+            let member = Arc::new(Member::new(id, &pool.name, wanted, of_address, now));
             if place == members.len() {
                 members.push(None);
             }

@@ -135,6 +135,11 @@ impl Snapshot {
         self.keys.owner(&self.config.name, &names.join(" "))
     }
 
+    /// A keyed hash of a Call-ID, by which tools tell calls apart. Peers can't make two that are the same.
+    pub fn session_of(&self, call_id: &[u8]) -> u64 {
+        self.keys().session(call_id).bits()
+    }
+
     pub(crate) fn keys(&self) -> &Keys {
         &self.keys
     }
@@ -145,7 +150,7 @@ impl Snapshot {
 
     /// The server that a peer is; of several pools' the first. Nothing else says that a peer is a
     /// server of ours.
-    pub(crate) fn member_of(&self, flow: Flow) -> Option<&Arc<Member>> {
+    pub fn member_of(&self, flow: Flow) -> Option<&Arc<Member>> {
         let listens = self.member_at(flow.remote);
         if listens.is_some() || !flow.transport.is_stream() {
             return listens;

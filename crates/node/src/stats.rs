@@ -61,6 +61,7 @@ counted! {
         AckOfOurs = "ack_of_ours", "An ACK of a refusal of the node's own: it ends there",
         RefusedAck = "refused_ack", "An ACK that would have been refused",
         Overload = "overload", "A new request that had to wait too long while the node was behind, and was one too many to be told",
+        Repeated = "repeated", "A copy of a REGISTER that waits while the node is behind",
         Superseded = "superseded", "A response from a server that the request was taken away from",
         HandoverFull = "handover_full", "The queue to the worker that owns the call was full",
         Unmatched = "unmatched", "A response to a request of a stateful route for which no transaction waits. RFC 6026 §7.3",
@@ -119,8 +120,14 @@ counted! {
         CancelsFull = "cancels_full", "A CANCEL of an INVITE that is not known was refused, as its source had sent too many",
         OverloadWaited = "overload_waited", "A new request had to wait, as the node was behind",
         OverloadRefused = "overload_refused", "A new request had to wait too long while the node was behind, and was refused",
+        EmergencyOut = "emergencies_out", "A call for help stayed out of a node that was behind: dropped or refused",
+        CallOut = "calls_out", "A call stayed out of a node that was behind: dropped or refused, once for each time that it came",
+        LoginOut = "logins_out", "A REGISTER with credentials stayed out of a node that was behind",
+        RegisterOut = "registers_out", "A REGISTER without credentials stayed out of a node that was behind",
+        OtherOut = "others_out", "Another new request stayed out of a node that was behind",
         SessionBusy = "session_busy", "A call had as many open requests as it may have, so another was refused",
         Restricted = "restricted", "A request was refused, as the servers that could take it had asked for less. RFC 7339 §5.10",
+        NoRoom = "no_room", "A request was refused, as the servers that could take it answer slowly and have as many as they answer in time",
         ControlTaken = "overload_control_taken", "A server told how much to send it. RFC 7339 §5.4",
         ControlIgnored = "overload_control_ignored", "A response told how much to send, but not from a server at which its request is open, or too late",
         ControlRefused = "overload_control_refused", "A server answered 400 to an offer of overload control twice, so it gets none for an hour",
@@ -148,6 +155,54 @@ impl<const N: usize> Default for Counters<N> {
     }
 }
 
+/// Which counters have moved since a tap last asked: a bit for each, by its place.
+#[derive(Debug, Default)]
+struct Moved {
+    events: [AtomicU64; 2],
+    dropped: AtomicU64,
+    replies: AtomicU64,
+}
+
+const _: () = assert!(Event::ALL.len() <= 128 && Dropped::ALL.len() <= 64 && REPLIES.len() <= 64);
+
+/// The counters that moved during a step.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moves {
+    events: u128,
+    dropped: u64,
+    replies: u64,
+}
+
+impl Moves {
+    /// The events but for those of the messages themselves.
+    pub(crate) fn events(self) -> impl Iterator<Item = Event> {
+        let usual = 1 << Event::Received as u32 | 1 << Event::Sent as u32;
+        places(self.events & !usual).map(|place| Event::ALL[place])
+    }
+
+    pub(crate) fn dropped(self) -> impl Iterator<Item = Dropped> {
+        places(self.dropped.into()).map(|place| Dropped::ALL[place])
+    }
+
+    pub(crate) fn replies(self) -> impl Iterator<Item = u16> {
+        places(self.replies.into()).map(|place| REPLIES[place])
+    }
+
+    /// Whether the message was dropped before it was looked at.
+    pub(crate) fn is_unheard(self) -> bool {
+        self.dropped & (1 << Dropped::Banned as u32 | 1 << Dropped::Limited as u32) != 0
+    }
+}
+
+/// The places of the bits that are set.
+fn places(mut bits: u128) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let place = bits.trailing_zeros();
+        bits &= bits.wrapping_sub(1);
+        (place < u128::BITS).then_some(place as usize)
+    })
+}
+
 /// One worker's counters.
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -164,8 +219,9 @@ pub struct WorkerStats {
     unlocated_bytes: AtomicU64,
     registrations_bytes: AtomicU64,
     lobby_bytes: AtomicU64,
-    /// A number of 64 bits.
-    share: AtomicU64,
+    /// Numbers of 64 bits: of calls, and of REGISTERs.
+    shares: [AtomicU64; 2],
+    moved: Moved,
     /// All workers change it.
     handover_bytes: AtomicUsize,
 }
@@ -188,10 +244,28 @@ impl WorkerStats {
     /// Counts a dropped message.
     pub fn drop_one(&self, reason: Dropped) {
         add(&self.dropped.0[reason as usize], 1);
+        mark(&self.moved.dropped, reason as usize);
     }
 
     pub(crate) fn count(&self, event: Event, number: usize) {
-        add(&self.events.0[event as usize], number as u64);
+        let place = event as usize;
+        add(&self.events.0[place], number as u64);
+        mark(&self.moved.events[place / 64], place % 64);
+    }
+
+    /// The counters that have moved since this was last called.
+    pub(crate) fn take_moves(&self) -> Moves {
+        let take = |bits: &AtomicU64| {
+            let taken = bits.load(Relaxed);
+            bits.store(0, Relaxed);
+            taken
+        };
+        let [low, high] = [&self.moved.events[0], &self.moved.events[1]].map(take);
+        Moves {
+            events: u128::from(high) << 64 | u128::from(low),
+            dropped: take(&self.moved.dropped),
+            replies: take(&self.moved.replies),
+        }
     }
 
     pub(crate) fn reply(&self, status: u16) {
@@ -199,6 +273,7 @@ impl WorkerStats {
         debug_assert!(place.is_some(), "REPLIES lacks {status}");
         let place = place.unwrap_or(REPLIES.len() - 1);
         add(&self.replies.0[place], 1);
+        mark(&self.moved.replies, place);
     }
 
     pub(crate) fn set_sizes(&self, sizes: &Sizes) {
@@ -271,13 +346,15 @@ impl WorkerStats {
         self.retained_bytes.load(Relaxed)
     }
 
-    /// The share of new requests that are let in, of 1; it is 1 unless there are more than can be served.
-    pub fn share(&self) -> f64 {
-        f64::from_bits(self.share.load(Relaxed))
+    /// The shares of new calls and of REGISTERs that are let in, of 1; 1 unless there are more than can be served.
+    pub fn shares(&self) -> [f64; 2] {
+        [0, 1].map(|kind: usize| f64::from_bits(self.shares[kind].load(Relaxed)))
     }
 
-    pub(crate) fn set_share(&self, share: f64) {
-        self.share.store(share.to_bits(), Relaxed);
+    pub(crate) fn set_shares(&self, shares: [f64; 2]) {
+        for (known, share) in self.shares.iter().zip(shares) {
+            known.store(share.to_bits(), Relaxed);
+        }
     }
 
     /// Memory of new requests that wait while the node is behind, in bytes.
@@ -314,6 +391,10 @@ impl WorkerStats {
 /// With a single writer a locked instruction is not needed.
 fn add(counter: &AtomicU64, number: u64) {
     counter.store(counter.load(Relaxed) + number, Relaxed);
+}
+
+fn mark(bits: &AtomicU64, place: usize) {
+    bits.store(bits.load(Relaxed) | 1 << place, Relaxed);
 }
 
 /// Methods that response times are told apart by.

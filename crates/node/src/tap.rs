@@ -1,20 +1,27 @@
 //! A tap on a node: what came in, what went out, and why.
 //!
-//! A driver that puts a [`Tap`] into its [`Outbox`](crate::Outbox) can read there, after each batch,
-//! every message with the counters that it moved. Without a tap nothing is recorded.
+//! A driver that puts a [`Tap`] into its [`Outbox`] can read there, after each batch, every message
+//! with the counters that it moved and the placements that it caused. Without a tap nothing is
+//! recorded.
 
 use std::{ops::Range, time::Duration};
 
 use transaction::Flow;
 
-use crate::stats::{Dropped, Event, REPLIES, WorkerStats};
+use crate::{
+    decisions::{Decision, DecisionView},
+    snapshot::Snapshot,
+    stats::{Dropped, Event, Moves},
+};
 
 /// Records messages up to a number of bytes. What finds no room is counted and left out.
 #[derive(Debug)]
 pub struct Tap {
     entries: Vec<Tapped>,
     bytes: Vec<u8>,
+    placements: Vec<Decision>,
     bytes_max: usize,
+    step: u32,
     missed: u64,
 }
 
@@ -23,6 +30,8 @@ pub struct Tap {
 pub struct Tapped {
     /// When it happened.
     pub at: Duration,
+    /// The same for all that one input or one look at the timers brought about.
+    pub step: u32,
     /// What happened.
     pub what: What,
     /// Where the message lies among the tap's bytes; empty for a reason.
@@ -36,8 +45,10 @@ pub enum What {
     Received(Flow),
     /// A message goes out.
     Sent(Flow),
-    /// Why: a counter that the input before this moved.
+    /// Why: a counter that moved in this step.
     Because(Why),
+    /// A policy chose a server: the place for [`Tap::placement`].
+    Placed(usize),
 }
 
 /// A counter that an input or a timer moved.
@@ -51,22 +62,16 @@ pub enum Why {
     Replied(u16),
 }
 
-/// The counters of a worker at a moment.
-#[derive(Debug)]
-pub(crate) struct Counts {
-    events: [u64; Event::ALL.len()],
-    dropped: [u64; Dropped::ALL.len()],
-    replies: [u64; REPLIES.len()],
-}
-
 impl Tap {
-    /// A tap that holds up to so many bytes of messages between two [`Self::clear`].
+    /// A tap that holds up to so many bytes between two [`Self::clear`].
     #[must_use]
     pub fn new(bytes_max: usize) -> Self {
         Self {
             entries: Vec::new(),
             bytes: Vec::new(),
+            placements: Vec::new(),
             bytes_max,
+            step: 0,
             missed: 0,
         }
     }
@@ -77,13 +82,27 @@ impl Tap {
         &self.entries
     }
 
+    /// The bytes of all messages.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// The message of an entry; empty for a reason.
     #[must_use]
     pub fn message(&self, entry: &Tapped) -> &[u8] {
         &self.bytes[entry.range.clone()]
     }
 
-    /// Messages that found no room, since it was made.
+    /// A placement: [`Snapshot::session_of`] its call, and what the policy saw.
+    #[must_use]
+    pub fn placement(&self, place: usize, snapshot: &Snapshot) -> (u64, DecisionView) {
+        let decision = &self.placements[place];
+        (decision.session(), decision.view(decision.at(), snapshot))
+    }
+
+    /// What found no room since it was cleared: messages, reasons and placements.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.missed
@@ -93,29 +112,51 @@ impl Tap {
     pub fn clear(&mut self) {
         self.entries.clear();
         self.bytes.clear();
+        self.placements.clear();
+        self.missed = 0;
+    }
+
+    /// What is recorded from here on belongs together.
+    pub(crate) fn begin_step(&mut self) {
+        self.step = self.step.wrapping_add(1);
+    }
+
+    fn has_room(&mut self, bytes: usize) -> bool {
+        let fixed = self.entries.len() * size_of::<Tapped>()
+            + self.placements.len() * size_of::<Decision>();
+        let fits = fixed + self.bytes.len() + bytes <= self.bytes_max;
+        self.missed += u64::from(!fits);
+        fits
     }
 
     pub(crate) fn record(&mut self, at: Duration, what: What, bytes: &[u8]) {
-        let start = self.bytes.len();
-        if start + bytes.len() > self.bytes_max {
-            self.missed += 1;
-            return;
+        if self.has_room(bytes.len()) {
+            let start = self.bytes.len();
+            self.bytes.extend_from_slice(bytes);
+            let range = start..self.bytes.len();
+            let step = self.step;
+            self.entries.push(Tapped {
+                at,
+                step,
+                what,
+                range,
+            });
         }
-        self.bytes.extend_from_slice(bytes);
-        let range = start..self.bytes.len();
-        self.entries.push(Tapped { at, what, range });
     }
 
-    /// Records the counters that have moved, but not those of the messages themselves.
-    pub(crate) fn explain(&mut self, at: Duration, before: &Counts, after: &Counts) {
-        let events = moved(&before.events, &after.events).map(|place| Event::ALL[place]);
-        let events = events.filter(|event| !matches!(event, Event::Received | Event::Sent));
-        let dropped = moved(&before.dropped, &after.dropped).map(|place| Dropped::ALL[place]);
-        let replies = moved(&before.replies, &after.replies).map(|place| REPLIES[place]);
-        let reasons = events.map(Why::Event);
-        let reasons = reasons.chain(dropped.map(Why::Dropped));
-        for why in reasons.chain(replies.map(Why::Replied)) {
+    pub(crate) fn explain(&mut self, at: Duration, moves: Moves) {
+        let reasons = moves.events().map(Why::Event);
+        let reasons = reasons.chain(moves.dropped().map(Why::Dropped));
+        for why in reasons.chain(moves.replies().map(Why::Replied)) {
             self.record(at, What::Because(why), &[]);
+        }
+    }
+
+    pub(crate) fn place(&mut self, at: Duration, decision: &Decision) {
+        if self.has_room(size_of::<Decision>()) {
+            self.placements.push(decision.clone());
+            let place = self.placements.len() - 1;
+            self.record(at, What::Placed(place), &[]);
         }
     }
 }
@@ -130,22 +171,14 @@ impl Why {
             Self::Replied(status) => format!("replied {status}"),
         }
     }
-}
 
-impl Counts {
-    pub(crate) fn of(stats: &WorkerStats) -> Self {
-        Self {
-            events: std::array::from_fn(|place| stats.event(Event::ALL[place])),
-            dropped: std::array::from_fn(|place| stats.dropped(Dropped::ALL[place])),
-            replies: std::array::from_fn(|place| stats.replies(place)),
+    /// In a sentence; an answer has none but its status.
+    #[must_use]
+    pub fn help(self) -> &'static str {
+        match self {
+            Self::Event(event) => event.help(),
+            Self::Dropped(reason) => reason.help(),
+            Self::Replied(_) => "The node answered by itself",
         }
     }
-}
-
-/// The places at which two lists of counters differ.
-fn moved<'a>(before: &'a [u64], after: &'a [u64]) -> impl Iterator<Item = usize> + 'a {
-    let pairs = before.iter().zip(after).enumerate();
-    pairs
-        .filter(|(_, (was, is))| was != is)
-        .map(|(place, _)| place)
 }

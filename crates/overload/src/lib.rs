@@ -42,12 +42,14 @@
 
 mod allotment;
 mod fair;
+mod limit;
 mod neighbours;
 mod restriction;
 mod share;
 mod terms;
 
 pub use allotment::{Allotment, SURPLUS};
+pub use limit::Limit;
 pub use neighbours::{INTERVAL, NEIGHBOURS_MAX, Neighbours};
 pub use restriction::{Class, Restriction};
 pub use share::Share;

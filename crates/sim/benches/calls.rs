@@ -51,6 +51,7 @@ fn setup() -> Setup {
             slow_start: Duration::ZERO,
             answer_timeout: Duration::from_secs(2),
             overload_control: false,
+            learn_room: true,
         },
         servers: vec![server; 8],
         exchange: None,

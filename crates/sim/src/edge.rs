@@ -3,7 +3,7 @@
 use std::{mem, net::SocketAddr, sync::Arc, time::Duration};
 
 use fastrand::Rng;
-use node::{Config, Datagram, Flow, Input, Node, Outbox, Quotation, ReloadError, Shared};
+use node::{Config, Datagram, Flow, Input, Node, Outbox, Question, Quotation, ReloadError, Shared};
 
 use crate::{
     Capacity, Pace, Store,
@@ -38,6 +38,8 @@ pub struct Edge {
     host: Option<Box<Host>>,
     /// When the workers look at their timers at the latest.
     timers_due: Duration,
+    /// What workers have asked a store that is locked.
+    asked: Vec<(usize, Question)>,
 }
 
 impl Edge {
@@ -61,6 +63,7 @@ impl Edge {
                 .map(|pace| Box::new(Host::new(pace, machine.hold))),
             machine,
             timers_due: now,
+            asked: Vec::new(),
         })
     }
 
@@ -68,6 +71,13 @@ impl Edge {
     #[must_use]
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
+    }
+
+    /// Gives its processor another pace, if it has one.
+    pub(crate) fn set_pace(&mut self, pace: Pace) {
+        if let Some(host) = &mut self.host {
+            host.set_pace(pace);
+        }
     }
 
     /// Its workers.
@@ -148,6 +158,12 @@ impl Edge {
             self.handle_datagram(now, done.flow, &done.bytes, out);
             self.queue.as_mut().expect("it was there").recycle(done);
         }
+        if self.machine.store.locked_until() <= now {
+            for (worker, question) in mem::take(&mut self.asked) {
+                out.questions.push(question);
+                self.answer(now, worker, out);
+            }
+        }
         self.work(now, out);
         if self.timers_due <= now {
             self.handle_timeout(now, out);
@@ -195,7 +211,12 @@ impl Edge {
         let has_waiting = self.nodes.iter().any(Node::has_waiting);
         let host = self.host.as_ref();
         let free = host.map_or(Duration::MAX, |host| host.deadline(has_waiting));
-        self.timers_due.min(done).min(free)
+        let unlocked = if self.asked.is_empty() {
+            Duration::MAX
+        } else {
+            self.machine.store.locked_until()
+        };
+        self.timers_due.min(done).min(free).min(unlocked)
     }
 
     /// Another party may have changed what its timers wait for.
@@ -254,6 +275,12 @@ impl Edge {
 
     /// Lets the store answer what a worker has asked.
     fn answer(&mut self, now: Duration, worker: usize, out: &mut Outbox) {
+        if now < self.machine.store.locked_until() {
+            let questions = out.questions.drain(..);
+            return self
+                .asked
+                .extend(questions.map(|question| (worker, question)));
+        }
         while !out.questions.is_empty() {
             for question in mem::take(&mut out.questions) {
                 // No simulated node is told another wall time than the world's.

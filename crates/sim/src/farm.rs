@@ -68,6 +68,7 @@ fn pool(name: &str, servers: impl Iterator<Item = SocketAddr>) -> Pool {
         name: name.to_owned(),
         servers: servers.collect(),
         overload_control: true,
+        learn_room: false,
         policy: Policy::RoundRobin,
         costs: Vec::new(),
         learn_costs: false,

@@ -57,6 +57,7 @@ impl Cheap {
         Self {
             read: stats.event(Event::OverloadWaited)
                 + stats.dropped(Dropped::Overload)
+                + stats.dropped(Dropped::Repeated)
                 + stats.dropped(Dropped::AckOfOurs),
             refused: stats.event(Event::OverloadRefused),
             held: stats.event(Event::Held),
@@ -78,6 +79,10 @@ impl Host {
             told: Duration::ZERO,
             lost: 0,
         }
+    }
+
+    pub(crate) fn set_pace(&mut self, pace: Pace) {
+        self.pace = pace;
     }
 
     /// Takes a datagram; whether there was room for it. What the sieve stops needs none.

@@ -1,17 +1,42 @@
-//! A location service's store: a map that answers at once.
+//! A location service's store: a map that answers at once, unless it is locked.
 
-use std::{cell::RefCell, collections::BTreeMap, rc::Rc, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    collections::BTreeMap,
+    rc::Rc,
+    time::Duration,
+};
 
 use node::{Answer, Ask, Record};
 
 /// Records by key. Copies share the same map, so nodes can share a store.
 #[derive(Clone, Debug, Default)]
-pub struct Store(Rc<RefCell<BTreeMap<Box<[u8]>, Record>>>);
+pub struct Store(Rc<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    records: RefCell<BTreeMap<Box<[u8]>, Record>>,
+    locked_until: Cell<Duration>,
+}
 
 impl Store {
+    /// Puts a record there, such as a subscriber's.
+    pub fn insert(&self, key: &[u8], record: Record) {
+        self.0.records.borrow_mut().insert(key.into(), record);
+    }
+
+    /// Lets all questions wait until then.
+    pub fn lock(&self, until: Duration) {
+        self.0.locked_until.set(until);
+    }
+
+    pub(crate) fn locked_until(&self) -> Duration {
+        self.0.locked_until.get()
+    }
+
     /// What the store says at this wall time.
     pub(crate) fn answer(&self, wall: Duration, ask: Ask) -> Answer {
-        let mut records = self.0.borrow_mut();
+        let mut records = self.0.records.borrow_mut();
         let is_valid = |record: &&Record| record.expires.is_none_or(|expires| wall < expires);
         match ask {
             Ask::Read { key } => Answer::Record(records.get(&key).filter(is_valid).cloned()),

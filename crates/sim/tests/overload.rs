@@ -36,6 +36,8 @@ impl Scene {
         world.add_server(ServerConfig::prompt(server_address(0)));
         let mut setup = setup();
         setup.servers.truncate(1);
+        // The server seems slow behind a node that is.
+        setup.pool.learn_room = pace.tells_delay;
         let mut config = setup.node(0);
         config.routes[0].state = mode;
         config.limits.sessions = 1 << 20;

@@ -3,7 +3,8 @@
 use std::{fmt, net::SocketAddr};
 
 use balance::Ineligible;
-use node::{CallView, DecisionView, Forecast};
+use node::{CallView, DecisionView, Forecast, PassedOver};
+use recorder::Seen;
 use serde::{Deserialize, Serialize};
 
 use crate::view::ServerState;
@@ -25,6 +26,11 @@ pub(crate) enum Explanation {
         pool: String,
         policy: String,
         servers: Vec<Scored>,
+    },
+    /// There is more than the node can serve, so the message would stay out.
+    StaysOut {
+        /// The share of new requests that is let in.
+        share: f64,
     },
     /// The node would ask the location service.
     LookedUp,
@@ -59,17 +65,11 @@ pub(crate) struct Call {
 pub(crate) struct Decision {
     ago_s: f64,
     policy: String,
+    chosen: Option<SocketAddr>,
     /// The first servers of the pool.
     seen: Vec<Seen>,
-}
-
-/// A server's ledger before a placement.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Seen {
-    server: SocketAddr,
-    calls: u32,
-    transactions: u32,
-    work: f32,
+    /// Servers of the pool beyond these.
+    more: u16,
 }
 
 /// A server with the values that the policy compares.
@@ -99,16 +99,12 @@ impl From<CallView> for Call {
 
 impl From<DecisionView> for Decision {
     fn from(view: DecisionView) -> Self {
-        let seen = |(server, calls, transactions, work)| Seen {
-            server,
-            calls,
-            transactions,
-            work,
-        };
         Self {
             ago_s: view.ago.as_secs_f64(),
             policy: view.policy.to_string(),
-            seen: view.ledgers.into_iter().map(seen).collect(),
+            chosen: view.chosen,
+            seen: view.ledgers.iter().map(Seen::of).collect(),
+            more: view.more,
         }
     }
 }
@@ -126,6 +122,7 @@ impl From<Forecast> for Explanation {
             Forecast::Token { server, to_server } => Self::Token { server, to_server },
             Forecast::Session(view) => Self::Call(view.into()),
             Forecast::LookedUp => Self::LookedUp,
+            Forecast::StaysOut { share } => Self::StaysOut { share },
             Forecast::Placed {
                 pool,
                 policy,
@@ -139,8 +136,24 @@ impl From<Forecast> for Explanation {
     }
 }
 
-fn scored((server, score): (SocketAddr, Result<f64, Ineligible>)) -> Scored {
-    let passed_over = score.err().map(|why| match why {
+fn scored((server, score): (SocketAddr, Result<f64, PassedOver>)) -> Scored {
+    Scored {
+        server,
+        score: score.ok(),
+        passed_over: score.err().map(passed_over),
+    }
+}
+
+fn passed_over(why: PassedOver) -> String {
+    let why = match why {
+        PassedOver::Ineligible(why) => why,
+        PassedOver::NoRoom { waiting } => {
+            return format!(
+                "has no room: it answers slowly, and {waiting} requests wait for an answer"
+            );
+        }
+    };
+    let why = match why {
         Ineligible::Removed => ServerState::Removed.label(),
         Ineligible::Draining => ServerState::Draining.label(),
         Ineligible::Down => ServerState::Down.label(),
@@ -148,12 +161,8 @@ fn scored((server, score): (SocketAddr, Result<f64, Ineligible>)) -> Scored {
         Ineligible::AboveBound => "holds more calls than its bound",
         Ineligible::OtherCluster => "is in another cluster than the user",
         Ineligible::InReserve => ServerState::Reserve.label(),
-    });
-    Scored {
-        server,
-        score: score.ok(),
-        passed_over: passed_over.map(str::to_owned),
-    }
+    };
+    why.to_owned()
 }
 
 impl fmt::Display for Explanation {
@@ -178,6 +187,11 @@ impl fmt::Display for Explanation {
                 )?;
                 servers.iter().try_for_each(|server| server.fmt(f))
             }
+            Self::StaysOut { share } => writeln!(
+                f,
+                "would stay out: there is more than the node can serve, and {:.1} % of the new requests are let in",
+                share * 100.0
+            ),
             Self::LookedUp => {
                 writeln!(f, "would go to the user's contacts in the location service")
             }
@@ -227,17 +241,27 @@ impl fmt::Display for Call {
 impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} chose {:.1} s ago, seeing:", self.policy, self.ago_s)?;
-        self.seen.iter().try_for_each(|seen| {
-            let Seen {
-                server,
-                calls,
-                transactions,
-                work,
-            } = seen;
-            writeln!(
-                f,
-                "  {server}  {calls} calls, {transactions} transactions, work {work:.2}"
-            )
-        })
+        let best = self.seen.iter().filter(|seen| seen.passed_over.is_none());
+        let alike = |seen: &Seen| (seen.calls, seen.transactions, seen.work, seen.capacity);
+        let chosen = self
+            .seen
+            .iter()
+            .find(|seen| Some(seen.server) == self.chosen);
+        let ties = chosen.map_or(0, |chosen| {
+            best.filter(|seen| alike(seen) == alike(chosen)).count()
+        });
+        for seen in &self.seen {
+            let is_chosen = Some(seen.server) == self.chosen;
+            let mark = match (is_chosen, ties) {
+                (true, 2..) => "   <- chosen, a tie",
+                (true, _) => "   <- chosen",
+                (false, _) => "",
+            };
+            writeln!(f, "  {}{mark}", seen.words())?;
+        }
+        match self.more {
+            0 => Ok(()),
+            more => writeln!(f, "  and {more} more servers"),
+        }
     }
 }

@@ -7,9 +7,12 @@
 //! them.
 
 mod admin;
+mod calls;
 mod check;
 mod config;
+mod connections;
 mod ctl;
+mod dashboard;
 mod demo;
 mod explain;
 mod members;

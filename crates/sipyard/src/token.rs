@@ -63,6 +63,11 @@ impl Token {
         Self { role, hash }
     }
 
+    /// The beginning of its hash, by which the log tells tokens apart.
+    pub(crate) fn beginning(&self) -> &str {
+        &self.hash[..8]
+    }
+
     /// Whether this is the token's text.
     pub(crate) fn is(&self, text: &[u8]) -> bool {
         Self::of(self.role, text) == *self

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use balance::Ineligible;
-use net::{Stats, Workers};
+use net::{ConnectionStats, Stats, Workers};
 use node::{
     Ban, Member, PeerView, Shared, Snapshot,
     config::Config,
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Number;
 use store::Address;
 
-use crate::members::Members;
+use crate::{connections, dashboard::servers::Servers, members::Members};
 
 /// A node at one moment.
 #[derive(Debug, Serialize, Deserialize)]
@@ -130,6 +130,11 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     /// Whether it gets new calls, or why not.
     pub(crate) state: ServerState,
+    /// The latest change of its health, and how long it was ago; none since the node's start.
+    #[serde(default)]
+    pub(crate) why: Option<String>,
+    #[serde(default)]
+    pub(crate) since_seconds: Option<u64>,
     /// [`figures::SERVER`].
     #[serde(flatten)]
     pub(crate) figures: Figures,
@@ -186,6 +191,12 @@ pub(crate) struct Worker {
     pub(crate) replies: BTreeMap<String, u64>,
     /// Datagrams that its sockets did not receive or send, by reason.
     pub(crate) lost: BTreeMap<String, u64>,
+    /// Its connections: what there is, and what has happened.
+    #[serde(default)]
+    pub(crate) connections: BTreeMap<String, u64>,
+    /// Connections that were closed or refused, by reason.
+    #[serde(default)]
+    pub(crate) closed: BTreeMap<String, u64>,
 }
 
 /// What was refused, and why.
@@ -244,6 +255,7 @@ pub(crate) fn status(
     workers: &Workers,
     members_of: &Members,
     store: Option<&Address>,
+    news: &Servers,
     now: Duration,
 ) -> Status {
     let snapshot = shared.snapshot();
@@ -264,10 +276,10 @@ pub(crate) fn status(
             },
         ),
         listeners: listeners(config),
-        pools: pools(&snapshot, members_of, now),
+        pools: pools(&snapshot, members_of, news, now),
         removed: members(&snapshot)
             .filter(|member| member.server.is_removed())
-            .map(|member| server(member, Duration::ZERO, now))
+            .map(|member| server(member, Duration::ZERO, news, now))
             .collect(),
         registrar: registrar(config, store),
         peers: shared
@@ -279,7 +291,10 @@ pub(crate) fn status(
             .workers()
             .iter()
             .enumerate()
-            .map(|(number, stats)| worker(stats, &workers.stats(number)))
+            .map(|(number, stats)| {
+                let connections = workers.connections(number);
+                worker(stats, &workers.stats(number), &connections)
+            })
             .collect(),
         limits: Figures::of(figures::LIMITS, &config.limits),
     }
@@ -320,14 +335,14 @@ pub(crate) fn state_of(member: &Member, slow_start: Duration, now: Duration) -> 
 
 fn listeners(config: &Config) -> Vec<Listener> {
     let listener = |listener: &node::config::Listener| Listener {
-        transport: "udp".to_owned(),
+        transport: listener.transport.label().to_owned(),
         address: listener.address,
         advertise: listener.advertise.clone(),
     };
     config.listeners.iter().map(listener).collect()
 }
 
-fn pools(snapshot: &Snapshot, members_of: &Members, now: Duration) -> Vec<Pool> {
+fn pools(snapshot: &Snapshot, members_of: &Members, news: &Servers, now: Duration) -> Vec<Pool> {
     let pool = |config: &node::config::Pool| Pool {
         name: config.name.clone(),
         policy: config.policy.to_string(),
@@ -338,14 +353,15 @@ fn pools(snapshot: &Snapshot, members_of: &Members, now: Duration) -> Vec<Pool> 
             .filter(|member| member.pool == config.name && !member.server.is_removed())
             .map(|member| Server {
                 state: state_in(config, member, now),
-                ..server(member, config.slow_start, now)
+                ..server(member, config.slow_start, news, now)
             })
             .collect(),
     };
     snapshot.config().pools.iter().map(pool).collect()
 }
 
-fn server(member: &Arc<Member>, slow_start: Duration, now: Duration) -> Server {
+fn server(member: &Arc<Member>, slow_start: Duration, news: &Servers, now: Duration) -> Server {
+    let latest = news.of(&member.pool, member.address);
     let at = ServerAt {
         member: Arc::clone(member),
         slow_start,
@@ -355,6 +371,10 @@ fn server(member: &Arc<Member>, slow_start: Duration, now: Duration) -> Server {
         pool: member.pool.clone(),
         address: member.address,
         state: state_of(member, slow_start, now),
+        since_seconds: latest
+            .as_ref()
+            .map(|news| now.saturating_sub(news.at).as_secs()),
+        why: latest.map(|news| news.why),
         figures: Figures::of(figures::SERVER, &at),
     }
 }
@@ -381,7 +401,7 @@ fn peer(peer: PeerView, now: Duration) -> Peer {
     }
 }
 
-fn worker(stats: &WorkerStats, sockets: &Stats) -> Worker {
+fn worker(stats: &WorkerStats, sockets: &Stats, of: &ConnectionStats) -> Worker {
     let mut figures = Figures::of(figures::WORKER, stats);
     let events = figures::events(stats);
     let events = events.map(|(name, _, count)| (name.to_owned(), count.into()));
@@ -392,6 +412,8 @@ fn worker(stats: &WorkerStats, sockets: &Stats) -> Worker {
         dropped: dropped(stats).map(named).collect(),
         replies: replies(stats).collect(),
         lost: lost(sockets).into_iter().map(named).collect(),
+        connections: connections::figures(of).map(named).collect(),
+        closed: connections::closed(of).collect(),
     }
 }
 

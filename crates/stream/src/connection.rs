@@ -6,7 +6,7 @@ use sip::Framer;
 use slots::Id;
 use transaction::{ConnectionId, Flow};
 
-use crate::{Limits, Why, queue::Queue};
+use crate::{Layer, Limits, Why, queue::Queue};
 
 /// What is known of a connection.
 #[derive(Debug)]
@@ -58,7 +58,7 @@ pub(crate) enum Phase {
     },
 }
 
-impl<L> Connection<L> {
+impl<L: Layer> Connection<L> {
     /// The peer has taken it.
     pub(crate) fn connect(&mut self) {
         if self.phase == Phase::Connecting {
@@ -71,10 +71,11 @@ impl<L> Connection<L> {
         if is_alive && !self.is_opening() {
             self.quiet_since = now;
         }
-        if is_alive || !self.framer.is_within() {
+        let is_within = self.framer.is_within() || self.layer.held_bytes() > 0;
+        if is_alive || !is_within {
             self.within_since = None;
         }
-        if self.framer.is_within() {
+        if is_within {
             self.within_since.get_or_insert(now);
         }
     }
@@ -89,7 +90,7 @@ impl<L> Connection<L> {
 
     /// The memory of its buffers, in bytes.
     pub(crate) fn capacity(&self) -> usize {
-        self.inbound.capacity() + self.queue.capacity()
+        self.inbound.capacity() + self.queue.capacity() + self.layer.held_bytes()
     }
 
     /// When it has to end, and why, if nothing happens until then.

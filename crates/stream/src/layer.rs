@@ -56,6 +56,11 @@ pub trait Layer {
         false
     }
 
+    /// How many bytes it keeps of what is incomplete: no message that has begun may take for ever.
+    fn held_bytes(&self) -> usize {
+        0
+    }
+
     /// What a person should know of the last error.
     fn detail(&self) -> Option<String> {
         None

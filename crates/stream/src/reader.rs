@@ -60,6 +60,9 @@ impl<R: FnMut(&mut Flow, std::net::SocketAddr) -> bool> Reader<'_, R> {
             Said::Message(bytes) if bytes.len() > self.message_bytes => {
                 self.fail(FrameFault::MessageTooLong, &[], heard);
             }
+            // A keep-alive in a frame of its own. RFC 7118 §6
+            Said::Message(b"\r\n\r\n") => (self.pings, self.is_alive) = (self.pings + 1, true),
+            Said::Message(b"" | b"\r\n") => self.is_alive = true,
             Said::Message(bytes) => self.tell(bytes, heard),
             Said::Remote(remote) => {
                 if !(self.redirect)(&mut self.flow, remote) {

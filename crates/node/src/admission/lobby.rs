@@ -5,7 +5,12 @@
 //! to something known at once, and lets new requests wait here. They are served as soon as nothing better is
 //! there, newest first if others are too late. That uses the whole capacity without a setting. What waits too long is refused.
 
-use std::{collections::VecDeque, mem, time::Duration};
+use std::{
+    collections::{HashSet, VecDeque},
+    hash::{BuildHasherDefault, Hasher},
+    mem,
+    time::Duration,
+};
 
 use fastrand::Rng;
 use overload::Share;
@@ -18,6 +23,8 @@ use crate::{
     config::bytes_of,
     context::Context,
     io::{Datagram, Origin},
+    snapshot::Snapshot,
+    stats::Event,
     strangers::is_known,
 };
 
@@ -27,6 +34,9 @@ const BEHIND: Duration = Duration::from_millis(20);
 const MEMORY: Duration = Duration::from_millis(100);
 /// How long a request may wait here. RFC 3261 has callers repeat an INVITE after 500 ms.
 const PATIENCE: Duration = Duration::from_millis(200);
+/// The same of a REGISTER: nobody listens for its answer, and its phone waits for 32 s. To drop it while the node is
+/// idle again later would waste what it can serve.
+const PATIENCE_OF_REGISTERS: Duration = Duration::from_secs(3);
 /// Requests of average length that may wait.
 const GUESTS: usize = 4_096;
 /// An overload that is shorter is a burst: who waits too long is not refused, as the node can serve the repeated
@@ -81,13 +91,17 @@ pub(crate) struct Guest {
     pub(crate) origin: Origin,
     bytes: Kept,
     came: Duration,
-    is_sieved: bool,
+    class: Class,
+    /// Names the request, if its repetitions may come while it waits.
+    name: Option<u64>,
 }
 
 /// What becomes of a new request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     Waits,
+    /// A copy of it waits.
+    WaitsAlready,
     StaysOut,
 }
 
@@ -107,12 +121,16 @@ pub(crate) struct Lobby {
     salt: u32,
     guests: [VecDeque<Guest>; 6],
     copies: Buffers,
+    /// REGISTERs that wait.
+    names: HashSet<u64, BuildHasherDefault<Named>>,
     behind_until: Duration,
     /// Since when requests have waited too long.
     late_since: Option<Duration>,
     turn: usize,
     refusals: f64,
-    share: Share,
+    /// Of INVITEs, and of REGISTERs: a flood of one leaves the other alone.
+    calls: Share,
+    registers: Share,
     sieve: Sieve,
     /// Whether the driver does not know the sieve yet.
     is_new: bool,
@@ -123,13 +141,32 @@ pub(crate) struct Lobby {
 }
 
 impl Class {
-    /// Whether the sieve bounds how many come. The share is not to follow others: a flood of them would keep calls out.
-    fn is_sieved(self) -> bool {
-        !matches!(self, Self::Emergency | Self::Other)
+    /// Counts that a request of it stays out.
+    pub(crate) fn out(self) -> Event {
+        match self {
+            Self::Emergency => Event::EmergencyOut,
+            Self::Login => Event::LoginOut,
+            Self::Call | Self::Repeated => Event::CallOut,
+            Self::Register => Event::RegisterOut,
+            Self::Other => Event::OtherOut,
+        }
+    }
+}
+
+impl Class {
+    fn patience(self) -> Duration {
+        match self {
+            Self::Login | Self::Register => PATIENCE_OF_REGISTERS,
+            _ => PATIENCE,
+        }
     }
 }
 
 impl Guest {
+    pub(crate) fn class(&self) -> Class {
+        self.class
+    }
+
     pub(crate) fn datagram(&self) -> Datagram<'_> {
         Datagram {
             flow: self.flow,
@@ -151,11 +188,13 @@ impl Lobby {
             rng,
             guests: Default::default(),
             copies: Buffers::new(bytes_of(GUESTS, message_bytes)),
+            names: HashSet::default(),
             behind_until: Duration::ZERO,
             late_since: None,
             turn: 0,
             refusals: REFUSALS_MAX,
-            share: Share::new(now, repeated),
+            calls: Share::new(now, repeated),
+            registers: Share::new(now, repeated),
             sieve: Sieve::new(salt, 1.0),
             salt,
             is_new: false,
@@ -179,9 +218,9 @@ impl Lobby {
     /// Whether a new request need not wait. It counts as served then.
     pub(crate) fn lets_pass(&mut self, now: Duration, class: Class) -> bool {
         let passes = !self.is_open(now);
-        if passes && class.is_sieved() {
-            self.share.came();
-            self.share.served();
+        if passes && let Some(share) = self.share_of(class) {
+            share.came();
+            share.served();
         }
         passes
     }
@@ -193,7 +232,7 @@ impl Lobby {
     /// When the next one has waited too long.
     pub(crate) fn deadline(&self) -> Option<Duration> {
         let first = self.guests.iter().filter_map(|guests| guests.front());
-        first.map(|guest| guest.came + PATIENCE).min()
+        first.map(|guest| guest.came + guest.class.patience()).min()
     }
 
     /// Memory of the requests that wait, in bytes.
@@ -207,25 +246,34 @@ impl Lobby {
         cx: Context<'_>,
         class: Class,
         datagram: &Datagram<'_>,
+        message: &Message<'_>,
         origin: Origin,
     ) -> Taken {
+        let name = name_of(cx, class, message);
+        if name.is_some_and(|name| self.names.contains(&name)) {
+            return Taken::WaitsAlready;
+        }
         let from = datagram.flow.remote;
         let is_sifted = self.is_filtered && !is_known(cx.snapshot, from.ip());
         let is_stopped = !is_sifted && !self.sieve.passes(datagram.bytes, from);
         if is_stopped && class != Class::Emergency {
             return Taken::StaysOut;
         }
-        let is_sieved = class.is_sieved();
-        if is_sieved {
-            self.share.came();
+        if let Some(share) = self.share_of(class) {
+            share.came();
         }
         let class = match class {
             Class::Call if !self.is_surely_new(datagram) => Class::Repeated,
             class => class,
         };
-        let Some(bytes) = self.copies.keep(datagram.bytes) else {
-            if is_sieved {
-                self.share.turned_away();
+        let is_crowded = name.is_some() && !self.copies.has_room(bytes_of(GUESTS / 2, 0));
+        let copy = match is_crowded {
+            true => None,
+            false => self.copies.keep(datagram.bytes),
+        };
+        let Some(bytes) = copy else {
+            if let Some(share) = self.share_of(class) {
+                share.turned_away();
             }
             return Taken::StaysOut;
         };
@@ -234,15 +282,23 @@ impl Lobby {
             origin,
             bytes,
             came: cx.now,
-            is_sieved,
+            class,
+            name,
         });
+        self.names.extend(name);
         Taken::Waits
+    }
+
+    /// Whether such a request would stay out unread.
+    pub(crate) fn stops(&self, snapshot: &Snapshot, datagram: &Datagram<'_>) -> bool {
+        let from = datagram.flow.remote;
+        !self.sieve.passes(datagram.bytes, from) && !is_known(snapshot, from.ip())
     }
 
     /// Whether the sieve has let such an INVITE pass for as long as one is repeated.
     fn is_surely_new(&self, datagram: &Datagram<'_>) -> bool {
-        let lowest = self.share.lowest();
-        lowest == self.share.get()
+        let lowest = self.calls.lowest();
+        lowest == self.calls.get()
             || Sieve::new(self.salt, lowest).passes(datagram.bytes, datagram.flow.remote)
     }
 
@@ -253,8 +309,8 @@ impl Lobby {
         let turns = later.iter().chain(earlier).copied();
         let mut classes = turns.chain([Class::Repeated]);
         let guest = classes.find_map(|class| take(&mut self.guests[class as usize], now))?;
-        if guest.is_sieved {
-            self.share.served();
+        if let Some(share) = self.share_of(guest.class) {
+            share.served();
         }
         self.refusals = REFUSALS_MAX.min(self.refusals + REFUSALS);
         Some(guest)
@@ -262,11 +318,11 @@ impl Lobby {
 
     /// The next request that has waited too long; [`Self::release`] takes it back.
     pub(crate) fn next_late(&mut self, now: Duration) -> Option<Leaves> {
-        let is_late = |guest: &mut Guest| guest.came + PATIENCE <= now;
+        let is_late = |guest: &mut Guest| guest.came + guest.class.patience() <= now;
         let mut classes = self.guests.iter_mut();
         let guest = classes.find_map(|guests| guests.pop_front_if(is_late))?;
-        if guest.is_sieved {
-            self.share.turned_away();
+        if let Some(share) = self.share_of(guest.class) {
+            share.turned_away();
         }
         let since = *self.late_since.get_or_insert(now);
         if self.refusals < 1.0 || now < since + BURST {
@@ -278,13 +334,16 @@ impl Lobby {
 
     /// Uses a request's memory again.
     pub(crate) fn release(&mut self, guest: Guest) {
+        if let Some(name) = guest.name {
+            self.names.remove(&name);
+        }
         self.copies.release(guest.bytes);
     }
 
     /// When a phone that is refused shall register again, in seconds: by chance, and the later the more
     /// have to be refused.
     pub(crate) fn pause_s(&mut self) -> u64 {
-        let longest = (PAUSE_S / self.share.get()).min(PAUSE_S_MAX);
+        let longest = (PAUSE_S / self.registers.get()).min(PAUSE_S_MAX);
         PAUSE_S as u64 + self.rng.u64(..=longest as u64)
     }
 
@@ -293,10 +352,13 @@ impl Lobby {
         if !self.is_open(now) {
             self.late_since = None;
         }
-        let is_due = self.share.is_due(now);
-        if is_due && let Some(share) = self.share.next(now) {
-            self.sieve = Sieve::new(self.salt, share);
-            self.is_new = true;
+        let is_due = self.calls.is_due(now);
+        if is_due {
+            let changes = [self.calls.next(now), self.registers.next(now)];
+            if changes.iter().any(Option::is_some) {
+                self.sieve = Sieve::of(self.salt, self.calls.get(), self.registers.get());
+                self.is_new = true;
+            }
         }
         is_due
     }
@@ -304,12 +366,22 @@ impl Lobby {
     /// New requests that can be served per second; none: there are not more.
     pub(crate) fn capacity_per_s(&self, now: Duration) -> Option<f64> {
         let is_over = self.late_since.is_some_and(|since| since + BURST < now);
-        (is_over || self.share.get() < 1.0).then(|| self.share.served_per_s())
+        let is_over = is_over || !self.sieve.is_open();
+        is_over.then(|| self.calls.served_per_s() + self.registers.served_per_s())
     }
 
-    /// The share of new requests that may come in.
-    pub(crate) fn share(&self) -> f64 {
-        self.share.get()
+    /// The shares of INVITEs and of REGISTERs that may come in.
+    pub(crate) fn shares(&self) -> [f64; 2] {
+        [&self.calls, &self.registers].map(Share::get)
+    }
+
+    /// The share that a class has a part in. The others are not to move it: a flood of them would keep calls out.
+    fn share_of(&mut self, class: Class) -> Option<&mut Share> {
+        match class {
+            Class::Call | Class::Repeated => Some(&mut self.calls),
+            Class::Login | Class::Register => Some(&mut self.registers),
+            Class::Emergency | Class::Other => None,
+        }
     }
 
     /// Whether neighbours are to learn of this capacity: it is news as long as there is one, and once after that.
@@ -329,16 +401,44 @@ impl Lobby {
 
     /// Who is known has changed.
     pub(crate) fn renew_sieve(&mut self) {
-        self.is_new |= self.share.get() < 1.0;
+        self.is_new |= !self.sieve.is_open();
     }
 }
 
 /// The next of a class: the first while none has waited long, or else the last, as the first ones are too late.
 fn take(guests: &mut VecDeque<Guest>, now: Duration) -> Option<Guest> {
-    if guests.front()?.came + PATIENCE / 2 > now {
+    let first = guests.front()?;
+    if first.came + first.class.patience() / 2 > now || first.name.is_some() {
         guests.pop_front()
     } else {
         guests.pop_back()
+    }
+}
+
+/// Names a REGISTER, by what its repetitions share.
+fn name_of(cx: Context<'_>, class: Class, message: &Message<'_>) -> Option<u64> {
+    if !matches!(class, Class::Login | Class::Register) {
+        return None;
+    }
+    let call = cx.snapshot.keys().session(message.call_id().ok()?);
+    Some(call.bits().wrapping_add(message.cseq().ok()?.number.into()))
+}
+
+/// Names are keyed hashes already.
+#[derive(Debug, Default)]
+struct Named(u64);
+
+impl Hasher for Named {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _: &[u8]) {
+        unreachable!("a name is a number");
+    }
+
+    fn write_u64(&mut self, name: u64) {
+        self.0 = name;
     }
 }
 

@@ -41,6 +41,8 @@ pub(crate) enum NotNow {
     Contended,
     /// No server of the pool may get it.
     NoServer,
+    /// The servers of the pool that are there answer slowly, and have as much to do as they answer in time.
+    NoRoom,
     /// The servers of the pool that are there have asked for less. RFC 7339 §5.10
     Restricted,
     /// No listener or no address leads to the next hop. RFC 3261 §16.9
@@ -77,7 +79,7 @@ pub(crate) fn refuse_for(cx: Context<'_>, why: NotNow, retry_after_s: u64) -> Re
     }
     let reply = match why {
         NotNow::Unreachable => Reply::because(503, "Next Hop Unreachable"),
-        NotNow::Restricted => return Reply::new(503),
+        NotNow::Restricted | NotNow::NoRoom => return Reply::new(503),
         _ => Reply::new(503),
     };
     reply.with("Retry-After", retry_after_s.to_string())
@@ -105,6 +107,7 @@ impl NotNow {
             Self::UnlocatedFull => Some(Event::UnlocatedFull),
             Self::StoreFailed => Some(Event::StoreFailed),
             Self::Restricted => Some(Event::Restricted),
+            Self::NoRoom => Some(Event::NoRoom),
             Self::Draining | Self::Contended | Self::NoServer | Self::Unreachable => None,
         }
     }

@@ -55,16 +55,27 @@ const LOWERED: u32 = 0x2020_2020;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sieve {
     salt: u32,
-    /// Requests that draw less pass; 0 to [`DRAWS`].
-    threshold: u32,
+    /// INVITEs that draw less pass, and REGISTERs; 0 to [`DRAWS`].
+    calls: u32,
+    registers: u32,
 }
 
 impl Sieve {
     /// Lets a `share` of the requests pass, from 0 to 1, in steps of 1/65,536. Another `salt` lets others pass.
     #[must_use]
     pub fn new(salt: u32, share: f64) -> Self {
-        let threshold = (share.clamp(0.0, 1.0) * f64::from(DRAWS)).round() as u32;
-        Self { salt, threshold }
+        Self::of(salt, share, share)
+    }
+
+    /// The same with a share of the INVITEs, and one of the REGISTERs.
+    #[must_use]
+    pub fn of(salt: u32, calls: f64, registers: f64) -> Self {
+        let threshold = |share: f64| (share.clamp(0.0, 1.0) * f64::from(DRAWS)).round() as u32;
+        Self {
+            salt,
+            calls: threshold(calls),
+            registers: threshold(registers),
+        }
     }
 
     /// Whether a datagram from `source` passes. A caller that knows the source does not ask.
@@ -78,7 +89,7 @@ impl Sieve {
         }
         match word(&bytes[..4]) {
             INVITE => self.passes_invite(bytes),
-            REGISTER => self.draw(sender(source)) < self.threshold,
+            REGISTER => self.draw(sender(source)) < self.registers,
             _ => true,
         }
     }
@@ -86,7 +97,7 @@ impl Sieve {
     /// Whether it lets all pass.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.threshold == DRAWS
+        self.calls == DRAWS && self.registers == DRAWS
     }
 
     /// The rule as a program of a UDP socket's filter, which the Linux kernel runs on each datagram from the
@@ -110,7 +121,7 @@ impl Sieve {
             0 => bytes.len() >= SCANNED_BYTES,
             tags => tags >= 2,
         };
-        has_to_tag || word(&bytes[SCHEME]) | LOWERED == URN || self.draw(words) < self.threshold
+        has_to_tag || word(&bytes[SCHEME]) | LOWERED == URN || self.draw(words) < self.calls
     }
 
     /// A number below [`DRAWS`].

@@ -76,7 +76,8 @@ pub(crate) fn withhold(
 /// register come back, but not all at once.
 pub(crate) fn refuse(cx: Context<'_>, request: &Request<'_>, why: NotNow) -> Reply {
     let refusal = admission::refuse(cx, why);
-    if why != NotNow::Restricted || request.method != Method::Register {
+    let is_told = matches!(why, NotNow::Restricted | NotNow::NoRoom);
+    if !is_told || request.method != Method::Register {
         return refusal;
     }
     let after = RETRY_AFTER_S + (request.id >> 32) % JITTER_S;

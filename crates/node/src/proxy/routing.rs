@@ -133,7 +133,7 @@ fn token_course(
     let mut course = match affinity.direction {
         Direction::ToServer => {
             let mut course = to_server(cx, request, server, Some(address), session)?;
-            let phone = affinity.server.connected(course.next_hop.listener);
+            let phone = affinity.server.connected(cx.snapshot, sender.listener);
             course.next_hop = phone.unwrap_or(course.next_hop);
             course
         }

@@ -91,6 +91,7 @@ pub(crate) fn prepare(
     if request.method == Method::Register && is_of_phone(snapshot, request) {
         push_path(snapshot, edits, request);
     }
+    frame(edits, message, hop.flow);
     let branch = Branch {
         purpose: hop.purpose,
         listener: hit,
@@ -214,7 +215,21 @@ pub(crate) fn back(
         mark::tell_room(snapshot.keys(), edits, response, below, room);
     }
     let back = || response.return_flow();
+    if let Some(flow) = back() {
+        frame(edits, message, flow);
+    }
     identity::guard(snapshot, edits, message, response.flow, back);
+}
+
+/// Has a message say its length, as a stream needs it: a datagram or a frame of a WebSocket need not. Who says
+/// two gets no further. RFC 3261 §18.3
+fn frame(edits: &mut Edits, message: &Message<'_>, to: Flow) {
+    if !to.transport.is_stream() || message.header(HeaderName::ContentLength).is_some() {
+        return;
+    }
+    edits.append_header(message, "Content-Length", |out| {
+        out.extend_from_slice(message.body().len().to_string().as_bytes());
+    });
 }
 
 /// Queues the request that ends an INVITE on a server that it was taken away from: the ACK of a

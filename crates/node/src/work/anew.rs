@@ -21,6 +21,7 @@ impl Work {
         moved.attempt += 1;
         moved.tried[usize::from(moved.attempt)] = member.server.id();
         moved.offer = Offer::Withdrawn;
+        moved.enters(cx.now, member);
         self.wait_again(cx, open, pool);
         Some(member)
     }

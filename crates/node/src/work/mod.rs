@@ -6,9 +6,9 @@
 
 mod anew;
 mod course;
-mod decisions;
 mod learn;
 pub(crate) mod open;
+mod room;
 
 use std::{mem, time::Duration};
 
@@ -17,22 +17,20 @@ use fastrand::Rng;
 use sip::Method;
 use slots::{Buffers, Slab, Table};
 
-pub use self::decisions::DecisionView;
+use self::open::OPEN_MAX;
 pub(crate) use self::{
     course::Course,
     learn::Learner,
     open::{ATTEMPTS_MAX, Holder, Kind, Offer, OpenId, OpenRequest, Progress},
-};
-use self::{
-    decisions::{Decisions, Ledgers},
-    open::OPEN_MAX,
 };
 use crate::{
     admission::NotNow,
     calls::{Calls, SessionId, tag_pair},
     config::Limits,
     context::Context,
-    control, health,
+    control,
+    decisions::{Decisions, Ledgers},
+    health,
     member::Member,
     snapshot::PoolView,
     stats::{Event, MethodLabel},
@@ -206,7 +204,7 @@ impl Work {
         tried[0] = course.server.unwrap_or(tried[0]);
         let kind = Kind::of(request.method);
         let is_initial = request.is_initial() && kind != Kind::Cancel && is_charged;
-        let opened = OpenRequest {
+        let mut opened = OpenRequest {
             id: request.id,
             sent_at: cx.now,
             began_at: cx.now,
@@ -228,8 +226,12 @@ impl Work {
             waits,
             met_idle,
             offer: Offer::No,
+            met: 0,
             mark: None,
         };
+        if let Some(member) = member.filter(|_| is_initial) {
+            opened.enters(cx.now, member);
+        }
         let next = opened.next;
         let open = self.requests.insert(opened).expect("there is room");
         self.calls.get_mut(session).requests = Some(open);
@@ -305,6 +307,9 @@ impl Work {
     pub(crate) fn discharge(&mut self, cx: Context<'_>, open: OpenId) {
         self.end_service(cx, open, None);
         let request = self.requests.get_mut(open);
+        if let Some(member) = cx.snapshot.member(request.server()) {
+            request.leaves(member);
+        }
         if mem::take(&mut request.is_charged)
             && let Some(member) = cx.snapshot.member(request.server())
         {
@@ -372,12 +377,13 @@ impl Work {
         avoided.clear();
         avoided.extend_from_slice(avoid);
         let withheld = control::withhold(cx, request, pool, &mut avoided);
+        let full = room::avoid_full(cx, request, pool, &mut avoided);
         let placed = self.place_but(cx, request, pool, is_call, &avoided);
         self.avoided = avoided;
-        let member = placed.ok_or(if withheld {
-            NotNow::Restricted
-        } else {
-            NotNow::NoServer
+        let member = placed.ok_or(match (withheld, full) {
+            (_, true) => NotNow::NoRoom,
+            (true, false) => NotNow::Restricted,
+            (false, false) => NotNow::NoServer,
         })?;
         if pool.config().overload_control {
             member.control.restriction.pass(cx.now);
@@ -395,7 +401,7 @@ impl Work {
     ) -> Option<&'s Member> {
         let policy = pool.pool().policy();
         let key = request.placement_key(policy == Policy::UserHash);
-        let ledgers = Ledgers::of(pool);
+        let ledgers = Ledgers::of(pool, cx.now);
         let arrival = Arrival {
             key,
             cost: pool.cost(request.method),
@@ -403,7 +409,8 @@ impl Work {
             avoid,
         };
         let server = pool.pool().place(cx.now, &arrival, &mut self.rng)?.id();
-        self.decisions.record(request.key, cx.now, policy, ledgers);
+        self.decisions
+            .record(request.key, cx.now, policy, server, ledgers);
         cx.snapshot.member(server).map(|member| &**member)
     }
 
@@ -469,6 +476,7 @@ impl Work {
         moved.is_charged = true;
         (moved.waits, moved.met_idle) = begin_service(new, Some(pool));
         moved.offer = Offer::of(control::may_offer(cx, new, true));
+        moved.enters(cx.now, new);
         self.wait_again(cx, open, pool);
         Some(new)
     }
@@ -502,14 +510,15 @@ impl Work {
     }
 
     /// Holds a silence against the server.
-    pub(crate) fn blame(&self, cx: Context<'_>, open: OpenId) {
+    pub(crate) fn blame(&mut self, cx: Context<'_>, open: OpenId) {
         if let Some(member) = self.charged_server(cx, open) {
             health::on_silence(cx, member, self.get(open).sent_at);
+            self.requests.get_mut(open).waits_in_vain(cx.now, member);
         }
     }
 
     /// No final response came in time.
-    pub(crate) fn time_out(&self, cx: Context<'_>, open: OpenId) {
+    pub(crate) fn time_out(&mut self, cx: Context<'_>, open: OpenId) {
         let progress = self.get(open).progress;
         if progress == Progress::Unanswered {
             self.blame(cx, open);
@@ -541,6 +550,10 @@ impl Work {
             if response.is_success() {
                 member.server.final_response(cx.now, after);
             }
+        }
+        if let Some(member) = self.charged_server(cx, open) {
+            let request = self.requests.get_mut(open);
+            request.is_served(cx.now, member, response);
         }
         // A 100 comes before the work, and a failure of the server instead of it.
         if self.get(open).waits && response.status > 100 {

@@ -59,6 +59,9 @@ pub(crate) struct OpenRequest {
     /// It was sent when no other waited.
     pub(crate) met_idle: bool,
     pub(crate) offer: Offer,
+    /// How many waited at its server for their first response when it was sent, itself included. 0: it has one, or is
+    /// not counted.
+    pub(crate) met: u32,
     /// What the next node is told of who holds it.
     pub(crate) mark: Option<Mark>,
 }

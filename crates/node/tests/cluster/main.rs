@@ -36,6 +36,7 @@ mod routes;
 mod script;
 mod stateful;
 mod strangers;
+mod streams;
 mod tap;
 mod trust;
 mod workers;

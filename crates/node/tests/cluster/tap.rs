@@ -11,14 +11,19 @@ use crate::{
 };
 
 fn seen(cluster: &mut Cluster) -> Vec<String> {
-    let tap = cluster.out.tap.as_mut().unwrap();
+    let tap = cluster.out.tap.as_ref().unwrap();
     let entries = tap.entries().iter().map(|entry| match entry.what {
         What::Received(flow) => format!("{} sends {}", flow.remote, word(tap.message(entry))),
         What::Sent(flow) => format!("{} gets {}", flow.remote, word(tap.message(entry))),
         What::Because(why) => why.label(),
+        What::Placed(place) => {
+            let (session, view) = tap.placement(place, &cluster.shared.snapshot());
+            assert_eq!(session, cluster.shared.snapshot().session_of(b"call@test"));
+            format!("{} chose of {}", view.policy, view.ledgers.len())
+        }
     });
     let seen = entries.collect();
-    tap.clear();
+    cluster.out.tap.as_mut().unwrap().clear();
     seen
 }
 
@@ -35,12 +40,14 @@ fn a_tap_tells_what_came_and_went_and_why() {
     let server = received.to;
     let arrival = [
         format!("{ALICE} sends INVITE"),
+        "cjsq chose of 2".to_owned(),
         format!("{server} gets INVITE"),
     ];
     assert_eq!(seen(&mut cluster), arrival);
     let moved = cluster.wait(ms(1_100));
     let timed_out = [
         "failed_over".to_owned(),
+        "cjsq chose of 2".to_owned(),
         format!("{} gets INVITE", moved[0].to),
     ];
     assert_eq!(seen(&mut cluster), timed_out);
@@ -58,7 +65,7 @@ fn a_full_tap_counts_what_it_misses() {
     let mut cluster = Cluster::new(config(&[ONE]));
     cluster.out.tap = Some(Tap::new(100));
     cluster.pass(&request("INVITE", ALICE, "call"));
-    assert_eq!(cluster.out.tap.as_ref().unwrap().missed(), 2);
+    assert_eq!(cluster.out.tap.as_ref().unwrap().missed(), 3);
     assert_eq!(cluster.event(Event::Received), 1);
     assert_eq!(seen(&mut cluster), Vec::<String>::new());
 }

@@ -153,6 +153,7 @@ fn pool(rng: &mut Rng) -> Pool {
         slow_start: ms(rng, 0, 10_000),
         answer_timeout: ms(rng, 500, 4_000),
         overload_control: false,
+        learn_room: true,
     }
 }
 

@@ -39,6 +39,7 @@ pub(crate) fn setup() -> Setup {
             slow_start: Duration::ZERO,
             answer_timeout: s(1),
             overload_control: false,
+            learn_room: true,
         },
         servers: vec![server; 4],
         exchange: None,

@@ -10,7 +10,7 @@ use axum::{
 };
 use node::Source;
 
-use super::refused;
+use super::refusal::refused;
 use crate::{
     serve::Control,
     view::{Done, bans},

@@ -7,7 +7,7 @@ use std::{net::SocketAddr, sync::Arc};
 use axum::{
     extract::{Request, State},
     http::{
-        HeaderMap, HeaderName, HeaderValue, StatusCode,
+        HeaderMap, HeaderName, HeaderValue, Method, StatusCode,
         header::{AUTHORIZATION, HOST, ORIGIN, WWW_AUTHENTICATE},
         uri::Authority,
     },
@@ -15,16 +15,25 @@ use axum::{
     response::Response,
 };
 
-use super::refused;
+use super::refusal::refused;
 use crate::{config::Admin, serve::Control, token::Role};
+
+/// What a client on TCP must show.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Access {
+    /// A token with the role; nothing on a loopback address.
+    OpenOnLoopback(Role),
+    /// A token with the role, wherever the client is.
+    Token(Role),
+}
 
 /// Refuses a client whose token does not have the role.
 pub(super) async fn require(
-    State((control, role)): State<(Arc<Control>, Role)>,
+    State((control, access)): State<(Arc<Control>, Access)>,
     request: Request,
     next: Next,
 ) -> Response {
-    let Err((status, problem)) = check_token(&control.admin(), role, request.headers()) else {
+    let Err((status, problem)) = check_token(&control.admin(), access, request.headers()) else {
         return next.run(request).await;
     };
     let mut response = refused(status, vec![problem]);
@@ -35,11 +44,48 @@ pub(super) async fn require(
     response
 }
 
-/// Whether a client may do what needs this role. On a loopback address, readers need no token.
-fn check_token(admin: &Admin, role: Role, headers: &HeaderMap) -> Result<(), (StatusCode, String)> {
+/// Logs what operators change: who, what, and how it ended. Nothing that only reads is logged.
+pub(super) async fn audit(
+    State(control): State<Arc<Control>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let is_change = method != Method::GET && uri.path() != crate::store::PATH;
+    let who = who(&control.admin(), request.headers());
+    let response = next.run(request).await;
+    if is_change {
+        let path = uri.path_and_query().map_or("", |path| path.as_str());
+        let status = response.status().as_u16();
+        tracing::info!("audit: {who}: {method} {path}: {status}");
+    }
+    response
+}
+
+/// Who sends: a token by the beginning of its hash, or whoever may open the socket.
+fn who(admin: &Admin, headers: &HeaderMap) -> String {
+    let shown = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+    let shown = shown.and_then(|shown| shown.strip_prefix(b"Bearer "));
+    let known = shown.and_then(|shown| admin.tokens.iter().find(|token| token.is(shown)));
+    known.map_or_else(
+        || "the Unix socket".to_owned(),
+        |token| format!("the token {}", token.beginning()),
+    )
+}
+
+/// Whether a client may do what needs this access.
+fn check_token(
+    admin: &Admin,
+    access: Access,
+    headers: &HeaderMap,
+) -> Result<(), (StatusCode, String)> {
+    let (role, is_open) = match access {
+        Access::OpenOnLoopback(role) => (role, admin.address.ip().is_loopback()),
+        Access::Token(role) => (role, false),
+    };
     let shown = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
     let Some(shown) = shown.and_then(|shown| shown.strip_prefix(b"Bearer ")) else {
-        if role == Role::Read && admin.address.ip().is_loopback() {
+        if is_open {
             return Ok(());
         }
         let problem = format!(

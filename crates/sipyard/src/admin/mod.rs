@@ -2,9 +2,14 @@
 //! continue.
 
 mod bans;
+mod calls;
+mod configuration;
 mod guard;
+mod live;
 mod metrics;
 mod records;
+mod refusal;
+mod users;
 
 use std::{future::IntoFuture, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -22,14 +27,16 @@ use serde::Deserialize;
 use tokio::net::{TcpListener, UnixListener};
 
 use crate::{
+    dashboard::{files, keeper::status_of},
     explain::Explanation,
     serve::Control,
     store::{ASK_BYTES_MAX, PATH},
     token::Role,
-    view::{Done, Refused, ServerState, members, state_of, status},
+    view::{Done, ServerState, members, state_of},
 };
-use guard::{guard, require};
+use guard::{Access, audit, guard, require};
 use metrics::{MEDIA_TYPE, Metrics};
+use refusal::refused;
 
 /// The largest message that `explain` takes: a longer one fits no datagram.
 const BODY_BYTES_MAX: usize = 65_535;
@@ -37,12 +44,20 @@ const BODY_BYTES_MAX: usize = 65_535;
 /// Answers the API on TCP, where clients need tokens, and on the Unix socket, which only the node's
 /// user can open.
 pub(crate) fn spawn(control: &Arc<Control>, tcp: TcpListener, socket: UnixListener) {
-    let on_tcp = |role| from_fn_with_state((Arc::clone(control), role), require);
+    let on_tcp = |access| from_fn_with_state((Arc::clone(control), access), require);
     let routes = open()
-        .merge(for_readers(control).route_layer(on_tcp(Role::Read)))
-        .merge(for_operators().route_layer(on_tcp(Role::Operate)))
+        .merge(for_readers(control).route_layer(on_tcp(Access::OpenOnLoopback(Role::Read))))
+        .merge(for_witnesses().route_layer(on_tcp(Access::Token(Role::Read))))
+        .merge(
+            for_operators()
+                .route_layer(from_fn_with_state(Arc::clone(control), audit))
+                .route_layer(on_tcp(Access::Token(Role::Operate))),
+        )
         .layer(from_fn_with_state(Arc::clone(control), guard));
-    let all_routes = open().merge(for_readers(control)).merge(for_operators());
+    let all_routes = open()
+        .merge(for_readers(control))
+        .merge(for_witnesses())
+        .merge(for_operators().route_layer(from_fn_with_state(Arc::clone(control), audit)));
     tokio::spawn(axum::serve(tcp, routes.with_state(Arc::clone(control))).into_future());
     let all_routes = all_routes.with_state(Arc::clone(control));
     tokio::spawn(axum::serve(socket, all_routes).into_future());
@@ -53,6 +68,8 @@ fn open() -> Router<Arc<Control>> {
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/readyz", get(readyz))
+        .route("/", get(files::index))
+        .route("/web/{*name}", get(files::asset))
 }
 
 /// What changes nothing and tells no secret.
@@ -65,8 +82,17 @@ fn for_readers(control: &Arc<Control>) -> Router<Arc<Control>> {
         )
         .route("/api/v1/status", get(show_status))
         .route("/api/v1/bans", get(bans::list))
+        .route("/api/v1/live", get(live::stream))
+        .route("/api/v1/history", get(live::history))
         .route("/api/v1/explain", get(explain_call).post(explain_message))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+}
+
+/// What changes nothing and tells who calls whom: no other user of this machine may know that.
+fn for_witnesses() -> Router<Arc<Control>> {
+    Router::new()
+        .route("/api/v1/calls", get(calls::list))
+        .route("/api/v1/call", get(calls::show))
 }
 
 /// What changes the node, or shows and changes its users.
@@ -78,6 +104,9 @@ fn for_operators() -> Router<Arc<Control>> {
         .route("/api/v1/bans", delete(bans::lift_all))
         .route("/api/v1/bans/{source}", delete(bans::lift))
         .route("/api/v1/reload", post(reload))
+        .route("/api/v1/configuration", get(configuration::show))
+        .route("/api/v1/users/{user}", get(users::show))
+        .route("/api/v1/users/{user}/bindings", delete(users::remove))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .route(
             PATH,
@@ -101,14 +130,7 @@ fn metrics_text(metrics: &Metrics) -> Response {
 }
 
 async fn show_status(State(control): State<Arc<Control>>) -> Response {
-    let status = status(
-        control.shared(),
-        control.workers(),
-        control.members(),
-        control.store_address(),
-        control.now(),
-    );
-    Json(status).into_response()
+    Json(status_of(&control)).into_response()
 }
 
 async fn drain(State(control): State<Arc<Control>>, Path(address): Path<String>) -> Response {
@@ -170,7 +192,6 @@ fn change(control: &Control, address: &str, apply: impl Fn(&Member) -> String) -
         return refused(StatusCode::NOT_FOUND, vec![message]);
     }
     let done = changed.join("; ");
-    tracing::info!("{done}");
     Json(Done { done }).into_response()
 }
 
@@ -267,8 +288,4 @@ fn as_sent(pasted: &[u8]) -> Vec<u8> {
         bytes.extend_from_slice(b"\r\n\r\n");
     }
     bytes
-}
-
-fn refused(status: StatusCode, problems: Vec<String>) -> Response {
-    (status, Json(Refused { problems })).into_response()
 }

@@ -12,7 +12,7 @@ use axum::{
 };
 use tokio::{sync::oneshot, task::spawn_blocking};
 
-use super::refused;
+use super::refusal::refused;
 use crate::{
     serve::Control,
     store::{Ask, Change, Done, Outcome, Record, Told},
@@ -69,12 +69,14 @@ async fn change(store: &Store, changes: Vec<Change>) -> Result<Told, Error> {
 }
 
 /// The answer of a store, or the wait for it.
-enum Submitted<T> {
+pub(super) enum Submitted<T> {
     Answered(Result<T, Error>),
     Waiting(oneshot::Receiver<Result<T, Error>>),
 }
 
-fn submit<T: Send + 'static>(ask: impl FnOnce(Done<T>) -> Poll<Result<T, Error>>) -> Submitted<T> {
+pub(super) fn submit<T: Send + 'static>(
+    ask: impl FnOnce(Done<T>) -> Poll<Result<T, Error>>,
+) -> Submitted<T> {
     let (sender, receiver) = oneshot::channel();
     // Whoever asked may have gone away.
     let done = move |answer| drop(sender.send(answer));
@@ -84,7 +86,7 @@ fn submit<T: Send + 'static>(ask: impl FnOnce(Done<T>) -> Poll<Result<T, Error>>
     }
 }
 
-async fn answered<T>(submitted: Submitted<T>) -> Result<T, Error> {
+pub(super) async fn answered<T>(submitted: Submitted<T>) -> Result<T, Error> {
     match submitted {
         Submitted::Answered(answer) => answer,
         Submitted::Waiting(receiver) => receiver.await.unwrap_or(Err(Error::Busy)),

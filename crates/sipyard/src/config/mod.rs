@@ -7,6 +7,7 @@
 mod abuse;
 mod address;
 mod admin;
+mod calls;
 mod cluster;
 mod connections;
 mod listen;
@@ -29,6 +30,7 @@ use listen::Listeners;
 
 pub(crate) use abuse::Nftables;
 pub(crate) use admin::{ADMIN_PORT, Admin, AdminPlaces};
+pub(crate) use calls::DEFAULT as DEFAULT_CALLS;
 pub(crate) use cluster::{Announced, Cluster};
 pub(crate) use registrar::Registrar;
 pub(crate) use sections::Dns;
@@ -51,6 +53,8 @@ pub(crate) struct Configuration {
     pub(crate) cluster: Option<Cluster>,
     /// The users who may register, and the store of their records.
     pub(crate) registrar: Option<Registrar>,
+    /// What is kept of the latest calls; none: nothing.
+    pub(crate) calls: Option<recorder::Settings>,
     /// The sets of nftables that hold the banned sources.
     pub(crate) nftables: Option<Nftables>,
     /// How the listeners' connections are secured.
@@ -110,6 +114,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
     let Listeners {
         listeners,
         places: listener_places,
+        balancers,
         secured,
     } = listen::listeners(&mut root);
     let as_client = secure::as_client(root.table("tls"));
@@ -120,6 +125,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
     let (admin, admin_places) = admin::admin(root.table("admin"));
     let dns = sections::dns(root.table("dns"));
     let (abuse, nftables) = abuse::abuse(root.table("abuse"));
+    let calls = calls::calls(root.table("calls"));
     let cluster = cluster::cluster(&mut root, &listeners);
     let sourced = pool::pools(&mut root, &timers, &listeners);
     let (pools, sources): (Vec<_>, Vec<_>) = sourced
@@ -137,7 +143,13 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
     let rules = registrar.as_ref().map(|registrar| registrar.rules.clone());
     let trust = trust::trust(root.table("trust"));
     let identity = identity.map(|identity| {
-        let security = secure::security(&listeners, &secured, &as_client, &identity.secret);
+        let security = secure::security(
+            &listeners,
+            &secured,
+            &balancers,
+            &as_client,
+            &identity.secret,
+        );
         let told = security.map_err(|error| root.problem(&format!("tls: {error}")));
         (identity, told)
     });
@@ -165,6 +177,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
         dns,
         cluster,
         registrar,
+        calls,
         nftables,
         listener_places,
         security: security.ok()?,

@@ -69,6 +69,7 @@ fn pool(name: String, mut section: Section<'_>, timers: &Timers, sources: Vec<So
         slow_start: section.get_or("slow_start", ms(10_000), duration(ms(0)..=minutes(60))),
         answer_timeout: answer_timeout(&mut section, timers.t1),
         overload_control: section.get_or("overload_control", false, boolean),
+        learn_room: section.get_or("learn_room", true, boolean),
     };
     check_clusters(&section, pool.policy, &sources);
     section.finish();

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use net::{Bound, Security};
-use node::config::Listener;
+use node::config::{IpNet, Listener};
 use settings::{
     Item, Section, hint,
     value::{expected, text},
@@ -133,12 +133,13 @@ fn one_of(name: &str, choices: &'static [&'static str]) -> settings::Read<&'stat
 pub(crate) fn security(
     listeners: &[Listener],
     secured: &[Option<Secured>],
+    balancers: &[Vec<IpNet>],
     as_client: &AsClient,
     secret: &[u8],
 ) -> Result<Security, tls::Error> {
     let is_secure = listeners.iter().any(|it| it.transport.is_secure());
     let client = is_secure.then(|| client(as_client)).transpose()?;
-    let bound = |(listener, secured): (&Listener, &Option<Secured>)| {
+    let bound = |((listener, secured), balancers): ((&Listener, &Option<Secured>), &Vec<IpNet>)| {
         let server = secured.as_ref().map(|of| {
             let wall = Arc::new(socket::wall);
             Server::new(&of.identities, &of.clients, secret, wall)
@@ -148,9 +149,15 @@ pub(crate) fn security(
             address: listener.address,
             server: server.transpose()?,
             client: client.clone(),
+            balancers: balancers.clone(),
         })
     };
-    let bound: Result<Vec<_>, tls::Error> = listeners.iter().zip(secured).map(bound).collect();
+    let bound: Result<Vec<_>, tls::Error> = listeners
+        .iter()
+        .zip(secured)
+        .zip(balancers)
+        .map(bound)
+        .collect();
     Ok(Security::new(bound?))
 }
 

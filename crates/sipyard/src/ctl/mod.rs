@@ -1,5 +1,6 @@
 //! `sipyard ctl`: asks a running node through its admin API.
 
+mod calls;
 mod table;
 
 use std::{
@@ -17,6 +18,7 @@ use serde::de::DeserializeOwned;
 use settings::refuse;
 
 use crate::{
+    calls::Calls,
     config::ADMIN_PORT,
     explain::Explanation,
     view::{Bans, Done, Refused, Status},
@@ -76,6 +78,22 @@ enum Ask {
         /// The server's share of the calls, relative to other servers
         capacity: f64,
     },
+    /// List recorded calls: lost, refused and ringing ones first
+    #[command(after_help = "Examples:
+  sipyard ctl calls
+  sipyard ctl calls alice
+  sipyard ctl calls --state refused --last 600 10.0.0.11")]
+    Calls(calls::List),
+    /// Show one call: a ladder with why it went where it went, then its messages
+    #[command(after_help = "Examples:
+  sipyard ctl call 3848276298220188511@client.example.com
+  sipyard ctl call --pcapng call.pcapng 3848276298220188511@client.example.com")]
+    Call(calls::Show),
+    /// Follow a call, or the calls of a user, message by message as they pass
+    #[command(after_help = "Examples:
+  sipyard ctl trace alice
+  sipyard ctl trace --seconds 60 203.0.113.7")]
+    Trace(calls::Trace),
     /// Show who is banned, and why
     #[command(after_help = "Example:\n  sipyard ctl bans")]
     Bans,
@@ -141,12 +159,16 @@ impl Ctl {
 
     fn answer(&self) -> Result<String, Failure> {
         let answer = self.ask()?;
+        if matches!(self.ask, Ask::Call(_) | Ask::Trace(_)) {
+            return Ok(answer);
+        }
         if self.json {
             return Ok(answer + "\n");
         }
         match &self.ask {
             Ask::Status => read::<Status>(&answer).map(|status| table::status(&status)),
             Ask::Bans => read::<Bans>(&answer).map(|bans| table::bans(&bans)),
+            Ask::Calls(_) => read::<Calls>(&answer).map(|calls| table::calls(&calls)),
             Ask::Explain { .. } => read::<Explanation>(&answer).map(|told| told.to_string()),
             _ => read::<Done>(&answer).map(|done| done.done + "\n"),
         }
@@ -160,6 +182,9 @@ impl Ctl {
             Ask::Weight { server, capacity } => {
                 self.change(server, &format!("weight?value={capacity}"))
             }
+            Ask::Calls(list) => self.call("GET", &list.path(), b""),
+            Ask::Call(show) => show.ask(self),
+            Ask::Trace(trace) => trace.run(self),
             Ask::Bans => self.call("GET", "bans", b""),
             Ask::Unban { source } if source == "all" => self.call("DELETE", "bans", b""),
             Ask::Unban { source } => self.call("DELETE", &format!("bans/{}", escape(source)), b""),
@@ -188,17 +213,22 @@ impl Ctl {
         self.call("POST", &format!("servers/{}/{how}", escape(server)), b"")
     }
 
-    /// The body of a successful answer.
+    /// The text of a successful answer.
     fn call(&self, method: &str, path: &str, body: &[u8]) -> Result<String, Failure> {
+        let bytes = self.call_bytes(method, path, body)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// The body of a successful answer.
+    fn call_bytes(&self, method: &str, path: &str, body: &[u8]) -> Result<Vec<u8>, Failure> {
         let client = Client::new(&self.admin, PATIENCE);
         let answer = client
             .ask(method, &format!("/api/v1/{path}"), &[], body)
             .map_err(unanswered)?;
-        let text = answer.text();
         if answer.is_success {
-            Ok(text)
+            Ok(answer.body)
         } else {
-            Err(Failure::Refused(read::<Refused>(&text)?.problems))
+            Err(Failure::Refused(read::<Refused>(&answer.text())?.problems))
         }
     }
 }

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::view::{
-    BanView, Bans, Figures, NodeState, Pool, Registrar, Server, Source, Status, Worker,
+use crate::{
+    calls::{Call, Calls, Row as CallRow, Rung, What},
+    view::{BanView, Bans, Figures, NodeState, Pool, Registrar, Server, Source, Status, Worker},
 };
 
 /// Left-aligned or right-aligned cells.
@@ -48,10 +49,45 @@ pub(super) fn status(status: &Status) -> String {
     }
     text.push('\n');
     text += &workers(status);
+    text += &stayed_out(&status.workers);
     text.push('\n');
     text += &memory(status);
+    if status.listeners.iter().any(|it| it.transport != "udp") {
+        text.push('\n');
+        text += &connections(&status.workers);
+    }
     text
 }
+
+/// The connections of each worker, and why those that are gone were closed.
+fn connections(workers: &[Worker]) -> String {
+    let mut row = vec!["WORKER".to_owned()];
+    row.extend(CONNECTIONS.map(|(heading, _)| heading.to_owned()));
+    row.push("WHY CLOSED".to_owned());
+    let mut rows = vec![row];
+    rows.extend(workers.iter().enumerate().map(|(number, worker)| {
+        let figure = |name: &str| worker.connections.get(name).copied().unwrap_or(0);
+        let mut row = vec![number.to_string()];
+        row.extend(CONNECTIONS.map(|(_, name)| figure(name).to_string()));
+        let closed = worker.closed.iter().filter(|(_, count)| **count > 0);
+        let closed: Vec<String> = closed
+            .map(|(why, count)| format!("{why} {count}"))
+            .collect();
+        row.push(closed.join(", "));
+        row
+    }));
+    align(&rows, 1)
+}
+
+const CONNECTIONS: [(&str, &str); 7] = [
+    ("CONNECTIONS", "total"),
+    ("CONNECTING", "connecting"),
+    ("HANDSHAKING", "handshaking"),
+    ("HELD, BYTES", "held_bytes"),
+    ("RECEIVED", "messages_received"),
+    ("SENT", "messages_sent"),
+    ("UNSENT", "messages_unsent"),
+];
 
 fn found(pool: &str, source: &Source) -> String {
     let Source { name, used, .. } = source;
@@ -70,12 +106,14 @@ fn found(pool: &str, source: &Source) -> String {
 /// A column that shows a figure: its heading, the figure, how it is written.
 type Column = (&'static str, &'static str, fn(f64) -> String);
 
-const SERVER: [Column; 9] = [
+const SERVER: [Column; 11] = [
     ("CAPACITY", "capacity", plain),
     ("CALLS", "calls", plain),
     ("TRANSACTIONS", "transactions", plain),
     ("WORK", "work", hundredths),
     ("ELSEWHERE", "calls_elsewhere", plain),
+    ("UNANSWERED", "unanswered", plain),
+    ("AT MOST", "unanswered_calls_max", plain),
     ("PLACED", "placed", plain),
     ("FAILED", "failed", plain),
     ("FIRST MS", "first_response_seconds", milliseconds),
@@ -89,7 +127,7 @@ const PEER: [Column; 4] = [
     ("REPORTS", "reports", plain),
 ];
 
-const WORKER: [Column; 8] = [
+const WORKER: [Column; 9] = [
     ("SESSIONS", "sessions_active", plain),
     ("EXPIRED", "sessions_expired", plain),
     ("TRANSACTIONS", "transactions", plain),
@@ -97,7 +135,19 @@ const WORKER: [Column; 8] = [
     ("RECEIVED", "messages_received", plain),
     ("SENT", "messages_sent", plain),
     ("HANDED OVER", "handed_over", plain),
-    ("LET IN", "share_let_in", plain),
+    ("LET IN", "share_let_in", hundredths),
+    ("REGISTERS", "registers_let_in", hundredths),
+];
+
+/// Those who stayed out, and the counters of a worker that tell how many.
+const OUT: [(&str, &str); 7] = [
+    ("calls for help", "emergencies_out"),
+    ("calls", "calls_out"),
+    ("REGISTERs with credentials", "logins_out"),
+    ("REGISTERs", "registers_out"),
+    ("others", "others_out"),
+    ("for lack of room at the servers", "no_room"),
+    ("as the servers had asked for less", "restricted"),
 ];
 
 /// Memory of messages that a worker holds.
@@ -229,6 +279,25 @@ fn workers(status: &Status) -> String {
     align(&rows, 1)
 }
 
+/// Who stayed out since the start, as there was more than the node or its servers could serve.
+fn stayed_out(workers: &[Worker]) -> String {
+    let sum = |name: &str| {
+        workers
+            .iter()
+            .map(|worker| worker.figures.count(name))
+            .sum::<u64>()
+    };
+    let counts = OUT.map(|(what, name)| (what, sum(name)));
+    let some = counts.iter().filter(|(_, count)| *count > 0);
+    let some: Vec<String> = some
+        .map(|(what, count)| format!("{count} {what}"))
+        .collect();
+    if some.is_empty() {
+        return String::new();
+    }
+    format!("stayed out: {}\n", some.join(", "))
+}
+
 fn memory(status: &Status) -> String {
     let mut rows = vec![header(&["WORKER"], &MEMORY, &[])];
     let workers = status.workers.iter().enumerate();
@@ -266,6 +335,81 @@ pub(super) fn bans(Bans { bans }: &Bans) -> String {
         vec![ban.source.clone(), banned, left, ban.why.clone()]
     }));
     align(&rows, words.len())
+}
+
+/// Recorded calls.
+pub(super) fn calls(list: &Calls) -> String {
+    if !list.is_recording {
+        return "the node records no calls: calls.record is false in its configuration\n"
+            .to_owned();
+    }
+    let words = [
+        "STATE", "STATUS", "METHOD", "FROM", "TO", "SERVER", "CALL-ID",
+    ];
+    let mut rows = vec![header(&words, &[], &["BEGAN", "RING S", "TALK S"])];
+    rows.extend(list.calls.iter().map(call_row));
+    let mut text = align(&rows, words.len());
+    let (shown, matching) = (list.calls.len(), list.matching);
+    text += &format!(
+        "{shown} of {matching} calls; {} are kept in {:.1} MiB, {} were forgotten to make room\n",
+        list.kept,
+        list.kept_bytes as f64 / 1024.0 / 1024.0,
+        list.forgotten,
+    );
+    if list.missed > 0 {
+        text += &format!(
+            "{} messages or reasons were too many to record\n",
+            list.missed
+        );
+    }
+    text
+}
+
+fn call_row(call: &CallRow) -> Row {
+    let seconds =
+        |time: Option<f64>| time.map_or_else(|| "-".to_owned(), |time| format!("{time:.2}"));
+    let since = (super::calls::epoch() - call.began).max(0.0);
+    let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+    vec![
+        call.state.label().to_owned(),
+        or_dash(call.status.map(|status| status.to_string())),
+        printable(&call.method),
+        printable(&call.from),
+        printable(&call.to),
+        or_dash(call.server.map(|server| server.to_string())),
+        printable(&call.call_id),
+        format!("{} ago", age(since)),
+        seconds(call.ring_delay_seconds),
+        seconds(call.talked_seconds),
+    ]
+}
+
+/// One thing that happened in a call, in a line.
+pub(super) fn rung(call: &Call, rung: &Rung) -> String {
+    let at = format!("{:>10.3}", rung.at);
+    match &rung.what {
+        What::Message {
+            party,
+            came_in,
+            label,
+            is_repeated,
+            ..
+        } => {
+            let party = call.parties.get(*party);
+            let address = party.and_then(|party| party.address);
+            let peer = address.map_or_else(String::new, |address| address.to_string());
+            let way = if *came_in { "<-" } else { "->" };
+            let again = if *is_repeated { " (again)" } else { "" };
+            format!("{at} {way} {peer} {}{again}", printable(label))
+        }
+        What::Why { text } | What::Placed { text, .. } => format!("{at}    {text}"),
+    }
+}
+
+/// Text of strangers for a terminal.
+pub(super) fn printable(text: &str) -> String {
+    let shown = |letter: char| if letter.is_control() { '.' } else { letter };
+    text.chars().map(shown).collect()
 }
 
 fn age(seconds: f64) -> String {
@@ -336,6 +480,9 @@ mod tests {
         check(&WORKER, &worker);
         check(&MEMORY, &worker);
         check(&REGISTRAR, &worker);
+        for (_, name) in OUT {
+            assert!(worker.iter().any(|known| known == name), "{name}");
+        }
     }
 
     /// The status did not show the held transactions.

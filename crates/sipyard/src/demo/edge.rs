@@ -20,8 +20,9 @@ use socket::Clock;
 use tokio::net::TcpListener;
 
 use crate::{
-    admin,
-    config::{Admin, AdminPlaces, Configuration, Dns},
+    admin, calls,
+    config::{Admin, AdminPlaces, Configuration, DEFAULT_CALLS, Dns},
+    dashboard::keeper,
     members::Members,
     resolver::Resolver,
     serve::{Control, UnixSocket},
@@ -62,6 +63,7 @@ impl Edge {
             dns: Dns::default(),
             cluster: None,
             registrar: None,
+            calls: Some(DEFAULT_CALLS),
             nftables: None,
             security: Security::default(),
             listener_places: Vec::new(),
@@ -89,6 +91,8 @@ impl Edge {
         );
         let control = Arc::new(control);
         admin::spawn(&control, listener, socket.listener()?);
+        tokio::spawn(calls::watch::run(Arc::clone(&control)));
+        tokio::spawn(keeper::run(Arc::clone(&control)));
         Ok(Self {
             control,
             address,
@@ -190,5 +194,6 @@ fn pool(servers: &[SocketAddr], policy: Policy) -> Pool {
         slow_start: Duration::from_secs(5),
         answer_timeout: Duration::from_secs(8),
         overload_control: false,
+        learn_room: true,
     }
 }

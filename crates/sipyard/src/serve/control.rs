@@ -1,7 +1,8 @@
 //! The questions and changes that an operator can send to a running node.
 
 use std::{
-    path::PathBuf,
+    fs,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -13,7 +14,9 @@ use store::Store;
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
+    calls::Recording,
     config::{self, Admin, Configuration, Nftables},
+    dashboard::{history::History, live::Live, log::Lines, servers::Servers},
     members::{self, Members},
 };
 
@@ -36,6 +39,13 @@ pub(crate) struct Control {
     store: Option<Arc<Store>>,
     admin: Mutex<Admin>,
     nftables: Option<Nftables>,
+    calls: Arc<Recording>,
+    servers: Servers,
+    history: History,
+    live: Arc<Live>,
+    log: Lines,
+    /// The file as it was loaded, and what it says in a line.
+    loaded: Mutex<(String, String)>,
 }
 
 /// Why a configuration was refused.
@@ -56,7 +66,9 @@ impl Control {
         workers: Workers,
         clock: Clock,
     ) -> Self {
+        let text = fs::read_to_string(&path).unwrap_or_default();
         Self {
+            loaded: Mutex::new((text, configuration.summary())),
             path,
             clock,
             workers,
@@ -68,7 +80,18 @@ impl Control {
             store,
             admin: Mutex::new(configuration.admin.clone()),
             nftables: configuration.nftables.clone(),
+            calls: Arc::new(Recording::new(configuration.calls.clone())),
+            servers: Servers::default(),
+            history: History::default(),
+            live: Arc::default(),
+            log: Lines::default(),
         }
+    }
+
+    /// The same, which shows these lines of the log.
+    pub(crate) fn with_log(mut self, log: Lines) -> Self {
+        self.log = log;
+        self
     }
 
     /// The configuration, the servers and the counters.
@@ -94,6 +117,31 @@ impl Control {
     /// The threads that carry calls.
     pub(crate) fn workers(&self) -> &Workers {
         &self.workers
+    }
+
+    /// The latest calls.
+    pub(crate) fn calls(&self) -> &Arc<Recording> {
+        &self.calls
+    }
+
+    /// The latest changes of the servers' health.
+    pub(crate) fn servers(&self) -> &Servers {
+        &self.servers
+    }
+
+    /// The last hour and day.
+    pub(crate) fn history(&self) -> &History {
+        &self.history
+    }
+
+    /// The state that those see who look.
+    pub(crate) fn live(&self) -> &Arc<Live> {
+        &self.live
+    }
+
+    /// The latest lines of the log.
+    pub(crate) fn log(&self) -> &Lines {
+        &self.log
     }
 
     /// The clock of the workers.
@@ -180,7 +228,12 @@ impl Control {
         if !changed.is_empty() {
             return Err(self.needs_restart(&changed));
         }
-        let done = format!("reloaded: {}", next.summary());
+        let calls = next.calls.take();
+        let (text, summary) = (
+            fs::read_to_string(&self.path).unwrap_or_default(),
+            next.summary(),
+        );
+        let done = format!("reloaded: {summary}");
         let (snapshot, now) = (self.shared.snapshot(), self.now());
         let is_live = |pool: &str, address| members::is_live(&snapshot, pool, address, now);
         let taken_up = self.members.take_up(&mut next, is_live);
@@ -192,6 +245,9 @@ impl Control {
             Ok(()) => {
                 self.workers.secure(next.security);
                 self.locked_admin().tokens = next.admin.tokens;
+                self.calls.set(calls);
+                let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+                *loaded = (text, summary);
                 Ok(done)
             }
             Err(error) => Err(Refusal {
@@ -201,8 +257,19 @@ impl Control {
         }
     }
 
+    /// The configuration file.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The text of the file as it was loaded, and what it says in a line.
+    pub(crate) fn loaded(&self) -> (String, String) {
+        let loaded = self.loaded.lock();
+        loaded.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// The settings that differ and are fixed at the start.
-    fn changed_for_good(&self, next: &Configuration) -> Vec<&'static str> {
+    pub(crate) fn changed_for_good(&self, next: &Configuration) -> Vec<&'static str> {
         let snapshot = self.shared.snapshot();
         let (old, new): (&Config, &Config) = (snapshot.config(), &next.node);
         let (dns, cluster) = self.members.settings();

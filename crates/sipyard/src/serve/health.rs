@@ -14,10 +14,11 @@ pub(super) async fn watch(control: Arc<Control>) {
     let mut tick = interval(TICK);
     loop {
         tick.tick().await;
-        control
-            .shared()
-            .take_changes()
-            .for_each(|change| tell(&change));
+        let now = control.now();
+        for change in control.shared().take_changes() {
+            control.servers().note(&change, now);
+            tell(&change);
+        }
     }
 }
 

@@ -4,6 +4,7 @@ mod answers;
 mod bind;
 mod control;
 mod health;
+mod overload;
 mod strangers;
 mod unix;
 
@@ -17,6 +18,7 @@ use tokio::{
     time::{interval, timeout},
 };
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::{layer::SubscriberExt, util::SubscriberInitExt};
 
 pub(crate) use control::Control;
 pub(crate) use unix::UnixSocket;
@@ -25,7 +27,8 @@ use answers::Answers;
 use bind::AdminSockets;
 
 use crate::{
-    admin, config,
+    admin, calls, config,
+    dashboard::{keeper, log::Lines},
     members::{self, Members},
     resolver::Resolver,
 };
@@ -59,12 +62,16 @@ pub(crate) struct Serve {
 impl Serve {
     /// Runs the node until a signal ends it.
     pub(crate) fn run(self) -> ExitCode {
-        tracing_subscriber::fmt()
-            .with_max_level(self.log)
+        let log = Lines::default();
+        let text = tracing_subscriber::fmt::layer()
             .with_writer(io::stderr)
-            .with_target(false)
+            .with_target(false);
+        tracing_subscriber::registry()
+            .with(self.log)
+            .with(text)
+            .with(log.clone())
             .init();
-        match self.start() {
+        match self.start(log) {
             Ok(started) => started.serve(),
             Err(problems) => refuse(problems),
         }
@@ -72,7 +79,7 @@ impl Serve {
 
     /// Loads the configuration, binds the sockets and starts everything; on a mistake, it starts
     /// nothing.
-    fn start(self) -> Result<Started, Vec<Problem>> {
+    fn start(self, log: Lines) -> Result<Started, Vec<Problem>> {
         let mut configuration = config::load(&self.config)?;
         let admin = bind::admin(&configuration)?;
         let store = bind::store(&self.config, &configuration)?;
@@ -102,7 +109,8 @@ impl Serve {
             store,
             workers,
             clock,
-        );
+        )
+        .with_log(log);
         Ok(Started {
             control: Arc::new(control),
             admin,
@@ -147,11 +155,15 @@ impl Started {
         let socket = unix.listener()?;
         let mut stop = Stop::new()?;
         let mut reload = signal(SignalKind::hangup())?;
+        calls::watch::begin(&control).await;
         tracing::info!("{}", self.news);
         admin::spawn(&control, tcp, socket);
         tokio::spawn(health::watch(Arc::clone(&control)));
         tokio::spawn(strangers::watch(Arc::clone(&control)));
+        tokio::spawn(overload::watch(Arc::clone(&control)));
         tokio::spawn(members::watch(Arc::clone(&control)));
+        tokio::spawn(calls::watch::run(Arc::clone(&control)));
+        tokio::spawn(keeper::run(Arc::clone(&control)));
         let announced = Arc::clone(&control);
         let announcing = tokio::spawn(async move { announced.members().announce().await });
         loop {

@@ -13,6 +13,7 @@
 
 pub mod dns;
 pub mod load;
+pub mod phones;
 
 use std::{
     fs,

@@ -212,6 +212,7 @@ fn edge_config(number: usize, clusters: usize, backups: usize) -> Config {
         slow_start: Duration::ZERO,
         answer_timeout: Duration::from_secs(1),
         overload_control: false,
+        learn_room: false,
     };
     let route = |cluster: usize| Route {
         hosts: vec![domain(cluster)],

@@ -154,7 +154,7 @@ impl Program {
             self.land(end);
         }
         self.pass_to_tag();
-        self.draw(sieve);
+        self.draw(sieve.calls);
     }
 
     /// X holds the hash.
@@ -205,7 +205,7 @@ impl Program {
         self.land(to_port);
         self.push(LOAD_HALF, SOURCE_PORT);
         self.mix();
-        self.draw(sieve);
+        self.draw(sieve.registers);
     }
 
     /// Mixes the word in A into the hash in X.
@@ -216,7 +216,7 @@ impl Program {
     }
 
     /// Ends with the fate that the hash in X decides.
-    fn draw(&mut self, sieve: &Sieve) {
+    fn draw(&mut self, threshold: u32) {
         let [first, second] = FINAL_MULTIPLIERS;
         self.push(X_TO_A, 0);
         self.push(SHIFT_RIGHT, 15);
@@ -227,7 +227,7 @@ impl Program {
         self.push(XOR_X, 0);
         self.push(MULTIPLY, second);
         self.push(SHIFT_RIGHT, 16);
-        self.branch(JUMP_IF_AT_LEAST, sieve.threshold, 1, 0);
+        self.branch(JUMP_IF_AT_LEAST, threshold, 1, 0);
         self.push(RETURN, PASS);
         self.push(RETURN, DROP);
     }

@@ -344,9 +344,10 @@ proptest! {
         source in any_source(),
         known in any_known(),
         salt: u32,
-        share in select(vec![0.0, 0.05, 0.5, 0.9, 1.0]),
+        calls in select(vec![0.0, 0.05, 0.5, 0.9, 1.0]),
+        registers in select(vec![0.0, 0.3, 1.0]),
     ) {
-        let sieve = Sieve::new(salt, share);
+        let sieve = Sieve::of(salt, calls, registers);
         let program = sieve.program(&known).unwrap();
         let is_known = known.iter().any(|network| network.contains(&source.ip()));
         let expected = is_known || sieve.passes(&message, source);

@@ -7,7 +7,7 @@ use node::config::Pool;
 use settings::{
     Item, Read, Section, Value, hint,
     pool::{answer_timeout, costs},
-    value::{expected, name},
+    value::{boolean, expected, name},
 };
 
 use super::{super::scenario::PolicySetup, values::time};
@@ -54,6 +54,8 @@ fn plain(policy: Policy) -> PolicySetup {
             slow_start: Duration::ZERO,
             answer_timeout: 4 * T1,
             overload_control: false,
+            // Experiments compare policies, which a limit would help.
+            learn_room: false,
         },
     }
 }
@@ -71,6 +73,7 @@ fn detailed(mut section: Section<'_>) -> Option<PolicySetup> {
                 costs: costs(&mut section),
                 answer_timeout: answer_timeout(&mut section, T1),
                 slow_start: section.get_or("slow_start", Duration::ZERO, time),
+                learn_room: section.get_or("learn_room", false, boolean),
                 ..plain.pool
             },
         }

@@ -1,0 +1,80 @@
+//! What open requests tell of the room at their servers.
+
+use std::{mem, time::Duration};
+
+use balance::ServerId;
+use overload::Limit;
+
+use super::{Kind, OpenRequest};
+use crate::{
+    admission::is_for_help,
+    context::Context,
+    member::Member,
+    snapshot::PoolView,
+    wire::{request::Request, response::Response},
+};
+
+impl OpenRequest {
+    fn limit<'m>(&self, member: &'m Member) -> &'m Limit {
+        match self.kind {
+            Kind::Invite => &member.room.calls,
+            Kind::Cancel | Kind::Other => &member.room.others,
+        }
+    }
+
+    /// It begins something, and goes to a server.
+    pub(super) fn enters(&mut self, now: Duration, member: &Member) {
+        self.met = self.limit(member).begin(now);
+    }
+
+    /// It has its first response. A refusal takes no time.
+    pub(super) fn is_served(&mut self, now: Duration, member: &Member, response: &Response<'_>) {
+        let after = now.saturating_sub(self.sent_at);
+        match mem::take(&mut self.met) {
+            0 => {}
+            _ if response.status == 503 => self.limit(member).end(),
+            met => self.limit(member).answered(now, met, after),
+        }
+    }
+
+    /// Its server was silent for so long that it is given up.
+    pub(super) fn waits_in_vain(&mut self, now: Duration, member: &Member) {
+        let after = now.saturating_sub(self.sent_at);
+        match mem::take(&mut self.met) {
+            0 => {}
+            met => self.limit(member).silent(met, after),
+        }
+    }
+
+    /// It is open there no longer.
+    pub(super) fn leaves(&mut self, member: &Member) {
+        if mem::take(&mut self.met) != 0 {
+            self.limit(member).end();
+        }
+    }
+}
+
+/// Adds the servers of a pool that have no room for a request. Returns whether there are any. Who calls for help finds
+/// room everywhere.
+pub(super) fn avoid_full(
+    cx: Context<'_>,
+    request: &Request<'_>,
+    pool: &PoolView,
+    avoid: &mut Vec<ServerId>,
+) -> bool {
+    if !pool.config().learn_room {
+        return false;
+    }
+    let before = avoid.len();
+    for server in pool.pool().all_servers() {
+        let member = cx.snapshot.member(server.id());
+        let is_full = |member: &Member| !member.room.of(request.method).has_room(cx.now);
+        if member.is_some_and(|member| is_full(member)) {
+            avoid.push(server.id());
+        }
+    }
+    if avoid.len() > before && is_for_help(request.message) {
+        avoid.truncate(before);
+    }
+    avoid.len() > before
+}

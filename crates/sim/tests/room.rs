@@ -1,0 +1,167 @@
+//! An edge before servers that know nothing of overload control.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
+
+mod common;
+
+use std::time::Duration;
+
+use balance::Policy;
+use common::{s, setup};
+use load::{
+    Arrivals, CallerConfig, Failure, Law, Rate, Retransmission, ServerConfig, Service, Stats,
+    Stream,
+};
+use sim::{Link, Machine, PartyId, World, edge_address, server_address};
+
+/// Each server carries so many calls per second.
+const CAPACITY: f64 = 100.0;
+
+struct Scene {
+    world: World,
+    servers: Vec<PartyId>,
+    callers: Vec<PartyId>,
+}
+
+impl Scene {
+    fn new(count: usize, policy: Policy, learn_room: bool) -> Self {
+        let mut world = World::new(7, Link::clean(Duration::from_millis(1)));
+        let server = |place| ServerConfig {
+            service: Service {
+                invite: Law::Exponential(Duration::from_millis(7)),
+                bye: Law::Exponential(Duration::from_millis(3)),
+                other: Law::ZERO,
+            },
+            repeated: Law::Constant(Duration::from_millis(1)),
+            ..ServerConfig::prompt(server_address(place))
+        };
+        let servers = (0..count).map(|place| world.add_server(server(place)));
+        let servers = servers.collect();
+        let mut setup = setup();
+        let spec = setup.servers[0];
+        setup.servers = vec![spec; count];
+        setup.pool.policy = policy;
+        setup.pool.answer_timeout = s(2);
+        setup.pool.learn_room = learn_room;
+        let mut config = setup.node(0);
+        config.limits.sessions = 1 << 20;
+        config.limits.transactions = 1 << 20;
+        world
+            .add_node("edge", config, 1, Machine::default())
+            .unwrap();
+        Self {
+            world,
+            servers,
+            callers: Vec::new(),
+        }
+    }
+
+    /// Callers who offer so many times the servers' capacity, for so long.
+    fn call(&mut self, times: f64, time: Duration) {
+        let number = self.callers.len() as u8;
+        let rate = times * CAPACITY * self.servers.len() as f64;
+        let sockets = (0..16).map(|port| ([198, 51, 100, number], 5060 + port).into());
+        let arrivals = Arrivals::Open(Rate::Constant(rate), Stream::Poisson);
+        let config = CallerConfig {
+            calls_max: (rate * time.as_secs_f64()) as u64,
+            holding: Law::ZERO,
+            retransmission: Retransmission::Rfc3261,
+            ..CallerConfig::plain(sockets.collect(), edge_address(0), arrivals)
+        };
+        self.callers.push(self.world.add_caller(config));
+    }
+
+    fn run(&mut self, time: Duration) -> Stats {
+        self.world.run_until(self.world.now() + time, &mut ());
+        let mut all = Stats::default();
+        for &caller in &self.callers {
+            all.add(&self.world.caller_mut(caller).stats_mut().take());
+        }
+        all
+    }
+
+    /// What is carried in so long, of the capacity, and the 99th percentile of the time to the answer in ms.
+    fn goodput(&mut self, time: Duration) -> (f64, f64) {
+        let stats = self.run(time);
+        let capacity = CAPACITY * self.servers.len() as f64 * time.as_secs_f64();
+        let p99 = stats.answer_ns.value_at_quantile(0.99) as f64 / 1e6;
+        (stats.carried as f64 / capacity, p99)
+    }
+
+    fn set_speed(&mut self, speed: f64) {
+        let now = self.world.now();
+        for &server in &self.servers {
+            self.world.server_mut(server).set_speed(now, speed);
+        }
+    }
+}
+
+#[test]
+fn servers_carry_their_capacity_under_more() {
+    for (count, policy) in [
+        (1, Policy::Tlwl),
+        (8, Policy::Tlwl),
+        (8, Policy::RoundRobin),
+    ] {
+        for times in [2.0, 5.0] {
+            let mut scene = Scene::new(count, policy, true);
+            scene.call(times, s(30));
+            scene.run(s(5));
+            let (goodput, p99) = scene.goodput(s(20));
+            let name = format!("{count} {policy} {times}: {goodput} {p99}");
+            assert!(goodput > 0.95 && p99 < 500.0, "{name}");
+        }
+    }
+}
+
+/// What this is for: the servers answer so late that their callers have repeated or given up their calls.
+#[test]
+fn without_a_limit_servers_answer_late() {
+    let mut scene = Scene::new(2, Policy::Tlwl, false);
+    scene.call(2.0, s(30));
+    scene.run(s(10));
+    let (_, p99) = scene.goodput(s(15));
+    assert!(p99 > 5_000.0, "{p99}");
+}
+
+/// Calls that went to a stalled server waited until the edge had given up on each of them.
+#[test]
+fn hardly_a_call_waits_for_one_stalled_server_of_eight() {
+    let late = [true, false].map(|learn_room| {
+        let mut scene = Scene::new(8, Policy::RoundRobin, learn_room);
+        scene.call(0.7, s(60));
+        scene.run(s(10));
+        let (now, stalled) = (scene.world.now(), scene.servers[3]);
+        scene.world.server_mut(stalled).stall(now, s(30));
+        let during = scene.run(s(30));
+        let (after, _) = scene.goodput(s(10));
+        assert!(
+            after > 0.69 && during.failed.is_empty(),
+            "{after} {during:?}"
+        );
+        let late = during.answer_ns.iter_recorded();
+        let late = late.filter(|value| value.value_iterated_to() > 1_000_000_000);
+        late.map(|value| value.count_at_value()).sum::<u64>()
+    });
+    let [with, without] = late;
+    assert!(with * 3 < without * 2, "{late:?}");
+}
+
+#[test]
+fn the_limit_follows_servers_that_slow_down_and_recover() {
+    let mut scene = Scene::new(4, Policy::Tlwl, true);
+    scene.call(2.0, s(60));
+    scene.run(s(10));
+    for (speed, of) in [(0.5, 0.5), (1.0, 1.0), (0.25, 0.25), (1.0, 1.0)] {
+        scene.set_speed(speed);
+        let (first, _) = scene.goodput(s(1));
+        let (goodput, p99) = scene.goodput(s(8));
+        let name = format!("{speed}: {first} in the first second, then {goodput}, {p99} ms");
+        assert!(
+            first > 0.9 * of && goodput > 0.97 * of && p99 < 500.0,
+            "{name}"
+        );
+    }
+    let refused = scene.run(s(1)).failed;
+    assert!(refused.contains_key(&Failure::Rejected(503)), "{refused:?}");
+}

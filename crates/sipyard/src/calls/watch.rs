@@ -1,0 +1,81 @@
+//! Takes the workers' taps and gives them empty ones.
+
+use std::{mem, sync::Arc, time::Duration};
+
+use node::{Node, Outbox, tap::Tap};
+use tokio::{
+    sync::oneshot,
+    task::spawn_blocking,
+    time::{sleep, timeout},
+};
+
+use crate::serve::Control;
+
+/// How often a worker gets an empty tap.
+const TICK: Duration = Duration::from_millis(100);
+/// The same while there is much to record.
+const FAST_TICK: Duration = Duration::from_millis(40);
+/// So many bytes in a tick are much.
+const MUCH: usize = 1 << 20;
+/// What a worker may record in a tick, in bytes: 10,000 calls a second are about 4 MB in a fast one.
+const TAP_BYTES: usize = 16 << 20;
+/// How long a worker may take to change its tap.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Gives the workers taps before the first call comes.
+pub(crate) async fn begin(control: &Control) {
+    if control.calls().is_on() {
+        change_taps(control, true, &mut Vec::new()).await;
+    }
+}
+
+/// Changes the workers' taps and reads them. It never returns.
+pub(crate) async fn run(control: Arc<Control>) {
+    let mut spare: Vec<Tap> = Vec::new();
+    let mut is_tapped = control.calls().is_on();
+    loop {
+        let is_on = control.calls().is_on();
+        if !is_on && !is_tapped {
+            sleep(TICK).await;
+            continue;
+        }
+        is_tapped = is_on;
+        let mut taps = change_taps(&control, is_on, &mut spare).await;
+        let recording = Arc::clone(control.calls());
+        let snapshot = control.shared().snapshot();
+        let taken = spawn_blocking(move || {
+            let bytes: usize = taps.iter().map(Tap::len).sum();
+            recording.take(&mut taps, &snapshot);
+            (bytes, taps)
+        });
+        let (bytes, emptied) = taken.await.expect("a recorder does not panic");
+        spare.extend(emptied);
+        sleep(if bytes > MUCH { FAST_TICK } else { TICK }).await;
+    }
+}
+
+/// The workers' taps with what they have seen. A worker that is too busy keeps its own.
+async fn change_taps(control: &Control, is_on: bool, spare: &mut Vec<Tap>) -> Vec<Tap> {
+    let mut asked = Vec::new();
+    for worker in 0..control.shared().workers().len() {
+        let next = is_on.then(|| spare.pop().unwrap_or_else(|| Tap::new(TAP_BYTES)));
+        let (sender, receiver) = oneshot::channel();
+        let command = Box::new(move |_: &mut Node, _: Duration, out: &mut Outbox| {
+            let full = mem::replace(&mut out.tap, next);
+            // Whoever asked has lost patience: what was recorded stays for the next time.
+            if let Err(kept) = sender.send(full) {
+                out.tap = kept;
+            }
+        });
+        if control.workers().command(worker, command).is_ok() {
+            asked.push(receiver);
+        }
+    }
+    let mut taps = Vec::new();
+    for receiver in asked {
+        if let Ok(Ok(tap)) = timeout(PATIENCE, receiver).await {
+            taps.extend(tap);
+        }
+    }
+    taps
+}

@@ -1,0 +1,84 @@
+//! The dashboard of a running node, in headless Chromium.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+mod common;
+
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use common::{Settings, eventually, phones::Phone, sipyard};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dashboard")
+}
+
+/// What is missing to look at pages; `scripts/setup.sh test` installs it.
+fn missing() -> Option<&'static str> {
+    let has = |program: &str| Command::new(program).arg("--version").output().is_ok();
+    if !has("node") {
+        Some("node")
+    } else if !has("chromium") {
+        Some("chromium")
+    } else if !folder().join("node_modules/puppeteer-core").exists() {
+        Some("npm ci in crates/sipyard/tests/dashboard")
+    } else {
+        None
+    }
+}
+
+/// A Call-ID that would be a script if a page took text for markup.
+const HOSTILE: &str = "<img/src=x/onerror=alert(1)>";
+
+#[test]
+fn every_page_is_whole_in_both_themes_and_at_each_width() {
+    if let Some(missing) = missing() {
+        assert!(
+            env::var_os("CI").is_none(),
+            "CI looks at the pages: install {missing}"
+        );
+        eprintln!("SKIPPED: the dashboard is not looked at: {missing} is missing");
+        return;
+    }
+    let (caller, server) = (Phone::new(), Phone::new());
+    let settings = Settings::new();
+    let pool = format!(
+        "servers = [ {{ address = \"{}\" }} ]\nprobe = false",
+        server.address()
+    );
+    settings.write(&pool, "");
+    let (token, hash) = token();
+    let file = fs::read_to_string(settings.path()).unwrap();
+    settings.write_whole(&file.replace("tokens = [", &format!("tokens = [\"{hash}\", ")));
+    let edge = settings.start();
+    caller.call(edge.sip(), &server, HOSTILE, "alice");
+    eventually("the call is recorded", || {
+        edge.ctl(&["calls"]).1.contains(HOSTILE)
+    });
+    let output = Command::new("node")
+        .arg(folder().join("check.mjs"))
+        .arg(format!("http://{}", edge.settings.admin))
+        .args([token, server.address().to_string(), HOSTILE.to_owned()])
+        .args(env::var_os("SIPYARD_PICTURES"))
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}{error}");
+    assert!(edge.log().contains("audit: the token"));
+}
+
+/// `sipyard token operate`: the token, and its line of the configuration.
+fn token() -> (String, String) {
+    let output = sipyard().args(["token", "operate"]).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (told, configured) = text.split_once('\n').unwrap();
+    let token = told.rsplit(' ').next().unwrap();
+    (
+        token.to_owned(),
+        configured.split('"').nth(1).unwrap().to_owned(),
+    )
+}
