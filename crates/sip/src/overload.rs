@@ -4,10 +4,8 @@ use std::io::Write;
 
 use crate::{
     Message, Via,
-    params::GenericParam,
-    reader::Reader,
     text::{Span, number, trim, write_number},
-    via::skip_to_params,
+    via_params::params,
 };
 
 /// What a client writes into its Via that can withhold a percentage, or keep to a rate.
@@ -101,21 +99,6 @@ pub(crate) fn spans(via: &Via<'_>, bytes: &[u8]) -> impl Iterator<Item = Span> {
         .flat_map(move |via| params(via, bytes))
         .filter(|(_, param)| param.is_overload())
         .map(|(span, _)| span)
-}
-
-pub(crate) fn params<'a>(
-    via: &Via<'_>,
-    bytes: &'a [u8],
-) -> impl Iterator<Item = (Span, GenericParam<'a>)> {
-    let mut reader = Reader::new(bytes, via.span.start, via.span.end);
-    let is_read = skip_to_params(&mut reader).is_ok();
-    let next = move || {
-        let start = reader.at();
-        let param = GenericParam::read(&mut reader).ok()??;
-        let end = reader.at();
-        Some((Span { start, end }, param))
-    };
-    std::iter::from_fn(next).take_while(move |_| is_read)
 }
 
 fn unquoted(value: &[u8]) -> &[u8] {

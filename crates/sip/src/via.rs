@@ -3,9 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::{
-    message::Message,
-    overload,
-    params::{GenericParam, Param},
+    params::GenericParam,
     reader::{Malformed, Reader},
     scan::{Block, Marks, seek},
     text::{Span, find, number},
@@ -76,13 +74,6 @@ impl<'a> Via<'a> {
             return Some(SocketAddr::new(received, port));
         }
         Some(SocketAddr::new(ip(self.host)?, port))
-    }
-
-    /// Finds the first parameter with this name, in any case, in the message that the Via is of.
-    pub fn param(&self, message: &Message<'a>, name: &[u8]) -> Param<'a> {
-        overload::params(self, message.bytes())
-            .find(|(_, param)| param.is(name))
-            .map_or(Param::Absent, |(_, param)| Param::present(param.value))
     }
 
     #[inline]
