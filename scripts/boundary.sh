@@ -21,9 +21,11 @@ transaction  pure    slots sip
 stream       pure    slots sip transaction
 load         pure    sip
 capture      pure    lqn sip
+import       pure    sip
 recorder     pure    sip balance node
 node         pure    abuse slots sip balance custody location overload transaction
 sim          pure    sip balance node load topology
+shadow       pure    balance capture node sim sip
 tls          system  stream
 websocket    system  stream
 wire         system  stream tls transaction websocket

@@ -29,6 +29,9 @@ pub(crate) const TICK: Duration = Duration::from_millis(10);
 /// The longest sleep, so that a node learns soon what other threads changed.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
 
+/// How often a worker that stops looks for what others have left to it.
+const LAST_ROUNDS: usize = 256;
+
 /// The pause after a batch that nobody is to hear: in a flood, to wake up for each datagram costs more than
 /// to look at it.
 const NAP: Duration = Duration::from_micros(200);
@@ -136,6 +139,35 @@ impl Worker {
                 nap();
                 self.waited += NAP;
             }
+        }
+        self.leave();
+    }
+
+    /// Deals with what the workers have read and left to each other. What nobody has read waits in the
+    /// sockets, for the next process if there is one.
+    fn leave(&mut self) {
+        let team = Arc::clone(&self.team);
+        team.left.fetch_add(1, Ordering::SeqCst);
+        let mut idle = 0;
+        for _ in 0..LAST_ROUNDS {
+            let now = self.clock.now();
+            self.read_mail(now);
+            if self.node.has_waiting() {
+                self.node.handle_waiting(now, &mut self.out);
+            }
+            self.ask(now);
+            self.flush(now);
+            let all_left = team.left.load(Ordering::SeqCst) == team.seats.len();
+            let is_idle = all_left && team.seats.iter().all(|seat| seat.mailbox.is_empty());
+            idle = if is_idle && !self.node.has_waiting() {
+                idle + 1
+            } else {
+                0
+            };
+            if idle == 2 {
+                break;
+            }
+            nap();
         }
     }
 

@@ -5,6 +5,9 @@
 //! transactions. After the faults, every call must end. Then, without load, every count and table
 //! must become empty. Finally, new calls start, and the system must carry all of them.
 //!
+//! Some worlds have edges with a slow processor, and surges of calls beyond what it can serve. When all is over, no edge
+//! may still keep anything out.
+//!
 //! Every second world is on a public network: NATs that rebind stand before callers, servers hang up,
 //! and strangers attack. Honest callers must lose nothing by that, and no edge may send to a third
 //! address.
@@ -20,6 +23,7 @@ mod fault;
 mod ledger;
 mod outcome;
 mod outside;
+mod overload;
 mod public;
 mod reach;
 mod run;

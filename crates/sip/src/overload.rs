@@ -4,8 +4,10 @@ use std::io::Write;
 
 use crate::{
     Message, Via,
+    params::{GenericParam, Param},
+    reader::Reader,
     text::{Span, number, trim, write_number},
-    via_params::params,
+    via::skip_to_params,
 };
 
 /// What a client writes into its Via that can withhold a percentage, or keep to a rate.
@@ -62,6 +64,13 @@ impl OverloadTerms {
 }
 
 impl<'a> Via<'a> {
+    /// Finds the first parameter with this name, in any case, in the message that the Via is of.
+    pub fn param(&self, message: &Message<'a>, name: &[u8]) -> Param<'a> {
+        params(self, message.bytes())
+            .find(|(_, param)| param.is(name))
+            .map_or(Param::Absent, |(_, param)| Param::present(param.value))
+    }
+
     /// Reads the parameters of overload control. None: there is no `oc`. What can't be understood counts as
     /// missing.
     pub fn overload(&self, message: &Message<'a>) -> Option<Overload> {
@@ -99,6 +108,21 @@ pub(crate) fn spans(via: &Via<'_>, bytes: &[u8]) -> impl Iterator<Item = Span> {
         .flat_map(move |via| params(via, bytes))
         .filter(|(_, param)| param.is_overload())
         .map(|(span, _)| span)
+}
+
+pub(crate) fn params<'a>(
+    via: &Via<'_>,
+    bytes: &'a [u8],
+) -> impl Iterator<Item = (Span, GenericParam<'a>)> {
+    let mut reader = Reader::new(bytes, via.span.start, via.span.end);
+    let is_read = skip_to_params(&mut reader).is_ok();
+    let next = move || {
+        let start = reader.at();
+        let param = GenericParam::read(&mut reader).ok()??;
+        let end = reader.at();
+        Some((Span { start, end }, param))
+    };
+    std::iter::from_fn(next).take_while(move |_| is_read)
 }
 
 fn unquoted(value: &[u8]) -> &[u8] {

@@ -112,6 +112,26 @@ fn a_server_is_known_by_its_host() {
     assert_eq!(cluster.ledger(ONE).0, 1);
 }
 
+/// A caller on the host of a connected server was taken for the server, and its BYE went nowhere.
+#[test]
+fn a_caller_on_the_host_of_its_server_is_no_server() {
+    let mut cluster = Cluster::new(connected_farm(config(&[ONE])));
+    let host = ONE.replace("5060", "50000");
+    cluster.connect(&host, 1, 4);
+    let mut call = cluster.establish_with(&request("INVITE", &host, "call").from(&host));
+    call.caller.routes.clear();
+    assert_eq!(
+        cluster.pass(&call.caller.request("BYE")).to,
+        ONE.parse().unwrap()
+    );
+    call.callee.routes.clear();
+    cluster.connect(ONE, 1, 5);
+    assert_eq!(
+        cluster.pass(&call.callee.request("INFO")).to,
+        host.parse().unwrap()
+    );
+}
+
 /// What could not be written fails over in the same moment.
 #[test]
 fn an_invite_that_no_connection_takes_goes_elsewhere() {
