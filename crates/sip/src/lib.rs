@@ -35,7 +35,6 @@ mod method;
 mod name_addr;
 mod overload;
 mod params;
-mod private;
 mod reader;
 mod reply;
 mod scan;
@@ -45,6 +44,7 @@ mod uri;
 mod validate;
 mod values;
 mod via;
+mod via_params;
 
 pub use edits::Edits;
 pub use fault::{Fault, ParseError};

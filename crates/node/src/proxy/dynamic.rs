@@ -176,13 +176,22 @@ pub(super) fn mark_of_uncounted(
     is_dynamic(cx, request, course).then(|| if is_held() { Mark::Before } else { Mark::Open })
 }
 
-/// Whether the node that held an open request has forgotten it: the request was passed on as held, and comes again
-/// as one that nobody holds.
-pub(super) fn is_orphaned(cx: Context<'_>, request: &Request<'_>, open: &OpenRequest) -> bool {
-    open.mark == Some(Mark::Before)
-        && open.attempt == 0
-        && !open.is_cancelled
-        && Mark::of_request(cx.snapshot, request) == Some(Mark::Open)
+/// A node before this one may have restarted since the first copy of an open request came, and says something else of
+/// this one. If it holds now what it left open then, nobody behind has to. Returns whether it is the other way round,
+/// so that nobody holds the request.
+pub(super) fn renew(cx: Context<'_>, request: &Request<'_>, open: &mut OpenRequest) -> bool {
+    let told = match open.mark {
+        None | Some(Mark::Here) => return false,
+        Some(Mark::Before | Mark::Open) => Mark::of_request(cx.snapshot, request),
+    };
+    match (open.mark, told) {
+        (Some(Mark::Open), Some(Mark::Here | Mark::Before)) => {
+            open.mark = Some(Mark::Before);
+            false
+        }
+        (Some(Mark::Before), Some(Mark::Open)) => open.attempt == 0 && !open.is_cancelled,
+        _ => false,
+    }
 }
 
 fn is_dynamic(cx: Context<'_>, request: &Request<'_>, course: &Course) -> bool {

@@ -260,7 +260,8 @@ impl Proxy {
         };
         if let Some(open) = step.work.find(session, request.id, false) {
             cx.stats.count(Event::Retransmission, 1);
-            let is_taken_over = dynamic::is_orphaned(cx, request, step.work.get(open))
+            let is_orphaned = dynamic::renew(cx, request, step.work.get_mut(open));
+            let is_taken_over = is_orphaned
                 && stateful.room().is_ok()
                 && stateful.take_over(step, request, &course, open).is_ok();
             if is_taken_over {

@@ -209,6 +209,31 @@ fn a_restart_makes_no_second_request_of_one() {
     }
 }
 
+/// An edge that had held an INVITE left it open after a restart. The core had passed it on as held, and went on so:
+/// nobody held it.
+#[test]
+fn what_a_restarted_node_held_is_taken_over() {
+    let mut pair = Pair::leaving(0.0);
+    let invite = request("INVITE", ALICE, "call");
+    let first = pair.pass(&invite);
+    assert_eq!(mark(&first[0]).unwrap().0, 'b');
+    pair.edge.restart(dynamic(&[CORE]));
+    let options = pair.pass(&request("OPTIONS", ALICE, "again"));
+    pair.answer(&options[0].respond(200));
+    pair.edge.nodes[0].fix_share_left_open(Some(1.0));
+    let held = pair.events(Event::Held);
+    let again = pair.pass(&invite);
+    assert_eq!(mark(&again[0]).unwrap().0, 'h');
+    assert_eq!(again[0].branch(), first[0].branch());
+    assert_eq!(pair.events(Event::Held), [held[0], held[1] + 1]);
+    assert!(pair.pass(&invite).is_empty(), "the core absorbs it now");
+    let answered = pair.answer(&again[0].respond(486));
+    assert_eq!(
+        (answered[0].to, answered[0].status()),
+        (address(ALICE), 486)
+    );
+}
+
 #[test]
 fn a_late_response_goes_on_only_if_its_request_was_passed_without_state() {
     for (share, expected) in [(1.0, Some(200)), (0.0, None)] {

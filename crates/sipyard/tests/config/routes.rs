@@ -145,3 +145,32 @@ fn headers_that_messages_find_their_way_by_stay() {
         check(&with_routes(&route), &[&problem]);
     }
 }
+
+#[test]
+fn state_is_settled_between_nodes_of_pools_only() {
+    check_good(
+        &with_routes("[[route]]\nto = \"app\"\nstate = \"dynamic\"\n"),
+        "f: ok (listens on udp 127.0.0.1:5060; pools: app (1 x tlwl); admin on \
+         http://127.0.0.1:8060)",
+    );
+    check(
+        &with_routes(
+            r#"[registrar]
+domains = ["example.com"]
+store = "memory"
+[[route]]
+methods = ["REGISTER"]
+to = "registrar"
+state = "dynamic"
+[[route]]
+to = "app"
+state = "dynamik"
+"#,
+        ),
+        &[
+            "f:10:9: route.state: a route to the registrar always keeps state, because it waits for the store: remove \
+             this key",
+            "f:13:9: route.state: unknown state \"dynamik\"; did you mean `dynamic`?",
+        ],
+    );
+}

@@ -1,4 +1,4 @@
-//! Parameters of a Via that no RFC names.
+//! Parameters of a Via by name, with their places.
 
 use crate::{Message, Via, overload::params, text::Span};
 
