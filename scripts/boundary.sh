@@ -17,7 +17,7 @@ settings     pure
 location     pure    sip
 transaction  pure    slots sip
 stream       pure    slots sip transaction
-load         pure    sip
+load         pure    sip transaction
 capture      pure    lqn sip
 node         pure    abuse slots sip balance location overload transaction
 sim          pure    sip balance node load
@@ -32,8 +32,8 @@ tidy         system
 testbed      system
 store        system  location
 net          system  socket node
-traffic      system  socket net load
-workbench    system  admin-client sip balance node load lqn capture sim report settings socket traffic
+traffic      system  sip socket net load stream tls transaction wire
+workbench    system  admin-client sip balance node load lqn capture sim report settings socket tls traffic transaction
 sipyard      system  all
 bench        system  load report socket net traffic testbed
 '
