@@ -210,7 +210,7 @@ impl Call {
                 cancel: self.cancel,
                 abandon: self.abandon,
             },
-            retransmission: self.carrier.retransmission(self.timers),
+            retransmission: self.carrier.retransmission(self.timers.into()),
             transport: self.carrier.transport,
             ..CallerConfig::plain(sockets, self.to, arrivals)
         }

@@ -9,7 +9,7 @@ use socket::udp::Socket;
 use tls::{Client, Naming, Trust};
 use traffic::{Endpoint, Streams, To};
 
-use super::{Refusal, call::Timers, sockets, values};
+use super::{Refusal, sockets, values};
 
 /// Descriptors besides those of connections.
 const DESCRIPTORS_BESIDES: u64 = 64;
@@ -71,10 +71,10 @@ impl Carrier {
     }
 
     /// What is lost is sent again, unless nothing gets lost.
-    pub(super) fn retransmission(&self, timers: Timers) -> Retransmission {
-        match timers {
-            Timers::Rfc3261 if self.transport.is_stream() => Retransmission::Never,
-            timers => timers.into(),
+    pub(super) fn retransmission(&self, wanted: Retransmission) -> Retransmission {
+        match wanted {
+            Retransmission::Rfc3261 if self.transport.is_stream() => Retransmission::Never,
+            wanted => wanted,
         }
     }
 

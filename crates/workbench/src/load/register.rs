@@ -163,7 +163,7 @@ impl Register {
             stream: self.arrivals,
             expires: self.expires,
             refresh: self.refresh,
-            retransmission: self.carrier.retransmission(self.timers),
+            retransmission: self.carrier.retransmission(self.timers.into()),
         }
     }
 }
