@@ -5,7 +5,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
 };
 
@@ -22,6 +22,8 @@ use crate::{
 pub(crate) struct Team {
     pub(crate) seats: Vec<Seat>,
     pub(crate) stopping: AtomicBool,
+    /// Workers that read no socket any more.
+    pub(crate) left: AtomicUsize,
     /// What the listeners are bound to, in their order.
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) security: Mutex<Arc<Security>>,

@@ -17,11 +17,15 @@ use crate::config;
   sipyard check /etc/sipyard/sipyard.toml
   sipyard check a.toml b.toml && echo both are good
 
-Exit code: 0 if all files are good, 2 if one has a mistake.")]
+It warns of what is legal and seldom wise.
+Exit code: 0 if all files are good, 1 if --strict is given and there is a warning, 2 if one has a mistake.")]
 pub(crate) struct Check {
     /// The configuration files to check
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// Take warnings for mistakes
+    #[arg(long)]
+    strict: bool,
 }
 
 impl Check {
@@ -34,6 +38,13 @@ impl Check {
                 Ok(configuration) => {
                     let line = format!("{}: ok ({})", file.display(), configuration.summary());
                     let _ = writeln!(io::stdout(), "{line}");
+                    let warnings = config::warnings(file, &configuration);
+                    if self.strict && !warnings.is_empty() && outcome == ExitCode::SUCCESS {
+                        outcome = ExitCode::FAILURE;
+                    }
+                    for warning in warnings {
+                        let _ = writeln!(io::stderr(), "{warning}");
+                    }
                 }
                 Err(problems) => outcome = refuse(problems),
             }

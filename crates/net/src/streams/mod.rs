@@ -6,10 +6,11 @@ mod limits;
 use std::{collections::HashMap, io, num::NonZeroU32, sync::Arc, time::Duration};
 
 use node::{ConnectionId, Datagram, Flow, Input, Node, Outbox, Quotation, Shared};
+use sip::FrameFault;
 use socket::{Epoll, Interest, Ready, seed, tcp};
 use stream::{Connections, Counters, Event, Why};
+use wire::Wire;
 
-use layer::Wire;
 pub use layer::{Bound, Security};
 use limits::limits_of;
 
@@ -40,6 +41,7 @@ pub(crate) struct Streams {
     opening: Epoll,
     security: Arc<Security>,
     shared: Arc<Shared>,
+    message_bytes: usize,
     buffer: Box<[u8]>,
     ready: Vec<Ready>,
 }
@@ -95,6 +97,7 @@ impl Streams {
             open,
             opening,
             security,
+            message_bytes: shared.snapshot().config().limits.message_bytes,
             shared,
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
             ready: Vec::new(),
@@ -203,7 +206,7 @@ impl Streams {
                 remote,
                 connection: None,
             };
-            let Some(layer) = bound.accepted() else {
+            let Some(layer) = bound.accepted(remote.ip(), self.message_bytes) else {
                 continue;
             };
             if let Ok(id) = self.connections.accept(ground.now, flow, layer) {
@@ -214,7 +217,11 @@ impl Streams {
 
     fn connect(&mut self, now: Duration, flow: Flow) -> Option<ConnectionId> {
         let bound = self.security.listener(flow.listener)?;
-        let layer = bound.opened(flow.remote, self.shared.snapshot().host_at(flow.remote))?;
+        let layer = bound.opened(
+            flow.remote.ip(),
+            self.shared.snapshot().host_at(flow.remote),
+            self.message_bytes,
+        )?;
         let socket = tcp::Stream::connect(bound.address, flow.remote).ok()?;
         let id = self.connections.open(now, flow, layer).ok()?;
         self.hold(id, socket, Interest::Write);
@@ -282,7 +289,11 @@ impl Streams {
                 let bytes = &self.buffer[..length];
                 self.connections
                     .receive(now, id, bytes, &mut |flow, heard| {
-                        if heard.bytes.is_empty() {
+                        let is_long = |fault| {
+                            matches!(fault, FrameFault::HeadTooLong | FrameFault::MessageTooLong)
+                        };
+                        // A length that makes no sense ends the connection, and is counted there.
+                        if heard.bytes.is_empty() || !heard.fault.is_none_or(is_long) {
                             return;
                         }
                         let datagram = Datagram {

@@ -7,6 +7,7 @@ mod calls;
 mod control;
 mod corpus;
 mod dialogs;
+mod dynamic;
 mod exchange;
 mod failover;
 mod forking;

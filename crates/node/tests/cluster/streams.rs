@@ -112,6 +112,26 @@ fn a_server_is_known_by_its_host() {
     assert_eq!(cluster.ledger(ONE).0, 1);
 }
 
+/// A caller on the host of a connected server was taken for the server, and its BYE went nowhere.
+#[test]
+fn a_caller_on_the_host_of_its_server_is_no_server() {
+    let mut cluster = Cluster::new(connected_farm(config(&[ONE])));
+    let host = ONE.replace("5060", "50000");
+    cluster.connect(&host, 1, 4);
+    let mut call = cluster.establish_with(&request("INVITE", &host, "call").from(&host));
+    call.caller.routes.clear();
+    assert_eq!(
+        cluster.pass(&call.caller.request("BYE")).to,
+        ONE.parse().unwrap()
+    );
+    call.callee.routes.clear();
+    cluster.connect(ONE, 1, 5);
+    assert_eq!(
+        cluster.pass(&call.callee.request("INFO")).to,
+        host.parse().unwrap()
+    );
+}
+
 /// What could not be written fails over in the same moment.
 #[test]
 fn an_invite_that_no_connection_takes_goes_elsewhere() {
@@ -165,4 +185,29 @@ fn a_connected_phone_is_called_over_its_connection() {
     for request in [caller.ack(), caller.request("BYE")] {
         assert_eq!(world.pass(&request).flow, flow);
     }
+}
+
+/// A datagram need not say its length. On a stream the next message would be taken for its body: another
+/// caller's.
+#[test]
+fn what_goes_to_a_stream_says_its_length_once() {
+    let told = |lengths: &str| {
+        let mut cluster = Cluster::new(connected_farm(config(&[ONE])));
+        let invite = request("INVITE", ALICE, "call").to_string();
+        let invite = format!(
+            "{}v=0\r\n",
+            invite.replace("Content-Length: 0\r\n", lengths)
+        );
+        cluster
+            .send_bytes(0, ALICE.parse().unwrap(), invite.as_bytes())
+            .remove(0)
+    };
+    for lengths in ["", "Content-Length: 5\r\n"] {
+        let sent = told(lengths);
+        assert_eq!(
+            (sent.to, sent.all("Content-Length")),
+            (ONE.parse().unwrap(), vec!["5"])
+        );
+    }
+    assert_eq!(told("l: 5\r\nContent-Length: 5\r\n").status(), 400);
 }
