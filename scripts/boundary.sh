@@ -19,7 +19,7 @@ settings     pure
 location     pure    sip
 transaction  pure    slots sip
 stream       pure    slots sip transaction
-load         pure    sip
+load         pure    sip transaction
 capture      pure    lqn sip
 import       pure    sip
 recorder     pure    sip balance node
@@ -36,8 +36,8 @@ tidy         system
 testbed      system
 store        system  location
 net          system  sip socket stream tls websocket wire node
-traffic      system  socket net load
-workbench    system  admin-client sip balance node load lqn capture sim report settings socket topology traffic
+traffic      system  sip socket net load stream tls transaction wire
+workbench    system  admin-client sip balance node load lqn capture sim report settings socket tls topology traffic
 sipyard      system  all
 bench        system  load report socket net traffic testbed
 '

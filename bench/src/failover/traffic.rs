@@ -116,6 +116,7 @@ impl Traffic {
         self.phones += u64::from(users.number);
         let config = PhonesConfig {
             sockets: vec![socket.local_addr()],
+            transport: load::Transport::Udp,
             contacts: users.contacts,
             registrar: users.registrar,
             domain: users.domain.to_owned(),

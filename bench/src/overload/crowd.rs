@@ -219,6 +219,7 @@ impl Crowd {
 fn phones_config(sockets: Vec<SocketAddr>, generator: &Generator) -> PhonesConfig {
     PhonesConfig {
         sockets,
+        transport: load::Transport::Udp,
         contacts: generator.callee_addresses(),
         registrar: SocketAddr::from((Ipv4Addr::LOCALHOST, 9)),
         domain: "example.com".to_owned(),

@@ -93,7 +93,8 @@ impl Caller {
     /// A caller that starts at `now`; `rng` draws the arrivals, holding times and identifiers.
     #[must_use]
     pub fn new(config: CallerConfig, mut rng: Rng, now: Duration) -> Self {
-        let requests = |&socket: &SocketAddr| Requests::new(socket, &config.domain);
+        let requests =
+            |&socket: &SocketAddr| Requests::new(socket, config.transport, &config.domain);
         Self {
             requests: config.sockets.iter().map(requests).collect(),
             source: Source::new(config.arrivals, now, &mut rng),

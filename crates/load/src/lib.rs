@@ -55,6 +55,7 @@ pub use phones::{Account, Accounts, Phones, PhonesConfig, Turns};
 pub use server::{Discipline, Processor, Server, ServerConfig, ServerStats, Service, Stall};
 pub use stats::{Failure, Stats};
 pub use timers::Retransmission;
+pub use transaction::Transport;
 
 /// More header fields than any message of a call through a few proxies has.
 const HEADERS_MAX: usize = 128;

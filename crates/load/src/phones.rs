@@ -15,7 +15,7 @@ use crate::{
     cohorts::{Cohort, Cohorts, Member},
     server::put_reply,
     stats::{Failure, Stats, record},
-    template::{Fill, Template},
+    template::{Fill, Template, uri_param},
     timers::{Alarm, T1, T2, Timers},
 };
 
@@ -520,6 +520,14 @@ impl Phone {
     }
 }
 
+fn least_common_multiple(one: usize, other: usize) -> usize {
+    let (mut divisor, mut rest) = (one, other);
+    while rest > 0 {
+        (divisor, rest) = (rest, divisor % rest);
+    }
+    one / divisor * other
+}
+
 fn uri(config: &PhonesConfig) -> String {
     format!("sip:{}", config.domain)
 }
@@ -528,24 +536,27 @@ fn uri(config: &PhonesConfig) -> String {
 fn requests(config: &PhonesConfig) -> Vec<Template> {
     let PhonesConfig {
         sockets,
+        transport,
         contacts,
         domain,
         ..
     } = config;
     let uri = uri(config);
-    let pairs = sockets.len() * contacts.len();
+    let (via, param) = (transport.in_via(), uri_param(*transport));
+    // What comes later repeats these.
+    let pairs = least_common_multiple(sockets.len(), contacts.len());
     let pairs = (0..pairs).map(|i| (sockets[i % sockets.len()], contacts[i % contacts.len()]));
     pairs
         .map(|(socket, contact)| {
             Template::new(&format!(
                 "REGISTER {uri} SIP/2.0\r\n\
-                 Via: SIP/2.0/UDP {socket};rport;branch=z9hG4bK{{nonce}}r{{cseq}}\r\n\
+                 Via: SIP/2.0/{via} {socket};rport;branch=z9hG4bK{{nonce}}r{{cseq}}\r\n\
                  Max-Forwards: 70\r\n\
                  From: <sip:{{user}}@{domain}>;tag={{nonce}}\r\n\
                  To: <sip:{{user}}@{domain}>\r\n\
                  Call-ID: {{slot}}{{nonce}}\r\n\
                  CSeq: {{cseq}} REGISTER\r\n\
-                 Contact: <sip:{{user}}@{contact}>;expires={{expires}}\r\n\
+                 Contact: <sip:{{user}}@{contact}{param}>;expires={{expires}}\r\n\
                  {{lines}}\
                  User-Agent: sipyard-load\r\n\
                  Content-Length: 0\r\n\r\n"

@@ -1,5 +1,7 @@
 use std::{fmt, net::SocketAddr};
 
+use transaction::Transport;
+
 /// A message with holes, such as `{slot}`: one for each field of [`Fill`].
 #[derive(Debug)]
 pub(crate) struct Template {
@@ -121,6 +123,12 @@ impl fmt::Display for User<'_> {
             Self::Named(name) => f.write_str(name),
         }
     }
+}
+
+/// What a URI says of the transport.
+pub(crate) fn uri_param(transport: Transport) -> String {
+    let name = transport.in_uri();
+    name.map_or_else(String::new, |name| format!(";transport={name}"))
 }
 
 /// The session description that an end at `address` offers or answers with.

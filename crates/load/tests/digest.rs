@@ -112,6 +112,7 @@ fn config(accounts: Accounts) -> PhonesConfig {
     let address: SocketAddr = PHONE.parse().unwrap();
     PhonesConfig {
         sockets: vec![address],
+        transport: load::Transport::Udp,
         contacts: vec![address],
         registrar: REGISTRAR.parse().unwrap(),
         domain: "example.com".to_owned(),

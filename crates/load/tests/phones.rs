@@ -34,6 +34,7 @@ fn config(users: u32, per_s: f64) -> PhonesConfig {
     PhonesConfig {
         contacts: sockets.clone(),
         sockets,
+        transport: load::Transport::Udp,
         registrar: address(REGISTRAR),
         domain: "example.com".to_owned(),
         accounts: Accounts::open(users),

@@ -217,6 +217,7 @@ impl Setup {
         let ip = address(4, number).ip();
         PhonesConfig {
             sockets: (0..SOCKETS).map(|port| (ip, 5060 + port).into()).collect(),
+            transport: Transport::Udp,
             contacts: (0..self.servers.len()).map(server_address).collect(),
             registrar,
             domain: DOMAIN.to_owned(),

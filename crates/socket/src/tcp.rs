@@ -90,9 +90,38 @@ impl Stream {
             let from = SocketAddr::new(from.ip(), 0);
             inner.bind(&from.into())?;
         }
-        match inner.connect(&to.into()) {
+        let stream = Self { inner };
+        stream.begin(to)?;
+        Ok(stream)
+    }
+
+    /// A stream that is not connected yet, at an address of this machine; port 0 takes a free port.
+    ///
+    /// # Errors
+    /// The system's error, such as no port or descriptor left.
+    pub fn at(from: SocketAddr) -> io::Result<Self> {
+        let inner = open(from)?;
+        inner.set_tcp_nodelay(true)?;
+        inner.bind(&from.into())?;
+        Ok(Self { inner })
+    }
+
+    /// The address of this end.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn local_addr(&self) -> io::Result<SocketAddr> {
+        local(&self.inner)
+    }
+
+    /// Begins to connect, as [`Self::connect`] does.
+    ///
+    /// # Errors
+    /// The system's error, such as no route.
+    pub fn begin(&self, to: SocketAddr) -> io::Result<()> {
+        match self.inner.connect(&to.into()) {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
-            _ => Ok(Self { inner }),
+            _ => Ok(()),
         }
     }
 

@@ -29,9 +29,13 @@ impl<A: Agent> Group<A> {
     pub fn turn(&mut self, clock: Clock, until: Duration) {
         let deadlines = self.endpoints.iter().filter_map(|e| e.agent.deadline());
         let until = deadlines.fold(until, Duration::min);
-        let sockets = self.endpoints.iter().flat_map(|endpoint| &endpoint.sockets);
+        let descriptors = self.endpoints.iter().flat_map(|endpoint| {
+            let streams = endpoint.streams.as_deref();
+            let streams = streams.map(|streams| streams.descriptor().as_fd());
+            endpoint.sockets.iter().map(AsFd::as_fd).chain(streams)
+        });
         let timeout = until.saturating_sub(clock.now());
-        self.poll.wait(sockets.map(AsFd::as_fd), Some(timeout));
+        self.poll.wait(descriptors, Some(timeout));
         let mut first = 0;
         for endpoint in &mut self.endpoints {
             let is_ready = |place| self.poll.is_ready(first + place);
@@ -40,7 +44,7 @@ impl<A: Agent> Group<A> {
                     crate::forget_errors(socket);
                 }
             }
-            let places = endpoint.sockets.len();
+            let places = endpoint.sockets.len() + usize::from(endpoint.streams.is_some());
             let is_due = endpoint
                 .agent
                 .deadline()

@@ -1,4 +1,4 @@
-//! Runs the callers, phones and emulated servers of `load` on UDP sockets.
+//! Runs the callers, phones and emulated servers of `load` on UDP sockets, and callers and phones on connections.
 //!
 //! An [`Endpoint`] is an agent with its sockets. It has no thread. Its driver calls
 //! [`Endpoint::turn`] repeatedly, as often as its latencies must be exact. Or the driver lets a
@@ -7,6 +7,7 @@
 
 mod agent;
 mod group;
+mod streams;
 
 use std::{
     io,
@@ -22,6 +23,7 @@ use socket::{
 
 pub use agent::Agent;
 pub use group::Group;
+pub use streams::{Streams, To};
 
 /// Bytes of each socket's buffers, as far as the system grants them.
 const BUFFER_BYTES: usize = 4 << 20;
@@ -45,6 +47,8 @@ pub struct Buffers {
 pub struct Endpoint<A> {
     agent: A,
     sockets: Vec<Socket>,
+    /// What it has in the place of sockets, if it has.
+    streams: Option<Box<Streams>>,
     lost: u64,
 }
 
@@ -69,8 +73,26 @@ impl<A: Agent> Endpoint<A> {
         Self {
             agent,
             sockets,
+            streams: None,
             lost: 0,
         }
+    }
+
+    /// Connects an agent to connections in the place of sockets.
+    #[must_use]
+    pub fn on_streams(agent: A, streams: Streams) -> Self {
+        Self {
+            agent,
+            sockets: Vec::new(),
+            streams: Some(Box::new(streams)),
+            lost: 0,
+        }
+    }
+
+    /// The connections, if it has them.
+    #[must_use]
+    pub fn streams(&self) -> Option<&Streams> {
+        self.streams.as_deref()
     }
 
     /// The agent.
@@ -92,14 +114,18 @@ impl<A: Agent> Endpoint<A> {
     /// The address of a socket.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.sockets.iter().map(Socket::local_addr).collect()
+        match &self.streams {
+            Some(streams) => streams.addresses(),
+            None => self.sockets.iter().map(Socket::local_addr).collect(),
+        }
     }
 
     /// Datagrams that this machine lost: it could not send them, or had no space to receive them.
     #[must_use]
     pub fn lost(&self) -> u64 {
         let drops = |socket: &Socket| socket.kernel_drops().map_or(0, u64::from);
-        self.lost + self.sockets.iter().map(drops).sum::<u64>()
+        let of_streams = self.streams.as_ref().map_or(0, |streams| streams.lost());
+        self.lost + of_streams + self.sockets.iter().map(drops).sum::<u64>()
     }
 
     /// Does the work that is due, takes a batch from each socket, and sends the resulting
@@ -116,6 +142,11 @@ impl<A: Agent> Endpoint<A> {
         is_ready: impl Fn(usize) -> bool,
     ) {
         self.agent.handle_timeout(clock.now(), &mut buffers.out);
+        if let Some(streams) = &mut self.streams {
+            streams.flush(clock.now(), &mut buffers.out);
+            streams.turn(clock.now(), &mut self.agent, &mut buffers.out);
+            return streams.flush(clock.now(), &mut buffers.out);
+        }
         self.flush(buffers);
         for place in 0..self.sockets.len() {
             if is_ready(place) && receive(&self.sockets[place], buffers) {

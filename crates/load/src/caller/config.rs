@@ -1,5 +1,7 @@
 use std::{net::SocketAddr, time::Duration};
 
+use transaction::Transport;
+
 use crate::{Arrivals, Law, Retransmission};
 
 /// The calls that a [`Caller`](crate::Caller) makes.
@@ -7,6 +9,8 @@ use crate::{Arrivals, Law, Retransmission};
 pub struct CallerConfig {
     /// The addresses to call from, in turn. They are in Via and Contact.
     pub sockets: Vec<SocketAddr>,
+    /// What carries the messages. It is in Via and Contact.
+    pub transport: Transport,
     /// The outbound proxy. It gets the INVITEs, and all further requests unless a route set changes
     /// that.
     pub proxy: SocketAddr,
@@ -55,6 +59,7 @@ impl CallerConfig {
     pub fn plain(sockets: Vec<SocketAddr>, proxy: SocketAddr, arrivals: Arrivals) -> Self {
         Self {
             sockets,
+            transport: Transport::Udp,
             proxy,
             domain: "example.com".to_owned(),
             users: 10_000,

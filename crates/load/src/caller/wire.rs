@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 
 use sip::Message;
 
-use crate::template::{Fill, Template, User, from_hex, session_description};
+use transaction::Transport;
+
+use crate::template::{Fill, Template, User, from_hex, session_description, uri_param};
 
 /// The CSeq of a call's first request.
 pub(super) const INVITE_CSEQ: u32 = 1;
@@ -42,10 +44,11 @@ pub(super) struct Dialog {
 }
 
 impl Requests {
-    pub(super) fn new(socket: SocketAddr, domain: &str) -> Self {
+    pub(super) fn new(socket: SocketAddr, transport: Transport, domain: &str) -> Self {
+        let (via, param) = (transport.in_via(), uri_param(transport));
         let description = session_description(socket);
         let offer = format!(
-            "Contact: <sip:caller@{socket}>\r\nAllow: INVITE, ACK, CANCEL, BYE, OPTIONS\r\n\
+            "Contact: <sip:caller@{socket}{param}>\r\nAllow: INVITE, ACK, CANCEL, BYE, OPTIONS\r\n\
              Supported: timer\r\nUser-Agent: sipyard-load\r\nContent-Type: application/sdp\r\n\
              Content-Length: {}\r\n\r\n{description}",
             description.len()
@@ -56,7 +59,7 @@ impl Requests {
         let request = |method, target: &str, branch, lines: &str, end: &str| {
             Template::new(&format!(
                 "{method} {target} SIP/2.0\r\n\
-                 Via: SIP/2.0/UDP {socket};rport;branch=z9hG4bK{{nonce}}{branch}\r\n\
+                 Via: SIP/2.0/{via} {socket};rport;branch=z9hG4bK{{nonce}}{branch}\r\n\
                  Max-Forwards: 70\r\n\
                  From: <sip:caller@{domain}>;tag={{nonce}}\r\n\
                  {lines}\

@@ -1,5 +1,7 @@
 use std::{borrow::Cow, net::SocketAddr, time::Duration};
 
+use transaction::Transport;
+
 use crate::{Rate, Retransmission, Stream, template::User};
 
 /// The phones that register.
@@ -7,6 +9,8 @@ use crate::{Rate, Retransmission, Stream, template::User};
 pub struct PhonesConfig {
     /// The addresses to register from, in turn. They are in Via.
     pub sockets: Vec<SocketAddr>,
+    /// What carries the messages. It is in Via and Contact.
+    pub transport: Transport,
     /// The contacts that the phones register, in turn.
     pub contacts: Vec<SocketAddr>,
     /// The address that gets the REGISTERs.

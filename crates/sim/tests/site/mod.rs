@@ -178,6 +178,7 @@ fn phones_of(users: u32) -> PhonesConfig {
     PhonesConfig {
         contacts: vec![server_address(0)],
         sockets,
+        transport: load::Transport::Udp,
         registrar: edge_address(0),
         domain: DOMAIN.to_owned(),
         accounts: Accounts::Numbered {

@@ -9,6 +9,7 @@ use socket::Clock;
 
 use super::{
     Refusal,
+    carrier::Carrier,
     drive::{Drive, Limits, Units},
     html,
     outcome::{Files, Outcome, counts, latencies},
@@ -28,6 +29,7 @@ use crate::progress::Progress;
   sipyard load call --to edge:5060 --rate 500 --reinvite 5% --cancel 2% --abandon 1%
   sipyard load call --to edge:5060 --users 1000 --domain example.com --rate 100 --duration 1m
   sipyard load call --to edge:5060 --find-peak
+  sipyard load call --to edge:5061 --transport tls --server-name edge --connections 4 --rate 500
 
 A call is INVITE, 200, ACK, the holding time, BYE, 200. Latencies count from the time at which a
 call was due to start, so a late start adds to them. The first Ctrl-C lets the calls in progress
@@ -82,6 +84,8 @@ pub(super) struct Call {
     /// The share of calls that must go as planned for exit code 0
     #[arg(long, value_name = "SHARE", default_value = "99.99%", value_parser = values::share)]
     success: f64,
+    #[command(flatten)]
+    carrier: Carrier,
     #[command(flatten)]
     files: Files,
 }
@@ -138,13 +142,12 @@ impl Call {
             [] => vec![sockets::local(self.to)?],
             from => from.to_vec(),
         };
-        let sockets = sockets::bind(&from, self.ports)?;
-        let addresses: Vec<_> = sockets.iter().map(|socket| socket.local_addr()).collect();
+        let ends = self.carrier.ends(&from, self.ports, self.to, 1)?;
         let clock = Clock::start();
         let signals = Signals::listen()?;
-        let config = self.config(addresses);
+        let config = self.config(ends.addresses());
         let caller = Caller::new(config, Rng::with_seed(socket::seed()), clock.now());
-        let drive = Drive::new(caller, sockets, clock);
+        let drive = Drive::new(caller, ends, clock);
         match self.pace.find_peak {
             Some(criterion) => self.find_peak(criterion, drive, &signals),
             None => self.measure(drive, &signals),
@@ -207,7 +210,8 @@ impl Call {
                 cancel: self.cancel,
                 abandon: self.abandon,
             },
-            retransmission: self.timers.into(),
+            retransmission: self.carrier.retransmission(self.timers.into()),
+            transport: self.carrier.transport,
             ..CallerConfig::plain(sockets, self.to, arrivals)
         }
     }

@@ -6,10 +6,10 @@ use hdrhistogram::Histogram;
 use load::{Caller, Outbox, Phones, Stats};
 use report::figures::count;
 use serde::Serialize;
-use socket::{Clock, udp::Socket};
-use traffic::{Agent, Endpoint, Group};
+use socket::Clock;
+use traffic::{Agent, Group, Streams};
 
-use super::{outcome::figure, signals::Signals};
+use super::{carrier::Ends, outcome::figure, signals::Signals};
 use crate::progress::Progress;
 
 /// The time from one sample to the next.
@@ -64,6 +64,8 @@ pub(super) struct Record {
     pub(super) lost: u64,
     /// Whether a signal arrived.
     pub(super) is_interrupted: bool,
+    /// What happened to connections, if there are any.
+    pub(super) connections: Vec<(&'static str, u64)>,
 }
 
 /// One interval. Rates are per second, latencies in milliseconds.
@@ -124,12 +126,12 @@ pub(super) struct Drive<S> {
 }
 
 impl<S: Source> Drive<S> {
-    /// Connects a source to the sockets for which it was configured.
-    pub(super) fn new(source: S, sockets: Vec<Socket>, clock: Clock) -> Self {
+    /// Connects a source to the sockets or connections for which it was configured.
+    pub(super) fn new(source: S, ends: impl Into<Ends>, clock: Clock) -> Self {
         // Without it the kernel may wake us 50 us late; where it can't be had, they are counted.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         Self {
-            group: Group::new(vec![Endpoint::new(source, sockets)]),
+            group: Group::new(vec![ends.into().endpoint(source)]),
             clock,
             lost_before: 0,
         }
@@ -184,6 +186,9 @@ impl<S: Source> Drive<S> {
         record.offering = end.unwrap_or(now) - record.began;
         record.cut_off = self.source().in_progress();
         record.lost = self.group.endpoints[0].lost() - self.lost_before;
+        record.connections = self.group.endpoints[0]
+            .streams()
+            .map_or_else(Vec::new, fates);
         record
     }
 
@@ -220,6 +225,22 @@ impl<S: Source> Drive<S> {
     }
 }
 
+/// What happened to connections, since they were first opened.
+fn fates(streams: &Streams) -> Vec<(&'static str, u64)> {
+    let counters = streams.counters();
+    let begun = [
+        ("connections opened", counters.opened),
+        ("  handshakes done", counters.established),
+        ("  of them resumed", streams.resumed()),
+    ];
+    let closed = streams.closed();
+    begun
+        .into_iter()
+        .chain(closed)
+        .filter(|&(_, count)| count > 0)
+        .collect()
+}
+
 impl Record {
     fn begin(units: Units, now: Duration) -> Self {
         Self {
@@ -233,6 +254,7 @@ impl Record {
             cut_off: 0,
             lost: 0,
             is_interrupted: false,
+            connections: Vec::new(),
         }
     }
 

@@ -1,6 +1,7 @@
 //! `sipyard load`: makes calls, registers phones, or emulates servers, and measures.
 
 mod call;
+mod carrier;
 mod credentials;
 mod drive;
 mod ends;

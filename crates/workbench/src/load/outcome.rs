@@ -49,6 +49,8 @@ pub(super) struct Outcome<'a> {
     /// Datagrams that this machine lost.
     lost: u64,
     latencies_ms: BTreeMap<&'static str, Latencies>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    connections: BTreeMap<&'static str, u64>,
     samples: &'a [Sample],
 }
 
@@ -90,6 +92,11 @@ impl<'a> Outcome<'a> {
             lost: record.lost,
             latencies_ms: kinds(stats)
                 .map(|(_, key, histogram)| (key, Latencies::of(histogram)))
+                .collect(),
+            connections: record
+                .connections
+                .iter()
+                .map(|&(name, count)| (name.trim_start(), count))
                 .collect(),
             samples: &record.samples,
         }
@@ -192,6 +199,9 @@ pub(super) fn counts(record: &Record) -> Table {
         if number > 0 {
             row(name, number);
         }
+    }
+    for &(name, number) in &record.connections {
+        row(name, number);
     }
     table
 }

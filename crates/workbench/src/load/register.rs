@@ -10,6 +10,7 @@ use socket::Clock;
 use super::{
     Refusal,
     call::Timers,
+    carrier::Carrier,
     credentials,
     drive::{Drive, Limits, Users},
     html,
@@ -26,7 +27,11 @@ use crate::progress::Progress;
   sipyard load register --to edge:5060 --users 1000000 --rate 2000 --expires 3600s --duration 1h
   sipyard load register --to edge:5060 --users 1000 --rate 100 --password 'secret-{user}'
   sipyard load register --to edge:5060 --credentials users.csv --rate 100
+  sipyard load register --to edge:5061 --transport tls --users 10000 --rate 500
   sipyard load register --to edge:5060 --users 1000 --rate 100 --contact 127.0.0.1:7000 --stay
+
+Over TCP, TLS and WebSocket, each phone has a connection of its own, unless --connections says
+otherwise.
 
 Phones of user-0@DOMAIN and so on register at the given rate, and again before each registration
 expires. They remove their registrations at the end, unless --stay is given. With --contact and
@@ -90,6 +95,8 @@ pub(super) struct Register {
     #[arg(long, value_name = "SHARE", default_value = "99.99%", value_parser = values::share)]
     success: f64,
     #[command(flatten)]
+    carrier: Carrier,
+    #[command(flatten)]
     files: Files,
 }
 
@@ -100,24 +107,24 @@ impl Register {
             [] => vec![sockets::local(self.to)?],
             from => from.to_vec(),
         };
-        let sockets = sockets::bind(&from, self.ports)?;
-        let addresses: Vec<_> = sockets.iter().map(|socket| socket.local_addr()).collect();
+        let accounts = self.accounts()?;
+        let phones = accounts.users();
+        let ends = self.carrier.ends(&from, self.ports, self.to, phones)?;
         let signals = Signals::listen()?;
         let clock = Clock::start();
         let rng = Rng::with_seed(socket::seed());
-        let config = self.config(addresses)?;
-        let all = config.accounts.users();
+        let config = self.config(ends.addresses(), accounts);
         let users = Users {
             phones: Phones::new(config, rng, clock.now()),
             stay: self.stay,
-            until_all_are_up: self.duration.is_none().then_some(all),
+            until_all_are_up: self.duration.is_none().then_some(phones),
         };
         let limits = Limits {
             duration: self.duration.unwrap_or(Duration::MAX),
             ..Limits::NONE
         };
         let progress = Progress::new();
-        let record = Drive::new(users, sockets, clock).run(limits, &signals, &progress);
+        let record = Drive::new(users, ends, clock).run(limits, &signals, &progress);
         drop(progress);
         let tables = [counts(&record), latencies(&record)];
         let [first, second] = &tables;
@@ -129,20 +136,24 @@ impl Register {
         Ok(record.success() >= self.success)
     }
 
-    fn config(&self, sockets: Vec<SocketAddr>) -> Result<PhonesConfig, Refusal> {
-        let contacts = match &*self.contact {
-            [] => sockets.clone(),
-            contacts => contacts.to_vec(),
-        };
-        let accounts = match &self.credentials {
+    fn accounts(&self) -> Result<Accounts, Refusal> {
+        Ok(match &self.credentials {
             Some(file) => Accounts::Listed(credentials::read(file)?),
             None => Accounts::Numbered {
                 users: self.users.unwrap_or(0),
                 password: self.password.clone(),
             },
+        })
+    }
+
+    fn config(&self, sockets: Vec<SocketAddr>, accounts: Accounts) -> PhonesConfig {
+        let contacts = match &*self.contact {
+            [] => sockets.clone(),
+            contacts => contacts.to_vec(),
         };
-        Ok(PhonesConfig {
+        PhonesConfig {
             sockets,
+            transport: self.carrier.transport,
             contacts,
             registrar: self.to,
             domain: self.domain.clone(),
@@ -152,7 +163,7 @@ impl Register {
             stream: self.arrivals,
             expires: self.expires,
             refresh: self.refresh,
-            retransmission: self.timers.into(),
-        })
+            retransmission: self.carrier.retransmission(self.timers.into()),
+        }
     }
 }

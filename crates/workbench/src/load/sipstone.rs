@@ -233,6 +233,7 @@ impl Options {
     fn phones(&self, sockets: Vec<SocketAddr>, contacts: Vec<SocketAddr>) -> PhonesConfig {
         PhonesConfig {
             sockets,
+            transport: load::Transport::Udp,
             contacts,
             registrar: self.to,
             domain: self.domain.clone(),

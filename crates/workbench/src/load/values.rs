@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use load::{Bursts, Law, Ramp, Service, Stall, Stream};
+use load::{Bursts, Law, Ramp, Service, Stall, Stream, Transport};
 
 /// A duration such as `20s`, `1.45ms` or `800us`.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
@@ -110,6 +110,13 @@ pub(super) fn ramp(text: &str) -> Result<Ramp, String> {
              calls/s more every 10 s"
         )
     })
+}
+
+/// What carries messages: `udp`, `tcp`, `tls`, `ws` or `wss`.
+pub(super) fn transport(text: &str) -> Result<Transport, String> {
+    let mut all = Transport::ALL.into_iter();
+    let found = all.find(|transport| transport.label() == text);
+    found.ok_or_else(|| format!("\"{text}\" is none of udp, tcp, tls, ws, wss"))
 }
 
 /// The spacing of arrivals: `even`, `poisson` or `bursty:RATIO,CALM,BURST`.

@@ -1,0 +1,302 @@
+//! Connections of many phones and callers to one peer.
+
+use std::{collections::HashMap, io, net::SocketAddr, num::NonZeroU32, time::Duration};
+
+use load::Outbox;
+use sip::FrameLimits;
+use socket::{Epoll, Interest, Ready, seed, tcp};
+use stream::{Connections, Counters, Event, Limits, Why};
+use transaction::{ConnectionId, Flow, NextHop, Transport};
+use wire::Wire;
+
+use crate::Agent;
+
+/// Connections that are served in one turn at most.
+const SERVED: usize = 64;
+
+/// Bytes that are read from one connection in one turn at most.
+const READ_BYTES: usize = 64 * 1024;
+
+const MESSAGE_BYTES: usize = 65_535;
+
+/// The connections of one agent, each in the place of a socket. One is opened when its agent first sends from
+/// it, and again when it is lost and its agent sends.
+#[derive(Debug)]
+pub struct Streams {
+    to: To,
+    connections: Connections<Wire>,
+    places: Vec<Place>,
+    sockets: HashMap<ConnectionId, Held>,
+    epoll: Epoll,
+    ready: Vec<Ready>,
+    buffer: Box<[u8]>,
+    resumed: u64,
+    lost: u64,
+}
+
+/// Where connections lead.
+#[derive(Clone, Debug)]
+pub struct To {
+    /// What carries messages.
+    pub transport: Transport,
+    /// The peer's address.
+    pub address: SocketAddr,
+    /// The peer's name, which its certificate must have: a domain or an address.
+    pub name: String,
+    /// Begins handshakes, on transports that are secure.
+    pub client: Option<tls::Client>,
+}
+
+#[derive(Debug)]
+struct Place {
+    local: SocketAddr,
+    /// Has the local address, and waits to be connected.
+    waiting: Option<tcp::Stream>,
+    connection: Option<ConnectionId>,
+}
+
+#[derive(Debug)]
+struct Held {
+    place: usize,
+    socket: tcp::Stream,
+    interest: Interest,
+    is_connected: bool,
+}
+
+impl Streams {
+    /// As many connections as there are addresses; port 0 takes a free port. None is opened yet.
+    ///
+    /// # Errors
+    /// The system's error: an address is not on this machine or in use, or there are no ports or descriptors left.
+    pub fn new(from: &[SocketAddr], to: To) -> io::Result<Self> {
+        let place = |&from: &SocketAddr| {
+            let stream = tcp::Stream::at(from)?;
+            Ok(Place {
+                local: stream.local_addr()?,
+                waiting: Some(stream),
+                connection: None,
+            })
+        };
+        Ok(Self {
+            to,
+            connections: Connections::new(0, seed(), limits(from.len()), Duration::ZERO),
+            places: from.iter().map(place).collect::<io::Result<_>>()?,
+            sockets: HashMap::new(),
+            epoll: Epoll::new()?,
+            ready: Vec::new(),
+            buffer: vec![0; READ_BYTES].into_boxed_slice(),
+            resumed: 0,
+            lost: 0,
+        })
+    }
+
+    /// The local addresses, by place.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<SocketAddr> {
+        self.places.iter().map(|place| place.local).collect()
+    }
+
+    /// What has happened to the connections.
+    #[must_use]
+    pub fn counters(&self) -> &Counters {
+        self.connections.counters()
+    }
+
+    /// How many connections were closed, by the reason.
+    pub fn closed(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let counters = self.connections.counters();
+        let reasons = Why::ALL.iter();
+        reasons.map(|&why| (why.label(), counters.closed(why)))
+    }
+
+    /// Handshakes that were spared by what a former connection left.
+    #[must_use]
+    pub fn resumed(&self) -> u64 {
+        self.resumed
+    }
+
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    pub(crate) fn descriptor(&self) -> &Epoll {
+        &self.epoll
+    }
+
+    /// Reads and writes what is ready, and gives messages to the agent.
+    pub(crate) fn turn(&mut self, now: Duration, agent: &mut impl Agent, out: &mut Outbox) {
+        self.connections.handle_timeout(now);
+        self.ready.clear();
+        self.ready.extend_from_slice(self.epoll.poll(SERVED));
+        for at in 0..self.ready.len() {
+            self.serve(now, self.ready[at], agent, out);
+        }
+        self.settle(now);
+    }
+
+    /// Sends all messages of an outbox.
+    pub(crate) fn flush(&mut self, now: Duration, out: &mut Outbox) {
+        for (place, _, message) in out.datagrams() {
+            let id = self.connect(now, place);
+            let is_sent = id.is_some_and(|id| self.connections.send(now, id, message).is_ok());
+            self.lost += u64::from(!is_sent);
+        }
+        out.clear();
+        self.settle(now);
+    }
+
+    /// The connection of a place, which is opened if it is not there.
+    fn connect(&mut self, now: Duration, place: usize) -> Option<ConnectionId> {
+        let Place {
+            local,
+            waiting,
+            connection,
+        } = &mut self.places[place];
+        if connection.is_some() {
+            return *connection;
+        }
+        let To {
+            transport, address, ..
+        } = self.to;
+        let socket = match waiting.take() {
+            Some(socket) => socket,
+            None => tcp::Stream::at(SocketAddr::new(local.ip(), 0)).ok()?,
+        };
+        socket.begin(address).ok()?;
+        let client = self.to.client.as_ref();
+        let layer = wire::connect(transport, client, &self.to.name, MESSAGE_BYTES).ok()?;
+        let flow = Flow::to(0, NextHop { transport, address });
+        let id = self.connections.open(now, flow, layer).ok()?;
+        *connection = Some(id);
+        let interest = Interest::Write;
+        let added = self.epoll.add(&socket, token(id), interest);
+        let held = Held {
+            place,
+            socket,
+            interest,
+            is_connected: false,
+        };
+        self.sockets.insert(id, held);
+        if added.is_err() {
+            self.connections.closed(now, id, Why::Failed);
+        }
+        Some(id)
+    }
+
+    fn serve(&mut self, now: Duration, ready: Ready, agent: &mut impl Agent, out: &mut Outbox) {
+        let Some(id) = connection(ready.token) else {
+            return;
+        };
+        let Some(held) = self.sockets.get_mut(&id) else {
+            return;
+        };
+        if !held.is_connected {
+            if held.socket.error().is_some() {
+                return self.connections.closed(now, id, Why::NotConnected);
+            }
+            held.is_connected = true;
+            self.connections.connected(now, id);
+        }
+        if ready.readable {
+            self.read(now, id, agent, out);
+        }
+        self.write(now, id);
+    }
+
+    fn read(&mut self, now: Duration, id: ConnectionId, agent: &mut impl Agent, out: &mut Outbox) {
+        let Some(Held { place, socket, .. }) = self.sockets.get(&id) else {
+            return;
+        };
+        match socket.read(&mut self.buffer) {
+            Ok(0) => self.connections.closed(now, id, Why::Peer),
+            Ok(length) => {
+                let bytes = &self.buffer[..length];
+                let mut hear = |flow: Flow, heard: stream::Heard<'_>| {
+                    agent.handle_input(now, *place, flow.remote, heard.bytes, out);
+                };
+                self.connections.receive(now, id, bytes, &mut hear);
+            }
+            Err(error) if is_later(&error) => {}
+            Err(_) => self.connections.closed(now, id, Why::Failed),
+        }
+    }
+
+    /// Writes as much as the socket takes, and waits for room if that was not all.
+    fn write(&mut self, now: Duration, id: ConnectionId) {
+        let Some(held) = self.sockets.get_mut(&id) else {
+            return;
+        };
+        if !held.is_connected {
+            return;
+        }
+        let interest = loop {
+            let bytes = self.connections.to_write(id);
+            if bytes.is_empty() {
+                break Interest::Read;
+            }
+            match held.socket.write(bytes) {
+                Ok(count) => self.connections.wrote(now, id, count),
+                Err(error) if is_later(&error) => break Interest::Both,
+                Err(_) => return self.connections.closed(now, id, Why::Failed),
+            }
+        };
+        if interest != held.interest {
+            held.interest = interest;
+            // It was added, so it is there.
+            let _ = self.epoll.change(&held.socket, token(id), interest);
+        }
+    }
+
+    fn settle(&mut self, now: Duration) {
+        while let Some(event) = self.connections.next_event() {
+            match event {
+                Event::Writable(id) => self.write(now, id),
+                Event::Opened(id) => {
+                    let session = self.connections.layer(id).and_then(Wire::session);
+                    self.resumed += u64::from(session.is_some_and(tls::Session::is_resumed));
+                }
+                Event::Close(closed) => {
+                    if let Some(held) = self.sockets.remove(&closed.id) {
+                        self.places[held.place].connection = None;
+                    }
+                }
+                Event::Unsent { .. } => self.lost += 1,
+            }
+        }
+    }
+}
+
+/// Load has to be patient where a node must not be: what is slow is measured, not ended.
+fn limits(count: usize) -> Limits {
+    Limits {
+        total: count,
+        per_source: count,
+        connecting: count,
+        handshaking: count,
+        handshake: Duration::from_secs(32),
+        idle: Duration::from_secs(7 * 24 * 3600),
+        message: Duration::from_secs(32),
+        stall: Duration::from_secs(32),
+        linger: Duration::from_secs(1),
+        queue_bytes: 4 << 20,
+        total_bytes: 1 << 30,
+        frame: FrameLimits {
+            head_bytes: MESSAGE_BYTES,
+            message_bytes: MESSAGE_BYTES,
+        },
+    }
+}
+
+fn token(id: ConnectionId) -> u64 {
+    id.0.get().into()
+}
+
+fn connection(token: u64) -> Option<ConnectionId> {
+    let number = u32::try_from(token).ok()?;
+    NonZeroU32::new(number).map(ConnectionId)
+}
+
+fn is_later(error: &io::Error) -> bool {
+    let kind = error.kind();
+    matches!(kind, io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
