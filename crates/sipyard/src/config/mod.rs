@@ -21,7 +21,7 @@ pub(crate) mod servers;
 mod tests;
 mod trust;
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use net::Security;
 use settings::{Place, Problem, Section};
@@ -53,6 +53,8 @@ pub(crate) struct Configuration {
     pub(crate) cluster: Option<Cluster>,
     /// The users who may register, and the store of their records.
     pub(crate) registrar: Option<Registrar>,
+    /// How long the end of the node waits for open calls.
+    pub(crate) drain_calls: Duration,
     /// What is kept of the latest calls; none: nothing.
     pub(crate) calls: Option<recorder::Settings>,
     /// The sets of nftables that hold the banned sources.
@@ -165,6 +167,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
             abuse,
         },
         workers: identity.workers,
+        drain_calls: identity.drain_calls,
         admin,
         sources,
         dns,
