@@ -2,12 +2,18 @@
 
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: help demo test bench release
+.PHONY: help demo test bench release install manual package image site
+
+PREFIX ?= /usr/local
 
 help:
 	@echo 'make demo    a whole cluster on this machine; DURATION=20s make demo ends by itself'
 	@echo 'make test    every check and test'
 	@echo 'make release target/release/sipyard, guided by a profile of replayed experiments'
+	@echo 'make install the program, man pages, completions and the systemd unit; PREFIX=/usr/local, DESTDIR='
+	@echo 'make package target/debian/sipyard_*.deb; needs cargo-deb'
+	@echo 'make image   a container image from scratch; needs buildah and musl-tools'
+	@echo 'make site    docs/site/book, the documentation as pages; needs mdbook'
 	@echo 'make bench   Sipyard beside its peers, for minutes; WHAT=quick for half a minute'
 
 demo:
@@ -25,3 +31,35 @@ release:
 bench:
 	@scripts/setup.sh test
 	@cargo run --release --package bench --bin bench -- $(WHAT)
+
+target/release/sipyard:
+	cargo build --release --package sipyard
+
+manual: target/release/sipyard
+	rm -rf target/manual
+	target/release/sipyard manual --out target/manual
+
+install: manual
+	install -D -m 755 target/release/sipyard $(DESTDIR)$(PREFIX)/bin/sipyard
+	install -d $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 target/manual/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+	install -D -m 644 target/manual/completions/sipyard.bash \
+	    $(DESTDIR)$(PREFIX)/share/bash-completion/completions/sipyard
+	install -D -m 644 target/manual/completions/_sipyard $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_sipyard
+	install -D -m 644 target/manual/completions/sipyard.fish \
+	    $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/sipyard.fish
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's|/usr/bin/|$(PREFIX)/bin/|' etc/systemd/sipyard.service \
+	    >$(DESTDIR)$(PREFIX)/lib/systemd/system/sipyard.service
+
+package: manual
+	gzip -9nf target/manual/man/*.1
+	cargo deb --no-build --package sipyard
+
+image:
+	CC_x86_64_unknown_linux_musl=musl-gcc cargo build --release --package sipyard --target x86_64-unknown-linux-musl
+	scripts/image.sh target/x86_64-unknown-linux-musl/release/sipyard
+
+site:
+	cargo run --quiet --package sipyard -- manual --pages docs/site/src/reference
+	mdbook build docs/site

@@ -11,6 +11,8 @@ slots        pure
 sip          pure
 balance      pure
 overload     pure
+custody      pure
+topology     pure
 lqn          pure
 report       pure
 settings     pure
@@ -19,20 +21,23 @@ transaction  pure    slots sip
 stream       pure    slots sip transaction
 load         pure    sip
 capture      pure    lqn sip
-node         pure    abuse slots sip balance location overload transaction
-sim          pure    sip balance node load
+import       pure    sip
 recorder     pure    sip balance node
+node         pure    abuse slots sip balance custody location overload transaction
+sim          pure    sip balance node load topology
+shadow       pure    balance capture node sim sip
 tls          system  stream
 websocket    system  stream
+wire         system  stream tls transaction websocket
 socket       system
 names        system
 admin-client system
 tidy         system
 testbed      system
 store        system  location
-net          system  socket node
+net          system  sip socket stream tls websocket wire node
 traffic      system  socket net load
-workbench    system  admin-client sip balance node load lqn capture sim report settings socket traffic
+workbench    system  admin-client sip balance node load lqn capture sim report settings socket topology traffic
 sipyard      system  all
 bench        system  load report socket net traffic testbed
 '

@@ -8,6 +8,7 @@
 //! first.
 
 mod calls;
+mod datagrams;
 mod ladder;
 mod merge;
 mod model;
@@ -23,6 +24,7 @@ mod view;
 mod warning;
 mod work;
 
+pub use datagrams::{Datagram, Rest, datagrams};
 pub use model::{Demand, Machines, customers};
 pub use read::OpenError;
 pub use roles::{Role, Told};

@@ -1,6 +1,6 @@
 //! Binds the listeners of a node.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, os::fd::OwnedFd};
 
 use node::{Transport, config::Listener};
 use socket::{
@@ -28,18 +28,26 @@ pub(crate) struct Sockets {
     pub(crate) addresses: Vec<SocketAddr>,
 }
 
-/// Binds each listener once for each worker.
+/// Binds each listener once for each worker, or takes over UDP sockets that another process left.
 ///
 /// # Errors
 /// All listeners that can't be bound.
-pub(crate) fn sockets(listeners: &[Listener], workers: usize) -> Result<Sockets, StartError> {
+pub(crate) fn sockets(
+    listeners: &[Listener],
+    workers: usize,
+    mut inherited: Vec<(SocketAddr, OwnedFd)>,
+) -> Result<Sockets, StartError> {
     let mut sockets = Sockets::default();
     sockets.seats.resize_with(workers, Default::default);
     sockets.listeners.resize_with(workers, Vec::new);
     let mut errors = Vec::new();
     for (index, listener) in listeners.iter().enumerate() {
         let bound = match listener.transport {
-            Transport::Udp => sockets.bind_udp(index as u8, listener.address),
+            Transport::Udp => {
+                let left = inherited.extract_if(.., |(address, _)| *address == listener.address);
+                let left = left.map(|(_, fd)| fd).collect();
+                sockets.bind_udp(index as u8, listener.address, left)
+            }
             _ => sockets.bind_stream(index as u8, listener.address),
         };
         match bound {
@@ -55,13 +63,21 @@ pub(crate) fn sockets(listeners: &[Listener], workers: usize) -> Result<Sockets,
 }
 
 impl Sockets {
-    fn bind_udp(&mut self, index: u8, address: SocketAddr) -> std::io::Result<SocketAddr> {
+    fn bind_udp(
+        &mut self,
+        index: u8,
+        address: SocketAddr,
+        left: Vec<OwnedFd>,
+    ) -> std::io::Result<SocketAddr> {
         let options = Options {
             recv_buffer: Some(RECV_BUFFER_BYTES),
             send_buffer: Some(SEND_BUFFER_BYTES),
             ..Options::default()
         };
-        let group = Socket::bind_group(address, self.seats.len(), options)?;
+        let group = match left.is_empty() {
+            true => Socket::bind_group(address, self.seats.len(), options)?,
+            false => Socket::adopt_group(left, self.seats.len(), options)?,
+        };
         let address = group[0].local_addr();
         for ((listeners, own), socket) in self.seats.iter_mut().zip(group) {
             listeners.push(index);

@@ -16,5 +16,6 @@ mod workers;
 pub use answerer::{Answerer, Reply};
 pub use mailbox::{Busy, Command};
 pub use seat::Stats;
-pub use streams::{Bound, Security};
+pub use stream::{Counters, Refused, Why};
+pub use streams::{Bound, ConnectionStats, Security};
 pub use workers::{StartError, Workers};

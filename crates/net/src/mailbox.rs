@@ -100,6 +100,10 @@ impl Mailbox {
         self.answers.pop()
     }
 
+    pub(crate) fn has_messages(&self) -> bool {
+        !self.messages.is_empty()
+    }
+
     pub(crate) fn next_message(&self) -> Option<(Flow, Box<[u8]>)> {
         self.messages.pop()
     }

@@ -4,19 +4,26 @@ use std::{
     io,
     net::SocketAddr,
     sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
 };
 
 use socket::udp::{Sent, Socket};
 
-use crate::{answerer::Answerer, mailbox::Mailbox, streams::Security, worker::TICK};
+use crate::{
+    answerer::Answerer,
+    mailbox::Mailbox,
+    streams::{ConnectionStats, Security},
+    worker::TICK,
+};
 
 /// All workers of a node.
 pub(crate) struct Team {
     pub(crate) seats: Vec<Seat>,
     pub(crate) stopping: AtomicBool,
+    /// Workers that read no socket any more.
+    pub(crate) left: AtomicUsize,
     /// What the listeners are bound to, in their order.
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) security: Mutex<Arc<Security>>,
@@ -33,6 +40,8 @@ pub(crate) struct Seat {
     /// The listener that each of them is of.
     pub(crate) listeners: Vec<u8>,
     pub(crate) mailbox: Mailbox,
+    /// Its connections at its last tick.
+    connections: Mutex<ConnectionStats>,
 }
 
 /// Only the worker writes it.
@@ -95,7 +104,22 @@ impl Seat {
             sockets,
             listeners,
             mailbox: Mailbox::new(handovers_max, polls)?,
+            connections: Mutex::default(),
         })
+    }
+
+    /// Lets others see its connections.
+    pub(crate) fn show_connections(&self, stats: ConnectionStats) {
+        *self.locked_connections() = stats;
+    }
+
+    pub(crate) fn connections(&self) -> ConnectionStats {
+        self.locked_connections().clone()
+    }
+
+    fn locked_connections(&self) -> MutexGuard<'_, ConnectionStats> {
+        let connections = self.connections.lock();
+        connections.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Datagrams that the kernel dropped because a receive buffer was full.

@@ -29,6 +29,9 @@ pub(crate) const TICK: Duration = Duration::from_millis(10);
 /// The longest sleep, so that a node learns soon what other threads changed.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
 
+/// How often a worker that stops looks for what others have left to it.
+const LAST_ROUNDS: usize = 256;
+
 /// The pause after a batch that nobody is to hear: in a flood, to wake up for each datagram costs more than
 /// to look at it.
 const NAP: Duration = Duration::from_micros(200);
@@ -56,6 +59,9 @@ pub(crate) struct Worker {
     poll: Poll,
     /// The next time of the node's timers.
     tick: Duration,
+    /// The time that it waited since the node was told last how busy it is, and when that was.
+    waited: Duration,
+    told_at: Duration,
     /// The kernel's count of drops at the last tick.
     dropped: u64,
     /// Datagrams received since it woke up.
@@ -87,6 +93,8 @@ impl Worker {
             polls: team.seats[number].mailbox.waker().is_some(),
             poll: Poll::default(),
             tick: now,
+            waited: Duration::ZERO,
+            told_at: now,
             dropped: 0,
             taken: 0,
             emptied: vec![now; team.seats[number].sockets.len()],
@@ -113,6 +121,7 @@ impl Worker {
                     self.shared.set_wall(now, wall());
                 }
                 self.notice_losses(now);
+                self.tell_busy(now);
                 self.node.handle_timeout(now, &mut self.out);
                 self.keep_streams(now);
                 if let Some(sieve) = self.node.take_sieve() {
@@ -128,8 +137,45 @@ impl Worker {
             let unheard = self.unheard() - unheard;
             if (1..BATCH).contains(&self.taken) && self.taken as u64 == unheard {
                 nap();
+                self.waited += NAP;
             }
         }
+        self.leave();
+    }
+
+    /// Deals with what the workers have read and left to each other. What nobody has read waits in the
+    /// sockets, for the next process if there is one.
+    fn leave(&mut self) {
+        let team = Arc::clone(&self.team);
+        team.left.fetch_add(1, Ordering::SeqCst);
+        let mut idle = 0;
+        for _ in 0..LAST_ROUNDS {
+            let now = self.clock.now();
+            self.read_mail(now);
+            if self.node.has_waiting() {
+                self.node.handle_waiting(now, &mut self.out);
+            }
+            self.ask(now);
+            self.flush(now);
+            let all_left = team.left.load(Ordering::SeqCst) == team.seats.len();
+            let is_idle = all_left && team.seats.iter().all(|seat| seat.mailbox.is_empty());
+            idle = if is_idle && !self.node.has_waiting() {
+                idle + 1
+            } else {
+                0
+            };
+            if idle == 2 {
+                break;
+            }
+            nap();
+        }
+    }
+
+    /// Tells the node how long it has worked.
+    fn tell_busy(&mut self, now: Duration) {
+        let passed = now.saturating_sub(mem::replace(&mut self.told_at, now));
+        let waited = mem::take(&mut self.waited);
+        self.node.handle_busy(passed.saturating_sub(waited));
     }
 
     fn unheard(&self) -> u64 {
@@ -211,6 +257,9 @@ impl Worker {
             streams.set_security(self.team.security());
         }
         self.on_streams(now, Streams::handle_timeout);
+        if let Some(streams) = &self.streams {
+            self.team.seats[self.number].show_connections(streams.stats());
+        }
     }
 
     /// Reads a batch from a socket, and all that is there while the node is behind; returns the moment.
@@ -223,6 +272,7 @@ impl Worker {
             now = self.clock.now();
             if wait == Wait::Block {
                 self.emptied[listener] += now - began;
+                self.waited += now - began;
             }
             let is_empty = result.as_ref().is_ok_and(|&count| count < BATCH);
             let delay = now.saturating_sub(self.emptied[listener]);
@@ -266,6 +316,7 @@ impl Worker {
         self.poll.wait(descriptors, Some(timeout));
         waker.disarm(self.poll.is_ready(0));
         let slept = self.clock.now() - now;
+        self.waited += slept;
         for emptied in &mut self.emptied {
             *emptied += slept;
         }
@@ -310,8 +361,29 @@ impl Worker {
         });
     }
 
+    /// Writes what other workers have for this one's connections, at most a batch.
+    fn read_messages(&mut self, now: Duration) {
+        let team = Arc::clone(&self.team);
+        let mailbox = &team.seats[self.number].mailbox;
+        if !mailbox.has_messages() {
+            return;
+        }
+        self.on_streams(now, |streams, ground| {
+            for _ in 0..BATCH {
+                let Some((flow, message)) = mailbox.next_message() else {
+                    break;
+                };
+                if !streams.send(now, flow, &message) {
+                    tell_unsent(ground, flow, &message);
+                }
+            }
+            streams.settle(ground);
+        });
+    }
+
     /// Carries out commands of other threads, at most a batch.
     fn read_mail(&mut self, now: Duration) {
+        self.read_messages(now);
         let mailbox = &self.team.seats[self.number].mailbox;
         for _ in 0..BATCH {
             let Some(handover) = mailbox.next_handover() else {
@@ -320,18 +392,6 @@ impl Worker {
             self.shared.took_over(self.number, handover.bytes.len());
             self.node
                 .handle_input(now, Input::Handover(handover), &mut self.out);
-        }
-        for _ in 0..BATCH {
-            let Some((flow, message)) = mailbox.next_message() else {
-                break;
-            };
-            if let Some(streams) = &mut self.streams {
-                let (node, out) = (&mut self.node, &mut self.out);
-                let ground = &mut Ground { now, node, out };
-                if !streams.send(now, flow, &message) {
-                    tell_unsent(ground, flow, &message);
-                }
-            }
         }
         for _ in 0..BATCH {
             let Some((question, answer)) = mailbox.next_answer() else {

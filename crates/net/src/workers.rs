@@ -3,10 +3,11 @@
 use std::{
     fmt, io,
     net::SocketAddr,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
     process,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     thread::{self, JoinHandle},
     time::Duration,
@@ -20,7 +21,7 @@ use crate::{
     bind::{self, Sockets},
     mailbox::{Busy, Command},
     seat::{Seat, Stats, Team},
-    streams::{Security, Streams},
+    streams::{ConnectionStats, Security, Streams},
     worker::Worker,
 };
 
@@ -71,6 +72,21 @@ impl Workers {
         answerer: Option<Arc<dyn Answerer>>,
         security: Security,
     ) -> Result<Self, StartError> {
+        Self::start_with(shared, clock, answerer, security, Vec::new())
+    }
+
+    /// The same, with UDP sockets that another process left for some listeners. What has arrived there
+    /// meanwhile is heard.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_with(
+        shared: &Arc<Shared>,
+        clock: Clock,
+        answerer: Option<Arc<dyn Answerer>>,
+        security: Security,
+        inherited: Vec<(SocketAddr, OwnedFd)>,
+    ) -> Result<Self, StartError> {
         let config = shared.snapshot();
         let config = config.config();
         let count = shared.workers().len();
@@ -78,7 +94,7 @@ impl Workers {
             seats,
             listeners,
             addresses,
-        } = bind::sockets(&config.listeners, count)?;
+        } = bind::sockets(&config.listeners, count, inherited)?;
         let has_streams = config.listeners.iter().any(|it| it.transport.is_stream());
         let is_told_later = answerer.as_ref().is_some_and(|it| it.is_often_later());
         let polls = count > 1 || config.listeners.len() != 1 || is_told_later || has_streams;
@@ -90,6 +106,7 @@ impl Workers {
         let team = Arc::new(Team {
             seats: seats.map_err(StartError::System)?,
             stopping: AtomicBool::new(false),
+            left: AtomicUsize::new(0),
             addresses,
             security: Mutex::new(Arc::clone(&security)),
             answerer,
@@ -131,10 +148,28 @@ impl Workers {
         self.team.addresses.clone()
     }
 
+    /// The sockets of all workers and listeners, to be kept for the next process.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let seats = self.team.seats.iter();
+        seats.flat_map(|seat| seat.sockets.iter().map(AsFd::as_fd))
+    }
+
     /// The counters of a worker's sockets.
     #[must_use]
     pub fn stats(&self, worker: usize) -> Stats {
         self.team.seats[worker].stats()
+    }
+
+    /// The connections of a worker, a tick ago at most.
+    #[must_use]
+    pub fn connections(&self, worker: usize) -> ConnectionStats {
+        self.team.seats[worker].connections()
+    }
+
+    /// When the first certificate of each secure listener ends: the time since 1970, by listener.
+    #[must_use]
+    pub fn certificates_end(&self) -> Vec<(usize, Duration)> {
+        self.team.security().certificates_end()
     }
 
     /// The processor time that a worker has used, in user and in kernel mode.

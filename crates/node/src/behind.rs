@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use custody::Figures;
 use sip::Message;
 
 use crate::{
@@ -20,6 +21,22 @@ impl Node {
     /// Learns how long the next datagrams have waited until the driver gives them to the node, at most.
     pub fn handle_delay(&mut self, now: Duration, delay: Duration) {
         self.desks.lobby.note_delay(now, delay);
+    }
+
+    /// Learns that the worker was busy for so long since it was told last.
+    pub fn handle_busy(&mut self, busy: Duration) {
+        self.desks.proxy.dynamic.note_busy(busy);
+    }
+
+    /// Leaves this share of the open requests of routes with dynamic state to nodes behind that take any, whatever
+    /// the node finds. None: as it finds. For comparisons.
+    pub fn fix_share_left_open(&mut self, share: Option<f64>) {
+        self.desks.proxy.dynamic.fix(share);
+    }
+
+    /// How busy the worker is, what it holds, and what it could hold.
+    pub fn custody(&self) -> Figures {
+        self.desks.proxy.dynamic.figures()
     }
 
     /// Whether the node is behind: the driver then reads all that has come.

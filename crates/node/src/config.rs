@@ -279,6 +279,9 @@ pub enum Mode {
     Stateless,
     /// Transactions, so that it repeats what is lost, tries other targets and chooses an answer.
     Stateful,
+    /// Transactions of those requests that no node before has, as far as the worker has time for them; the
+    /// others are left to the nodes behind that have told of room.
+    Dynamic,
 }
 
 /// Bounds; each has a counter and a defined answer when reached. Where messages are kept, a number of

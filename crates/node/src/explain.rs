@@ -208,7 +208,8 @@ impl Node {
         let scores = pool.pool().scores(now, key).into_iter();
         let scores = scores.filter_map(|(server, score)| {
             let score = score.map_err(PassedOver::Ineligible);
-            let score = score.and_then(|score| self.forecast_room(request, server).map(|()| score));
+            let score =
+                score.and_then(|score| self.forecast_room(now, request, server).map(|()| score));
             Some((address(server)?, score))
         });
         let scores = scores.collect();
@@ -222,12 +223,18 @@ impl Node {
 
 impl Node {
     /// Whether a server has room for a request.
-    fn forecast_room(&self, request: &Request<'_>, server: ServerId) -> Result<(), PassedOver> {
+    fn forecast_room(
+        &self,
+        now: Duration,
+        request: &Request<'_>,
+        server: ServerId,
+    ) -> Result<(), PassedOver> {
         let Some(member) = self.snapshot.member(server) else {
             return Ok(());
         };
         let limit = member.room.of(request.method);
-        if limit.get().is_some_and(|most| most <= limit.waiting()) && !is_for_help(request.message)
+        if limit.get(now).is_some_and(|most| most <= limit.waiting())
+            && !is_for_help(request.message)
         {
             return Err(PassedOver::NoRoom {
                 waiting: limit.waiting(),

@@ -277,12 +277,12 @@ pub const SERVER: &[Figure<ServerAt>] = &[
     Figure::gauge(
         "unanswered_calls_max",
         "INVITEs that may wait for their first response, as learned; only while the server answers slowly",
-        |at| count(at.member.room.calls.get()?.into()),
+        |at| count(at.member.room.calls.get(at.now)?.into()),
     ),
     Figure::gauge(
         "unanswered_others_max",
         "The same of other requests that begin something",
-        |at| count(at.member.room.others.get()?.into()),
+        |at| count(at.member.room.others.get(at.now)?.into()),
     ),
     Figure::counter("placed", "Arrivals placed on the server", |at| {
         count(at.member.server.placed())

@@ -44,6 +44,7 @@ pub use abuse::{BANS_MAX, Ban, Guard, Notice, Source};
 pub use admission::sieve::{Instruction, Sieve};
 pub use changes::{Cause, Change};
 pub use config::Config;
+pub use custody::Figures as CustodyFigures;
 pub use decisions::{DecisionView, LedgerView};
 pub use edges::PeerView;
 pub use explain::{CallView, Forecast, PassedOver};

@@ -77,8 +77,9 @@ impl Member {
     }
 
     /// How many new requests may wait for their first response, if one kind of them has a limit: it answers slowly.
-    pub fn unanswered_max(&self) -> Option<u32> {
-        self.room.calls.get().or_else(|| self.room.others.get())
+    pub fn unanswered_max(&self, now: Duration) -> Option<u32> {
+        let calls = self.room.calls.get(now);
+        calls.or_else(|| self.room.others.get(now))
     }
 
     /// Lets [`Self::weigh`] hold no longer; whether it did.

@@ -91,7 +91,7 @@ impl Snapshot {
         let holds_state = config
             .routes
             .iter()
-            .any(|route| route.state == Mode::Stateful);
+            .any(|route| route.state != Mode::Stateless);
         Self {
             edits_headers: config.routes.iter().any(config::Route::edits_headers),
             offers_control: config.pools.iter().any(|pool| pool.overload_control),
@@ -390,21 +390,21 @@ impl Snapshot {
         self.edits_headers
     }
 
-    /// Whether the transaction of a request to or from a server is held: as the first route that
+    /// How the transaction of a request to or from a server is held: as the first route that
     /// leads there has it, of those that fit the request if any does. `begins`: the request begins
     /// something, so it is judged by more than its method.
-    pub(crate) fn is_stateful(
+    pub(crate) fn mode_of(
         &self,
         traits: &Traits<'_>,
         begins: bool,
         server: Option<ServerId>,
-    ) -> bool {
+    ) -> Mode {
         if !self.holds_state {
-            return false;
+            return Mode::Stateless;
         }
         let member = server.and_then(|server| self.member(server));
         let Some(pool) = member.and_then(|member| self.pool_of(member)) else {
-            return false;
+            return Mode::Stateless;
         };
         let fits = |route: &&config::Route| pool.is_at(route) && route.allows(traits.method);
         let all = || self.config.routes.iter();
@@ -413,7 +413,7 @@ impl Snapshot {
             .find(fits)
             .or_else(|| all().find(fits))
             .or_else(|| all().find(|route| pool.is_at(route)));
-        route.is_some_and(|route| route.state == Mode::Stateful)
+        route.map_or(Mode::Stateless, |route| route.state)
     }
 
     /// The methods of the routes for a request, for Allow.

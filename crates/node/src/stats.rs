@@ -131,6 +131,9 @@ counted! {
         ControlTaken = "overload_control_taken", "A server told how much to send it. RFC 7339 §5.4",
         ControlIgnored = "overload_control_ignored", "A response told how much to send, but not from a server at which its request is open, or too late",
         ControlRefused = "overload_control_refused", "A server answered 400 to an offer of overload control twice, so it gets none for an hour",
+        Held = "held", "A transaction was begun, and not only passed on",
+        LeftOpen = "left_open", "The transaction of a request was left to a node behind, which has told of room",
+        HeldBefore = "held_before", "The transaction of a request is held by a node before",
         ReportSent = "reports_sent", "A report of open work went to a peer",
         ReportReceived = "reports_received", "A peer's report was taken",
     }

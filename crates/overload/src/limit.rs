@@ -91,13 +91,18 @@ impl Limit {
     #[must_use]
     pub fn has_room(&self, now: Duration) -> bool {
         self.look(now);
-        self.get().is_none_or(|limit| self.waiting() < limit)
+        self.get(now).is_none_or(|limit| self.waiting() < limit)
     }
 
     /// The limit; none: there need not be one.
     #[must_use]
-    pub fn get(&self) -> Option<u32> {
-        read(&self.limit).map(|limit| limit as u32)
+    pub fn get(&self, now: Duration) -> Option<u32> {
+        let limit = read(&self.limit).filter(|_| !self.is_stale(ns(now)))?;
+        Some(limit as u32)
+    }
+
+    fn is_stale(&self, at: u64) -> bool {
+        at > self.due_at.load(Relaxed).saturating_add(ns(STALE))
     }
 
     /// Requests that wait for their first response.
@@ -161,10 +166,13 @@ impl Limit {
             let taken = self.due_at.compare_exchange(due, next, Relaxed, Relaxed);
             taken.is_ok()
         };
-        if is_over && is_ours() {
-            if at > due.saturating_add(ns(STALE)) {
-                self.limit.store(0, Relaxed);
-            }
+        if !is_over {
+            return;
+        }
+        if self.is_stale(at) {
+            self.limit.store(0, Relaxed);
+        }
+        if is_ours() {
             self.ends_at.store(ns(now + WINDOW_MAX), Relaxed);
             self.next(at);
         }

@@ -18,6 +18,8 @@ const TOO_MUCH: f64 = 2.5;
 const FORGETS: f64 = 0.9;
 /// With less than this, three ticks in a row, the share grows by a step, and by a longer one in each further tick.
 const TOO_LITTLE: f64 = 1.02;
+/// With fewer in a tick, their ratio is chance: it is too little if none waits.
+const FEW: u32 = 10;
 /// How long the first step is, and the longest.
 const STEPS: RangeInclusive<f64> = 0.01..=0.5;
 const LONGER: f64 = 2.0;
@@ -131,8 +133,8 @@ impl Share {
         self.next <= now
     }
 
-    /// Looks at what came and was served; the new share, if it is to be another.
-    pub fn next(&mut self, now: Duration) -> Option<f64> {
+    /// Looks at what came and was served, and whether some wait; the new share, if it is to be another.
+    pub fn next(&mut self, now: Duration, some_wait: bool) -> Option<f64> {
         self.next = now + TICK;
         if self.forget_lowest <= now {
             self.forget_lowest = now + self.repeated;
@@ -144,13 +146,13 @@ impl Share {
         self.window.came += tick.came;
         self.window.served += tick.served;
         self.ticks += 1;
-        let share = self.wanted(tick)?;
+        let share = self.wanted(tick, some_wait)?;
         (self.window, self.ticks) = (Counted::default(), 0);
         let before = std::mem::replace(&mut self.share, share.clamp(LEAST, 1.0));
         (self.share != before).then_some(self.share)
     }
 
-    fn wanted(&mut self, tick: Counted) -> Option<f64> {
+    fn wanted(&mut self, tick: Counted, some_wait: bool) -> Option<f64> {
         self.capacity = f64::from(tick.served).max(self.capacity * FORGETS);
         self.since_step += 1;
         let excess = f64::from(tick.came) / self.capacity.max(1.0);
@@ -159,7 +161,8 @@ impl Share {
         if self.too_much >= 2 {
             return Some(self.cut(excess));
         }
-        self.too_little = if tick.ratio() < TOO_LITTLE {
+        let none_is_left = tick.came < FEW && tick.turned_away == 0 && !some_wait;
+        self.too_little = if tick.ratio() < TOO_LITTLE || none_is_left {
             self.too_little + 1
         } else {
             0
@@ -213,7 +216,8 @@ mod tests {
                 (0..comes.min(100)).for_each(|_| self.share.served());
                 (100..comes).for_each(|_| self.share.turned_away());
                 self.ticks += 1;
-                self.changes += u32::from(self.share.next(TICK * self.ticks).is_some());
+                self.changes +=
+                    u32::from(self.share.next(TICK * self.ticks, comes > 100).is_some());
             }
             self.share.get()
         }

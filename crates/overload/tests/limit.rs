@@ -113,7 +113,7 @@ fn below_its_capacity_a_server_has_no_limit() {
             let seen = server.run(share * server.capacity(), ms(20_000));
             assert_eq!(seen.sent, seen.offered, "{at_once} x {service} ms, {share}");
         }
-        assert_eq!(server.limit.get(), None);
+        assert_eq!(server.limit.get(server.now), None);
     }
 }
 
@@ -124,7 +124,7 @@ fn a_server_that_is_slow_by_nature_is_not_limited() {
     for rate in [10.0, 1_000.0, 50.0, 3_000.0] {
         let seen = server.run(rate, ms(20_000));
         assert_eq!(
-            (seen.sent, server.limit.get()),
+            (seen.sent, server.limit.get(server.now)),
             (seen.offered, None),
             "{rate}"
         );
@@ -183,7 +183,7 @@ fn the_limit_follows_a_capacity_that_halves_and_doubles() {
     }
     // The overload is over.
     server.run(100.0, ms(2_000));
-    assert_eq!(server.limit.get(), None);
+    assert_eq!(server.limit.get(server.now), None);
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn a_stalled_server_gets_next_to_nothing_and_is_back_within_a_second() {
     server.run(250.0, ms(10_000));
     server.stalled_until = server.now + ms(5_000);
     server.run(250.0, ms(1_000));
-    assert!(server.limit.get().is_some(), "{:?}", server.limit);
+    assert!(server.limit.get(server.now).is_some(), "{:?}", server.limit);
     let seen = server.run(250.0, ms(4_000));
     assert!(seen.sent < 50, "{seen:?}");
     server.run(250.0, ms(1_000));

@@ -32,7 +32,8 @@ pub use plot::{Plot, Point, Series};
 pub use table::Table;
 
 /// Escapes a text for HTML and SVG.
-fn escape(text: &str) -> String {
+#[must_use]
+pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for char in text.chars() {
         match char {

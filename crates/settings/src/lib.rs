@@ -12,7 +12,7 @@ mod section;
 mod table;
 pub mod value;
 
-use std::{fs, path::Path};
+use std::{collections::BTreeSet, fs, path::Path};
 
 use toml::de::DeTable;
 
@@ -53,4 +53,37 @@ pub fn load<T>(
         Some(read) if report.is_clean() => Ok(read),
         _ => Err(report.into_problems()),
     }
+}
+
+/// The paths of the keys that `read` asks for in a file of this text.
+pub fn keys<T>(
+    path: &Path,
+    text: &str,
+    read: impl FnOnce(Section<'_>) -> Option<T>,
+) -> BTreeSet<String> {
+    let report = Report::recording(path, text);
+    let (table, _) = DeTable::parse_recoverable(text);
+    read(Section::root(&report, table.get_ref()));
+    report.into_asked()
+}
+
+/// The place of a table or a key in a file; the file itself if it has neither.
+#[must_use]
+pub fn place_of(path: &Path, names: &[&str]) -> Place {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    let report = Report::new(path, &text);
+    let (table, _) = DeTable::parse_recoverable(&text);
+    let mut table = Some(table.get_ref());
+    let mut place = Place::file(path);
+    for name in names {
+        let found = table.and_then(|it| it.iter().find(|(key, _)| key.get_ref() == name));
+        let Some((key, value)) = found else {
+            break;
+        };
+        place = report.place(key.span().start);
+        let first = value.get_ref().as_array().and_then(|list| list.first());
+        let value = first.map_or_else(|| value.get_ref(), |first| first.get_ref());
+        table = value.as_table();
+    }
+    place
 }

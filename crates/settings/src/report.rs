@@ -2,6 +2,7 @@
 
 use std::{
     cell::RefCell,
+    collections::BTreeSet,
     fmt,
     path::{Path, PathBuf},
 };
@@ -82,6 +83,8 @@ pub(crate) struct Report<'a> {
     path: &'a Path,
     text: &'a str,
     problems: RefCell<Vec<Problem>>,
+    /// The paths of the keys that were asked for, if somebody wants them.
+    asked: Option<RefCell<BTreeSet<String>>>,
     /// What an absent section yields: its defaults, or problems for the keys that are required.
     pub(crate) empty: DeTable<'a>,
 }
@@ -93,8 +96,27 @@ impl<'a> Report<'a> {
             path,
             text,
             problems: RefCell::default(),
+            asked: None,
             empty: DeTable::new(),
         }
+    }
+
+    /// The same, which remembers the keys that are asked for.
+    pub(crate) fn recording(path: &'a Path, text: &'a str) -> Self {
+        Self {
+            asked: Some(RefCell::default()),
+            ..Self::new(path, text)
+        }
+    }
+
+    pub(crate) fn asked(&self, path: impl FnOnce() -> String) {
+        if let Some(asked) = &self.asked {
+            asked.borrow_mut().insert(path());
+        }
+    }
+
+    pub(crate) fn into_asked(self) -> BTreeSet<String> {
+        self.asked.map_or_else(BTreeSet::new, RefCell::into_inner)
     }
 
     pub(crate) fn file(&self) -> &'a Path {

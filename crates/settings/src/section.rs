@@ -250,6 +250,7 @@ impl<'a> Section<'a> {
     }
 
     fn find(&mut self, key: &'static str) -> Option<&'a Spanned<Value<'a>>> {
+        self.report.asked(|| self.path(key));
         if !self.known.contains(&key) {
             self.known.push(key);
         }

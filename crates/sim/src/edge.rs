@@ -21,6 +21,8 @@ pub struct Machine {
     pub capacity: Option<Capacity>,
     /// Its processor if it reads what comes before it serves it.
     pub pace: Option<Pace>,
+    /// The time in addition, with a pace, to hold a transaction and not only pass it on.
+    pub hold: Duration,
     /// Where its registrar keeps users' bindings. It outlives the node.
     pub store: Store,
 }
@@ -56,7 +58,9 @@ impl Edge {
             shared,
             nodes,
             queue: machine.capacity.map(Queue::new),
-            host: machine.pace.map(|pace| Box::new(Host::new(pace))),
+            host: machine
+                .pace
+                .map(|pace| Box::new(Host::new(pace, machine.hold))),
             machine,
             timers_due: now,
             asked: Vec::new(),
@@ -80,6 +84,18 @@ impl Edge {
     #[must_use]
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
+    }
+
+    /// Its workers, to change them.
+    pub fn nodes_mut(&mut self) -> &mut [Node] {
+        &mut self.nodes
+    }
+
+    /// Sets the speed of a processor that has a pace; 1 is that pace.
+    pub fn set_speed(&mut self, speed: f64) {
+        if let Some(host) = &mut self.host {
+            host.set_speed(speed);
+        }
     }
 
     /// The time that its processor was busy.
@@ -172,8 +188,11 @@ impl Edge {
             } else if host.is_idle(now)
                 && let Some(worker) = self.nodes.iter().position(Node::has_waiting)
             {
+                let before = self.cheap(worker);
                 let served = self.nodes[worker].handle_waiting(now, out);
-                host.served(now, served);
+                let after = self.cheap(worker);
+                let host = self.host.as_mut().expect("it was there");
+                host.served(now, served, before, after);
                 self.answer(now, worker, out);
                 self.hand_over(now, out);
             } else {
@@ -223,6 +242,12 @@ impl Edge {
     }
 
     fn handle_timeout(&mut self, now: Duration, out: &mut Outbox) {
+        if let Some(host) = &mut self.host {
+            let busy = host.take_busy() / self.nodes.len() as u32;
+            for node in &mut self.nodes {
+                node.handle_busy(busy);
+            }
+        }
         for worker in 0..self.nodes.len() {
             let before = self.cheap(worker);
             self.nodes[worker].handle_timeout(now, out);

@@ -5,17 +5,25 @@
 //! transactions. After the faults, every call must end. Then, without load, every count and table
 //! must become empty. Finally, new calls start, and the system must carry all of them.
 //!
+//! Some worlds have edges with a slow processor, and surges of calls beyond what it can serve. When all is over, no edge
+//! may still keep anything out.
+//!
 //! Every second world is on a public network: NATs that rebind stand before callers, servers hang up,
 //! and strangers attack. Honest callers must lose nothing by that, and no edge may send to a third
 //! address.
+//!
+//! Every eighth seed draws a second world as well: a chain or a tree of nodes with dynamic state, some of which
+//! restart. One node on its path must hold each transaction.
 
 mod affinity;
 mod attack;
+mod custody;
 mod draw;
 mod fault;
 mod ledger;
 mod outcome;
 mod outside;
+mod overload;
 mod public;
 mod reach;
 mod run;
@@ -30,7 +38,11 @@ pub use self::{
 
 /// Runs the world of a seed. `watch` sees all events.
 pub fn explore(seed: u64, watch: &mut impl crate::Watch) -> Outcome {
-    run::run(&Plan::draw(seed), watch)
+    let mut outcome = run::run(&Plan::draw(seed), watch);
+    if seed.is_multiple_of(custody::ONE_IN) {
+        custody::run(seed, &mut outcome);
+    }
+    outcome
 }
 
 /// Runs the world of a seed without NATs and strangers.

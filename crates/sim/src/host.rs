@@ -1,7 +1,7 @@
 //! A node's processor as it is behind a socket: what is read, served and refused takes different times, and the
 //! kernel drops what the node has told it to.
 
-use std::{collections::VecDeque, net::SocketAddr, time::Duration};
+use std::{collections::VecDeque, mem, net::SocketAddr, time::Duration};
 
 use node::{
     Flow, Node, Shared, Sieve,
@@ -31,11 +31,16 @@ pub struct Pace {
 #[derive(Debug)]
 pub(crate) struct Host {
     pace: Pace,
+    /// To hold a transaction, in addition.
+    hold: Duration,
+    speed: f64,
     arrived: VecDeque<(Duration, Waiting)>,
     spare: Vec<Vec<u8>>,
     sieve: Option<Sieve>,
     free_at: Duration,
     busy: Duration,
+    /// What of that the node was told.
+    told: Duration,
     lost: u64,
 }
 
@@ -44,6 +49,7 @@ pub(crate) struct Host {
 pub(crate) struct Cheap {
     read: u64,
     refused: u64,
+    held: u64,
 }
 
 impl Cheap {
@@ -54,19 +60,23 @@ impl Cheap {
                 + stats.dropped(Dropped::Repeated)
                 + stats.dropped(Dropped::AckOfOurs),
             refused: stats.event(Event::OverloadRefused),
+            held: stats.event(Event::Held),
         }
     }
 }
 
 impl Host {
-    pub(crate) fn new(pace: Pace) -> Self {
+    pub(crate) fn new(pace: Pace, hold: Duration) -> Self {
         Self {
             pace,
+            hold,
+            speed: 1.0,
             arrived: VecDeque::new(),
             spare: Vec::new(),
             sieve: None,
             free_at: Duration::ZERO,
             busy: Duration::ZERO,
+            told: Duration::ZERO,
             lost: 0,
         }
     }
@@ -134,14 +144,14 @@ impl Host {
         } else {
             self.pace.serve
         };
-        self.spend(now, cost);
+        self.spend(now, cost + self.held(before, after));
     }
 
     /// It has served so many who waited.
-    pub(crate) fn served(&mut self, now: Duration, served: u32) {
+    pub(crate) fn served(&mut self, now: Duration, served: u32, before: Cheap, after: Cheap) {
         // They have been read before.
         let serve = self.pace.serve.saturating_sub(self.pace.read * 3 / 4);
-        self.spend(now, serve * served);
+        self.spend(now, serve * served + self.held(before, after));
     }
 
     /// It has done what was due.
@@ -155,7 +165,21 @@ impl Host {
         }
     }
 
+    fn held(&self, before: Cheap, after: Cheap) -> Duration {
+        self.hold * (after.held - before.held) as u32
+    }
+
+    /// The time that it has worked since this was asked last.
+    pub(crate) fn take_busy(&mut self) -> Duration {
+        self.busy - mem::replace(&mut self.told, self.busy)
+    }
+
+    pub(crate) fn set_speed(&mut self, speed: f64) {
+        self.speed = speed;
+    }
+
     fn spend(&mut self, now: Duration, cost: Duration) {
+        let cost = cost.div_f64(self.speed);
         self.free_at = self.free_at.max(now) + cost;
         self.busy += cost;
     }

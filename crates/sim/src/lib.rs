@@ -10,6 +10,7 @@ mod edge;
 mod estimate;
 mod experiment;
 pub mod explore;
+pub mod farm;
 mod flights;
 mod host;
 mod nat;

@@ -63,13 +63,13 @@ pub(crate) fn add_nodes(world: &mut World, setup: &Setup) -> Result<Vec<PartyId>
     let shared = Store::default();
     let nodes = (0..second.nodes).map(|number| {
         let machine = Machine {
-            pace: None,
             capacity: second.capacity,
             store: if second.is_shared {
                 shared.clone()
             } else {
                 Store::default()
             },
+            ..Machine::default()
         };
         world.add_node(
             "node",

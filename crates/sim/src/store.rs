@@ -35,7 +35,8 @@ impl Store {
     }
 
     /// What the store says at this wall time.
-    pub(crate) fn answer(&self, wall: Duration, ask: Ask) -> Answer {
+    #[must_use]
+    pub fn answer(&self, wall: Duration, ask: Ask) -> Answer {
         let mut records = self.0.records.borrow_mut();
         let is_valid = |record: &&Record| record.expires.is_none_or(|expires| wall < expires);
         match ask {

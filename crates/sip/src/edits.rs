@@ -118,6 +118,20 @@ impl Edits {
         }
     }
 
+    /// Replaces a parameter of a Via by what `write` appends, or puts that behind the others.
+    pub fn set_via_param(
+        &mut self,
+        message: &Message<'_>,
+        via: &Via<'_>,
+        name: &[u8],
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        match via.find_param(message, name) {
+            Some((span, _)) => self.replace(span, write),
+            None => self.insert(via.span.end, write),
+        }
+    }
+
     /// Inserts a Record-Route with the value that `write` appends above all others.
     pub fn push_record_route(&mut self, message: &Message<'_>, write: impl FnOnce(&mut Vec<u8>)) {
         self.push_above(message, HeaderName::RecordRoute, write);

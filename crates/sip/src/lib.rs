@@ -35,6 +35,7 @@ mod method;
 mod name_addr;
 mod overload;
 mod params;
+mod private;
 mod reader;
 mod reply;
 mod scan;

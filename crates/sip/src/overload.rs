@@ -4,7 +4,7 @@ use std::io::Write;
 
 use crate::{
     Message, Via,
-    params::GenericParam,
+    params::{GenericParam, Param},
     reader::Reader,
     text::{Span, number, trim, write_number},
     via::skip_to_params,
@@ -64,6 +64,13 @@ impl OverloadTerms {
 }
 
 impl<'a> Via<'a> {
+    /// Finds the first parameter with this name, in any case, in the message that the Via is of.
+    pub fn param(&self, message: &Message<'a>, name: &[u8]) -> Param<'a> {
+        params(self, message.bytes())
+            .find(|(_, param)| param.is(name))
+            .map_or(Param::Absent, |(_, param)| Param::present(param.value))
+    }
+
     /// Reads the parameters of overload control. None: there is no `oc`. What can't be understood counts as
     /// missing.
     pub fn overload(&self, message: &Message<'a>) -> Option<Overload> {

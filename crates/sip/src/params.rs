@@ -70,6 +70,12 @@ impl<'a> GenericParam<'a> {
         self.name == name || self.name.eq_ignore_ascii_case(name)
     }
 
+    /// Whether it is one of Sipyard's own.
+    #[inline]
+    pub(crate) fn is_private(&self) -> bool {
+        matches!(self.name, [b's' | b'S', b'y' | b'Y', b'-', ..])
+    }
+
     /// Whether it is one of overload control (RFC 7339 §4).
     #[inline]
     pub(crate) fn is_overload(&self) -> bool {

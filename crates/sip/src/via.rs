@@ -3,9 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::{
-    message::Message,
-    overload,
-    params::{GenericParam, Param},
+    params::GenericParam,
     reader::{Malformed, Reader},
     scan::{Block, Marks, seek},
     text::{Span, find, number},
@@ -59,6 +57,8 @@ pub struct Via<'a> {
     pub rport: Rport,
     /// Whether it has a parameter of overload control: [`Self::overload`] reads them.
     pub has_overload: bool,
+    /// Whether it has a parameter of Sipyard's own, whose name begins with `sy-`: [`Self::param`] reads it.
+    pub has_private: bool,
     /// The rport parameter with its value.
     pub(crate) rport_span: Option<Span>,
 }
@@ -76,13 +76,6 @@ impl<'a> Via<'a> {
         Some(SocketAddr::new(ip(self.host)?, port))
     }
 
-    /// Finds the first parameter with this name, in any case, in the message that the Via is of.
-    pub fn param(&self, message: &Message<'a>, name: &[u8]) -> Param<'a> {
-        overload::params(self, message.bytes())
-            .find(|(_, param)| param.is(name))
-            .map_or(Param::Absent, |(_, param)| Param::present(param.value))
-    }
-
     #[inline]
     pub(crate) fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
         let start = reader.at();
@@ -97,6 +90,7 @@ impl<'a> Via<'a> {
             received: None,
             rport: Rport::Absent,
             has_overload: false,
+            has_private: false,
             rport_span: None,
         };
         while let Some(param) = GenericParam::read(reader)? {
@@ -109,6 +103,7 @@ impl<'a> Via<'a> {
                     via.rport_span = Some(reader.span_from(param.name));
                 }
                 _ if param.is_overload() => via.has_overload = true,
+                _ if param.is_private() => via.has_private = true,
                 _ => {}
             }
         }

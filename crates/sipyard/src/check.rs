@@ -19,7 +19,8 @@ use crate::config;
   sipyard check a.toml b.toml && echo both are good
   sipyard check --json edge.toml | jq '.[].problems'
 
-Exit code: 0 if all files are good, 2 if one has a mistake.")]
+It warns of what is legal and seldom wise.
+Exit code: 0 if all files are good, 1 if --strict is given and there is a warning, 2 if one has a mistake.")]
 pub(crate) struct Check {
     /// The configuration files to check
     #[arg(required = true, value_name = "FILE")]
@@ -27,6 +28,9 @@ pub(crate) struct Check {
     /// Report on standard output as JSON, good files and mistakes alike
     #[arg(long)]
     json: bool,
+    /// Take warnings for mistakes
+    #[arg(long)]
+    strict: bool,
 }
 
 /// What is told of a file.
@@ -36,6 +40,8 @@ struct Checked<'a> {
     is_good: bool,
     /// What a good file says.
     summary: Option<String>,
+    /// What is legal and seldom wise.
+    warnings: Vec<String>,
     problems: Vec<Mistake>,
 }
 
@@ -72,6 +78,13 @@ impl Check {
                 Ok(configuration) => {
                     let line = format!("{}: ok ({})", file.display(), configuration.summary());
                     let _ = writeln!(io::stdout(), "{line}");
+                    let warnings = config::warnings(file, &configuration);
+                    if self.strict && !warnings.is_empty() && outcome == ExitCode::SUCCESS {
+                        outcome = ExitCode::FAILURE;
+                    }
+                    for warning in warnings {
+                        let _ = writeln!(io::stderr(), "{warning}");
+                    }
                 }
                 Err(problems) => outcome = refuse(problems),
             }
@@ -85,22 +98,29 @@ impl Check {
                 file,
                 is_good: true,
                 summary: Some(configuration.summary()),
+                warnings: config::warnings(file, &configuration)
+                    .iter()
+                    .map(ToString::to_string)
+                    .collect(),
                 problems: Vec::new(),
             },
             Err(problems) => Checked {
                 file,
                 is_good: false,
                 summary: None,
+                warnings: Vec::new(),
                 problems: problems.iter().map(Mistake::from).collect(),
             },
         });
         let checked: Vec<Checked<'_>> = checked.collect();
         let text = serde_json::to_string_pretty(&checked).unwrap_or_default();
         let _ = writeln!(io::stdout(), "{text}");
-        if checked.iter().all(|checked| checked.is_good) {
-            ExitCode::SUCCESS
-        } else {
+        if !checked.iter().all(|checked| checked.is_good) {
             ExitCode::from(2)
+        } else if self.strict && checked.iter().any(|checked| !checked.warnings.is_empty()) {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
         }
     }
 }

@@ -10,13 +10,18 @@ mod admin;
 mod calls;
 mod check;
 mod config;
+mod connections;
 mod ctl;
 mod dashboard;
 mod demo;
 mod explain;
+mod import;
+mod init;
+mod manual;
 mod members;
 mod resolver;
 mod serve;
+mod shadow;
 mod store;
 mod token;
 mod user;
@@ -30,6 +35,8 @@ use clap::{Parser, Subcommand};
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true)]
 #[command(after_help = "Examples:
+  sipyard init                        write a first configuration
+  sipyard import kamailio kamailio.cfg dispatcher.list  or one from Kamailio's
   sipyard check edge.toml             report every mistake in a configuration
   sipyard serve --config edge.toml    run a node
   sipyard ctl status                  show what the node does
@@ -47,9 +54,14 @@ enum Command {
     Check(check::Check),
     Ctl(ctl::Ctl),
     Demo(demo::Demo),
+    Import(import::Import),
+    Init(init::Init),
     Load(workbench::Load),
+    #[command(hide = true)]
+    Manual(manual::Manual),
     Model(workbench::Model),
     Plan(workbench::Plan),
+    Shadow(shadow::Shadow),
     Sim(workbench::Sim),
     Store(store::Store),
     Token(token::MakeToken),
@@ -62,9 +74,13 @@ fn main() -> ExitCode {
         Command::Check(command) => command.run(),
         Command::Ctl(command) => command.run(),
         Command::Demo(command) => command.run(),
+        Command::Import(command) => command.run(),
+        Command::Init(command) => command.run(),
         Command::Load(command) => command.run(),
+        Command::Manual(command) => command.run(),
         Command::Model(command) => command.run(),
         Command::Plan(command) => command.run(),
+        Command::Shadow(command) => command.run(),
         Command::Sim(command) => command.run(),
         Command::Store(command) => command.run(),
         Command::Token(command) => command.run(),

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
 use balance::Ineligible;
-use net::{Stats, Workers};
+use net::{ConnectionStats, Stats, Workers};
 use node::{
     Ban, Member, PeerView, Shared, Snapshot,
     config::Config,
@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Number;
 use store::Address;
 
-use crate::{dashboard::servers::Servers, members::Members};
+use crate::{connections, dashboard::servers::Servers, members::Members};
 
 /// A node at one moment.
 #[derive(Debug, Serialize, Deserialize)]
@@ -191,6 +191,12 @@ pub(crate) struct Worker {
     pub(crate) replies: BTreeMap<String, u64>,
     /// Datagrams that its sockets did not receive or send, by reason.
     pub(crate) lost: BTreeMap<String, u64>,
+    /// Its connections: what there is, and what has happened.
+    #[serde(default)]
+    pub(crate) connections: BTreeMap<String, u64>,
+    /// Connections that were closed or refused, by reason.
+    #[serde(default)]
+    pub(crate) closed: BTreeMap<String, u64>,
 }
 
 /// What was refused, and why.
@@ -285,7 +291,10 @@ pub(crate) fn status(
             .workers()
             .iter()
             .enumerate()
-            .map(|(number, stats)| worker(stats, &workers.stats(number)))
+            .map(|(number, stats)| {
+                let connections = workers.connections(number);
+                worker(stats, &workers.stats(number), &connections)
+            })
             .collect(),
         limits: Figures::of(figures::LIMITS, &config.limits),
     }
@@ -326,7 +335,7 @@ pub(crate) fn state_of(member: &Member, slow_start: Duration, now: Duration) -> 
 
 fn listeners(config: &Config) -> Vec<Listener> {
     let listener = |listener: &node::config::Listener| Listener {
-        transport: "udp".to_owned(),
+        transport: listener.transport.label().to_owned(),
         address: listener.address,
         advertise: listener.advertise.clone(),
     };
@@ -392,7 +401,7 @@ fn peer(peer: PeerView, now: Duration) -> Peer {
     }
 }
 
-fn worker(stats: &WorkerStats, sockets: &Stats) -> Worker {
+fn worker(stats: &WorkerStats, sockets: &Stats, of: &ConnectionStats) -> Worker {
     let mut figures = Figures::of(figures::WORKER, stats);
     let events = figures::events(stats);
     let events = events.map(|(name, _, count)| (name.to_owned(), count.into()));
@@ -403,6 +412,8 @@ fn worker(stats: &WorkerStats, sockets: &Stats) -> Worker {
         dropped: dropped(stats).map(named).collect(),
         replies: replies(stats).collect(),
         lost: lost(sockets).into_iter().map(named).collect(),
+        connections: connections::figures(of).map(named).collect(),
+        closed: connections::closed(of).collect(),
     }
 }
 

@@ -89,3 +89,41 @@ fn what_makes_no_sense_is_refused() {
         );
     }
 }
+
+/// The paper gives 5200 for its own program: the exact answer is 5152.
+#[test]
+fn two_nodes_in_series_carry_5152_calls() {
+    let topology = "../../experiments/003/two.toml";
+    let (code, printed, problems) = run(&format!("state {topology}"));
+    assert_eq!((code, problems.as_str()), (Some(0), ""));
+    for text in [
+        "5152 calls/s",
+        "4700 calls/s",
+        "+9.6 %",
+        "[S1: holds 2576/s] -> [S2: holds 2576/s]",
+    ] {
+        assert!(printed.contains(text), "{text} is not in\n{printed}");
+    }
+    let (_, printed, _) = run(&format!("state {topology} --json"));
+    let answer: Value = serde_json::from_str(&printed).unwrap();
+    let busy = answer["best"]["nodes"][1]["utilisation"].as_f64().unwrap();
+    assert!((busy - 1.0).abs() < 1e-6);
+}
+
+#[test]
+fn mistakes_in_a_topology_have_a_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("state.toml");
+    let text = "[node.a]\nstateless = 10\nstateful = 20\n[[path]]\nnodes = [\"a\", \"b\"]\n";
+    fs::write(&file, text).unwrap();
+    let (code, _, problems) = run(&format!("state {}", file.display()));
+    assert_eq!(code, Some(2));
+    for text in [
+        "state.toml:3:12",
+        "can't carry more calls",
+        "state.toml:5:9",
+        "there is no node \"b\"",
+    ] {
+        assert!(problems.contains(text), "{text} is not in\n{problems}");
+    }
+}

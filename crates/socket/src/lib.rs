@@ -11,6 +11,7 @@
 
 mod clock;
 mod epoll;
+mod inherit;
 mod poll;
 pub mod tcp;
 pub mod udp;
@@ -18,5 +19,6 @@ mod waker;
 
 pub use clock::{Clock, processor_time, seed, wall};
 pub use epoll::{Epoll, Interest, Ready};
+pub use inherit::inherited;
 pub use poll::Poll;
 pub use waker::Waker;

@@ -9,7 +9,7 @@ mod queue;
 use std::{
     io, mem,
     net::SocketAddr,
-    os::fd::{AsFd, AsRawFd, BorrowedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     ptr,
     sync::Arc,
     time::Duration,
@@ -124,8 +124,51 @@ impl Socket {
         std::iter::once(Ok(first)).chain(others).collect()
     }
 
+    /// Goes on with the sockets of one address that another process has left, for as many threads. What has
+    /// arrived meanwhile is in their receive buffers. If there are too few, it binds more.
+    ///
+    /// # Errors
+    /// As [`Self::bind`].
+    pub fn adopt_group(fds: Vec<OwnedFd>, count: usize, options: Options) -> io::Result<Vec<Self>> {
+        let mut sockets = Vec::new();
+        for fd in fds.into_iter().take(count) {
+            let inner = socket2::Socket::from(fd);
+            // A filter of the other process must not outlive it.
+            let _ = inner.detach_filter();
+            inner.set_nonblocking(false)?;
+            prepare(&inner, options)?;
+            sockets.push(Self::over(inner)?);
+        }
+        let Some(first) = sockets.first() else {
+            return Ok(sockets);
+        };
+        let (local, heard) = (first.local, first.heard.clone());
+        if count > 1 {
+            sockets
+                .iter()
+                .try_for_each(|socket| socket.inner.set_reuse_port(true))?;
+        }
+        for socket in &mut sockets {
+            socket.heard.clone_from(&heard);
+        }
+        let shared = Options {
+            reuse_port: true,
+            ..options
+        };
+        while sockets.len() < count {
+            let other = Self::bind(local, shared)?;
+            let heard = heard.clone();
+            sockets.push(Self { heard, ..other });
+        }
+        Ok(sockets)
+    }
+
     fn bound(inner: socket2::Socket, address: SocketAddr) -> io::Result<Self> {
         inner.bind(&address.into())?;
+        Self::over(inner)
+    }
+
+    fn over(inner: socket2::Socket) -> io::Result<Self> {
         let local = inner
             .local_addr()?
             .as_socket()
@@ -319,16 +362,22 @@ fn open(address: SocketAddr, options: Options) -> io::Result<socket2::Socket> {
         socket.set_only_v6(true)?;
     }
     set_option(&socket, level, option, 1)?;
+    prepare(&socket, options)?;
+    Ok(socket)
+}
+
+/// Sets the sizes of a socket's buffers.
+fn prepare(socket: &socket2::Socket, options: Options) -> io::Result<()> {
     // A size beyond the system's limit takes a privilege; without it the kernel caps the size.
     if let Some(bytes) = options.recv_buffer {
-        let forced = set_size(&socket, libc::SO_RCVBUFFORCE, bytes);
-        forced.or_else(|_| set_size(&socket, libc::SO_RCVBUF, bytes))?;
+        let forced = set_size(socket, libc::SO_RCVBUFFORCE, bytes);
+        forced.or_else(|_| set_size(socket, libc::SO_RCVBUF, bytes))?;
     }
     if let Some(bytes) = options.send_buffer {
-        let forced = set_size(&socket, libc::SO_SNDBUFFORCE, bytes);
-        forced.or_else(|_| set_size(&socket, libc::SO_SNDBUF, bytes))?;
+        let forced = set_size(socket, libc::SO_SNDBUFFORCE, bytes);
+        forced.or_else(|_| set_size(socket, libc::SO_SNDBUF, bytes))?;
     }
-    Ok(socket)
+    Ok(())
 }
 
 fn set_size(socket: &socket2::Socket, option: libc::c_int, bytes: usize) -> io::Result<()> {

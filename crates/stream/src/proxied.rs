@@ -38,6 +38,16 @@ impl<L: Layer> Proxied<L> {
         }
     }
 
+    /// No header, and this layer.
+    #[must_use]
+    pub const fn without(inner: L) -> Self {
+        Self {
+            inner,
+            header: Vec::new(),
+            is_read: true,
+        }
+    }
+
     /// The layer behind the header.
     #[must_use]
     pub const fn inner(&self) -> &L {

@@ -1,4 +1,5 @@
-//! `sipyard plan`: calculates how many nodes a demand and an availability target need.
+//! `sipyard plan`: calculates how many nodes a demand and an availability target need, and where state is held
+//! best.
 
 mod arguments;
 mod availability;
@@ -8,6 +9,7 @@ mod keep;
 mod queue;
 mod serve;
 mod stages;
+mod state;
 
 use std::{
     fs,
@@ -20,11 +22,12 @@ use clap::{Args, Subcommand};
 use report::Page;
 use settings::refuse;
 
-/// Plan a farm: the nodes for a demand, and the spare nodes for availability
+/// Plan a farm: the nodes for a demand, the spare nodes for availability, where state is held
 #[derive(Args)]
 #[command(after_help = "Examples:
   sipyard plan capacity --busy-hour-calls 1000000 --stage edge:call-ms=0.1,cores=4 --stage app:call-ms=2.6,cores=4
-  sipyard plan availability --first-stage 99.9% --second-stage 99.5% --clusters 3")]
+  sipyard plan availability --first-stage 99.9% --second-stage 99.5% --clusters 3
+  sipyard plan state experiments/003/two.toml")]
 pub struct Plan {
     #[command(subcommand)]
     command: Command,
@@ -34,6 +37,7 @@ pub struct Plan {
 enum Command {
     Capacity(serve::Capacity),
     Availability(keep::Availability),
+    State(state::State),
 }
 
 /// The forms of the answer.
@@ -54,6 +58,7 @@ impl Plan {
         let answered = match &self.command {
             Command::Capacity(command) => command.answer(),
             Command::Availability(command) => command.answer(),
+            Command::State(command) => command.answer(),
         };
         match answered {
             Ok(text) => {

@@ -1,9 +1,12 @@
 //! What stands between the bytes of connections and SIP, by listener.
 
-use std::net::SocketAddr;
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
-use node::Transport;
-use stream::{Layer, Plain, Said, Why};
+use node::{Transport, config::IpNet};
+use wire::Wire;
 
 /// How the connections of each listener are secured. A reload replaces it whole.
 #[derive(Clone, Debug, Default)]
@@ -22,13 +25,8 @@ pub struct Bound {
     pub server: Option<tls::Server>,
     /// Begins handshakes, on listeners that are secure.
     pub client: Option<tls::Client>,
-}
-
-/// The layer of a connection.
-#[derive(Debug)]
-pub(crate) enum Wire {
-    Plain(Plain),
-    Tls(tls::Session),
+    /// Balancers before this node, which tell their clients' addresses by the PROXY protocol.
+    pub balancers: Vec<IpNet>,
 }
 
 impl Security {
@@ -38,75 +36,42 @@ impl Security {
         Self { listeners }
     }
 
+    /// When the first certificate of each secure listener ends: the time since 1970, by listener.
+    #[must_use]
+    pub fn certificates_end(&self) -> Vec<(usize, Duration)> {
+        let listeners = self.listeners.iter().enumerate();
+        let end =
+            |(index, bound): (usize, &Bound)| Some((index, bound.server.as_ref()?.not_after()));
+        listeners.filter_map(end).collect()
+    }
+
     pub(super) fn listener(&self, index: u8) -> Option<&Bound> {
         self.listeners.get(usize::from(index))
     }
 }
 
 impl Bound {
-    /// The layer of a connection that a peer has opened.
-    pub(super) fn accepted(&self) -> Option<Wire> {
-        match self.transport {
-            Transport::Tcp => Some(Wire::Plain(Plain)),
-            Transport::Tls => Some(Wire::Tls(self.server.as_ref()?.session().ok()?)),
-            Transport::Udp | Transport::Ws | Transport::Wss => None,
-        }
+    /// The layer of a connection that this peer has opened.
+    pub(super) fn accepted(&self, by: IpAddr, message_bytes: usize) -> Option<Wire> {
+        let by = by.to_canonical();
+        let is_proxied = self.balancers.iter().any(|network| network.contains(&by));
+        wire::accept(
+            self.transport,
+            self.server.as_ref(),
+            is_proxied,
+            message_bytes,
+        )
+        .ok()
     }
 
     /// The layer of a connection that is opened to a peer, which has this name.
-    pub(super) fn opened(&self, to: SocketAddr, name: Option<&str>) -> Option<Wire> {
-        match self.transport {
-            Transport::Tcp => Some(Wire::Plain(Plain)),
-            Transport::Tls => {
-                let address = || to.ip().to_string();
-                let name = name.map_or_else(address, str::to_owned);
-                let session = self.client.as_ref()?.session(&name);
-                Some(Wire::Tls(session.ok()?))
-            }
-            Transport::Udp | Transport::Ws | Transport::Wss => None,
-        }
-    }
-}
-
-macro_rules! each {
-    ($of:expr, $layer:ident => $do:expr) => {
-        match $of {
-            Wire::Plain($layer) => $do,
-            Wire::Tls($layer) => $do,
-        }
-    };
-}
-
-impl Layer for Wire {
-    fn receive(&mut self, bytes: &[u8], heard: &mut impl FnMut(Said<'_>)) -> Result<(), Why> {
-        each!(self, layer => layer.receive(bytes, heard))
-    }
-
-    fn send(&mut self, message: &[u8], wire: &mut Vec<u8>) -> Result<(), Why> {
-        each!(self, layer => layer.send(message, wire))
-    }
-
-    fn write_own(&mut self, wire: &mut Vec<u8>) {
-        each!(self, layer => layer.write_own(wire));
-    }
-
-    fn is_open(&self) -> bool {
-        each!(self, layer => layer.is_open())
-    }
-
-    fn close(&mut self, wire: &mut Vec<u8>) {
-        each!(self, layer => layer.close(wire));
-    }
-
-    fn pong(&mut self, wire: &mut Vec<u8>) -> Result<(), Why> {
-        each!(self, layer => layer.pong(wire))
-    }
-
-    fn awaits_remote(&self) -> bool {
-        each!(self, layer => layer.awaits_remote())
-    }
-
-    fn detail(&self) -> Option<String> {
-        each!(self, layer => layer.detail())
+    pub(super) fn opened(
+        &self,
+        to: IpAddr,
+        name: Option<&str>,
+        message_bytes: usize,
+    ) -> Option<Wire> {
+        let name = name.map_or_else(|| to.to_string(), str::to_owned);
+        wire::connect(self.transport, self.client.as_ref(), &name, message_bytes).ok()
     }
 }

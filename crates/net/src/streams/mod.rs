@@ -6,10 +6,11 @@ mod limits;
 use std::{collections::HashMap, io, num::NonZeroU32, sync::Arc, time::Duration};
 
 use node::{ConnectionId, Datagram, Flow, Input, Node, Outbox, Quotation, Shared};
+use sip::FrameFault;
 use socket::{Epoll, Interest, Ready, seed, tcp};
-use stream::{Connections, Event, Why};
+use stream::{Connections, Counters, Event, Why};
+use wire::Wire;
 
-use layer::Wire;
 pub use layer::{Bound, Security};
 use limits::limits_of;
 
@@ -40,8 +41,24 @@ pub(crate) struct Streams {
     opening: Epoll,
     security: Arc<Security>,
     shared: Arc<Shared>,
+    message_bytes: usize,
     buffer: Box<[u8]>,
     ready: Vec<Ready>,
+}
+
+/// The connections of a worker as other threads see them.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectionStats {
+    /// All that there are.
+    pub total: usize,
+    /// Those that the node is opening.
+    pub connecting: usize,
+    /// Those of peers whose handshake is not done.
+    pub handshaking: usize,
+    /// Memory of what waits to be sent and of incomplete messages, in bytes.
+    pub held_bytes: usize,
+    /// What has happened since the start.
+    pub counters: Counters,
 }
 
 struct Held {
@@ -80,6 +97,7 @@ impl Streams {
             open,
             opening,
             security,
+            message_bytes: shared.snapshot().config().limits.message_bytes,
             shared,
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
             ready: Vec::new(),
@@ -136,6 +154,17 @@ impl Streams {
         }
     }
 
+    /// What there is, and what has happened.
+    pub(crate) fn stats(&self) -> ConnectionStats {
+        ConnectionStats {
+            total: self.connections.len(),
+            connecting: self.connections.connecting(),
+            handshaking: self.connections.handshaking(),
+            held_bytes: self.connections.held_bytes(),
+            counters: self.connections.counters().clone(),
+        }
+    }
+
     /// Sends a message on the flow's connection, or opens one where it leads. False: there is none, and none can
     /// be opened.
     pub(crate) fn send(&mut self, now: Duration, flow: Flow, message: &[u8]) -> bool {
@@ -177,7 +206,7 @@ impl Streams {
                 remote,
                 connection: None,
             };
-            let Some(layer) = bound.accepted() else {
+            let Some(layer) = bound.accepted(remote.ip(), self.message_bytes) else {
                 continue;
             };
             if let Ok(id) = self.connections.accept(ground.now, flow, layer) {
@@ -188,7 +217,11 @@ impl Streams {
 
     fn connect(&mut self, now: Duration, flow: Flow) -> Option<ConnectionId> {
         let bound = self.security.listener(flow.listener)?;
-        let layer = bound.opened(flow.remote, self.shared.snapshot().host_at(flow.remote))?;
+        let layer = bound.opened(
+            flow.remote.ip(),
+            self.shared.snapshot().host_at(flow.remote),
+            self.message_bytes,
+        )?;
         let socket = tcp::Stream::connect(bound.address, flow.remote).ok()?;
         let id = self.connections.open(now, flow, layer).ok()?;
         self.hold(id, socket, Interest::Write);
@@ -256,7 +289,11 @@ impl Streams {
                 let bytes = &self.buffer[..length];
                 self.connections
                     .receive(now, id, bytes, &mut |flow, heard| {
-                        if heard.bytes.is_empty() {
+                        let is_long = |fault| {
+                            matches!(fault, FrameFault::HeadTooLong | FrameFault::MessageTooLong)
+                        };
+                        // A length that makes no sense ends the connection, and is counted there.
+                        if heard.bytes.is_empty() || !heard.fault.is_none_or(is_long) {
                             return;
                         }
                         let datagram = Datagram {

@@ -89,6 +89,7 @@ pub(crate) fn start(config: Config, workers: usize) -> (Arc<Shared>, Result<Work
         address: listener.address,
         server: None,
         client: None,
+        balancers: Vec::new(),
     };
     let security = Security::new(config.listeners.iter().map(bound).collect());
     let shared = Arc::new(Shared::new(config, workers).unwrap());

@@ -49,7 +49,7 @@ const REFUSALS_MAX: f64 = 64.0;
 
 /// The least pause of a phone that is refused, in seconds, and the most that chance adds to it.
 const PAUSE_S: f64 = 4.0;
-const PAUSE_S_MAX: f64 = 300.0;
+const PAUSE_S_MAX: f64 = 32.0;
 
 /// New requests by who comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,17 +68,21 @@ pub(crate) enum Class {
     Other,
 }
 
-/// The turns of the classes, all before what is repeated. An empty class passes its turn on. A flood of one class, of
-/// calls for help too, leaves the others theirs.
-const TURNS: [Class; 8] = [
-    Class::Emergency,
-    Class::Call,
-    Class::Login,
+/// The turns of the classes. An empty class passes its turn on, so a flood of one class, of calls for help too, leaves
+/// the others theirs. A call has about six messages, so calls and logins take about as much of the node each.
+const TURNS: [Class; 12] = [
     Class::Emergency,
     Class::Call,
     Class::Login,
     Class::Register,
+    Class::Login,
     Class::Other,
+    Class::Emergency,
+    Class::Call,
+    Class::Login,
+    Class::Register,
+    Class::Login,
+    Class::Register,
 ];
 
 /// How the Request-URI of a call for help begins.
@@ -306,9 +310,14 @@ impl Lobby {
     pub(crate) fn next(&mut self, now: Duration) -> Option<Guest> {
         let (earlier, later) = TURNS.split_at(self.turn);
         self.turn = (self.turn + 1) % TURNS.len();
-        let turns = later.iter().chain(earlier).copied();
-        let mut classes = turns.chain([Class::Repeated]);
-        let guest = classes.find_map(|class| take(&mut self.guests[class as usize], now))?;
+        let mut turns = later.iter().chain(earlier);
+        let guest = turns.find_map(|&turn| {
+            let mut next = |class: Class| take(&mut self.guests[class as usize], now);
+            match turn {
+                Class::Call => next(Class::Call).or_else(|| next(Class::Repeated)),
+                class => next(class),
+            }
+        })?;
         if let Some(share) = self.share_of(guest.class) {
             share.served();
         }
@@ -354,7 +363,12 @@ impl Lobby {
         }
         let is_due = self.calls.is_due(now);
         if is_due {
-            let changes = [self.calls.next(now), self.registers.next(now)];
+            let wait = |class: Class| !self.guests[class as usize].is_empty();
+            let changes = [
+                self.calls.next(now, wait(Class::Call)),
+                self.registers
+                    .next(now, wait(Class::Register) || wait(Class::Login)),
+            ];
             if changes.iter().any(Option::is_some) {
                 self.sieve = Sieve::of(self.salt, self.calls.get(), self.registers.get());
                 self.is_new = true;

@@ -5,6 +5,7 @@
 //! [`Proxy::transact`] alone decides which of them has a request. Both stand on [`Work`].
 
 mod budget;
+mod dynamic;
 mod orphans;
 mod parked;
 mod routing;
@@ -20,7 +21,12 @@ use transaction::{Flow, NextHop};
 
 pub(crate) use self::parked::ParkedRequest;
 use self::{
-    budget::PerSource, parked::Parked, stateful::Stateful, stateless::Stateless, step::Step,
+    budget::PerSource,
+    dynamic::{Dynamic, mark_of_uncounted},
+    parked::Parked,
+    stateful::Stateful,
+    stateless::Stateless,
+    step::Step,
 };
 use crate::{
     admission::{NotNow, RETRY_AFTER_S, admit, refuse},
@@ -32,8 +38,8 @@ use crate::{
     snapshot::Snapshot,
     stats::{Dropped, Event, Sizes},
     wire::{
-        branch::Purpose, quote::Quote, reply::Reply, request::Request, response::Response,
-        token::Direction,
+        branch::Purpose, mark::Mark, quote::Quote, reply::Reply, request::Request,
+        response::Response, token::Direction,
     },
     work::{Course, Holder, Work},
 };
@@ -42,6 +48,7 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Proxy {
     pub(crate) work: Work,
+    pub(crate) dynamic: Dynamic,
     stateless: Stateless,
     stateful: Stateful,
     parked: Parked,
@@ -71,6 +78,7 @@ impl Proxy {
         let limits = &config.limits;
         Self {
             work: Work::new(limits, &share, rng, now),
+            dynamic: Dynamic::default(),
             stateless: Stateless::default(),
             stateful: Stateful::new(config, share(limits.held_transactions), now),
             parked: Parked::new(limits.message_bytes, now),
@@ -100,6 +108,7 @@ impl Proxy {
             self.work.calls.deadline(now, transaction_max),
             self.stateful.deadline(),
             self.parked.deadline(),
+            self.dynamic.deadline(),
         ]
         .into_iter()
         .flatten()
@@ -245,25 +254,38 @@ impl Proxy {
         let (stateful, stateless, mut step) = self.split(cx, out);
         let step = &mut step;
         let Some(session) = course.session else {
-            stateless.forward(step, request, &course, 0);
+            let mark = mark_of_uncounted(cx, request, &course);
+            stateless.forward(step, request, &course, 0, mark);
             return Ok(());
         };
         if let Some(open) = step.work.find(session, request.id, false) {
             cx.stats.count(Event::Retransmission, 1);
-            stateless.send_again(step, request, course, open);
+            let is_taken_over = dynamic::is_orphaned(cx, request, step.work.get(open))
+                && stateful.room().is_ok()
+                && stateful.take_over(step, request, &course, open).is_ok();
+            if is_taken_over {
+                cx.stats.count(Event::Held, 1);
+            } else {
+                stateless.send_again(step, request, course, open);
+            }
             return Ok(());
         }
         if !step.work.is_new(request, course.direction, session) {
             cx.stats.count(Event::Retransmission, 1);
             let attempt = stateless::attempt(step, course.session, request.id)?;
-            stateless.forward(step, request, &course, attempt);
+            let mark = mark_of_uncounted(cx, request, &course);
+            stateless.forward(step, request, &course, attempt, mark);
             return Ok(());
         }
-        let holder = holder_of(cx, request, &course);
-        let room = step.work.room_in(session).and_then(|()| match holder {
-            Holder::Stateless => Ok(()),
-            Holder::Stateful => stateful.room(),
-        });
+        let has_room = stateful.room().is_ok();
+        let mut verdict = step.dynamic.decide(cx, request, &course, has_room);
+        let room = step
+            .work
+            .room_in(session)
+            .and_then(|()| match verdict.holder {
+                Holder::Stateless => Ok(()),
+                Holder::Stateful => stateful.room(),
+            });
         if let Err(why) = room {
             return pass_uncounted(stateless, step, request, &course, why);
         }
@@ -271,10 +293,14 @@ impl Proxy {
         step.work.calls.go_on(cx, request, direction, session);
         step.work
             .leave_fallen_server(cx, request, &mut course, session);
-        match holder {
-            Holder::Stateless => stateless.send(step, request, &course, session),
+        if verdict.mark == Some(Mark::Open) && has_room && !step.dynamic.takes(cx, &course) {
+            (verdict.holder, verdict.mark) = (Holder::Stateful, Some(Mark::Here));
+        }
+        dynamic::count(cx, verdict);
+        match verdict.holder {
+            Holder::Stateless => stateless.send(step, request, &course, session, verdict.mark),
             Holder::Stateful => stateful
-                .hold(step, request, &course, session)
+                .hold(step, request, &course, session, verdict.mark)
                 .map_err(|why| refuse(cx, why))?,
         }
         Ok(())
@@ -296,7 +322,7 @@ impl Proxy {
         }
         let (_, stateless, mut step) = self.split(cx, out);
         let attempt = stateless::attempt(&step, course.session, request.id)?;
-        stateless.forward(&mut step, request, &course, attempt);
+        stateless.forward(&mut step, request, &course, attempt, None);
         Ok(())
     }
 
@@ -315,7 +341,7 @@ impl Proxy {
         match course.session {
             Some(session) => stateless.cancel(&mut step, request, course, session),
             None => {
-                stateless.forward(&mut step, request, &course, 0);
+                stateless.forward(&mut step, request, &course, 0, None);
                 Ok(())
             }
         }
@@ -355,7 +381,9 @@ impl Proxy {
         if response.branch.purpose != Purpose::Recheck && response.below.is_none() {
             return cx.stats.drop_one(Dropped::NoReturnPath);
         }
+        self.dynamic.hear(cx, response);
         match response.branch.purpose {
+            Purpose::Relay(attempt) if self.is_of_held(cx, attempt, response, out) => {}
             Purpose::Relay(attempt) => self.on_relayed(cx, session, attempt, response, out),
             Purpose::Held { number, .. } => {
                 let (stateful, _, mut step) = self.split(cx, out);
@@ -382,6 +410,25 @@ impl Proxy {
             Ok(back) => stateless.pass_back(&mut step, response, back),
             Err(reason) => cx.stats.drop_one(reason),
         }
+    }
+
+    /// Whether a response is to a request of a route with dynamic state that the node holds, or has held.
+    fn is_of_held(
+        &mut self,
+        cx: Context<'_>,
+        attempt: u8,
+        response: &Response<'_>,
+        out: &mut Outbox,
+    ) -> bool {
+        let (stateful, _, mut step) = self.split(cx, out);
+        if stateful.on_response(&mut step, attempt, response) {
+            return true;
+        }
+        let is_here = Mark::of_response(cx.snapshot, response) == Some(Mark::Here);
+        if is_here {
+            self.on_unmatched(cx, response, out);
+        }
+        is_here
     }
 
     fn on_relayed(
@@ -424,10 +471,13 @@ impl Proxy {
             (Purpose::Held { number, .. }, _) => {
                 stateful.on_unreachable(&mut step, number, quote, flow)
             }
-            (Purpose::Relay(attempt), Some(session)) => {
-                stateless.on_unreachable(&mut step, session, attempt, quote, flow)
+            (Purpose::Relay(attempt), session) => {
+                stateful.on_unreachable(&mut step, attempt, quote, flow)
+                    || session.is_some_and(|session| {
+                        stateless.on_unreachable(&mut step, session, attempt, quote, flow)
+                    })
             }
-            (Purpose::Relay(_) | Purpose::Probe | Purpose::Recheck, _) => false,
+            (Purpose::Probe | Purpose::Recheck, _) => false,
         }
     }
 
@@ -478,8 +528,12 @@ impl Proxy {
         cx: Context<'a>,
         out: &'a mut Outbox,
     ) -> (&'a mut Stateful, &'a mut Stateless, Step<'a>) {
-        let work = &mut self.work;
-        let step = Step { cx, work, out };
+        let step = Step {
+            cx,
+            work: &mut self.work,
+            dynamic: &mut self.dynamic,
+            out,
+        };
         (&mut self.stateful, &mut self.stateless, step)
     }
 }
@@ -488,16 +542,6 @@ impl Proxy {
 fn owner_of_named(cx: Context<'_>, request: &Request<'_>) -> Option<usize> {
     let named = cx.snapshot.keys().session(request.message.dialog_named()?);
     Some(named.worker(cx.shared.workers().len()))
-}
-
-/// Which sender has a request.
-fn holder_of(cx: Context<'_>, request: &Request<'_>, course: &Course) -> Holder {
-    let (traits, begins) = (request.traits(), request.is_initial());
-    if cx.snapshot.is_stateful(&traits, begins, course.server) {
-        Holder::Stateful
-    } else {
-        Holder::Stateless
-    }
 }
 
 /// Without room for its transaction what starts something is refused, while what goes on or
@@ -516,6 +560,7 @@ fn pass_uncounted(
         return Err(refusal);
     }
     step.cx.stats.count(Event::Uncounted, 1);
-    stateless.forward(step, request, course, 0);
+    let mark = mark_of_uncounted(step.cx, request, course);
+    stateless.forward(step, request, course, 0, mark);
     Ok(())
 }

@@ -74,24 +74,23 @@ pub(super) fn cancelled(
     };
     if let Some((member, hop)) = outward(cx, request) {
         let server = Some(member.server.id());
-        let is_stateful = cx.snapshot.is_stateful(&invite, true, server);
-        return Some((vec![hop.remote], first_purpose(is_stateful)));
+        let mode = cx.snapshot.mode_of(&invite, true, server);
+        return Some((vec![hop.remote], first_purpose(mode)));
     }
     let route = cx.snapshot.route(&invite).ok()?;
     let servers = usable(cx, cx.snapshot.pool_at(route)?);
     let is_few = (1..=COPIES_MAX).contains(&servers.len());
-    is_few.then(|| (servers, first_purpose(route.state == Mode::Stateful)))
+    is_few.then(|| (servers, first_purpose(route.state)))
 }
 
 /// What the branch of a request says when it is sent for the first time.
-fn first_purpose(is_stateful: bool) -> Purpose {
-    if is_stateful {
-        Purpose::Held {
+fn first_purpose(mode: Mode) -> Purpose {
+    match mode {
+        Mode::Stateful => Purpose::Held {
             number: 0,
             route: None,
-        }
-    } else {
-        Purpose::Relay(0)
+        },
+        Mode::Stateless | Mode::Dynamic => Purpose::Relay(0),
     }
 }
 

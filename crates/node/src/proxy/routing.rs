@@ -1,6 +1,6 @@
 //! Which way a request goes: by its token, by its session, or by the routes.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, sync::Arc};
 
 use balance::ServerId;
 use sip::Method;
@@ -50,12 +50,15 @@ pub(super) fn known_course(
     if let Some(entry) = session {
         let server = calls.get(entry).server;
         let sender = cx.snapshot.member_of_or(Some(server), from);
-        let course = match sender {
-            Some(member) if member.server.id() == server => {
+        let is_server = |member: &&Arc<Member>| {
+            member.server.id() == server && is_of_server_side(calls, request, entry, member)
+        };
+        let course = match sender.filter(is_server) {
+            Some(_) => {
                 let client = calls.get(entry).client.get();
                 outwards(cx, request, Some(server), client, session)
             }
-            _ => {
+            None => {
                 let member = cx.snapshot.member(server);
                 to_server(
                     cx,
@@ -75,6 +78,19 @@ pub(super) fn known_course(
         }
         _ => Ok(None),
     }
+}
+
+/// Whether a request of a session is of its server's side. Who is connected from the server's host is told by
+/// the tag: a caller may be there, too.
+fn is_of_server_side(
+    calls: &Calls,
+    request: &Request<'_>,
+    entry: SessionId,
+    member: &Member,
+) -> bool {
+    let session = calls.get(entry);
+    let is_of_starter = session.starter_tag == tag_hash(request.from_tag);
+    member.address == request.datagram.flow.remote || is_of_starter == session.from_server
 }
 
 /// The course of a request to a phone that registered through here. None: it starts a call. A call that its
@@ -133,7 +149,7 @@ fn token_course(
     let mut course = match affinity.direction {
         Direction::ToServer => {
             let mut course = to_server(cx, request, server, Some(address), session)?;
-            let phone = affinity.server.connected(course.next_hop.listener);
+            let phone = affinity.server.connected(cx.snapshot, sender.listener);
             course.next_hop = phone.unwrap_or(course.next_hop);
             course
         }

@@ -19,6 +19,7 @@ use crate::{
     stats::{Dropped, Event},
     wire::{
         branch::{Branch, Purpose},
+        mark::Mark,
         quote::Quote,
         relay::{self, Hop},
         reply::{self, Reply},
@@ -26,13 +27,32 @@ use crate::{
         response::Response,
         token::Direction,
     },
-    work::{Course, Holder, Kind, Offer, OpenId, Progress, Work},
+    work::{Course, Holder, Kind, Offer, OpenId, OpenRequest, Progress, Work},
 };
 
 /// Sends without transactions.
 #[derive(Debug, Default)]
 pub(super) struct Stateless {
     edits: Edits,
+}
+
+/// One copy of a request.
+#[derive(Clone, Copy, Debug)]
+struct Copy {
+    /// How many servers the request was at before.
+    attempt: u8,
+    mark: Option<Mark>,
+    offers_control: bool,
+}
+
+impl Copy {
+    fn of(open: &OpenRequest) -> Self {
+        Self {
+            attempt: open.attempt,
+            mark: open.mark,
+            offers_control: open.offer == Offer::Made,
+        }
+    }
 }
 
 /// What becomes of a response.
@@ -52,6 +72,7 @@ impl Stateless {
         request: &Request<'_>,
         course: &Course,
         session: SessionId,
+        mark: Option<Mark>,
     ) {
         let cx = step.cx;
         let open = step
@@ -59,8 +80,10 @@ impl Stateless {
             .open(cx, request, course, session, Holder::Stateless);
         let may_retry = step.work.get(open).retained.is_some();
         let offers = control::offers(cx, course, may_retry);
-        step.work.get_mut(open).offer = Offer::of(offers);
-        self.forward_as(step, request, course, 0, offers);
+        let open = step.work.get_mut(open);
+        (open.offer, open.mark) = (Offer::of(offers), mark);
+        let copy = Copy::of(open);
+        self.forward_as(step, request, course, copy);
     }
 
     /// Sends a request that is open already, or need not be. `attempt` counts the servers that it was
@@ -71,29 +94,33 @@ impl Stateless {
         request: &Request<'_>,
         course: &Course,
         attempt: u8,
+        mark: Option<Mark>,
     ) {
-        let offers = control::offers(step.cx, course, false);
-        self.forward_as(step, request, course, attempt, offers);
+        let copy = Copy {
+            attempt,
+            mark,
+            offers_control: control::offers(step.cx, course, false),
+        };
+        self.forward_as(step, request, course, copy);
     }
 
-    /// The same, with or without an offer of overload control.
     fn forward_as(
         &mut self,
         step: &mut Step<'_>,
         request: &Request<'_>,
         course: &Course,
-        attempt: u8,
-        offers_control: bool,
+        copy: Copy,
     ) {
         let ends = course.ends(step.cx, request);
         let affinity = ends.filter(|_| request.forms_dialog());
         let hop = Hop {
             flow: course.next_hop,
-            purpose: Purpose::Relay(attempt),
+            purpose: Purpose::Relay(copy.attempt),
             uri: None,
             path: &[],
             affinity,
-            offers_control,
+            offers_control: copy.offers_control,
+            mark: copy.mark,
         };
         self.relay(step, request, &hop);
     }
@@ -113,6 +140,7 @@ impl Stateless {
             path: &[],
             affinity: None,
             offers_control: false,
+            mark: None,
         };
         self.relay(step, request, &hop);
     }
@@ -141,8 +169,8 @@ impl Stateless {
                 (course.server, course.next_hop) = (Some(server), next_hop);
             }
         }
-        let (attempt, offer) = (step.work.get(open).attempt, step.work.get(open).offer);
-        self.forward_as(step, request, &course, attempt, offer == Offer::Made);
+        let copy = Copy::of(step.work.get(open));
+        self.forward_as(step, request, &course, copy);
     }
 
     /// Forwards a CANCEL with the branch of its INVITE. RFC 3261 §9.1
@@ -167,7 +195,7 @@ impl Stateless {
             }
             None => attempt(step, Some(session), request.id)?,
         };
-        self.forward(step, request, &course, attempt);
+        self.forward(step, request, &course, attempt, None);
         Ok(())
     }
 
@@ -191,7 +219,12 @@ impl Stateless {
         open: OpenId,
         choose: impl for<'s> FnOnce(&mut Work, Context<'s>, &Request<'_>) -> Option<&'s Member>,
     ) -> bool {
-        let Step { cx, work, out } = step;
+        let Step {
+            cx,
+            work,
+            dynamic,
+            out,
+        } = step;
         let cx = *cx;
         if !work.get(open).may_move() {
             return false;
@@ -207,9 +240,14 @@ impl Stateless {
                 session: Some(work.get(open).session),
                 is_placed: true,
             };
-            let (attempt, offer) = (work.get(open).attempt, work.get(open).offer);
-            let step = &mut Step { cx, work, out };
-            self.forward_as(step, request, &course, attempt, offer == Offer::Made);
+            let copy = Copy::of(work.get(open));
+            let step = &mut Step {
+                cx,
+                work,
+                dynamic,
+                out,
+            };
+            self.forward_as(step, request, &course, copy);
             true
         });
         sent == Some(true)
@@ -246,7 +284,8 @@ impl Stateless {
 
     /// Sends a response on to the Via below ours, whose [flow](Response::way_back) this is.
     pub(super) fn pass_back(&mut self, step: &mut Step<'_>, response: &Response<'_>, back: Flow) {
-        relay::back(step.cx, &mut self.edits, response);
+        let room = step.dynamic.room(step.cx, response);
+        relay::back(step.cx, &mut self.edits, response, room);
         let bytes = response.message.bytes();
         step.out.send(back, |out| self.edits.apply(bytes, out));
     }

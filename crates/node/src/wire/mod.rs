@@ -4,6 +4,7 @@ pub(crate) mod branch;
 mod identity;
 pub(crate) mod kept;
 pub(crate) mod keys;
+pub(crate) mod mark;
 pub(crate) mod nat;
 pub(crate) mod quote;
 pub(crate) mod relay;

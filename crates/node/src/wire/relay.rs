@@ -2,12 +2,15 @@
 
 use std::net::SocketAddr;
 
+use custody::Room;
 use sip::{Edits, Essentials, HeaderName, Message, Method, NameAddr, OVERLOAD_OFFER, Uri};
 use transaction::Flow;
 
 use super::{
     branch::{Branch, Purpose, write_hex},
-    identity, nat, reply,
+    identity,
+    mark::{self, Mark},
+    nat, reply,
     request::Request,
     response::Response,
     token::{self, End, Ends, Starter},
@@ -27,6 +30,8 @@ pub(crate) struct Hop<'a> {
     pub(crate) affinity: Option<(End, Starter)>,
     /// Whether the next hop is asked to tell how much to send it.
     pub(crate) offers_control: bool,
+    /// Who holds the request, if nodes settle that among themselves.
+    pub(crate) mark: Option<Mark>,
 }
 
 /// Queues a request for its next hop. RFC 3261 §16.6
@@ -86,6 +91,7 @@ pub(crate) fn prepare(
     if request.method == Method::Register && is_of_phone(snapshot, request) {
         push_path(snapshot, edits, request);
     }
+    frame(edits, message, hop.flow);
     let branch = Branch {
         purpose: hop.purpose,
         listener: hit,
@@ -96,6 +102,9 @@ pub(crate) fn prepare(
         write_connection(request.datagram.flow, out);
         if hop.offers_control {
             out.extend_from_slice(OVERLOAD_OFFER);
+        }
+        if let Some(mark) = hop.mark.filter(|_| snapshot.is_trusted(hop.flow)) {
+            mark.write(snapshot.keys(), request.key, branch, out);
         }
     });
 }
@@ -188,8 +197,13 @@ fn edit_headers(snapshot: &Snapshot, edits: &mut Edits, request: &Request<'_>, h
 
 /// Gathers the edits that a response needs on its way back: our Via goes, RFC 3261 §16.7 step 3, and so
 /// do identities that it may not have. The next Via tells its owner how much to send here, and nothing of
-/// what others say about that: RFC 7339 §5.4.
-pub(crate) fn back(cx: Context<'_>, edits: &mut Edits, response: &Response<'_>) {
+/// what others say about that: RFC 7339 §5.4. `room` is what it is told of this node's.
+pub(crate) fn back(
+    cx: Context<'_>,
+    edits: &mut Edits,
+    response: &Response<'_>,
+    room: Option<Room>,
+) {
     let (snapshot, message) = (cx.snapshot, response.message);
     edits.clear();
     edits.pop_via(message, &response.via);
@@ -198,9 +212,24 @@ pub(crate) fn back(cx: Context<'_>, edits: &mut Edits, response: &Response<'_>) 
         if terms.is_some() || below.has_overload {
             edits.set_overload(message, below, terms.as_ref());
         }
+        mark::tell_room(snapshot.keys(), edits, response, below, room);
     }
     let back = || response.return_flow();
+    if let Some(flow) = back() {
+        frame(edits, message, flow);
+    }
     identity::guard(snapshot, edits, message, response.flow, back);
+}
+
+/// Has a message say its length, as a stream needs it: a datagram or a frame of a WebSocket need not. Who says
+/// two gets no further. RFC 3261 §18.3
+fn frame(edits: &mut Edits, message: &Message<'_>, to: Flow) {
+    if !to.transport.is_stream() || message.header(HeaderName::ContentLength).is_some() {
+        return;
+    }
+    edits.append_header(message, "Content-Length", |out| {
+        out.extend_from_slice(message.body().len().to_string().as_bytes());
+    });
 }
 
 /// Queues the request that ends an INVITE on a server that it was taken away from: the ACK of a

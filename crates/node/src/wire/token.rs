@@ -11,9 +11,10 @@ use std::{
 };
 
 use sip::Uri;
-use transaction::{ConnectionId, Flow, Transport};
+use transaction::{ConnectionId, Flow, NextHop, Transport};
 
 use super::{keys::Keys, seal};
+use crate::snapshot::Snapshot;
 
 /// What a token of ours says of the request that carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,10 +93,18 @@ impl From<Flow> for End {
 }
 
 impl End {
-    /// The flow to it, if it is connected.
-    pub(crate) fn connected(self, listener: u8) -> Option<Flow> {
-        let stream = self.stream?;
-        Some(Stream::flow(Some(stream), listener, self.address))
+    /// The flow to it, if it is connected, from any listener that carries the like.
+    pub(crate) fn connected(self, snapshot: &Snapshot, hit: u8) -> Option<Flow> {
+        let Stream {
+            transport,
+            connection,
+        } = self.stream?;
+        let address = self.address;
+        let flow = snapshot.flow_to(NextHop { transport, address }, hit)?;
+        Some(Flow {
+            connection: Some(connection),
+            ..flow
+        })
     }
 }
 

@@ -227,6 +227,7 @@ impl Work {
             met_idle,
             offer: Offer::No,
             met: 0,
+            mark: None,
         };
         if let Some(member) = member.filter(|_| is_initial) {
             opened.enters(cx.now, member);
@@ -279,6 +280,13 @@ impl Work {
         let result = kept.read(cx.snapshot, |request| work(self, request));
         self.get_mut(open).retained = self.retained.insert(kept);
         result
+    }
+
+    /// Gives an open request to the stateful proxy, which keeps its time and its copy itself.
+    pub(crate) fn hand_over(&mut self, open: OpenId) {
+        self.forget_retained(open);
+        self.requests.disarm(open);
+        self.get_mut(open).holder = Holder::Stateful;
     }
 
     fn forget_retained(&mut self, open: OpenId) {

@@ -6,7 +6,11 @@ use balance::{Cost, ServerId};
 use sip::Method;
 use slots::Id;
 
-use crate::{calls::session::SessionId, stats::MethodLabel, wire::kept::KeptRequest};
+use crate::{
+    calls::session::SessionId,
+    stats::MethodLabel,
+    wire::{kept::KeptRequest, mark::Mark},
+};
 
 /// Names an open request of this worker.
 pub(crate) type OpenId = Id<OpenRequest>;
@@ -58,6 +62,8 @@ pub(crate) struct OpenRequest {
     /// How many waited at its server for their first response when it was sent, itself included. 0: it has one, or is
     /// not counted.
     pub(crate) met: u32,
+    /// What the next node is told of who holds it.
+    pub(crate) mark: Option<Mark>,
 }
 
 /// Who waits for the answer of an open request.

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, net::SocketAddr, ops::Deref, sync::Arc, time::D
 
 use balance::{Judge, Policy};
 use node::{
-    Answer, Config, Datagram, Flow, Input, Member, Node, Outbox, Question, Quotation, Shared,
-    Transport,
+    Answer, Config, ConnectionId, Datagram, Flow, Input, Member, Node, Outbox, Question, Quotation,
+    Shared, Transport,
     config::{
         Destination, Limits, Listener, Mode, Pool, PoolServer, Probe, Registrar, Route, Timers,
         WhenFull,
@@ -155,6 +155,7 @@ pub(crate) fn registrar() -> Registrar {
 #[derive(Clone, Debug)]
 pub(crate) struct Sent {
     pub(crate) listener: u8,
+    pub(crate) flow: Flow,
     pub(crate) to: SocketAddr,
     pub(crate) bytes: Vec<u8>,
     pub(crate) message: Msg,
@@ -194,6 +195,8 @@ pub(crate) struct Cluster {
     /// What the store was asked.
     pub(crate) questions: Vec<Question>,
     pub(crate) out: Outbox,
+    /// Who is connected, and how.
+    connected: BTreeMap<SocketAddr, Flow>,
     /// What went to each party last.
     latest: BTreeMap<SocketAddr, Vec<u8>>,
 }
@@ -216,6 +219,7 @@ impl Cluster {
             turn: 0,
             questions: Vec::new(),
             out: Outbox::default(),
+            connected: BTreeMap::new(),
             latest: BTreeMap::new(),
         }
     }
@@ -245,10 +249,28 @@ impl Cluster {
 
     pub(crate) fn send_bytes(&mut self, listener: u8, from: SocketAddr, bytes: &[u8]) -> Vec<Sent> {
         self.send_datagram(Datagram {
-            flow: Flow::udp(listener, from),
+            flow: self.flow_of(listener, from),
             bytes,
             truncated: false,
         })
+    }
+
+    /// From now on a peer's messages come over a connection to this listener.
+    pub(crate) fn connect(&mut self, peer: &str, listener: u8, number: u32) -> Flow {
+        let remote = peer.parse().unwrap();
+        let flow = Flow {
+            transport: self.shared.snapshot().config().listeners[usize::from(listener)].transport,
+            listener,
+            remote,
+            connection: ConnectionId::new(0, number),
+        };
+        self.connected.insert(remote, flow);
+        flow
+    }
+
+    fn flow_of(&self, listener: u8, from: SocketAddr) -> Flow {
+        let udp = || Flow::udp(listener, from);
+        self.connected.get(&from).copied().unwrap_or_else(udp)
     }
 
     /// The store answers what it was asked last, by a node of one worker.
@@ -302,6 +324,13 @@ impl Cluster {
         self.settle()
     }
 
+    /// The connection of a message is gone before it was written.
+    pub(crate) fn unsent(&mut self, sent: &Sent) -> Vec<Sent> {
+        let (flow, bytes) = (sent.flow, &sent.bytes[..]);
+        self.input(0, Input::Unreachable(Quotation { flow, bytes }));
+        self.settle()
+    }
+
     /// Lets time pass, with the timers at their deadlines.
     pub(crate) fn wait(&mut self, time: Duration) -> Vec<Sent> {
         let end = self.now + time;
@@ -341,6 +370,7 @@ impl Cluster {
             let bytes = self.out.payload(transmit).to_vec();
             Sent {
                 listener: transmit.flow.listener,
+                flow: transmit.flow,
                 to: transmit.flow.remote,
                 message: Msg::parse(from, &String::from_utf8_lossy(&bytes)),
                 bytes,

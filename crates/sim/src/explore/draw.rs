@@ -7,9 +7,10 @@ use node::config::{Limits, Mode, Pool, Probe, Timers};
 
 use super::{
     fault::{Fault, Faults},
+    overload,
     public::{Deed, NatPlan, Public},
 };
-use crate::{Bottleneck, Calls, Death, Link, ServerSetup, Setup, server_address};
+use crate::{Bottleneck, Calls, Death, Link, Pace, ServerSetup, Setup, server_address};
 
 /// The plan of one seed: a world, and its faults.
 #[derive(Clone, Debug)]
@@ -30,6 +31,8 @@ pub struct Plan {
     pub faults: Vec<(Duration, Fault)>,
     /// What a public network adds; none: all who take part are reached directly and mean well.
     pub public: Option<Public>,
+    /// The edges' processors; none: processing takes no time.
+    pub pace: Option<Pace>,
     /// When faults and calls end.
     pub faulty_until: Duration,
 }
@@ -102,8 +105,23 @@ impl Plan {
             public: Public::draw(seed, edges, faulty_until),
             setup,
             faults,
+            pace: None,
             faulty_until,
         }
+        .with_surges()
+    }
+
+    /// Not where tables are small, which is another reason to refuse calls, nor beside strangers.
+    fn with_surges(mut self) -> Self {
+        if self.faults.is_empty() || self.public.is_some() || self.has_small_tables() {
+            return self;
+        }
+        let (edges, until) = (self.setup.edges, self.faulty_until);
+        self.pace = overload::draw(self.seed, edges, until, &mut self.faults);
+        if self.pace.is_some() {
+            self.setup.workers = 1;
+        }
+        self
     }
 
     /// Whether the plan has no faults, not even random losses.

@@ -21,6 +21,8 @@ pub enum Fault {
     Speed(usize, f64, Duration),
     /// An operator takes a server out of an edge and back.
     Drain(usize, usize, Duration),
+    /// A caller makes so many calls a second.
+    Surge(usize, f64, Duration),
     /// An edge's configuration loses a server and gets it back.
     Reload(usize, usize, Duration),
 }
@@ -38,6 +40,7 @@ impl Fault {
             | Self::Stall(_, lasting)
             | Self::Speed(.., lasting)
             | Self::Drain(.., lasting)
+            | Self::Surge(.., lasting)
             | Self::Reload(.., lasting) => lasting,
         }
     }
@@ -54,6 +57,7 @@ impl fmt::Display for Fault {
             Self::Stall(server, _) => write!(f, "server {server} stalls"),
             Self::Speed(server, speed, _) => write!(f, "server {server} at {speed:.2} x its speed"),
             Self::Drain(edge, server, _) => write!(f, "edge {edge} drains server {server}"),
+            Self::Surge(caller, rate, _) => write!(f, "caller {caller} makes {rate:.0} calls/s"),
             Self::Reload(edge, server, _) => write!(f, "edge {edge} reloads without {server}"),
         }?;
         write!(f, " for {:.1} s", self.lasting().as_secs_f64())

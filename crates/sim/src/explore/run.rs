@@ -15,10 +15,11 @@ use super::{
     ledger,
     outcome::{Kind, Outcome, Violation},
     outside::{Outside, reach},
+    overload,
     public::{Public, private_ip},
     reach::Reach,
 };
-use crate::{Cluster, Digest, Link, PartyId, Setup, Watch, World, server_address};
+use crate::{Cluster, Digest, Link, Machine, PartyId, Setup, Watch, World, server_address};
 
 /// How often the ledgers are held beside what is open while there are faults.
 const CHECK_EVERY: Duration = Duration::from_millis(250);
@@ -99,6 +100,7 @@ impl<'a, W: Watch> Run<'a, W> {
             self.none_failed(failure, "although all was well again")?;
             self.servers_were_heard()?;
         }
+        self.no_overload_stays()?;
         self.nothing_stays()
     }
 
@@ -286,6 +288,21 @@ impl<'a, W: Watch> Run<'a, W> {
         }
     }
 
+    fn set_rate_of(&mut self, caller: usize, rate: f64) {
+        let (now, caller) = (self.now(), self.cluster.callers[caller]);
+        let caller = self.cluster.world.caller_mut(caller);
+        caller.set_arrivals(now, Arrivals::poisson(rate));
+    }
+
+    /// No edge keeps anything out when little comes.
+    fn no_overload_stays(&self) -> Result<(), Violation> {
+        self.cluster.edges.iter().try_for_each(|&edge| {
+            let edge = self.cluster.world.edge(edge);
+            let is_over = overload::is_over(edge.shared(), self.now());
+            is_over.map_err(|what| self.violation(Kind::Liveness, what))
+        })
+    }
+
     fn violation(&self, kind: Kind, what: String) -> Violation {
         Violation {
             at: self.now(),
@@ -325,6 +342,7 @@ impl<W: Watch> Run<'_, W> {
                 world.server_mut(servers[server]).stall(now, lasting);
             }
             Fault::Speed(server, speed, _) => self.set_speed(server, speed),
+            Fault::Surge(caller, rate, _) => self.set_rate_of(caller, rate),
             Fault::Drain(edge, server, _) => self.with_member(edge, server, |server, _| {
                 server.drain();
             }),
@@ -360,6 +378,10 @@ impl<W: Watch> Run<'_, W> {
             Fault::Links(..) => world.network_mut().set_usual(self.plan.setup.link),
             Fault::Stall(..) => {}
             Fault::Speed(server, ..) => self.set_speed(server, 1.0),
+            Fault::Surge(caller, ..) => {
+                let rate = self.plan.setup.calls.rate / self.plan.setup.edges as f64;
+                self.set_rate_of(caller, rate);
+            }
             Fault::Drain(edge, server, _) => {
                 self.with_member(edge, server, |server, now| server.undrain(now));
             }
@@ -428,9 +450,18 @@ fn world_of(plan: &Plan) -> Cluster {
         })
     });
     let servers = servers.collect();
+    let machine = Machine {
+        pace: plan.pace,
+        ..Machine::default()
+    };
     let edges = (0..*edges).map(|number| {
         world
-            .add_edge(plan.node(number), plan.setup.workers)
+            .add_node(
+                "edge",
+                plan.node(number),
+                plan.setup.workers,
+                machine.clone(),
+            )
             .expect("what is drawn names few servers")
     });
     let edges = edges.collect();

@@ -1,4 +1,4 @@
-//! The parties one by one.
+//! The parties by their kinds.
 
 use load::{Caller, Phones, Server};
 
@@ -23,8 +23,16 @@ impl World {
     /// # Panics
     /// If the party is no node.
     pub fn set_pace(&mut self, id: PartyId, pace: Pace) {
+        self.edge_mut(id).set_pace(pace);
+    }
+
+    /// An edge, or another node, to change it.
+    ///
+    /// # Panics
+    /// If the party is of another kind.
+    pub fn edge_mut(&mut self, id: PartyId) -> &mut Edge {
         match &mut self.parties[id.index()].role {
-            Role::Edge(edge) => edge.set_pace(pace),
+            Role::Edge(edge) => edge,
             other => panic!("{id:?} is no edge: {other:?}"),
         }
     }

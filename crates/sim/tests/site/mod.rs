@@ -1,4 +1,4 @@
-//! A node with a registrar and a server for calls, phones that log in, and callers.
+//! Nodes with a registrar and a server for calls, phones that log in, and callers.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -8,7 +8,7 @@ use load::{
 };
 use location::{Aor, Subscriber};
 use node::{
-    Record,
+    Config, Record,
     config::{Destination, Mode, Registrar, Route, WhenFull},
 };
 use sim::{Link, Machine, Pace, PartyId, Store, World, edge_address, server_address};
@@ -34,36 +34,25 @@ const BEHIND_ONE: u32 = 10;
 #[allow(dead_code, reason = "each test needs a part")]
 pub(crate) struct Site {
     pub(crate) world: World,
-    pub(crate) node: PartyId,
+    pub(crate) nodes: Vec<PartyId>,
     pub(crate) store: Store,
-    phones: PartyId,
-    callers: Vec<PartyId>,
+    pub(crate) phones: PartyId,
+    pub(crate) callers: Vec<PartyId>,
 }
 
+#[allow(dead_code, reason = "each test needs a part")]
 impl Site {
     pub(crate) fn new(pace: Pace, seed: u64, phones: u32) -> Self {
+        Self::of(1, pace, seed, phones)
+    }
+
+    /// So many nodes with one store. The phones use the first one.
+    pub(crate) fn of(nodes: usize, pace: Pace, seed: u64, phones: u32) -> Self {
         let mut world = World::new(seed, Link::clean(Duration::from_millis(1)));
         world.add_server(ServerConfig::prompt(server_address(0)));
         let mut setup = setup();
         setup.servers.truncate(1);
         setup.pool.learn_room = pace.tells_delay;
-        let mut config = setup.node(0);
-        config.limits.sessions = 1 << 20;
-        config.limits.transactions = 1 << 20;
-        config.limits.registrations = 10_000;
-        let mut route = Route::of_all(Destination::Registrar, Mode::Stateful);
-        route.methods = vec!["REGISTER".to_owned()];
-        config.routes.insert(0, route);
-        config.registrar = Some(Registrar {
-            domains: vec![DOMAIN.to_owned()],
-            expires_min: s(60),
-            expires_default: s(3_600),
-            expires_max: s(7_200),
-            contacts_max: 10,
-            when_full: WhenFull::Refuse,
-            algorithms: vec![Algorithm::Md5],
-            service_route: Vec::new(),
-        });
         let store = Store::default();
         (0..phones).for_each(|number| subscribe(&store, number));
         let machine = Machine {
@@ -71,11 +60,16 @@ impl Site {
             store: store.clone(),
             ..Machine::default()
         };
-        let node = world.add_node("edge", config, 1, machine).unwrap();
+        let add = |number| {
+            let config = with_registrar(setup.node(number));
+            let machine = machine.clone();
+            world.add_node("edge", config, 1, machine).unwrap()
+        };
+        let nodes = (0..nodes).map(add).collect();
         let phones = world.add_phones(phones_of(phones));
         Self {
             world,
-            node,
+            nodes,
             store,
             phones,
             callers: Vec::new(),
@@ -84,16 +78,22 @@ impl Site {
 
     /// Callers who offer so many calls a second, for so long.
     pub(crate) fn call(&mut self, rate: f64, time: Duration) {
+        let calls_max = (rate * time.as_secs_f64()) as u64;
+        self.call_at(0, Arrivals::poisson(rate), calls_max);
+    }
+
+    /// The same at another node. Returns their index.
+    pub(crate) fn call_at(&mut self, node: usize, arrivals: Arrivals, calls_max: u64) -> usize {
         let number = self.callers.len() as u8;
         let sockets = (0..16).map(|port| ([198, 51, 100, number], 5060 + port).into());
-        let arrivals = Arrivals::Open(Rate::Constant(rate), Stream::Poisson);
         let config = CallerConfig {
-            calls_max: (rate * time.as_secs_f64()) as u64,
+            calls_max,
             holding: Law::ZERO,
             retransmission: Retransmission::Rfc3261,
-            ..CallerConfig::plain(sockets.collect(), edge_address(0), arrivals)
+            ..CallerConfig::plain(sockets.collect(), edge_address(node), arrivals)
         };
         self.callers.push(self.world.add_caller(config));
+        self.callers.len() - 1
     }
 
     /// Lets phones come up at a rate.
@@ -116,6 +116,26 @@ impl Site {
         }
         all
     }
+}
+
+fn with_registrar(mut config: Config) -> Config {
+    config.limits.sessions = 1 << 20;
+    config.limits.transactions = 1 << 20;
+    config.limits.registrations = 10_000;
+    let mut route = Route::of_all(Destination::Registrar, Mode::Stateful);
+    route.methods = vec!["REGISTER".to_owned()];
+    config.routes.insert(0, route);
+    config.registrar = Some(Registrar {
+        domains: vec![DOMAIN.to_owned()],
+        expires_min: s(60),
+        expires_default: s(3_600),
+        expires_max: s(7_200),
+        contacts_max: 10,
+        when_full: WhenFull::Refuse,
+        algorithms: vec![Algorithm::Md5],
+        service_route: Vec::new(),
+    });
+    config
 }
 
 fn user(number: u32) -> String {

@@ -19,6 +19,7 @@ use prometheus_client::{
 };
 
 use crate::{
+    connections,
     serve::Control,
     view::{Source, dropped, lost, members, replies},
 };
@@ -78,6 +79,7 @@ impl Collector for NodeCollector {
         )?;
         encode_store(encoder, control)?;
         encode_recorder(encoder, control)?;
+        encode_connections(encoder, control)?;
         encode_figures(encoder, "server_", "", figures::SERVER, &servers)?;
         encode_costs(encoder, &snapshot.config().pools)?;
         encode_sources(encoder, control)?;
@@ -337,6 +339,13 @@ fn encode_labelled(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fm
     let dropped = |_, stats: &WorkerStats| dropped(stats).map(owned).collect();
     let lost = |worker, _: &WorkerStats| lost(&control.workers().stats(worker)).map(owned).to_vec();
     let replied = |_, stats: &WorkerStats| replies(stats).collect();
+    let workers = control.workers();
+    let closed =
+        |worker, _: &WorkerStats| connections::closed(&workers.connections(worker)).collect();
+    let connected = |worker, _: &WorkerStats| {
+        let of = workers.connections(worker);
+        connections::events(&of.counters).map(owned).to_vec()
+    };
     let mut counter = |name, help, label, read: &dyn Fn(usize, &WorkerStats) -> Counts| {
         let workers = control.shared().workers().iter().enumerate();
         let values = workers.flat_map(|(number, stats)| {
@@ -364,11 +373,66 @@ fn encode_labelled(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fm
         &lost,
     )?;
     counter(
+        "connections_closed",
+        "Connections that were closed or refused",
+        "reason",
+        &closed,
+    )?;
+    counter(
+        "connections",
+        "What has happened to connections, and on them",
+        "what",
+        &connected,
+    )?;
+    counter(
         "replies",
         "Requests that the node answered itself",
         "status",
         &replied,
     )
+}
+
+/// What connections there are, and when certificates end.
+fn encode_connections(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::Result {
+    let workers = 0..control.shared().workers().len();
+    let values = workers.flat_map(|worker| {
+        let of = control.workers().connections(worker);
+        let open = of.total - of.connecting - of.handshaking;
+        let states = [
+            ("open", open),
+            ("connecting", of.connecting),
+            ("handshaking", of.handshaking),
+        ];
+        states.map(|(state, count)| {
+            let labels = [("worker", worker.to_string()), ("state", state.to_owned())];
+            (labels, ConstGauge::new(count as f64))
+        })
+    });
+    let help = "Connections that there are";
+    let metric = encoder.encode_descriptor("connections_now", help, None, MetricType::Gauge)?;
+    family(metric, values)?;
+    let held = (0..control.shared().workers().len()).map(|worker| {
+        let bytes = control.workers().connections(worker).held_bytes;
+        (
+            [("worker", worker.to_string())],
+            ConstGauge::new(bytes as f64),
+        )
+    });
+    let help = "Memory of what waits on connections";
+    let metric =
+        encoder.encode_descriptor("connections_held_bytes", help, None, MetricType::Gauge)?;
+    family(metric, held)?;
+    let snapshot = control.shared().snapshot();
+    let listeners = &snapshot.config().listeners;
+    let ends = control.workers().certificates_end().into_iter();
+    let ends = ends.map(|(listener, end)| {
+        let listener = listeners[listener].address.to_string();
+        ([("listener", listener)], ConstGauge::new(end.as_secs_f64()))
+    });
+    let help = "When the first certificate of a listener ends, since 1970";
+    let metric =
+        encoder.encode_descriptor("certificate_end_seconds", help, None, MetricType::Gauge)?;
+    family(metric, ends)
 }
 
 /// The workers, labelled by their numbers.

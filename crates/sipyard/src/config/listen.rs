@@ -1,11 +1,18 @@
 //! The sections `[[listen]]`.
 
-use node::{LISTENERS_MAX, Transport, config::Listener};
-use settings::{At, Place, Read, Section, hint, value::text};
+use node::{
+    LISTENERS_MAX, Transport,
+    config::{IpNet, Listener},
+};
+use settings::{
+    At, Place, Read, Section, hint,
+    value::{list, text},
+};
 
 use super::{
     address::{address, sent_by},
     secure::{Secured, secured},
+    trust::network,
 };
 
 /// All listeners, in their order.
@@ -14,6 +21,8 @@ pub(super) struct Listeners {
     pub(super) listeners: Vec<Listener>,
     /// The place of each one's address in the file.
     pub(super) places: Vec<Place>,
+    /// Those before each one who speak the PROXY protocol.
+    pub(super) balancers: Vec<Vec<IpNet>>,
     /// What secure ones have besides.
     pub(super) secured: Vec<Option<Secured>>,
 }
@@ -39,6 +48,9 @@ pub(super) fn listeners(root: &mut Section<'_>) -> Listeners {
                 let is_secure = listener.transport.is_secure();
                 let secured = is_secure.then(|| secured(&mut section)).flatten();
                 found.secured.push(secured);
+                found
+                    .balancers
+                    .push(balancers(&mut section, listener.transport));
                 found.listeners.push(listener);
                 found.places.push(place);
             }
@@ -56,7 +68,7 @@ pub(super) fn listeners(root: &mut Section<'_>) -> Listeners {
 fn listener(section: &mut Section<'_>) -> Option<(Listener, usize)> {
     let transport = section.require(
         "transport",
-        "write transport = \"udp\", \"tcp\" or \"tls\"",
+        "write transport = \"udp\", \"tcp\", \"tls\", \"ws\" or \"wss\"",
         |value| transport(text(value)?),
     );
     let At { value: address, at } =
@@ -81,6 +93,16 @@ fn listener(section: &mut Section<'_>) -> Option<(Listener, usize)> {
     Some((listener, at))
 }
 
+/// Reads who speaks the PROXY protocol to a listener.
+fn balancers(section: &mut Section<'_>, transport: Transport) -> Vec<IpNet> {
+    let found = section.get("proxy_protocol", list(network));
+    if let Some(At { at, .. }) = found.as_ref().filter(|_| !transport.is_stream()) {
+        let message = "only listeners of connections know the PROXY protocol: remove it";
+        section.problem_of("proxy_protocol", *at, message);
+    }
+    found.map(|found| found.value).unwrap_or_default()
+}
+
 /// Whether two listeners can't both be bound.
 fn collide(one: &Listener, other: &Listener) -> bool {
     let is_same = one.transport.is_stream() == other.transport.is_stream();
@@ -91,10 +113,7 @@ fn collide(one: &Listener, other: &Listener) -> bool {
 pub(super) fn transport(name: &str) -> Read<Transport> {
     let is_named = |transport: &Transport| transport.label() == name;
     match Transport::ALL.into_iter().find(is_named) {
-        Some(known @ (Transport::Udp | Transport::Tcp | Transport::Tls)) => Ok(known),
-        Some(_) => Err(format!(
-            "\"{name}\" is not supported: write \"udp\", \"tcp\" or \"tls\""
-        )),
+        Some(known) => Ok(known),
         None => {
             let names = Transport::ALL.map(Transport::label);
             Err(format!(

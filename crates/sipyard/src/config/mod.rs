@@ -20,13 +20,14 @@ pub(crate) mod servers;
 #[cfg(test)]
 mod tests;
 mod trust;
+mod warnings;
 
+#[cfg(test)]
+use std::collections::BTreeSet;
 use std::{path::Path, time::Duration};
 
 use net::Security;
 use settings::{Place, Problem, Section};
-
-use listen::Listeners;
 
 pub(crate) use abuse::Nftables;
 pub(crate) use admin::{ADMIN_PORT, Admin, AdminPlaces};
@@ -35,6 +36,7 @@ pub(crate) use cluster::{Announced, Cluster};
 pub(crate) use registrar::Registrar;
 pub(crate) use sections::Dns;
 pub(crate) use servers::Source;
+pub(crate) use warnings::warnings;
 
 /// A configuration file without problems.
 #[derive(Debug)]
@@ -111,15 +113,18 @@ pub(crate) fn load(path: &Path) -> Result<Configuration, Vec<Problem>> {
     settings::load(path, read)
 }
 
+/// The paths of all keys that a file with this text may have.
+#[cfg(test)]
+pub(crate) fn keys(path: &Path, text: &str) -> BTreeSet<String> {
+    settings::keys(path, text, read)
+}
+
 /// The whole configuration; none if a required part is absent.
 fn read(mut root: Section<'_>) -> Option<Configuration> {
-    let Listeners {
-        listeners,
-        places: listener_places,
-        secured,
-    } = listen::listeners(&mut root);
+    let listening = listen::listeners(&mut root);
+    let listeners = &listening.listeners;
     let as_client = secure::as_client(root.table("tls"));
-    let identity = sections::identity(root.table("node"), &listeners);
+    let identity = sections::identity(root.table("node"), listeners);
     let timers = sections::timers(root.table("timers"));
     let limits = sections::limits(root.table("limits"));
     let connections = connections::connections(root.table("connections"));
@@ -127,8 +132,8 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
     let dns = sections::dns(root.table("dns"));
     let (abuse, nftables) = abuse::abuse(root.table("abuse"));
     let calls = calls::calls(root.table("calls"));
-    let cluster = cluster::cluster(&mut root, &listeners);
-    let sourced = pool::pools(&mut root, &timers, &listeners);
+    let cluster = cluster::cluster(&mut root, listeners);
+    let sourced = pool::pools(&mut root, &timers, listeners);
     let (pools, sources): (Vec<_>, Vec<_>) = sourced
         .into_iter()
         .map(|sourced| (sourced.pool, sourced.sources))
@@ -137,14 +142,14 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
     let registrar = registrar::registrar(&mut root);
     let known = route::Known {
         pools: &names,
-        listeners: &listeners,
+        listeners,
         registrar: registrar.as_ref(),
     };
     let routes = route::routes(&mut root, &known);
     let rules = registrar.as_ref().map(|registrar| registrar.rules.clone());
     let trust = trust::trust(root.table("trust"));
     let identity = identity.map(|identity| {
-        let security = secure::security(&listeners, &secured, &as_client, &identity.secret);
+        let security = secure::security(&listening, &as_client, &identity.secret);
         let told = security.map_err(|error| root.problem(&format!("tls: {error}")));
         (identity, told)
     });
@@ -155,7 +160,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
             name: identity.name,
             secret: identity.secret.into(),
             accepted_secret: identity.accepted_secret.map(Into::into),
-            listeners,
+            listeners: listening.listeners,
             pools,
             registrar: rules,
             routes,
@@ -175,7 +180,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
         registrar,
         calls,
         nftables,
-        listener_places,
+        listener_places: listening.places,
         security: security.ok()?,
         admin_places,
     })

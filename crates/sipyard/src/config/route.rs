@@ -113,8 +113,16 @@ fn source(value: &Value<'_>) -> Read<Source> {
     }
 }
 
-/// The index of a listener, which is named by its address.
+/// The index of a listener, which is named by its address; by its transport, too, if others have the same.
 fn index(value: &Value<'_>, listeners: &[Listener]) -> Read<u8> {
+    let text = text(value)?;
+    let is_named = |known: &Listener| {
+        let prefix = text.strip_prefix(known.transport.label());
+        prefix.and_then(|rest| rest.strip_prefix(':')) == Some(&known.address.to_string())
+    };
+    if let Some(place) = listeners.iter().position(is_named) {
+        return Ok(place as u8);
+    }
     let wanted = address(value)?;
     let place = listeners.iter().position(|known| known.address == wanted);
     place.map(|place| place as u8).ok_or_else(|| {
@@ -194,7 +202,7 @@ fn destination(
     let state = section.get("state", mode);
     let (to, state) = if to.value == "registrar" {
         if let Some(At {
-            value: Mode::Stateless,
+            value: Mode::Stateless | Mode::Dynamic,
             at,
         }) = state
         {
@@ -219,9 +227,10 @@ fn mode(value: &Value<'_>) -> Read<Mode> {
     match text(value)? {
         "stateless" => Ok(Mode::Stateless),
         "stateful" => Ok(Mode::Stateful),
+        "dynamic" => Ok(Mode::Dynamic),
         other => Err(format!(
             "unknown state \"{other}\"; {}",
-            hint(other, &["stateless", "stateful"])
+            hint(other, &["stateless", "stateful", "dynamic"])
         )),
     }
 }

@@ -103,10 +103,15 @@ fn unreachable(peer: SocketAddr, listeners: &[Listener]) -> Option<String> {
 /// The secret, as the text of the file or in a file of its own. A file with it must be private. A
 /// node that only this machine reaches may have one in the open, to try things out.
 fn secret_of(file: &Path, is_local: bool, text: &str) -> Read<Vec<u8>> {
-    let secret = match text.strip_prefix("file:") {
-        Some(path) => read_secret(&file.with_file_name(path))?,
-        None if is_local => text.as_bytes().to_vec(),
-        None => {
+    let named = text.split_once(':');
+    let secret = match named {
+        Some(("file", path)) => read_secret(&file.with_file_name(path))?,
+        Some(("env", name)) => match std::env::var(name) {
+            Ok(secret) => secret.trim().as_bytes().to_vec(),
+            Err(_) => return Err(format!("the environment has no variable {name} of text")),
+        },
+        _ if is_local => text.as_bytes().to_vec(),
+        _ => {
             check_private(file).map_err(|error| error.to_string())?;
             text.as_bytes().to_vec()
         }

@@ -3,23 +3,25 @@
 use std::{path::PathBuf, sync::Arc};
 
 use net::{Bound, Security};
-use node::config::Listener;
+use node::config::{IpNet, Listener};
 use settings::{
     Item, Section, hint,
     value::{expected, text},
 };
 use tls::{Client, Clients, Identity, Naming, Server, Trust};
 
+use super::listen::Listeners;
+
 /// What a secure listener shows its peers, and asks of them.
 #[derive(Debug)]
-pub(crate) struct Secured {
+pub(super) struct Secured {
     identities: Vec<Identity>,
     clients: Clients,
 }
 
 /// What this node asks of servers that it connects to, and shows them.
 #[derive(Debug)]
-pub(crate) struct AsClient {
+pub(super) struct AsClient {
     /// None: the system's, if there is a secure listener at all.
     trust: Option<Trust>,
     naming: Naming,
@@ -130,15 +132,20 @@ fn one_of(name: &str, choices: &'static [&'static str]) -> settings::Read<&'stat
 ///
 /// # Errors
 /// What of the certificates makes no sense together.
-pub(crate) fn security(
-    listeners: &[Listener],
-    secured: &[Option<Secured>],
+pub(super) fn security(
+    listening: &Listeners,
     as_client: &AsClient,
     secret: &[u8],
 ) -> Result<Security, tls::Error> {
+    let Listeners {
+        listeners,
+        balancers,
+        secured,
+        ..
+    } = listening;
     let is_secure = listeners.iter().any(|it| it.transport.is_secure());
     let client = is_secure.then(|| client(as_client)).transpose()?;
-    let bound = |(listener, secured): (&Listener, &Option<Secured>)| {
+    let bound = |((listener, secured), balancers): ((&Listener, &Option<Secured>), &Vec<IpNet>)| {
         let server = secured.as_ref().map(|of| {
             let wall = Arc::new(socket::wall);
             Server::new(&of.identities, &of.clients, secret, wall)
@@ -148,9 +155,15 @@ pub(crate) fn security(
             address: listener.address,
             server: server.transpose()?,
             client: client.clone(),
+            balancers: balancers.clone(),
         })
     };
-    let bound: Result<Vec<_>, tls::Error> = listeners.iter().zip(secured).map(bound).collect();
+    let bound: Result<Vec<_>, tls::Error> = listeners
+        .iter()
+        .zip(secured)
+        .zip(balancers)
+        .map(bound)
+        .collect();
     Ok(Security::new(bound?))
 }
 

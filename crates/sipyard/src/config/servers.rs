@@ -13,7 +13,7 @@ use node::{
 };
 use settings::{
     At, Item, Place, Read, Section, Value,
-    value::{expected, number, text},
+    value::{expected, integer, number, text},
 };
 
 use super::{
@@ -33,6 +33,9 @@ pub(crate) struct Source {
     pub(crate) host: Option<Arc<str>>,
     /// The cluster of each server. The servers of a cluster share a store of bindings.
     pub(crate) cluster: Option<Arc<str>>,
+    /// A server is used while none before it is live; 0 is first. It counts for addresses
+    /// and hosts.
+    pub(crate) priority: u16,
 }
 
 /// Where a server's address comes from.
@@ -68,7 +71,7 @@ pub(crate) fn fixed(source: &Source) -> Option<PoolServer> {
             host: source.host.clone(),
             capacity: source.capacity,
             cluster: source.cluster.clone(),
-            priority: 0,
+            priority: source.priority,
         }),
         Origin::Host(..) | Origin::Service(_) | Origin::Pool(_) => None,
     }
@@ -141,6 +144,16 @@ fn detailed(mut table: Section<'_>) -> Option<(Source, usize)> {
     let found = table.require("address", "write address = \"IP:PORT\"", origin);
     let capacity = table.get_or("capacity", 1.0, number(balance::CAPACITY));
     let cluster = table.get("cluster", cluster).map(|found| found.value);
+    let priority = table.get("priority", integer(0..=usize::from(u16::MAX)));
+    let is_one =
+        |it: &At<(Transport, Origin)>| matches!(it.value.1, Origin::Address(_) | Origin::Host(..));
+    if let Some(priority) = priority
+        .as_ref()
+        .filter(|_| !found.as_ref().is_none_or(is_one))
+    {
+        let message = "only an address or a host has a priority here; SRV records have their own";
+        table.problem_of("priority", priority.at, message);
+    }
     let host = table.get("host", host).map(|found| found.value.into());
     table.finish();
     let At {
@@ -153,6 +166,7 @@ fn detailed(mut table: Section<'_>) -> Option<(Source, usize)> {
         transport,
         capacity,
         cluster,
+        priority: priority.map_or(0, |found| found.value as u16),
     };
     Some((source, at))
 }
@@ -166,6 +180,7 @@ fn plain(section: &Section<'_>, value: &At<&Value<'_>>) -> Option<(Source, usize
                 transport,
                 capacity: 1.0,
                 cluster: None,
+                priority: 0,
             };
             Some((source, value.at))
         }

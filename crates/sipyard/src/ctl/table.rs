@@ -52,8 +52,42 @@ pub(super) fn status(status: &Status) -> String {
     text += &stayed_out(&status.workers);
     text.push('\n');
     text += &memory(status);
+    if status.listeners.iter().any(|it| it.transport != "udp") {
+        text.push('\n');
+        text += &connections(&status.workers);
+    }
     text
 }
+
+/// The connections of each worker, and why those that are gone were closed.
+fn connections(workers: &[Worker]) -> String {
+    let mut row = vec!["WORKER".to_owned()];
+    row.extend(CONNECTIONS.map(|(heading, _)| heading.to_owned()));
+    row.push("WHY CLOSED".to_owned());
+    let mut rows = vec![row];
+    rows.extend(workers.iter().enumerate().map(|(number, worker)| {
+        let figure = |name: &str| worker.connections.get(name).copied().unwrap_or(0);
+        let mut row = vec![number.to_string()];
+        row.extend(CONNECTIONS.map(|(_, name)| figure(name).to_string()));
+        let closed = worker.closed.iter().filter(|(_, count)| **count > 0);
+        let closed: Vec<String> = closed
+            .map(|(why, count)| format!("{why} {count}"))
+            .collect();
+        row.push(closed.join(", "));
+        row
+    }));
+    align(&rows, 1)
+}
+
+const CONNECTIONS: [(&str, &str); 7] = [
+    ("CONNECTIONS", "total"),
+    ("CONNECTING", "connecting"),
+    ("HANDSHAKING", "handshaking"),
+    ("HELD, BYTES", "held_bytes"),
+    ("RECEIVED", "messages_received"),
+    ("SENT", "messages_sent"),
+    ("UNSENT", "messages_unsent"),
+];
 
 fn found(pool: &str, source: &Source) -> String {
     let Source { name, used, .. } = source;

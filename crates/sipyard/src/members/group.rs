@@ -123,6 +123,7 @@ mod tests {
             host: None,
             capacity,
             cluster: None,
+            priority: 0,
         }
     }
 

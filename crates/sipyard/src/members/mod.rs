@@ -306,8 +306,13 @@ impl Pools {
     fn servers(&self, sources: &[Source], is_live: &dyn Fn(SocketAddr) -> bool) -> Vec<PoolServer> {
         let mut seen = HashSet::new();
         let all = sources.iter().flat_map(|source| {
-            let groups = self.groups(source);
-            ranked(groups, is_live)
+            let mut servers = ranked(self.groups(source), is_live);
+            if matches!(source.origin, Origin::Host(..)) {
+                servers
+                    .iter_mut()
+                    .for_each(|it| it.priority = source.priority);
+            }
+            servers
         });
         all.filter(|it| !self.own.contains(&it.address) && seen.insert(it.address))
             .collect()

@@ -3,6 +3,7 @@
 use std::{
     io,
     net::{SocketAddr, TcpListener},
+    os::fd::OwnedFd,
     path::Path,
     sync::Arc,
     thread::available_parallelism,
@@ -28,10 +29,16 @@ pub(super) struct AdminSockets {
 
 /// Binds the admin API's sockets, after it has checked that every listener's address is free. The
 /// workers bind and run in one step, and nothing may run unless everything can.
-pub(super) fn admin(configuration: &Configuration) -> Result<AdminSockets, Vec<Problem>> {
+/// What another process left needs no check.
+pub(super) fn admin(
+    configuration: &Configuration,
+    inherited: &[(SocketAddr, OwnedFd)],
+) -> Result<AdminSockets, Vec<Problem>> {
+    let is_left = |address| inherited.iter().any(|(left, _)| *left == address);
     let listeners = configuration.node.listeners.iter();
     let mut problems: Vec<Problem> = listeners
         .zip(&configuration.listener_places)
+        .filter(|(listener, _)| !is_left(listener.address))
         .filter_map(|(listener, place)| {
             let bound = Socket::bind(listener.address, Options::default());
             Some(problem(place, "UDP", listener.address, &bound.err()?))
@@ -80,6 +87,7 @@ pub(super) fn workers(
     configuration: &Configuration,
     clock: Clock,
     answers: Answers,
+    inherited: Vec<(SocketAddr, OwnedFd)>,
 ) -> Result<(Arc<Shared>, Workers), Vec<Problem>> {
     let count = match configuration.workers {
         0 => available_parallelism().map_or(1, usize::from),
@@ -89,11 +97,12 @@ pub(super) fn workers(
     let shared = Shared::new(configuration.node.clone(), count)
         .map_err(|error| whole_file(error.to_string()))?;
     let shared = Arc::new(shared);
-    let workers = Workers::start(
+    let workers = Workers::start_with(
         &shared,
         clock,
         Some(Arc::new(answers)),
         configuration.security.clone(),
+        inherited,
     )
     .map_err(|error| match error {
         StartError::Listeners(errors) => {

@@ -5,11 +5,18 @@ mod bind;
 mod control;
 mod health;
 mod logging;
+mod manager;
 mod overload;
 mod strangers;
 mod unix;
 
-use std::{io, path::PathBuf, process::ExitCode, sync::Arc, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
+};
 
 use clap::Args;
 use node::{Shared, stats::WorkerStats};
@@ -49,6 +56,8 @@ const DRAIN_TICK: Duration = Duration::from_millis(50);
 Signals: SIGHUP reloads the configuration. After SIGTERM or SIGINT the node takes no new calls,
 waits for its open calls (at most node.drain_calls) and transactions (at most timers.drain) and
 stops; a second signal stops it at once.
+SIGUSR2 stops it at once, too, for a next process that gets its sockets from the service manager: what
+arrives in between waits in them.
 Exit code: 0 after an orderly stop, 2 if the configuration has a mistake or a port can't be used.")]
 pub(crate) struct Serve {
     /// The configuration file
@@ -87,7 +96,8 @@ impl Serve {
     fn start(self, log: Lines, levels: Levels) -> Result<Started, Vec<Problem>> {
         let path = self.file.or(self.config).unwrap_or_default();
         let mut configuration = config::load(&path)?;
-        let admin = bind::admin(&configuration)?;
+        let inherited = socket::inherited();
+        let admin = bind::admin(&configuration, &inherited)?;
         let store = bind::store(&path, &configuration)?;
         let clock = Clock::start();
         let resolver = Arc::new(Resolver::new(configuration.dns.clone()));
@@ -98,7 +108,7 @@ impl Serve {
             })
             .map_err(|error| vec![Place::file(&path).problem(error.to_string())])?;
         let answers = Answers::new(store.clone(), resolver);
-        let (shared, workers) = bind::workers(&path, &configuration, clock, answers)?;
+        let (shared, workers) = bind::workers(&path, &configuration, clock, answers, inherited)?;
         let news = format!(
             "{} {} has started, {} workers: {} and {}",
             configuration.node.name,
@@ -107,12 +117,14 @@ impl Serve {
             configuration.summary(),
             configuration.admin.socket.display()
         );
+        let next = next_steps(&path, &configuration);
         let control = Control::new(path, &configuration, shared, members, store, workers, clock)
             .with_log(log, levels);
         Ok(Started {
             control: Arc::new(control),
             admin,
             news,
+            next,
         })
     }
 }
@@ -123,6 +135,36 @@ struct Started {
     admin: AdminSockets,
     /// The line that the log shows when the node handles signals.
     news: String,
+    /// What an operator may do next.
+    next: String,
+}
+
+/// What somebody who has just started a node can do with it.
+fn next_steps(path: &Path, configuration: &config::Configuration) -> String {
+    let port = configuration.admin.address.port();
+    let socket = &configuration.admin.socket;
+    let usual = port == config::ADMIN_PORT && *socket == admin_client::default_socket(port);
+    let at = match usual {
+        true => String::new(),
+        false => format!("--admin {} ", socket.display()),
+    };
+    let add = match &configuration.registrar {
+        Some(registrar) => {
+            let domain = registrar
+                .rules
+                .domains
+                .first()
+                .map_or("DOMAIN", String::as_str);
+            format!(
+                "`sipyard user add --config {} alice@{domain}` adds a user; ",
+                path.display()
+            )
+        }
+        None => String::new(),
+    };
+    format!(
+        "next: {add}`sipyard ctl {at}status` shows servers and calls; `sipyard ctl {at}reload` takes up a changed file"
+    )
 }
 
 impl Started {
@@ -153,8 +195,10 @@ impl Started {
         let socket = unix.listener()?;
         let mut stop = Stop::new()?;
         let mut reload = signal(SignalKind::hangup())?;
+        let mut leave = signal(SignalKind::user_defined2())?;
         calls::watch::begin(&control).await;
         tracing::info!("{}", self.news);
+        tracing::info!("{}", self.next);
         admin::spawn(&control, tcp, socket);
         tokio::spawn(health::watch(Arc::clone(&control)));
         tokio::spawn(strangers::watch(Arc::clone(&control)));
@@ -164,14 +208,32 @@ impl Started {
         tokio::spawn(keeper::run(Arc::clone(&control)));
         let announced = Arc::clone(&control);
         let announcing = tokio::spawn(async move { announced.members().announce().await });
+        manager::ready(&control, &self.news);
+        tokio::spawn(manager::watch(Arc::clone(&control)));
         loop {
             tokio::select! {
                 () = stop.asked() => break,
-                // The control logs what came of it.
-                _ = reload.recv() => drop(control.reload().await),
+                _ = reload.recv() => {
+                    manager::reloading();
+                    // The control logs what came of it.
+                    let outcome = control.reload().await;
+                    manager::reloaded(if outcome.is_ok() { "reloaded" } else { "reload refused" });
+                }
+                _ = leave.recv() => {
+                    announcing.abort();
+                    if manager::is_there() {
+                        tracing::info!("leaving the sockets to the next process");
+                        return Ok(());
+                    }
+                    tracing::warn!("no service manager keeps the sockets for the next process");
+                    break;
+                }
             }
         }
         announcing.abort();
+        manager::stopping(
+            control.drain_calls() + control.shared().snapshot().config().timers.drain,
+        );
         control.members().withdraw().await;
         drain(&control, &mut stop).await;
         Ok(())

@@ -23,7 +23,7 @@ pub(super) async fn watch(control: Arc<Control>) {
     let mut log = Log::default();
     loop {
         tick.tick().await;
-        for line in log.look(control.shared()) {
+        for line in log.look(control.shared(), control.now()) {
             tracing::warn!("{line}");
         }
     }
@@ -136,10 +136,10 @@ impl Counts {
 }
 
 impl Log {
-    fn look(&mut self, shared: &Shared) -> Vec<String> {
+    fn look(&mut self, shared: &Shared, now: Duration) -> Vec<String> {
         let mut lines = Vec::new();
         lines.extend(self.look_at_node(shared));
-        self.look_at_servers(shared, &mut lines);
+        self.look_at_servers(shared, now, &mut lines);
         lines
     }
 
@@ -167,9 +167,9 @@ impl Log {
         }
     }
 
-    fn look_at_servers(&mut self, shared: &Shared, lines: &mut Vec<String>) {
+    fn look_at_servers(&mut self, shared: &Shared, now: Duration, lines: &mut Vec<String>) {
         for member in shared.snapshot().members().iter().flatten() {
-            let most = member.unanswered_max();
+            let most = member.unanswered_max(now);
             let id = member.server.id();
             if most.is_none() && !self.servers.contains_key(&id) {
                 continue;

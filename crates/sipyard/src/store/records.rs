@@ -125,6 +125,68 @@ fn read_nonce(line: NonceLine) -> UsedNonce {
     }
 }
 
+/// Writes a phone that another program knew as a line.
+///
+/// # Errors
+/// What the phone lacks.
+pub(crate) fn contact_line(contact: &import::Contact) -> Result<String, String> {
+    read_aor(&contact.aor)?;
+    let uri = sip::Uri::parse(contact.contact.as_bytes());
+    let uri = uri.map_err(|error| format!("the contact {}: {error}", contact.contact))?;
+    let received = contact.received.or_else(|| uri.address());
+    let received =
+        received.ok_or("neither the column received nor the contact has an IP address")?;
+    let line = Line::Bindings {
+        aor: contact.aor.clone(),
+        bindings: vec![BindingLine {
+            contact: contact.contact.clone(),
+            q: contact.q,
+            expires_ms: 1_000 * seconds_of(&contact.expires)?,
+            call_id: contact.call_id.clone(),
+            cseq: contact.cseq,
+            path: contact.path.clone(),
+            received,
+            updated_ms: 0,
+            device: 0,
+            reg_id: 0,
+        }],
+        nonces: Vec::new(),
+        forgotten_s: 0,
+    };
+    serde_json::to_string(&line).map_err(|error| error.to_string())
+}
+
+/// Seconds since 1970 of such a number, or of `YYYY-MM-DD HH:MM:SS` in UTC.
+fn seconds_of(text: &str) -> Result<u64, String> {
+    if let Ok(seconds) = text.parse() {
+        return Ok(seconds);
+    }
+    let parts: Vec<u64> = text
+        .split(['-', ' ', ':', 'T'])
+        .map_while(|it| it.parse().ok())
+        .collect();
+    let [
+        year @ 1970..=9999,
+        month @ 1..=12,
+        day @ 1..=31,
+        hour,
+        minute,
+        second,
+    ] = parts[..]
+    else {
+        return Err(format!("\"{text}\" is no time such as 2030-05-28 21:32:15"));
+    };
+    // Years that begin in March have their leap day at the end.
+    let (year, month) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
+    const DAYS_BEFORE_1970: u64 = 719_468;
+    Ok((days - DAYS_BEFORE_1970) * 86_400 + hour * 3_600 + minute * 60 + second)
+}
+
 /// Reads the record of a line, or says what is wrong with the line.
 pub(super) fn record_of(line: &str) -> Result<Record, String> {
     let line: Line = serde_json::from_str(line).map_err(|_| {
@@ -252,5 +314,19 @@ mod tests {
             let problem = record_of(line).err().unwrap_or_default();
             assert!(problem.contains(expected), "{line}: {problem}");
         }
+    }
+
+    #[test]
+    fn times_of_tables() {
+        let cases = [
+            ("1970-01-01 00:00:00", 0),
+            ("2000-02-29 12:00:01", 951_825_601),
+            ("2030-05-28 21:32:15", 1_906_234_335),
+            ("1700000000", 1_700_000_000),
+        ];
+        for (text, seconds) in cases {
+            assert_eq!(seconds_of(text), Ok(seconds), "{text}");
+        }
+        assert!(seconds_of("soon").is_err());
     }
 }

@@ -2,10 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
 
+mod registrar;
 mod routes;
 mod strangers;
 
-use std::process::Command;
+use std::{fs, process::Command};
 
 /// Runs `sipyard check` on a file that holds `text`, beside a good secret and a short one.
 fn run(text: &str) -> (Option<i32>, Vec<String>) {
@@ -21,7 +22,8 @@ fn run(text: &str) -> (Option<i32>, Vec<String>) {
         .unwrap();
     let printed = [output.stdout, output.stderr].concat();
     let printed = String::from_utf8(printed).unwrap();
-    let lines = printed.lines().map(str::to_owned).collect();
+    let lines = printed.lines().filter(|line| !line.contains(": warning: "));
+    let lines = lines.map(str::to_owned).collect();
     (output.status.code(), lines)
 }
 
@@ -44,6 +46,71 @@ pub(crate) fn check(text: &str, problems: &[&str]) {
 
 pub(crate) fn check_good(text: &str, summary: &str) {
     assert_eq!(run(text), (Some(0), vec![summary.to_owned()]), "of\n{text}");
+}
+
+#[test]
+fn what_is_legal_and_unwise_is_told_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    testbed::write_private(&folder.path().join("secret"), &"0123456789abcdef".repeat(4)).unwrap();
+    let text = r#"
+node = { secret = "file:secret" }
+listen = [ { transport = "udp", address = "192.0.2.1:5060" } ]
+
+[pool.app]
+policy = "hash"
+servers = [ { address = "10.0.0.1:5060" }, { address = "10.0.0.2:5060", capacity = 2.0 } ]
+probe = false
+
+[pool.one]
+servers = [ { address = "10.0.0.3:5060" } ]
+
+[registrar]
+domains = ["example.com"]
+store = "memory"
+auth = false
+
+[trust]
+peers = ["0.0.0.0/0"]
+
+[[route]]
+users = ["0"]
+to = "app"
+
+[[route]]
+hosts = ["example.com"]
+to = "one"
+"#;
+    fs::write(folder.path().join("f"), text).unwrap();
+    let checked = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sipyard"));
+        let output = command
+            .arg("check")
+            .args(args)
+            .current_dir(folder.path())
+            .output();
+        let output = output.unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stderr).unwrap(),
+        )
+    };
+    let (code, told) = checked(&["f"]);
+    assert_eq!(code, Some(0), "{told}");
+    let places: Vec<String> = told
+        .lines()
+        .map(|line| line.split(' ').take(3).collect::<Vec<_>>().join(" "))
+        .collect();
+    let expected = [
+        "f:8:1: warning: pool.app.probe:",
+        "f:6:1: warning: pool.app.policy:",
+        "f:11:1: warning: pool.one:",
+        "f:16:1: warning: registrar.auth:",
+        "f:15:1: warning: registrar.store:",
+        "f:19:1: warning: trust.peers:",
+        "f:21:3: warning: no",
+    ];
+    assert_eq!(places, expected, "{told}");
+    assert_eq!(checked(&["--strict", "f"]).0, Some(1));
 }
 
 #[test]
@@ -502,79 +569,5 @@ fn tokens_are_roles_and_hashes() {
     check(
         &good(&format!("admin.tokens = [\"reads:{hash}\"]")),
         &["f:5:16: admin.tokens: unknown role \"reads\"; did you mean `read`?"],
-    );
-}
-
-#[test]
-fn a_registrar_is_summed_up() {
-    check_good(
-        r#"
-        node.secret = "an operator's own text of more than 32 bytes"
-        listen = [ { transport = "udp", address = "127.0.0.1:5060" } ]
-        route = [ { to = "registrar" } ]
-        [registrar]
-        domains = ["Example.com", "example.org"]
-        store = "memory"
-        expires = { min = "10s", default = "30s", max = "1h" }
-        contacts = 5
-        when_full = "replace-oldest"
-        auth = ["md5"]
-        service_route = ["sip:edge.example.com;lr"]
-        "#,
-        "f: ok (listens on udp 127.0.0.1:5060; registrar: example.com, example.org (memory); \
-         admin on http://127.0.0.1:8060)",
-    );
-    let open = good("registrar = { domains = [\"a.test\"], store = \"memory\", auth = false }");
-    check_good(
-        &open,
-        "f: ok (listens on udp 127.0.0.1:5060; pools: app (1 x tlwl); registrar: a.test (memory); \
-         admin on http://127.0.0.1:8060)",
-    );
-}
-
-#[test]
-fn a_registrar_can_be_wrong_in_many_ways() {
-    check(
-        &good("registrar = {}"),
-        &[
-            "f:5:13: registrar: `domains` is missing: write domains = [\"example.com\"], the domains \
-             whose users register",
-            "f:5:13: registrar: `store` is missing: write store = \"file:PATH\", \
-             \"redis://HOST:PORT\" or \"memory\"",
-        ],
-    );
-    check(
-        &good("").replace(
-            r#"route = [ { to = "app" } ]"#,
-            r#"route = [ { to = "registrar", state = "stateless" } ]
-pool.registrar.servers = [ { address = "10.0.0.1:5060" } ]
-[registrar]
-domains = []
-store = "memory"
-expires = { min = "2h", default = "30s", max = "10s" }
-contacts = 0
-when_full = "replace"
-auth = ["SHA-256", "sha1"]
-service_route = ["sip:edge.example.com", "edge"]
-realm = "example.com"
-"#,
-        ),
-        &[
-            "f:4:39: route.state: a route to the registrar always keeps state, because it waits \
-             for the store: remove this key",
-            "f:5:6: pool.registrar: this name stands for the built-in registrar: choose another",
-            "f:7:11: registrar.domains: the list is empty, so nobody could register: write at \
-             least one domain",
-            "f:9:19: registrar.expires.min: 2h is out of range: write a value from 1s to 1h",
-            "f:9:35: registrar.expires.default: 30s is out of range: write a value from 1m to 2h",
-            "f:9:48: registrar.expires.max: 10s is out of range: write a value from 1m to 720h",
-            "f:10:12: registrar.contacts: 0 is out of range: write a value from 1 to 100",
-            "f:11:13: registrar.when_full: unknown \"replace\"; choose one of refuse, replace-oldest",
-            "f:12:8: registrar.auth: unknown hash \"sha1\"; choose one of SHA-256, MD5",
-            "f:13:17: registrar.service_route: sip:edge.example.com has no lr: write \
-             \"sip:edge.example.com;lr\"",
-            "f:14:1: unknown key `registrar.realm`; choose one of domains, store, expires, \
-             contacts, when_full, auth, service_route",
-        ],
     );
 }

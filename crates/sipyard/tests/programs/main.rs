@@ -28,3 +28,4 @@ mod registrar;
 mod restart;
 mod servers;
 mod sipp;
+mod streams;

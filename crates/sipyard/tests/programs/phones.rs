@@ -77,7 +77,7 @@ impl Baresip {
     pub(crate) fn start_at(address: SocketAddr, account: &str) -> Self {
         let (folder, control) = (tempdir().unwrap(), free_tcp());
         let config = format!(
-            "sip_listen {address}\nctrl_tcp_listen {control}\nmodule_path {}\nmodule g711.so\n\
+            "sip_listen {address}\nsip_verify_server no\nctrl_tcp_listen {control}\nmodule_path {}\nmodule g711.so\n\
              module_app account.so\nmodule_app menu.so\nmodule_app ctrl_tcp.so\n",
             module_folder()
         );

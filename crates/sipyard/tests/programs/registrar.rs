@@ -98,7 +98,7 @@ fn phone(user: &str, node: SocketAddr) -> Baresip {
 }
 
 /// Alice calls Bob; either hangs up.
-fn call(alice: &Baresip, bob: &Baresip) {
+pub(crate) fn call(alice: &Baresip, bob: &Baresip) {
     let (calls, ends) = (bob.times("Call established"), "session closed");
     for (time, hanging_up, other) in [(1, alice, bob), (2, bob, alice)] {
         let ended = other.times(ends);

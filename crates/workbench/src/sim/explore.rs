@@ -40,6 +40,9 @@ Every second world is on a public network: NATs that rebind, servers that hang u
 forge, replay and scan. No edge may send to a third address, no server may go down by that, and
 honest callers must lose nothing.
 
+Every eighth seed also draws a chain or a tree of nodes with dynamic state: one node on its path must
+hold each transaction.
+
 Exit code: 0 if no check failed, 3 if a safety check failed, 4 if a liveness check failed, 101 if a
 node panicked.")]
 pub(super) struct Explore {

@@ -8,6 +8,7 @@ mod results;
 mod runs;
 mod scenario;
 mod show;
+mod state;
 
 use std::{
     fs,
@@ -81,6 +82,7 @@ pub struct Sim {
 enum Other {
     Digests(digests::Digests),
     Explore(explore::Explore),
+    State(state::State),
 }
 
 impl Sim {
@@ -90,6 +92,7 @@ impl Sim {
         match &self.other {
             Some(Other::Digests(digests)) => return digests.run(),
             Some(Other::Explore(explore)) => return explore.run(),
+            Some(Other::State(state)) => return state.run(),
             None => {}
         }
         let scenarios = match self.load() {

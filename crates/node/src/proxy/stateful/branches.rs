@@ -174,10 +174,15 @@ impl Stateful {
         let cx = step.cx;
         let context = self.contexts.get_mut(place);
         let number = context.branches.len() as u8;
-        let purpose = Purpose::Held {
-            number,
-            route: context.route,
+        // Which node holds a request may be another when it comes again after a restart: its branch is the same.
+        let purpose = match context.mark {
+            Some(_) => Purpose::Relay(number),
+            None => Purpose::Held {
+                number,
+                route: context.route,
+            },
         };
+        let mark = context.mark;
         let sent = aim.flow.and_then(|flow| {
             let hop = Hop {
                 flow,
@@ -186,6 +191,7 @@ impl Stateful {
                 path: aim.path,
                 affinity: aim.affinity.filter(|_| request.forms_dialog()),
                 offers_control: aim.offers_control,
+                mark,
             };
             let (edits, message) = (&mut self.edits, request.message);
             relay::prepare(cx.snapshot, edits, request, &hop);

@@ -12,6 +12,7 @@ use crate::{
     wire::{
         kept::{KeptRequest, copies_of},
         keys::SessionKey,
+        mark::Mark,
         request::Request,
     },
     work::OpenId,
@@ -34,6 +35,8 @@ pub(super) struct ResponseContext {
     pub(super) is_invite: bool,
     /// It was placed, and may be placed on another server of the pool.
     pub(super) may_move: bool,
+    /// What the next node is told of who holds it, if nodes settle that among themselves.
+    pub(super) mark: Option<Mark>,
     /// What the ledger has of it.
     pub(super) record: Option<OpenId>,
     pub(super) branches: Vec<Branch>,
@@ -157,6 +160,7 @@ impl Contexts {
             server: None,
             is_invite: false,
             may_move: false,
+            mark: None,
             record: None,
             branches,
             targets,

@@ -30,12 +30,13 @@ use crate::{
     control,
     stats::Event,
     wire::{
+        mark::Mark,
         quote::Quote,
         reply::{self, Reply},
         request::Request,
         token::Direction,
     },
-    work::{Course, Holder, Offer},
+    work::{Course, Holder, Offer, OpenId},
 };
 
 /// What a worker holds of stateful routes.
@@ -122,14 +123,47 @@ impl Stateful {
         request: &Request<'_>,
         course: &Course,
         session: SessionId,
+        mark: Option<Mark>,
     ) -> Result<(), NotNow> {
         let cx = step.cx;
         let place = self.open_context(cx, request)?;
         let open = step
             .work
             .open(cx, request, course, session, Holder::Stateful);
+        self.start(step, place, request, course, open, mark);
+        Ok(())
+    }
+
+    /// Takes a request that was passed on without state before, because the node that held it has forgotten it.
+    ///
+    /// # Errors
+    /// There is no room; it is as it was.
+    pub(super) fn take_over(
+        &mut self,
+        step: &mut Step<'_>,
+        request: &Request<'_>,
+        course: &Course,
+        open: OpenId,
+    ) -> Result<(), NotNow> {
+        let place = self.open_context(step.cx, request)?;
+        step.work.hand_over(open);
+        self.start(step, place, request, course, open, Some(Mark::Here));
+        Ok(())
+    }
+
+    fn start(
+        &mut self,
+        step: &mut Step<'_>,
+        place: ContextId,
+        request: &Request<'_>,
+        course: &Course,
+        open: OpenId,
+        mark: Option<Mark>,
+    ) {
+        let cx = step.cx;
         let context = self.contexts.get_mut(place);
         context.record = Some(open);
+        context.mark = mark;
         context.may_move = request.is_initial() && course.direction == Direction::ToServer;
         let offers_control = control::offers(cx, course, context.may_move);
         step.work.get_mut(open).offer = Offer::of(offers_control);
@@ -144,7 +178,6 @@ impl Stateful {
         self.start_branch(step, place, request, &aim);
         self.start_patience(step, place, course.server);
         self.advance(step, place);
-        Ok(())
     }
 
     /// Opens a request's response context and server transaction.

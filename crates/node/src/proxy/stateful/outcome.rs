@@ -12,6 +12,7 @@ use crate::{
     proxy::step::Step,
     stats::Event,
     wire::{
+        branch::Purpose,
         relay,
         reply::{self, Reply},
         response::Response,
@@ -27,12 +28,19 @@ impl Stateful {
         number: u8,
         response: &Response<'_>,
     ) -> bool {
+        if self.transactions.is_empty() {
+            return false;
+        }
         let id = client_id(response.branch.id, number);
         let key = Key::client(id, response.cseq.method);
         let Some(id) = self.transactions.find(key) else {
             return false;
         };
         let owner = self.transactions.owner(id);
+        let is_held = matches!(response.branch.purpose, Purpose::Held { .. });
+        if owner.is_some_and(|place| self.contexts.get(place).mark.is_none() != is_held) {
+            return false;
+        }
         let (now, message) = (step.cx.now, response.message);
         let is_news = self.transactions.on_response(now, id, message, step.out);
         if let Some(place) = owner.filter(|_| is_news)
@@ -131,8 +139,9 @@ impl Stateful {
         }
         self.close_record(step, place, response);
         let edits = &mut self.edits;
+        let room = step.dynamic.room(step.cx, response);
         self.contexts.offer(place, response.message, |out| {
-            relay::back(step.cx, edits, response);
+            relay::back(step.cx, edits, response, room);
             edits.apply(response.message.bytes(), out);
         });
         let context = self.contexts.get(place);
@@ -204,8 +213,9 @@ impl Stateful {
             return;
         };
         let (cx, edits) = (step.cx, &mut self.edits);
+        let room = step.dynamic.room(cx, response);
         let write = |out: &mut Vec<u8>| {
-            relay::back(cx, edits, response);
+            relay::back(cx, edits, response, room);
             edits.apply(response.message.bytes(), out);
         };
         self.transactions

@@ -38,7 +38,7 @@ pub(crate) struct World {
 }
 
 /// Anybody may register.
-fn open() -> Config {
+pub(crate) fn open() -> Config {
     let mut config = location();
     config.trust.peers = vec!["192.0.2.64/26".parse().unwrap()];
     config.registrar.as_mut().unwrap().algorithms.clear();
@@ -131,7 +131,7 @@ impl World {
 }
 
 /// A phone that registers as `sip:bob@example.com`.
-fn register(cseq: u32, contact: &str) -> Msg {
+pub(crate) fn register(cseq: u32, contact: &str) -> Msg {
     let register = of(request("REGISTER", PHONE, "bob"), "bob", cseq);
     match contact {
         "" => register,

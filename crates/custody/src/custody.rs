@@ -1,0 +1,280 @@
+//! One worker's part of a node: whether it holds a request or leaves it open.
+
+use std::time::Duration;
+
+use crate::{
+    costs::Costs,
+    division::{Flows, grants, pass_shares},
+    peers::{NOBODY, PLACES, Peers},
+};
+
+/// How busy a worker may be before it leaves requests open to others.
+pub const TARGET: f64 = 0.97;
+
+/// How often the shares are set anew.
+pub const INTERVAL: Duration = Duration::from_millis(100);
+
+/// How long a room that was told holds.
+pub const VALIDITY: Duration = Duration::from_secs(1);
+
+/// The longest validity that is believed.
+const VALIDITY_MAX: Duration = Duration::from_secs(10);
+
+/// Over which time rates are smoothed.
+const SMOOTHED_OVER: Duration = Duration::from_millis(200);
+
+/// The worker is short of so much of its time, as far as it counts, while requests wait for it.
+const BEHIND: f64 = 0.1;
+
+/// What a worker holds changes by so much of its requests in an interval at most, should it be wrong about
+/// the costs.
+const STEP_MAX: f64 = 0.3;
+
+/// An interval that is longer tells nothing of the load.
+const INTERVAL_MAX: Duration = Duration::from_secs(1);
+
+/// A request that begins a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The key of the node before that sent it; none: a client, or a node that takes no part.
+    pub from: Option<u64>,
+    /// The key of where it goes; none: to nobody who could take part.
+    pub to: Option<u64>,
+    /// A node before this one holds it.
+    pub is_held: bool,
+    /// Evenly spread among requests, the same for each copy of one.
+    pub draw: u64,
+}
+
+/// Who holds a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// This node.
+    Hold,
+    /// A node behind it.
+    LeaveOpen,
+    /// A node before it.
+    IsHeld,
+}
+
+/// What a node is told by the one behind it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Room {
+    /// Requests per second that it may leave open.
+    pub per_s: f64,
+    /// How long that holds.
+    pub validity: Duration,
+}
+
+/// Where a worker stands, for people.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Figures {
+    /// The share of its time that it was busy.
+    pub busy: f64,
+    /// Requests per second.
+    pub requests_per_s: f64,
+    /// Those that it holds.
+    pub held_per_s: f64,
+    /// Those that come open.
+    pub open_per_s: f64,
+    /// How many it could hold.
+    pub room_per_s: f64,
+    /// The time to pass a request on, in seconds.
+    pub pass_s: f64,
+    /// The time in addition to hold it, in seconds.
+    pub hold_s: f64,
+}
+
+/// The memory of one worker: who leaves it requests open, whom it may leave some, and what they cost.
+#[derive(Debug)]
+pub struct Custody {
+    peers: Peers,
+    flows: Flows,
+    hops: [Hop; PLACES],
+    grants: [f64; PLACES],
+    costs: Costs,
+    figures: Figures,
+    /// What happened in this interval.
+    began: Duration,
+    requests: u32,
+    held: u32,
+    busy: Duration,
+    is_behind: bool,
+    /// Shares by hand; none: as they are found.
+    fixed: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Hop {
+    told: f64,
+    until: Duration,
+    /// The share of the open requests that is left to it.
+    share: f64,
+}
+
+impl Custody {
+    /// A worker that knows nobody.
+    #[must_use]
+    pub fn new(now: Duration) -> Self {
+        Self {
+            peers: Peers::new(),
+            flows: Flows::new(),
+            hops: [Hop::default(); PLACES],
+            grants: [0.0; PLACES],
+            costs: Costs::default(),
+            figures: Figures::default(),
+            began: now,
+            requests: 0,
+            held: 0,
+            busy: Duration::ZERO,
+            is_behind: false,
+            fixed: None,
+        }
+    }
+
+    /// The worker was busy for so long.
+    pub fn note_busy(&mut self, busy: Duration) {
+        self.busy += busy;
+    }
+
+    /// Requests wait for the worker.
+    pub fn note_behind(&mut self) {
+        self.is_behind = true;
+    }
+
+    /// Whether a node behind told of room, and still stands to it.
+    #[must_use]
+    pub fn takes(&self, now: Duration, hop: u64) -> bool {
+        let hop = self.peers.find(hop).map(|place| &self.hops[place]);
+        hop.is_some_and(|hop| now < hop.until)
+    }
+
+    /// Says who is to hold a new request. What was said about one must be remembered until it is answered.
+    pub fn decide(&mut self, now: Duration, request: &Request) -> Decision {
+        let from = match request.from {
+            Some(key) => self.peers.note(now, key),
+            None => NOBODY,
+        };
+        let to = request.to.and_then(|key| self.peers.find(key));
+        let to = to.unwrap_or(NOBODY);
+        self.flows.note(from, to, !request.is_held);
+        self.requests += 1;
+        if request.is_held {
+            return Decision::IsHeld;
+        }
+        let hop = &self.hops[to];
+        let share = self.fixed.unwrap_or(hop.share);
+        let is_left = now < hop.until && (request.draw as f64) < share * u64::MAX as f64;
+        if is_left {
+            return Decision::LeaveOpen;
+        }
+        self.held += 1;
+        Decision::Hold
+    }
+
+    /// What was to be held could not be, and was left open.
+    pub fn could_not_hold(&mut self) {
+        self.held = self.held.saturating_sub(1);
+    }
+
+    /// A node behind has told of room.
+    pub fn hear(&mut self, now: Duration, hop: u64, room: Room) {
+        let place = self.peers.note(now, hop);
+        if place != NOBODY {
+            let hop = &mut self.hops[place];
+            hop.told = room.per_s.max(0.0);
+            hop.until = now + room.validity.min(VALIDITY_MAX);
+        }
+    }
+
+    /// What to tell a node before this one. None: it has left nothing here, or too little is known yet.
+    #[must_use]
+    pub fn room(&self, before: u64) -> Option<Room> {
+        let place = self.peers.find(before)?;
+        self.costs.are_known().then(|| Room {
+            per_s: self.grants[place].max(0.0),
+            validity: VALIDITY,
+        })
+    }
+
+    /// Leaves this share of what comes open to those behind who take it, whatever is found. None: as it is
+    /// found.
+    pub fn fix(&mut self, share: Option<f64>) {
+        self.fixed = share;
+    }
+
+    /// Where the worker stands.
+    #[must_use]
+    pub fn figures(&self) -> Figures {
+        self.figures
+    }
+
+    /// When [`Self::on_timers`] wants to be called; none: nothing happens.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Duration> {
+        (self.requests > 0 || self.figures.requests_per_s > 1.0).then(|| self.began + INTERVAL)
+    }
+
+    /// Sets the shares anew if it is time.
+    pub fn on_timers(&mut self, now: Duration) {
+        let lasted = now.saturating_sub(self.began);
+        if lasted < INTERVAL {
+            return;
+        }
+        for gone in self.peers.forget_silent(now) {
+            self.flows.forget(gone);
+            (self.hops[gone], self.grants[gone]) = (Hop::default(), 0.0);
+        }
+        self.measure(lasted);
+        self.divide(now);
+        self.began = now;
+        (self.requests, self.held, self.busy) = (0, 0, Duration::ZERO);
+        self.is_behind = false;
+    }
+
+    fn measure(&mut self, lasted: Duration) {
+        let seconds = lasted.as_secs_f64();
+        if lasted <= INTERVAL_MAX && !(self.is_behind && self.costs.are_known()) {
+            self.costs.learn(self.requests, self.held, self.busy);
+        }
+        let weight = 1.0 - (-seconds / SMOOTHED_OVER.as_secs_f64()).exp();
+        let end = self.peers.end();
+        self.flows.smooth(end, seconds, weight);
+        let figures = &mut self.figures;
+        let smooth = |rate: &mut f64, now: f64| *rate += weight * (now - *rate);
+        smooth(&mut figures.busy, self.busy.as_secs_f64() / seconds);
+        smooth(
+            &mut figures.requests_per_s,
+            f64::from(self.requests) / seconds,
+        );
+        smooth(&mut figures.held_per_s, f64::from(self.held) / seconds);
+        figures.open_per_s = self.flows.open(end);
+        (figures.pass_s, figures.hold_s) = (self.costs.pass_s(), self.costs.hold_s());
+    }
+
+    fn divide(&mut self, now: Duration) {
+        let end = self.peers.end();
+        let mut spare = TARGET - self.figures.busy;
+        if self.is_behind {
+            spare = spare.min(-BEHIND);
+        }
+        let own = match self.costs.are_known() {
+            true => {
+                let most = STEP_MAX * self.figures.requests_per_s;
+                self.figures.held_per_s + (spare / self.costs.hold_s()).clamp(-most, most)
+            }
+            false => f64::INFINITY,
+        };
+        self.figures.room_per_s = own;
+        let (mut rooms, mut shares) = ([0.0; PLACES], [0.0; PLACES]);
+        for (room, hop) in rooms.iter_mut().zip(&self.hops).take(end).skip(1) {
+            *room = if now < hop.until { hop.told } else { 0.0 };
+        }
+        let surplus = (self.figures.open_per_s - own).max(0.0);
+        pass_shares(&self.flows, end, surplus, &rooms, &mut shares);
+        for (hop, share) in self.hops.iter_mut().zip(shares) {
+            hop.share = share;
+        }
+        grants(&self.flows, end, own.min(1e12), &rooms, &mut self.grants);
+    }
+}

@@ -1,0 +1,207 @@
+//! Who holds a request of a route with dynamic state: this node, one before it or one behind it.
+
+use std::time::Duration;
+
+use custody::{Custody, Decision, Figures, Room};
+use sip::Method;
+
+use crate::{
+    config::Mode,
+    context::Context,
+    stats::Event,
+    wire::{
+        mark::{self, Mark},
+        reply,
+        request::Request,
+        response::Response,
+    },
+    work::{Course, Holder, OpenRequest},
+};
+
+/// What a worker knows of the nodes before and behind it.
+#[derive(Debug, Default)]
+pub(crate) struct Dynamic {
+    /// None: no request of such a route has come.
+    custody: Option<Box<Custody>>,
+    fixed: Option<f64>,
+}
+
+/// Which sender has a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Verdict {
+    pub(super) holder: Holder,
+    /// What the next node is told; none: the route's state is not dynamic.
+    pub(super) mark: Option<Mark>,
+}
+
+impl Verdict {
+    pub(super) const STATELESS: Self = Self {
+        holder: Holder::Stateless,
+        mark: None,
+    };
+}
+
+impl Dynamic {
+    /// Decides on a new request. `has_room`: the node can hold one more.
+    pub(super) fn decide(
+        &mut self,
+        cx: Context<'_>,
+        request: &Request<'_>,
+        course: &Course,
+        has_room: bool,
+    ) -> Verdict {
+        match mode_of(cx, request, course) {
+            Mode::Stateless => return Verdict::STATELESS,
+            Mode::Stateful => {
+                return Verdict {
+                    holder: Holder::Stateful,
+                    mark: None,
+                };
+            }
+            Mode::Dynamic => {}
+        }
+        let mark = Mark::of_request(cx.snapshot, request);
+        let keys = cx.snapshot.keys();
+        let before = reply::return_flow(Some(&request.via), request.datagram.flow);
+        let behind = keys.neighbour(course.next_hop.remote);
+        let custody = self.open(cx.now);
+        let decision = custody.decide(
+            cx.now,
+            &custody::Request {
+                from: mark.map(|_| keys.neighbour(before.remote)),
+                to: Some(behind),
+                is_held: mark.is_some_and(|mark| mark != Mark::Open),
+                // Another one than that which withholds: RFC 7339 §5.10.
+                draw: request.id.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+            },
+        );
+        let is_left = decision == Decision::Hold && !has_room && custody.takes(cx.now, behind);
+        if is_left {
+            custody.could_not_hold();
+        }
+        let (holder, mark) = match decision {
+            Decision::Hold if !is_left => (Holder::Stateful, Mark::Here),
+            Decision::Hold | Decision::LeaveOpen => (Holder::Stateless, Mark::Open),
+            Decision::IsHeld => (Holder::Stateless, Mark::Before),
+        };
+        Verdict {
+            holder,
+            mark: Some(mark),
+        }
+    }
+
+    /// Whether a node behind still takes what was to be left to it.
+    pub(super) fn takes(&self, cx: Context<'_>, course: &Course) -> bool {
+        let behind = cx.snapshot.keys().neighbour(course.next_hop.remote);
+        let custody = self.custody.as_ref();
+        custody.is_some_and(|custody| custody.takes(cx.now, behind))
+    }
+
+    /// The node that a response comes from may tell of its room in it.
+    pub(super) fn hear(&mut self, cx: Context<'_>, response: &Response<'_>) {
+        let keys = cx.snapshot.keys();
+        if let Some(room) = mark::room_told(keys, response) {
+            let room = Room {
+                per_s: room.per_s / cx.shared.workers().len() as f64,
+                ..room
+            };
+            let behind = keys.neighbour(response.flow.remote);
+            self.open(cx.now).hear(cx.now, behind, room);
+        }
+    }
+
+    /// What to tell the node before, to which a response goes.
+    pub(super) fn room(&self, cx: Context<'_>, response: &Response<'_>) -> Option<Room> {
+        let custody = self.custody.as_ref()?;
+        let before = response.return_flow()?.remote;
+        let room = custody.room(cx.snapshot.keys().neighbour(before))?;
+        Some(Room {
+            per_s: room.per_s * cx.shared.workers().len() as f64,
+            ..room
+        })
+    }
+
+    pub(crate) fn note_busy(&mut self, busy: Duration) {
+        if let Some(custody) = &mut self.custody {
+            custody.note_busy(busy);
+        }
+    }
+
+    pub(crate) fn on_timers(&mut self, now: Duration, is_behind: bool) {
+        if let Some(custody) = &mut self.custody {
+            if is_behind {
+                custody.note_behind();
+            }
+            custody.on_timers(now);
+        }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Duration> {
+        self.custody.as_ref()?.deadline()
+    }
+
+    pub(crate) fn figures(&self) -> Figures {
+        let custody = self.custody.as_ref();
+        custody.map_or_else(Figures::default, |custody| custody.figures())
+    }
+
+    pub(crate) fn fix(&mut self, share: Option<f64>) {
+        self.fixed = share;
+        if let Some(custody) = &mut self.custody {
+            custody.fix(share);
+        }
+    }
+
+    fn open(&mut self, now: Duration) -> &mut Custody {
+        let fixed = self.fixed;
+        self.custody.get_or_insert_with(|| {
+            let mut custody = Box::new(Custody::new(now));
+            custody.fix(fixed);
+            custody
+        })
+    }
+}
+
+/// What the next node is told of a request that this one neither holds nor counts: what it is told itself. A
+/// retransmission of what was left open may be the first copy that gets to a node behind.
+pub(super) fn mark_of_uncounted(
+    cx: Context<'_>,
+    request: &Request<'_>,
+    course: &Course,
+) -> Option<Mark> {
+    let is_held = || {
+        let mark = Mark::of_request(cx.snapshot, request);
+        mark.is_some_and(|mark| mark != Mark::Open)
+    };
+    is_dynamic(cx, request, course).then(|| if is_held() { Mark::Before } else { Mark::Open })
+}
+
+/// Whether the node that held an open request has forgotten it: the request was passed on as held, and comes again
+/// as one that nobody holds.
+pub(super) fn is_orphaned(cx: Context<'_>, request: &Request<'_>, open: &OpenRequest) -> bool {
+    open.mark == Some(Mark::Before)
+        && open.attempt == 0
+        && !open.is_cancelled
+        && Mark::of_request(cx.snapshot, request) == Some(Mark::Open)
+}
+
+fn is_dynamic(cx: Context<'_>, request: &Request<'_>, course: &Course) -> bool {
+    !matches!(request.method, Method::Ack | Method::Cancel)
+        && mode_of(cx, request, course) == Mode::Dynamic
+}
+
+fn mode_of(cx: Context<'_>, request: &Request<'_>, course: &Course) -> Mode {
+    let (traits, begins) = (request.traits(), request.is_initial());
+    cx.snapshot.mode_of(&traits, begins, course.server)
+}
+
+/// Counts who holds a new request.
+pub(super) fn count(cx: Context<'_>, verdict: Verdict) {
+    let event = match (verdict.holder, verdict.mark) {
+        (Holder::Stateful, _) => Event::Held,
+        (Holder::Stateless, Some(Mark::Open)) => Event::LeftOpen,
+        (Holder::Stateless, Some(Mark::Here | Mark::Before)) => Event::HeldBefore,
+        (Holder::Stateless, None) => return,
+    };
+    cx.stats.count(event, 1);
+}

@@ -1,0 +1,153 @@
+//! What nodes on a path tell each other of who holds a request: parameters of a Via, each with a MAC under
+//! the cluster's secret. Nobody else can write or move them, and they are on no message that goes to
+//! somebody who is not trusted.
+
+use std::{io::Write, time::Duration};
+
+use custody::Room;
+use sip::{Edits, Message, Via};
+
+use super::{
+    branch::Branch,
+    keys::{Keys, SessionKey},
+    request::Request,
+    response::Response,
+};
+use crate::snapshot::Snapshot;
+
+/// The parameter of our Via in a request, which comes back in its responses.
+const MARK: &[u8] = b"sy-state";
+
+/// The parameter that the next node writes into our Via in a response.
+const ROOM: &[u8] = b"sy-room";
+
+const MAC_DIGITS: usize = 16;
+
+/// Who holds a request that we send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mark {
+    /// This node.
+    Here,
+    /// A node before this one.
+    Before,
+    /// Nobody yet: a node behind has to.
+    Open,
+}
+
+impl Mark {
+    const ALL: [Self; 3] = [Self::Here, Self::Before, Self::Open];
+
+    fn letter(self) -> u8 {
+        match self {
+            Self::Here => b'h',
+            Self::Before => b'b',
+            Self::Open => b'o',
+        }
+    }
+
+    /// Appends it to our Via, which has this branch.
+    pub(crate) fn write(self, keys: &Keys, session: SessionKey, branch: Branch, out: &mut Vec<u8>) {
+        let mac = mac(keys, session, branch.id, &[self.letter()]);
+        out.push(b';');
+        out.extend_from_slice(MARK);
+        out.extend_from_slice(&[b'=', self.letter()]);
+        write!(out, "{mac:016x}").expect("a Vec takes all");
+    }
+
+    /// What a node of the cluster says of a request that it sent here. None: who sent it is no such node.
+    pub(crate) fn of_request(snapshot: &Snapshot, request: &Request<'_>) -> Option<Self> {
+        let Request {
+            message, via, key, ..
+        } = request;
+        if !via.has_private || !snapshot.is_trusted(request.datagram.flow) {
+            return None;
+        }
+        let branch = via.branch.and_then(Branch::read)?;
+        Self::read(snapshot.keys(), *key, branch, via, message)
+    }
+
+    /// What we said of the request that a response answers.
+    pub(crate) fn of_response(snapshot: &Snapshot, response: &Response<'_>) -> Option<Self> {
+        let Response {
+            message,
+            via,
+            key,
+            branch,
+            ..
+        } = response;
+        if !via.has_private {
+            return None;
+        }
+        Self::read(snapshot.keys(), *key, *branch, via, message)
+    }
+
+    fn read(
+        keys: &Keys,
+        session: SessionKey,
+        branch: Branch,
+        via: &Via<'_>,
+        message: &Message<'_>,
+    ) -> Option<Self> {
+        let (_, value) = via.find_param(message, MARK)?;
+        let (letter, digits) = value.split_first()?;
+        let mark = Self::ALL
+            .into_iter()
+            .find(|mark| mark.letter() == *letter)?;
+        (hex(digits)? == mac(keys, session, branch.id, &[*letter])).then_some(mark)
+    }
+}
+
+/// Puts a room into the Via of the node before, to which a response goes on.
+pub(crate) fn tell_room(
+    keys: &Keys,
+    edits: &mut Edits,
+    response: &Response<'_>,
+    below: &Via<'_>,
+    room: Option<Room>,
+) {
+    if room.is_none() && !below.has_private {
+        return;
+    }
+    let branch = below.branch.and_then(Branch::read);
+    edits.set_via_param(response.message, below, ROOM, |out| {
+        let Some((room, branch)) = room.zip(branch) else {
+            return;
+        };
+        out.push(b';');
+        out.extend_from_slice(ROOM);
+        out.push(b'=');
+        let start = out.len();
+        let (per_s, validity_ms) = (room.per_s.min(1e9) as u64, room.validity.as_millis());
+        write!(out, "{per_s}.{validity_ms}").expect("a Vec takes all");
+        let mac = mac(keys, response.key, branch.id, &out[start..]);
+        write!(out, ".{mac:016x}").expect("a Vec takes all");
+    });
+}
+
+/// The room that the next node tells us in our Via.
+pub(crate) fn room_told(keys: &Keys, response: &Response<'_>) -> Option<Room> {
+    if !response.via.has_private {
+        return None;
+    }
+    let (_, value) = response.via.find_param(response.message, ROOM)?;
+    let (text, digits) = value.split_at_checked(value.len().checked_sub(MAC_DIGITS + 1)?)?;
+    if hex(digits.strip_prefix(b".")?)? != mac(keys, response.key, response.branch.id, text) {
+        return None;
+    }
+    let (per_s, validity_ms) = str::from_utf8(text).ok()?.split_once('.')?;
+    Some(Room {
+        per_s: per_s.parse().ok().filter(|per_s: &f64| per_s.is_finite())?,
+        validity: Duration::from_millis(validity_ms.parse::<u32>().ok()?.into()),
+    })
+}
+
+fn mac(keys: &Keys, session: SessionKey, id: u64, what: &[u8]) -> u64 {
+    keys.of_session(session, &[b"state", &id.to_be_bytes(), what])
+}
+
+fn hex(digits: &[u8]) -> Option<u64> {
+    if digits.len() != MAC_DIGITS {
+        return None;
+    }
+    u64::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()
+}

@@ -1,0 +1,213 @@
+//! Peers that are connected: what they get, and by which connection.
+
+use node::{Config, Flow, Transport, config::Listener, stats::Event};
+
+use crate::{
+    harness::{ALICE, Cluster, EDGE, Established, ONE, TWO, config, s, stateful},
+    message::{Dialog, Msg, request},
+    registrar::{World, open, register},
+};
+
+const SECURE: &str = "192.0.2.10:5061";
+
+/// The farm of UDP servers, and listeners for UDP, TCP and TLS.
+fn farm(mut config: Config) -> Config {
+    let listener = |transport, address: &str| Listener {
+        transport,
+        address: address.parse().unwrap(),
+        advertise: address.to_owned(),
+    };
+    config.listeners.push(listener(Transport::Tcp, EDGE));
+    config.listeners.push(listener(Transport::Tls, SECURE));
+    config
+}
+
+/// The same with servers that are connected.
+fn connected_farm(config: Config) -> Config {
+    let mut config = farm(config);
+    for server in &mut config.pools[0].servers {
+        server.transport = Transport::Tcp;
+    }
+    config
+}
+
+/// As a phone with a connection writes it: its Via tells neither the port that it comes from nor wants it.
+fn invite(transport: &str) -> Msg {
+    let via = format!("SIP/2.0/{transport} 10.1.2.3:5060;branch=z9hG4bKcall");
+    request("INVITE", ALICE, "call").with("Via", via)
+}
+
+fn hang_up(cluster: &mut Cluster, call: &mut Established, flow: Flow) {
+    for method in ["INFO", "BYE"] {
+        let sent = cluster.exchange(&call.callee.request(method), 200);
+        assert_eq!(sent.flow, flow, "{method}");
+    }
+}
+
+#[test]
+fn responses_and_requests_of_a_server_reach_the_connection_of_its_caller() {
+    for (listener, name) in [(1, "TCP"), (2, "TLS")] {
+        for config in [config(&[ONE, TWO]), stateful(&[ONE, TWO])] {
+            let config = farm(config);
+            for restarts in [false, true] {
+                let mut cluster = Cluster::new(config.clone());
+                let flow = cluster.connect(ALICE, listener, 77);
+                let received = cluster.pass(&invite(name));
+                assert_eq!(received.flow.transport, Transport::Udp);
+                let ringing = cluster.pass(&received.respond(180));
+                assert_eq!(ringing.flow.connection, flow.connection);
+                assert_eq!(ringing.flow.transport, flow.transport);
+                assert_eq!(ringing.flow.listener, flow.listener);
+                let mut call = cluster.establish_with(&request("INVITE", ALICE, "other"));
+                if restarts {
+                    cluster.restart(config.clone());
+                    cluster.connect(ALICE, listener, 78);
+                }
+                hang_up(&mut cluster, &mut call, flow);
+                assert_eq!(cluster.total().0, u64::from(!restarts), "the other rings");
+            }
+        }
+    }
+}
+
+/// RFC 5658: each side reaches us by the transport that it speaks.
+#[test]
+fn a_change_of_transport_records_two_routes() {
+    let mut cluster = Cluster::new(farm(config(&[ONE])));
+    cluster.connect(ALICE, 2, 5);
+    let received = cluster.pass(&invite("TLS"));
+    let routes = received.all("Record-Route");
+    let at = |uri: &str| uri[uri.find('@').unwrap()..].to_owned();
+    let routes: Vec<_> = routes.iter().map(|route| at(route)).collect();
+    assert_eq!(
+        routes,
+        [
+            format!("@{EDGE};lr>"),
+            format!("@{SECURE};transport=tls;lr>")
+        ]
+    );
+    assert!(
+        received
+            .get("Via")
+            .starts_with("SIP/2.0/UDP 192.0.2.10:5060;branch=")
+    );
+}
+
+/// A server that connects to us does so from any port, and is the server all the same.
+#[test]
+fn a_server_is_known_by_its_host() {
+    let mut cluster = Cluster::new(connected_farm(config(&[ONE])));
+    let received = cluster.pass(&request("INVITE", ALICE, "call"));
+    assert_eq!(
+        received.flow,
+        Flow {
+            connection: None,
+            ..cluster.connect(ONE, 1, 9)
+        }
+    );
+    let ephemeral = ONE.replace("5060", "49152");
+    cluster.connect(&ephemeral, 1, 10);
+    let answer = received.respond(200).from(&ephemeral);
+    assert_eq!(cluster.pass(&answer).to, ALICE.parse().unwrap());
+    assert_eq!(cluster.ledger(ONE).0, 1);
+}
+
+/// A caller on the host of a connected server was taken for the server, and its BYE went nowhere.
+#[test]
+fn a_caller_on_the_host_of_its_server_is_no_server() {
+    let mut cluster = Cluster::new(connected_farm(config(&[ONE])));
+    let host = ONE.replace("5060", "50000");
+    cluster.connect(&host, 1, 4);
+    let mut call = cluster.establish_with(&request("INVITE", &host, "call").from(&host));
+    call.caller.routes.clear();
+    assert_eq!(
+        cluster.pass(&call.caller.request("BYE")).to,
+        ONE.parse().unwrap()
+    );
+    call.callee.routes.clear();
+    cluster.connect(ONE, 1, 5);
+    assert_eq!(
+        cluster.pass(&call.callee.request("INFO")).to,
+        host.parse().unwrap()
+    );
+}
+
+/// What could not be written fails over in the same moment.
+#[test]
+fn an_invite_that_no_connection_takes_goes_elsewhere() {
+    for config in [config(&[ONE, TWO]), stateful(&[ONE, TWO])] {
+        let mut cluster = Cluster::new(connected_farm(config));
+        let first = cluster.pass(&request("INVITE", ALICE, "call"));
+        let again = cluster.unsent(&first);
+        let again: Vec<_> = again
+            .iter()
+            .filter(|sent| sent.start.starts_with("INVITE"))
+            .collect();
+        assert_eq!(again.len(), 1);
+        assert_ne!(again[0].to, first.to);
+        assert_eq!(cluster.event(Event::FailedOver), 1);
+    }
+}
+
+/// RFC 3261 §17: over a stream nothing is sent again.
+#[test]
+fn nothing_is_repeated_over_a_stream() {
+    let mut cluster = Cluster::new(connected_farm(stateful(&[ONE])));
+    cluster.connect(ALICE, 1, 3);
+    cluster.pass(&invite("TCP"));
+    let repeated = cluster.wait(s(1) / 2);
+    assert!(
+        repeated
+            .iter()
+            .all(|sent| !sent.start.starts_with("INVITE")),
+        "{repeated:#?}"
+    );
+}
+
+/// A phone that registers over a connection is called over that connection, and over no other.
+#[test]
+fn a_connected_phone_is_called_over_its_connection() {
+    let mut world = World::new(farm(open()));
+    let phone = "198.51.100.1:40001";
+    let flow = world.cluster.connect(phone, 2, 41);
+    let contact = "<sip:bob@10.9.9.9:5060;transport=tls>";
+    let granted = world.pass(&register(1, contact).from(phone));
+    assert_eq!((granted.status(), granted.flow), (200, flow));
+    let mut invite = request("INVITE", ALICE, "call");
+    invite.start = "INVITE sip:bob@example.com SIP/2.0".to_owned();
+    let sent = world.pass(&invite);
+    assert_eq!(sent.flow, flow);
+    assert_eq!(sent.uri(), "sip:bob@10.9.9.9:5060;transport=tls");
+    assert!(sent.all("Route").is_empty());
+    // What its caller says in the dialog takes the same way.
+    let answered = world.pass(&sent.respond(200));
+    let mut caller = Dialog::of_caller(&invite, &answered);
+    for request in [caller.ack(), caller.request("BYE")] {
+        assert_eq!(world.pass(&request).flow, flow);
+    }
+}
+
+/// A datagram need not say its length. On a stream the next message would be taken for its body: another
+/// caller's.
+#[test]
+fn what_goes_to_a_stream_says_its_length_once() {
+    let told = |lengths: &str| {
+        let mut cluster = Cluster::new(connected_farm(config(&[ONE])));
+        let invite = request("INVITE", ALICE, "call").to_string();
+        let invite = format!(
+            "{}v=0\r\n",
+            invite.replace("Content-Length: 0\r\n", lengths)
+        );
+        cluster
+            .send_bytes(0, ALICE.parse().unwrap(), invite.as_bytes())
+            .remove(0)
+    };
+    for lengths in ["", "Content-Length: 5\r\n"] {
+        let sent = told(lengths);
+        assert_eq!(
+            (sent.to, sent.all("Content-Length")),
+            (ONE.parse().unwrap(), vec!["5"])
+        );
+    }
+    assert_eq!(told("l: 5\r\nContent-Length: 5\r\n").status(), 400);
+}

@@ -1,0 +1,126 @@
+//! What is legal in a configuration, and seldom wise.
+
+use std::{net::IpAddr, path::Path, thread::available_parallelism};
+
+use ::store::Address;
+use balance::Policy;
+use node::config::Pool;
+use settings::{Problem, place_of};
+
+use super::{Configuration, Source};
+
+/// Policies that don't look at capacities.
+const IGNORE_CAPACITIES: [Policy; 6] = [
+    Policy::Hash,
+    Policy::FnvHash,
+    Policy::Rwma,
+    Policy::Rwma200,
+    Policy::PeakEwma,
+    Policy::PeakEwma200,
+];
+/// Networks with a shorter prefix hold more than anybody knows.
+const TRUSTED_BITS_MIN: u8 = 8;
+
+/// All warnings, each with its place and what to do.
+pub(crate) fn warnings(path: &Path, configuration: &Configuration) -> Vec<Problem> {
+    let mut found = Vec::new();
+    let mut warn = |names: &[&str], message: &str| {
+        let place = place_of(path, names);
+        found.push(place.problem(format!("warning: {message}")));
+    };
+    for (pool, sources) in configuration.node.pools.iter().zip(&configuration.sources) {
+        of_pool(pool, sources, &mut warn);
+    }
+    of_registrar(configuration, &mut warn);
+    let node = &configuration.node;
+    for network in node
+        .trust
+        .peers
+        .iter()
+        .filter(|it| it.prefix_len() < TRUSTED_BITS_MIN)
+    {
+        let message = format!(
+            "trust.peers: {network} believes very many hosts, whose addresses can be forged over UDP: name \
+             your own networks"
+        );
+        warn(&["trust", "peers"], &message);
+    }
+    let cores = available_parallelism().map_or(1, usize::from);
+    if configuration.workers > cores {
+        let message = format!(
+            "node.workers: {} workers share {cores} cores of this machine: 0 starts one for each core",
+            configuration.workers
+        );
+        warn(&["node", "workers"], &message);
+    }
+    if !node.exchange.peers.is_empty() && node.name == "sipyard" {
+        warn(
+            &["node"],
+            "node.name: other edges and people tell nodes by their names: give each its own",
+        );
+    }
+    if node
+        .routes
+        .iter()
+        .all(|route| !route.hosts.is_empty() || !route.users.is_empty())
+    {
+        let message = "no route takes what the others leave: such requests get 404; a last [[route]] with `to` \
+                       alone takes them";
+        warn(&["route"], message);
+    }
+    found
+}
+
+fn of_pool(pool: &Pool, sources: &[Source], warn: &mut impl FnMut(&[&str], &str)) {
+    let name = pool.name.as_str();
+    let fixed = sources
+        .iter()
+        .all(|source| super::servers::fixed(source).is_some());
+    if fixed && pool.servers.len() == 1 {
+        let message = format!("pool.{name}: one server alone: nothing can take its calls over");
+        warn(&["pool", name, "servers"], &message);
+    }
+    if pool.probe.is_none() && pool.servers.len() != 1 {
+        let message = format!(
+            "pool.{name}.probe: without probes, calls find out which server is down: turn them on if the \
+             servers answer OPTIONS"
+        );
+        warn(&["pool", name, "probe"], &message);
+    }
+    let first = pool.servers.first().map(|server| server.capacity);
+    let differ = pool
+        .servers
+        .iter()
+        .any(|server| Some(server.capacity) != first);
+    if differ && IGNORE_CAPACITIES.contains(&pool.policy) {
+        let message = format!(
+            "pool.{name}.policy: {} does not look at capacities",
+            pool.policy
+        );
+        warn(&["pool", name, "policy"], &message);
+    }
+    if pool.servers.iter().all(|server| server.priority > 0) && !pool.servers.is_empty() && fixed {
+        let message = format!("pool.{name}: no server has priority 0, so none comes first");
+        warn(&["pool", name, "servers"], &message);
+    }
+}
+
+fn of_registrar(configuration: &Configuration, warn: &mut impl FnMut(&[&str], &str)) {
+    let Some(registrar) = &configuration.registrar else {
+        return;
+    };
+    let is_local = |ip: IpAddr| ip.is_loopback();
+    let is_public = configuration
+        .node
+        .listeners
+        .iter()
+        .any(|it| !is_local(it.address.ip()));
+    if registrar.rules.algorithms.is_empty() && is_public {
+        let message = "registrar.auth: whoever reaches this node may register as anybody";
+        warn(&["registrar", "auth"], message);
+    }
+    if matches!(registrar.store, Address::Memory) {
+        let message = "registrar.store: users and phones are forgotten at a restart: write file:PATH or redis://HOST:PORT";
+        warn(&["registrar", "store"], message);
+    }
+}
