@@ -56,10 +56,11 @@ impl Client {
             .proxy(None)
             .timeout_global(Some(patience))
             .build();
-        if address.contains("://") {
+        let url = url_of(address);
+        if let Some(url) = url {
             Self {
                 address: address.to_owned(),
-                url: address.trim_end_matches('/').to_owned(),
+                url: url.trim_end_matches('/').to_owned(),
                 authorization: env::var(TOKEN).ok().map(|token| format!("Bearer {token}")),
                 agent: agent.into(),
             }
@@ -122,6 +123,16 @@ impl Answer {
     }
 }
 
+/// The URL of an address on TCP: a URL, or HOST:PORT as other tools take it; none: it is a path.
+fn url_of(address: &str) -> Option<String> {
+    if address.contains("://") {
+        return Some(address.to_owned());
+    }
+    let (host, port) = address.rsplit_once(':')?;
+    let is_host = !host.is_empty() && !host.contains('/');
+    (is_host && port.parse::<u16>().is_ok()).then(|| format!("http://{address}"))
+}
+
 impl From<ureq::Error> for Unanswered {
     fn from(error: ureq::Error) -> Self {
         Self(error)
@@ -137,5 +148,31 @@ impl fmt::Display for Unanswered {
 impl error::Error for Unanswered {
     fn source(&self) -> Option<&(dyn error::Error + 'static)> {
         self.0.source()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `--admin 10.0.0.2:8060` was taken for a path.
+    #[test]
+    fn an_address_is_a_url_a_host_with_a_port_or_a_path() {
+        for (address, url) in [
+            ("http://10.0.0.2:8060", Some("http://10.0.0.2:8060")),
+            ("https://edge", Some("https://edge")),
+            ("10.0.0.2:8060", Some("http://10.0.0.2:8060")),
+            ("[::1]:8060", Some("http://[::1]:8060")),
+            (
+                "edge.example.com:8060",
+                Some("http://edge.example.com:8060"),
+            ),
+            ("/run/sipyard/8060.sock", None),
+            ("admin.sock", None),
+            ("./a:1", None),
+            ("a:sock", None),
+        ] {
+            assert_eq!(url_of(address).as_deref(), url, "{address}");
+        }
     }
 }

@@ -199,6 +199,11 @@ impl Shared {
         self.draining.store(true, Ordering::Relaxed);
     }
 
+    /// New calls are taken again.
+    pub fn undrain(&self) {
+        self.draining.store(false, Ordering::Relaxed);
+    }
+
     /// Whether new calls are refused.
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)

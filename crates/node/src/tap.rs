@@ -178,6 +178,18 @@ impl Why {
         match self {
             Self::Event(event) => event.help(),
             Self::Dropped(reason) => reason.help(),
+            Self::Replied(481) => {
+                "The node knows no such dialog or INVITE: the request has no token of ours in its \
+                 Route (a caller that ignores the route set), or the call is over"
+            }
+            Self::Replied(503) => {
+                "There is no room or no server; Retry-After says when to come back"
+            }
+            Self::Replied(401 | 407) => "The sender has to show a password",
+            Self::Replied(403) => "The sender may not do this",
+            Self::Replied(404 | 405) => "No route takes this request",
+            Self::Replied(408) => "Nobody answered in time",
+            Self::Replied(483) => "It has passed too many hops",
             Self::Replied(_) => "The node answered by itself",
         }
     }

@@ -234,7 +234,7 @@ fn party(parties: &mut Vec<Party>, address: SocketAddr) -> usize {
 }
 
 /// The method, or the status and its phrase.
-fn label(bytes: &[u8]) -> String {
+pub(crate) fn label(bytes: &[u8]) -> String {
     let Ok(message) = Message::parse(bytes, HEADERS_MAX) else {
         return "?".to_owned();
     };

@@ -28,6 +28,7 @@ use sip::{HeaderName, Message};
 pub use ladder::{Ladder, Party, Rung, Seen, Step};
 pub use search::{Order, Search};
 pub use state::{End, State, Summary};
+pub use text::{gist, placement_words};
 
 use call::Call;
 use mask::Mask;

@@ -2,7 +2,13 @@
 
 use std::{fmt::Write, net::SocketAddr};
 
-use crate::ladder::{Ladder, Seen, Step};
+use node::DecisionView;
+use sip::Message;
+
+use crate::{
+    HEADERS_MAX,
+    ladder::{Ladder, Seen, Step, label},
+};
 
 /// The distance from one party's line to the next.
 const GAP_MIN: usize = 26;
@@ -102,6 +108,24 @@ impl Step {
             } => placement(policy, *chosen, seen, *more),
         }
     }
+}
+
+/// A placement in words.
+#[must_use]
+pub fn placement_words(view: &DecisionView) -> String {
+    let seen: Vec<Seen> = view.ledgers.iter().map(Seen::of).collect();
+    placement(&view.policy.to_string(), view.chosen, &seen, view.more)
+}
+
+/// A message in a few words: what it is, and its Call-ID.
+#[must_use]
+pub fn gist(bytes: &[u8]) -> String {
+    let call_id = Message::parse(bytes, HEADERS_MAX).ok();
+    let call_id = call_id
+        .and_then(|message| message.call_id().ok())
+        .unwrap_or_default();
+    let call_id = String::from_utf8_lossy(call_id);
+    printable(&format!("{}, Call-ID {call_id}", label(bytes)))
 }
 
 fn placement(policy: &str, chosen: Option<SocketAddr>, seen: &[Seen], more: u16) -> String {

@@ -58,6 +58,20 @@ pub struct Problem {
     message: String,
 }
 
+impl Problem {
+    /// The file, and the line and column if it is not about the file as a whole.
+    #[must_use]
+    pub fn place(&self) -> (&Path, Option<(usize, usize)>) {
+        (&self.place.file, self.place.position)
+    }
+
+    /// What is wrong, and what to do about it.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.message)

@@ -335,11 +335,9 @@ fn calls_and_messages_are_explained() {
             "would be placed in pool app by tlwl; the lowest score wins:\n  {address}  1.750\n"
         )
     );
-    let (_, told, _) = explain("hello");
-    assert!(
-        told.starts_with("is not a request that can be read"),
-        "{told}"
-    );
+    let (code, _, told) = explain("hello");
+    assert_eq!(code, Some(2), "a script must notice");
+    assert!(told.contains("is not a request that can be read"), "{told}");
 }
 
 /// The sender is the one in the Via, and the listener the first, unless they are given.

@@ -78,6 +78,7 @@ impl Collector for NodeCollector {
             &[(NO_LABELS, limits)],
         )?;
         encode_store(encoder, control)?;
+        encode_recorder(encoder, control)?;
         encode_connections(encoder, control)?;
         encode_figures(encoder, "server_", "", figures::SERVER, &servers)?;
         encode_costs(encoder, &snapshot.config().pools)?;
@@ -153,6 +154,48 @@ fn encode_store(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::
     ] {
         let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
         ConstGauge::new(value as f64).encode(metric)?;
+    }
+    Ok(())
+}
+
+fn encode_recorder(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::Result {
+    let Some(counts) = control.calls().counts() else {
+        return Ok(());
+    };
+    for (name, help, value) in [
+        (
+            "recorded_calls",
+            "Calls whose messages are kept",
+            counts.calls,
+        ),
+        (
+            "recorded_bytes",
+            "Memory of the calls that are kept",
+            counts.bytes,
+        ),
+    ] {
+        let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        ConstGauge::new(value as f64).encode(metric)?;
+    }
+    for (name, help, value) in [
+        (
+            "calls_recorded",
+            "Calls that were recorded",
+            counts.recorded,
+        ),
+        (
+            "calls_forgotten",
+            "Recorded calls that were forgotten to make room",
+            counts.forgotten,
+        ),
+        (
+            "record_missed",
+            "Messages and reasons that workers had no room to record",
+            counts.missed,
+        ),
+    ] {
+        let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        ConstCounter::new(value).encode(metric)?;
     }
     Ok(())
 }

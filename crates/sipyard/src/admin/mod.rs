@@ -29,7 +29,7 @@ use tokio::net::{TcpListener, UnixListener};
 use crate::{
     dashboard::{files, keeper::status_of},
     explain::Explanation,
-    serve::Control,
+    serve::{Control, open_calls},
     store::{ASK_BYTES_MAX, PATH},
     token::Role,
     view::{Done, ServerState, members, state_of},
@@ -103,6 +103,9 @@ fn for_operators() -> Router<Arc<Control>> {
         .route("/api/v1/servers/{address}/weight", post(weight))
         .route("/api/v1/bans", delete(bans::lift_all))
         .route("/api/v1/bans/{source}", delete(bans::lift))
+        .route("/api/v1/log", post(set_levels))
+        .route("/api/v1/drain", post(drain_node))
+        .route("/api/v1/undrain", post(undrain_node))
         .route("/api/v1/reload", post(reload))
         .route("/api/v1/configuration", get(configuration::show))
         .route("/api/v1/users/{user}", get(users::show))
@@ -114,12 +117,61 @@ fn for_operators() -> Router<Arc<Control>> {
         )
 }
 
-async fn readyz(State(control): State<Arc<Control>>) -> (StatusCode, &'static str) {
-    if control.shared().is_draining() {
-        (StatusCode::SERVICE_UNAVAILABLE, "draining\n")
+async fn readyz(State(control): State<Arc<Control>>) -> (StatusCode, String) {
+    let (shared, now) = (control.shared(), control.now());
+    let snapshot = shared.snapshot();
+    let servers = members(&snapshot).filter(|member| !member.server.is_removed());
+    let servers: Vec<&Arc<Member>> = servers.collect();
+    let takes_calls = |member: &&Arc<Member>| member.server.eligibility(now).is_ok();
+    let registers = snapshot.config().registrar.is_some();
+    if shared.is_draining() {
+        let calls = open_calls(shared);
+        let told = format!("draining: {calls} open calls\n");
+        (StatusCode::SERVICE_UNAVAILABLE, told)
+    } else if !(servers.is_empty() || registers || servers.iter().any(takes_calls)) {
+        let told = "no server of any pool takes calls\n".to_owned();
+        (StatusCode::SERVICE_UNAVAILABLE, told)
     } else {
-        (StatusCode::OK, "ready\n")
+        (StatusCode::OK, "ready\n".to_owned())
     }
+}
+
+#[derive(Deserialize)]
+struct Levels {
+    levels: String,
+}
+
+/// Changes what is logged, until the node's end.
+async fn set_levels(
+    State(control): State<Arc<Control>>,
+    Query(Levels { levels }): Query<Levels>,
+) -> Response {
+    match crate::serve::levels(&levels).map(|targets| control.set_levels(targets)) {
+        Ok(true) => {
+            let done = format!("logs {levels}");
+            Json(Done { done }).into_response()
+        }
+        Ok(false) => {
+            let message = "this node has no log".to_owned();
+            refused(StatusCode::CONFLICT, vec![message])
+        }
+        Err(problem) => refused(StatusCode::UNPROCESSABLE_ENTITY, vec![problem]),
+    }
+}
+
+/// Lets the node itself take no new calls.
+async fn drain_node(State(control): State<Arc<Control>>) -> Response {
+    control.shared().drain();
+    let calls = open_calls(control.shared());
+    let done = format!("the node takes no new calls; {calls} are open");
+    Json(Done { done }).into_response()
+}
+
+/// Lets the node take calls again.
+async fn undrain_node(State(control): State<Arc<Control>>) -> Response {
+    control.shared().undrain();
+    let done = "the node takes calls".to_owned();
+    Json(Done { done }).into_response()
 }
 
 fn metrics_text(metrics: &Metrics) -> Response {

@@ -15,7 +15,11 @@ use std::{
     time::Duration,
 };
 
-use node::{Snapshot, tap::Tap};
+use crate::serve::{MESSAGES, tells_messages};
+use node::{
+    Snapshot,
+    tap::{Tap, What as Seen},
+};
 use recorder::{Counts, Recorder, Search, Settings};
 use rustix::rand::{GetRandomFlags, getrandom};
 use socket::wall;
@@ -94,6 +98,9 @@ impl Recording {
     }
 
     fn take(&self, taps: &mut [Tap], snapshot: &Snapshot) {
+        if tells_messages() {
+            taps.iter().for_each(|tap| log(tap, snapshot));
+        }
         let mut recorder = self.locked();
         let is_stale = self.is_stale.swap(false, Ordering::Relaxed);
         if let Some(recorder) = recorder.as_mut().filter(|_| !is_stale) {
@@ -103,6 +110,31 @@ impl Recording {
             }
         }
         taps.iter_mut().for_each(Tap::clear);
+    }
+}
+
+/// Logs the way of each message.
+fn log(tap: &Tap, snapshot: &Snapshot) {
+    for entry in tap.entries() {
+        let at = entry.at.as_secs_f64();
+        match entry.what {
+            Seen::Received(flow) | Seen::Sent(flow) => {
+                let way = if matches!(entry.what, Seen::Received(_)) {
+                    "from"
+                } else {
+                    "to"
+                };
+                let line = recorder::gist(tap.message(entry));
+                tracing::debug!(target: MESSAGES, "{at:.6} {way} {}: {line}", flow.remote);
+            }
+            Seen::Because(why) => {
+                tracing::debug!(target: MESSAGES, "{at:.6} {}: {}", why.label(), why.help());
+            }
+            Seen::Placed(place) => {
+                let (_, view) = tap.placement(place, snapshot);
+                tracing::debug!(target: MESSAGES, "{at:.6} {}", recorder::placement_words(&view));
+            }
+        }
     }
 }
 

@@ -24,7 +24,7 @@ mod warnings;
 
 #[cfg(test)]
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use net::Security;
 use settings::{Place, Problem, Section};
@@ -55,6 +55,8 @@ pub(crate) struct Configuration {
     pub(crate) cluster: Option<Cluster>,
     /// The users who may register, and the store of their records.
     pub(crate) registrar: Option<Registrar>,
+    /// How long the end of the node waits for open calls.
+    pub(crate) drain_calls: Duration,
     /// What is kept of the latest calls; none: nothing.
     pub(crate) calls: Option<recorder::Settings>,
     /// The sets of nftables that hold the banned sources.
@@ -170,6 +172,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
             abuse,
         },
         workers: identity.workers,
+        drain_calls: identity.drain_calls,
         admin,
         sources,
         dns,

@@ -30,6 +30,7 @@ pub(crate) struct Identity {
     pub(crate) secret: Vec<u8>,
     pub(crate) accepted_secret: Option<Vec<u8>>,
     pub(crate) workers: usize,
+    pub(crate) drain_calls: Duration,
     pub(crate) exchange: Exchange,
 }
 
@@ -49,6 +50,8 @@ pub(crate) fn identity(mut section: Section<'_>, listeners: &[Listener]) -> Opti
     // A listener's sockets and the session table are split by worker; more threads than this
     // share no machine that exists.
     let workers = section.get_or("workers", 0, integer(0..=256));
+    // Other edges with the secret carry on with the calls of one that ends; a lone node has nobody.
+    let drain_calls = section.get_or("drain_calls", ms(0), duration(ms(0)..=minutes(1_440)));
     let exchange = exchange(&mut section, listeners);
     section.finish();
     Some(Identity {
@@ -56,6 +59,7 @@ pub(crate) fn identity(mut section: Section<'_>, listeners: &[Listener]) -> Opti
         secret: secret?.value,
         accepted_secret: accepted.map(|found| found.value),
         workers,
+        drain_calls,
         exchange,
     })
 }

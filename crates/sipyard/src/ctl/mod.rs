@@ -1,6 +1,7 @@
 //! `sipyard ctl`: asks a running node through its admin API.
 
 mod calls;
+mod screen;
 mod table;
 
 use std::{
@@ -38,10 +39,11 @@ Only the user who runs the node, and root, can use its Unix socket. On TCP, clie
 `sipyard token`; on a loopback address, status and explain need none.
 Exit code: 0 if the node did it, 2 if the node refused it, 1 if no node answered.")]
 pub(crate) struct Ctl {
-    /// The node's admin API: the path of its Unix socket, or its URL
+    /// The node's admin API: the path of its Unix socket, HOST:PORT, or a URL
     #[arg(
         long,
-        value_name = "PATH|URL",
+        value_name = "PATH|HOST:PORT|URL",
+        env = "SIPYARD_ADMIN",
         default_value_t = default_socket(ADMIN_PORT).display().to_string(),
         global = true
     )]
@@ -56,19 +58,27 @@ pub(crate) struct Ctl {
 #[derive(Subcommand)]
 enum Ask {
     /// Show listeners, pools, servers and workers
-    #[command(after_help = "Example:\n  sipyard ctl status")]
-    Status,
-    /// Stop sending new calls to a server; open calls continue
-    #[command(after_help = "Example:\n  sipyard ctl drain 10.0.0.11:5060")]
-    Drain {
-        /// IP:PORT as in the configuration
-        server: String,
+    #[command(after_help = "Examples:\n  sipyard ctl status\n  sipyard ctl status --watch")]
+    Status {
+        /// Show it anew each second, until Ctrl-C
+        #[arg(long)]
+        watch: bool,
     },
-    /// Send new calls to a drained server again, slowly at first
-    #[command(after_help = "Example:\n  sipyard ctl undrain 10.0.0.11:5060")]
+    /// Stop sending new calls to a server, or to the node itself; open calls continue
+    #[command(after_help = "Examples:
+  sipyard ctl drain 10.0.0.11:5060
+  sipyard ctl drain                  the node: /readyz is 503, new calls are refused")]
+    Drain {
+        /// IP:PORT as in the configuration; default: the node itself takes no new calls
+        server: Option<String>,
+    },
+    /// Send new calls to a drained server again, slowly at first; or to the node
+    #[command(after_help = "Examples:
+  sipyard ctl undrain 10.0.0.11:5060
+  sipyard ctl undrain")]
     Undrain {
-        /// IP:PORT as in the configuration
-        server: String,
+        /// IP:PORT as in the configuration; default: the node itself takes calls again
+        server: Option<String>,
     },
     /// Change a server's capacity until the next reload; this also overrides a learned capacity
     #[command(after_help = "Example:\n  sipyard ctl weight 10.0.0.11:5060 0.5")]
@@ -105,6 +115,14 @@ enum Ask {
     Unban {
         /// An IP address or network as `bans` shows it; all: every one
         source: String,
+    },
+    /// Change what the node logs, until it ends
+    #[command(after_help = "Examples:
+  sipyard ctl log debug
+  sipyard ctl log info,messages=debug       the way of each message")]
+    Log {
+        /// A level (off, error, warn, info, debug, trace), or SUBJECT=LEVEL,...
+        levels: String,
     },
     /// Reload the configuration file; if it has a mistake, nothing changes
     #[command(after_help = "Example:\n  sipyard ctl reload")]
@@ -143,14 +161,33 @@ enum Failure {
 impl Ctl {
     /// Sends the request and prints the answer.
     pub(crate) fn run(&self) -> ExitCode {
+        while let Ask::Status { watch: true } = self.ask {
+            match self.answer() {
+                // Clears the screen, then shows it.
+                Ok(text) => {
+                    if write!(io::stdout(), "\x1b[H\x1b[2J{}", screen::fit(&text)).is_err() {
+                        return ExitCode::SUCCESS;
+                    }
+                }
+                Err(failure) => return self.tell(failure),
+            }
+            screen::wait();
+        }
         match self.answer() {
             Ok(text) => {
+                let text = if self.json { text } else { screen::fit(&text) };
                 // A reader that has gone away wants no more.
                 let _ = io::stdout().write_all(text.as_bytes());
                 ExitCode::SUCCESS
             }
-            Err(Failure::Refused(problems)) => refuse(problems),
-            Err(Failure::Unanswered(reason)) => {
+            Err(failure) => self.tell(failure),
+        }
+    }
+
+    fn tell(&self, failure: Failure) -> ExitCode {
+        match failure {
+            Failure::Refused(problems) => refuse(problems),
+            Failure::Unanswered(reason) => {
                 let _ = writeln!(io::stderr(), "{}: {reason}", self.admin);
                 ExitCode::FAILURE
             }
@@ -166,19 +203,31 @@ impl Ctl {
             return Ok(answer + "\n");
         }
         match &self.ask {
-            Ask::Status => read::<Status>(&answer).map(|status| table::status(&status)),
+            Ask::Status { .. } => read::<Status>(&answer).map(|status| table::status(&status)),
             Ask::Bans => read::<Bans>(&answer).map(|bans| table::bans(&bans)),
             Ask::Calls(_) => read::<Calls>(&answer).map(|calls| table::calls(&calls)),
-            Ask::Explain { .. } => read::<Explanation>(&answer).map(|told| told.to_string()),
+            Ask::Explain { .. } => match read(&answer)? {
+                // Whoever asks in a script must notice.
+                Explanation::NoRequest { reason } => Err(Failure::Refused(vec![format!(
+                    "the message is not a request that can be read: {reason}"
+                )])),
+                told => Ok(told.to_string()),
+            },
             _ => read::<Done>(&answer).map(|done| done.done + "\n"),
         }
     }
 
     fn ask(&self) -> Result<String, Failure> {
         match &self.ask {
-            Ask::Status => self.call("GET", "status", b""),
-            Ask::Drain { server } => self.change(server, "drain"),
-            Ask::Undrain { server } => self.change(server, "undrain"),
+            Ask::Status { .. } => self.call("GET", "status", b""),
+            Ask::Drain { server: None } => self.call("POST", "drain", b""),
+            Ask::Undrain { server: None } => self.call("POST", "undrain", b""),
+            Ask::Drain {
+                server: Some(server),
+            } => self.change(server, "drain"),
+            Ask::Undrain {
+                server: Some(server),
+            } => self.change(server, "undrain"),
             Ask::Weight { server, capacity } => {
                 self.change(server, &format!("weight?value={capacity}"))
             }
@@ -188,6 +237,9 @@ impl Ctl {
             Ask::Bans => self.call("GET", "bans", b""),
             Ask::Unban { source } if source == "all" => self.call("DELETE", "bans", b""),
             Ask::Unban { source } => self.call("DELETE", &format!("bans/{}", escape(source)), b""),
+            Ask::Log { levels } => {
+                self.call("POST", &format!("log?levels={}", escape(levels)), b"")
+            }
             Ask::Reload => self.call("POST", "reload", b""),
             Ask::Explain {
                 call_id,

@@ -54,6 +54,7 @@ impl Edge {
         let configuration = Configuration {
             node: config(address, servers, policy),
             workers: 1,
+            drain_calls: Duration::ZERO,
             admin: Admin {
                 address: admin,
                 socket: socket.path().to_owned(),

@@ -12,7 +12,9 @@ use node::{Node, Outbox, Shared, config::Config};
 use socket::Clock;
 use store::Store;
 use tokio::{sync::oneshot, time::timeout};
+use tracing_subscriber::filter::Targets;
 
+use super::logging::Levels;
 use crate::{
     calls::Recording,
     config::{self, Admin, Configuration, Nftables},
@@ -44,6 +46,9 @@ pub(crate) struct Control {
     history: History,
     live: Arc<Live>,
     log: Lines,
+    levels: Option<Levels>,
+    /// How long the end of the node waits for open calls.
+    drain_calls: Mutex<Duration>,
     /// The file as it was loaded, and what it says in a line.
     loaded: Mutex<(String, String)>,
 }
@@ -68,6 +73,7 @@ impl Control {
     ) -> Self {
         let text = fs::read_to_string(&path).unwrap_or_default();
         Self {
+            drain_calls: Mutex::new(configuration.drain_calls),
             loaded: Mutex::new((text, configuration.summary())),
             path,
             clock,
@@ -85,13 +91,21 @@ impl Control {
             history: History::default(),
             live: Arc::default(),
             log: Lines::default(),
+            levels: None,
         }
     }
 
-    /// The same, which shows these lines of the log.
-    pub(crate) fn with_log(mut self, log: Lines) -> Self {
+    /// The same, which shows these lines of the log and changes its levels.
+    pub(crate) fn with_log(mut self, log: Lines, levels: Levels) -> Self {
         self.log = log;
+        self.levels = Some(levels);
         self
+    }
+
+    /// Logs by these levels from now on.
+    pub(crate) fn set_levels(&self, levels: Targets) -> bool {
+        let reloaded = self.levels.as_ref().map(|handle| handle.reload(levels));
+        reloaded.is_some_and(|done| done.is_ok())
     }
 
     /// The configuration, the servers and the counters.
@@ -234,6 +248,7 @@ impl Control {
             next.summary(),
         );
         let done = format!("reloaded: {summary}");
+        let drain_calls = next.drain_calls;
         let (snapshot, now) = (self.shared.snapshot(), self.now());
         let is_live = |pool: &str, address| members::is_live(&snapshot, pool, address, now);
         let taken_up = self.members.take_up(&mut next, is_live);
@@ -246,6 +261,10 @@ impl Control {
                 self.workers.secure(next.security);
                 self.locked_admin().tokens = next.admin.tokens;
                 self.calls.set(calls);
+                *self
+                    .drain_calls
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner) = drain_calls;
                 let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
                 *loaded = (text, summary);
                 Ok(done)
@@ -255,6 +274,14 @@ impl Control {
                 problems: vec![format!("{}: {error}", self.path.display())],
             }),
         }
+    }
+
+    /// How long the end of the node waits for open calls.
+    pub(crate) fn drain_calls(&self) -> Duration {
+        *self
+            .drain_calls
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The configuration file.

@@ -4,6 +4,7 @@ mod answers;
 mod bind;
 mod control;
 mod health;
+mod logging;
 mod manager;
 mod overload;
 mod strangers;
@@ -18,20 +19,23 @@ use std::{
 };
 
 use clap::Args;
+use node::{Shared, stats::WorkerStats};
 use settings::{Place, Problem, refuse, value::show};
 use socket::Clock;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     time::{interval, timeout},
 };
-use tracing::level_filters::LevelFilter;
-use tracing_subscriber::{layer::SubscriberExt, util::SubscriberInitExt};
+use tracing_subscriber::filter::Targets;
 
 pub(crate) use control::Control;
 pub(crate) use unix::UnixSocket;
 
+pub(crate) use logging::{Levels, MESSAGES, levels, tells_messages};
+
 use answers::Answers;
 use bind::AdminSockets;
+use logging::Format;
 
 use crate::{
     admin, calls, config,
@@ -46,41 +50,42 @@ const DRAIN_TICK: Duration = Duration::from_millis(50);
 /// Run a node
 #[derive(Args)]
 #[command(after_help = "Examples:
-  sipyard serve --config /etc/sipyard/sipyard.toml
+  sipyard serve /etc/sipyard/sipyard.toml
   SIPYARD_LOG=debug sipyard serve --config edge.toml
 
 Signals: SIGHUP reloads the configuration. After SIGTERM or SIGINT the node takes no new calls,
-waits for its open transactions (at most timers.drain) and stops; a second signal stops it at once.
+waits for its open calls (at most node.drain_calls) and transactions (at most timers.drain) and
+stops; a second signal stops it at once.
 SIGUSR2 stops it at once, too, for a next process that gets its sockets from the service manager: what
 arrives in between waits in them.
 Exit code: 0 after an orderly stop, 2 if the configuration has a mistake or a port can't be used.")]
 pub(crate) struct Serve {
     /// The configuration file
-    #[arg(long, short, value_name = "FILE")]
-    config: PathBuf,
-    /// Which messages to log to standard error: off, error, warn, info, debug or trace
+    #[arg(value_name = "FILE", required_unless_present = "config")]
+    file: Option<PathBuf>,
+    /// The configuration file
+    #[arg(long, short, value_name = "FILE", conflicts_with = "file")]
+    config: Option<PathBuf>,
+    /// What to log to standard error: off, error, warn, info, debug or trace; or by subject, such as
+    /// info,messages=debug for the way of each message
     #[arg(
         long,
         value_name = "LEVEL",
         env = "SIPYARD_LOG",
-        default_value = "info"
+        default_value = "info",
+        value_parser = logging::levels
     )]
-    log: LevelFilter,
+    log: Targets,
+    /// How the log's lines look
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Text)]
+    log_format: Format,
 }
 
 impl Serve {
     /// Runs the node until a signal ends it.
     pub(crate) fn run(self) -> ExitCode {
-        let log = Lines::default();
-        let text = tracing_subscriber::fmt::layer()
-            .with_writer(io::stderr)
-            .with_target(false);
-        tracing_subscriber::registry()
-            .with(self.log)
-            .with(text)
-            .with(log.clone())
-            .init();
-        match self.start(log) {
+        let (log, levels) = logging::begin(self.log.clone(), self.log_format);
+        match self.start(log, levels) {
             Ok(started) => started.serve(),
             Err(problems) => refuse(problems),
         }
@@ -88,11 +93,12 @@ impl Serve {
 
     /// Loads the configuration, binds the sockets and starts everything; on a mistake, it starts
     /// nothing.
-    fn start(self, log: Lines) -> Result<Started, Vec<Problem>> {
-        let mut configuration = config::load(&self.config)?;
+    fn start(self, log: Lines, levels: Levels) -> Result<Started, Vec<Problem>> {
+        let path = self.file.or(self.config).unwrap_or_default();
+        let mut configuration = config::load(&path)?;
         let inherited = socket::inherited();
         let admin = bind::admin(&configuration, &inherited)?;
-        let store = bind::store(&self.config, &configuration)?;
+        let store = bind::store(&path, &configuration)?;
         let clock = Clock::start();
         let resolver = Arc::new(Resolver::new(configuration.dns.clone()));
         let members = Members::new(&configuration, Arc::clone(&resolver), clock)
@@ -100,10 +106,9 @@ impl Serve {
                 members.take_up(&mut configuration, |_, _| true)?;
                 Ok(members)
             })
-            .map_err(|error| vec![Place::file(&self.config).problem(error.to_string())])?;
+            .map_err(|error| vec![Place::file(&path).problem(error.to_string())])?;
         let answers = Answers::new(store.clone(), resolver);
-        let (shared, workers) =
-            bind::workers(&self.config, &configuration, clock, answers, inherited)?;
+        let (shared, workers) = bind::workers(&path, &configuration, clock, answers, inherited)?;
         let news = format!(
             "{} {} has started, {} workers: {} and {}",
             configuration.node.name,
@@ -112,17 +117,9 @@ impl Serve {
             configuration.summary(),
             configuration.admin.socket.display()
         );
-        let next = next_steps(&self.config, &configuration);
-        let control = Control::new(
-            self.config,
-            &configuration,
-            shared,
-            members,
-            store,
-            workers,
-            clock,
-        )
-        .with_log(log);
+        let next = next_steps(&path, &configuration);
+        let control = Control::new(path, &configuration, shared, members, store, workers, clock)
+            .with_log(log, levels);
         Ok(Started {
             control: Arc::new(control),
             admin,
@@ -234,25 +231,60 @@ impl Started {
             }
         }
         announcing.abort();
-        manager::stopping(control.shared().snapshot().config().timers.drain);
+        manager::stopping(
+            control.drain_calls() + control.shared().snapshot().config().timers.drain,
+        );
         control.members().withdraw().await;
         drain(&control, &mut stop).await;
         Ok(())
     }
 }
 
-/// Accepts no new calls and waits for the open transactions, for a limited time.
+/// Accepts no new calls and waits for the open ones, and for open transactions, both for a limited time.
 async fn drain(control: &Control, stop: &mut Stop) {
     let shared = control.shared();
-    let patience = shared.snapshot().config().timers.drain;
+    let (calls_max, patience) = (
+        control.drain_calls(),
+        shared.snapshot().config().timers.drain,
+    );
     shared.drain();
-    let open = shared.transactions();
-    tracing::info!("draining: {open} open transactions, {}", show(patience));
+    let (calls, open) = (open_calls(shared), shared.transactions());
+    tracing::info!(
+        "draining: {open} open transactions, {}; {calls} open calls, {}",
+        show(patience),
+        show(calls_max)
+    );
+    let waits = async {
+        if timeout(calls_max, until_no_calls(shared)).await.is_err() && !calls_max.is_zero() {
+            let calls = open_calls(shared);
+            tracing::warn!("{calls} calls are still open: their next requests find no node here");
+        }
+        timeout(patience, until_idle(control)).await
+    };
     tokio::select! {
         () = stop.asked() => tracing::warn!("second signal: stopping at once"),
-        idle = timeout(patience, until_idle(control)) => if idle.is_err() {
+        idle = waits => if idle.is_err() {
             tracing::warn!("stopping with {} transactions still open", shared.transactions());
         },
+    }
+}
+
+/// Calls that are open on this node.
+pub(crate) fn open_calls(shared: &Shared) -> u64 {
+    let workers = shared.workers().iter();
+    workers.map(WorkerStats::sessions_active).sum()
+}
+
+async fn until_no_calls(shared: &Shared) {
+    let mut tick = interval(DRAIN_TICK);
+    let mut idle_ticks = 0;
+    while idle_ticks < 2 {
+        tick.tick().await;
+        idle_ticks = if open_calls(shared) == 0 {
+            idle_ticks + 1
+        } else {
+            0
+        };
     }
 }
 

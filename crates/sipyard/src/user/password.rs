@@ -5,15 +5,20 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use location::Aor;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 
-/// Asks for a user's password on a terminal without showing it, or reads the first line of standard
-/// input.
+/// Asks for a user's password on a terminal without showing it, twice, or reads the first line of
+/// standard input.
 pub(super) fn ask(user: &Aor) -> Result<String, String> {
     let stdin = io::stdin();
     let line = if stdin.is_terminal() {
         // If nobody sees the question, the answer still comes.
         let _ = write!(io::stderr(), "Password of {user}: ");
         let line = read_hidden();
+        let _ = write!(io::stderr(), "\nThe same again: ");
+        let again = read_hidden();
         let _ = writeln!(io::stderr());
+        if matches!((&line, &again), (Ok(line), Ok(again)) if line != again) {
+            return Err("the two are not the same: try again".into());
+        }
         line
     } else {
         read_line()
