@@ -256,10 +256,10 @@ fn listeners_are_distinct_and_reachable() {
 [node]
 secret = "file:secret"
 [[listen]]
-transport = "tcp"
+transport = "udp"
 address = "127.0.0.1:5060"
 [[listen]]
-transport = "upd"
+transport = "udp"
 address = "127.0.0.1:5060"
 [[listen]]
 address = "0.0.0.0:5062"
@@ -268,7 +268,7 @@ transport = "udp"
 address = "0.0.0.0:5063"
 advertise = "0.0.0.0:5063"
 [[listen]]
-transport = "udp"
+transport = "upd"
 address = "127.0.0.1"
 [[listen]]
 transport = "udp"
@@ -283,15 +283,15 @@ servers = [
 to = "app"
 "#,
         &[
-            "f:5:13: listen.transport: \"tcp\" is not supported: write \"udp\"",
-            "f:8:13: listen.transport: unknown transport \"upd\"; did you mean `udp`?",
             "f:9:11: listen.address: the listener at f:6:11 already has 127.0.0.1:5060: choose \
              another address or port",
-            "f:10:1: listen: `transport` is missing: write transport = \"udp\"",
+            "f:10:1: listen: `transport` is missing: write transport = \"udp\", \"tcp\", \"tls\", \"ws\" \
+             or \"wss\"",
             "f:11:11: listen.address: 0.0.0.0:5062 stands for every address of this machine: add \
              advertise = \"HOST:PORT\", at which others reach this listener",
             "f:15:13: listen.advertise: \"0.0.0.0:5063\" is not a host or host:port that others \
              can reach, such as \"203.0.113.10:5060\", \"sip.example.com\" or \"[2001:db8::1]:5060\"",
+            "f:17:13: listen.transport: unknown transport \"upd\"; did you mean `udp`?",
             "f:18:11: listen.address: \"127.0.0.1\" has no port: write \"127.0.0.1:5060\" for \
              SIP's default port",
             "f:21:11: listen.address: \"localhost:5060\" is not IP:PORT, such as \
@@ -310,7 +310,8 @@ to = "app"
 #[test]
 fn pools_hold_distinct_servers_and_known_settings() {
     let units = "a duration in quotes, such as \"250ms\", \"2s\", \"5m\" or \"12h\"";
-    let server = "a server in quotes, such as \"10.0.0.11:5060\", \"sip1.example.com:5060\", \
+    let server = "a server in quotes, such as \"10.0.0.11:5060\", \"tcp:10.0.0.11:5060\", \
+                  \"sip1.example.com:5060\", \
                   \"srv:_sip._udp.example.com\" or \"pool:core\"";
     check(
         &good(
@@ -389,17 +390,17 @@ fn servers_have_addresses_or_names() {
             ),
         );
     }
-    let expected = "expected a server in quotes, such as \"10.0.0.11:5060\", \
+    let expected = "expected a server in quotes, such as \"10.0.0.11:5060\", \"tcp:10.0.0.11:5060\", \
                     \"sip1.example.com:5060\", \"srv:_sip._udp.example.com\" or \
                     \"pool:core\", found";
     check(
         &servers(
-            r#"[ "srv:_sips._tcp.example.com", "srv:example.com", "example.com",
+            r#"[ "srv:_sip._sctp.example.com", "srv:example.com", "example.com",
   "10.0.0.1", { address = "srv:_sip._udp.a" }, "srv:_sip._udp.A", "-.a:1", "10.0.0.300:1",
 ]"#,
         ),
         &[
-            "f:3:22: pool.app.servers: \"srv:_sips._tcp.example.com\": only \"_sip._udp\" is supported",
+            "f:3:22: pool.app.servers: \"srv:_sip._sctp.example.com\": only \"_sip._udp\", \"_sip._tcp\" and \"_sips._tcp\" are supported",
             "f:3:52: pool.app.servers: \"srv:example.com\" names no SRV records, as \
              \"srv:_sip._udp.example.com\" does",
             &format!("f:3:71: pool.app.servers: {expected} \"example.com\""),
