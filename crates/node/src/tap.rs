@@ -1,6 +1,6 @@
 //! A tap on a node: what came in, what went out, and why.
 //!
-//! A driver that puts a [`Tap`] into its [`Outbox`] can read there, after each batch, every message
+//! A driver that puts a [`Tap`] into its [`Outbox`](crate::Outbox) can read there, after each batch, every message
 //! with the counters that it moved and the placements that it caused. Without a tap nothing is
 //! recorded.
 
