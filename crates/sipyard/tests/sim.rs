@@ -265,7 +265,10 @@ fn a_trace_shows_the_first_messages() {
 
 /// Whether a file is for `plan state`, whose own test reads it.
 fn is_topology(path: &Path) -> bool {
-    fs::read_to_string(path).unwrap().contains("[[node]]")
+    fs::read_to_string(path)
+        .unwrap()
+        .lines()
+        .any(|line| line.starts_with("[node."))
 }
 
 /// Every file there is can be read, and runs when nearly nothing is asked of it.
