@@ -174,7 +174,7 @@ pub(crate) struct Caller {
 }
 
 /// An address that is free for UDP and for TCP. The kernel gives none of these to a connection by itself.
-fn free_both() -> SocketAddr {
+pub(crate) fn free_both() -> SocketAddr {
     let first = 10_000 + process::id() % 10_000;
     let ports = (first..30_000).map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port as u16)));
     let is_free = |address: &SocketAddr| {

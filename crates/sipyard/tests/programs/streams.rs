@@ -10,12 +10,12 @@ use std::{
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 
 use crate::{
-    common::{Edge, PATIENCE, Settings, free_tcp, free_udp},
+    common::{Edge, PATIENCE, Settings, free_tcp},
     edge::{Counts, wait_until_idle},
     phones::Baresip,
     process::within,
     registrar::{account, add_users, call},
-    sipp::{Caller, DEFAULT_CALLER, Server, scenario},
+    sipp::{Caller, DEFAULT_CALLER, Server, free_both, scenario},
 };
 
 /// Writes a certificate of this host and its key beside a node's settings, and returns the listener of a
@@ -62,10 +62,10 @@ fn by_tcp(name: &str) -> Vec<String> {
 /// One connection for all calls, a connection for each, and none; half of the servers are connected.
 #[test]
 fn calls_cross_between_tcp_and_udp() {
-    let connected = Server::start_at(free_tcp(), &by_tcp("server"));
+    let connected = Server::start_at(free_both(), &by_tcp("server"));
     let other = Server::start(&scenario("server"));
     let mut settings = Settings::new();
-    settings.sip = free_udp();
+    settings.sip = free_both();
     let listeners = [plain("udp", settings.sip), plain("tcp", settings.sip)];
     let servers = [
         format!("tcp:{}", connected.address),
@@ -136,7 +136,7 @@ fn closed(edge: &Edge, why: &str) -> u64 {
 #[test]
 fn connected_phones_call_each_other() {
     let (mut settings, secured) = (Settings::new(), free_tcp());
-    settings.sip = free_udp();
+    settings.sip = free_both();
     let listeners = [
         plain("udp", settings.sip),
         plain("tcp", settings.sip),
