@@ -139,18 +139,24 @@ impl Streams {
     pub(crate) fn handle_timeout(&mut self, ground: &mut Ground<'_>) {
         self.connections.handle_timeout(ground.now);
         self.settle(ground);
-        if self.is_accepting != self.connections.may_accept() {
-            self.is_accepting = !self.is_accepting;
-            let interest = if self.is_accepting {
-                Interest::Read
-            } else {
-                Interest::Nothing
-            };
-            for (place, (_, listener)) in self.listeners.iter().enumerate() {
-                let token = LISTENERS + place as u64;
-                // It was added, so it is there.
-                let _ = self.open.change(listener, token, interest);
-            }
+        self.set_accepting(self.connections.may_accept());
+    }
+
+    /// Leaves peers in the kernel's queue, or takes them again.
+    fn set_accepting(&mut self, is_accepting: bool) {
+        if self.is_accepting == is_accepting {
+            return;
+        }
+        self.is_accepting = is_accepting;
+        let interest = if is_accepting {
+            Interest::Read
+        } else {
+            Interest::Nothing
+        };
+        for (place, (_, listener)) in self.listeners.iter().enumerate() {
+            let token = LISTENERS + place as u64;
+            // It was added, so it is there.
+            let _ = self.open.change(listener, token, interest);
         }
     }
 
@@ -191,11 +197,14 @@ impl Streams {
     fn accept(&mut self, ground: &Ground<'_>, place: usize) {
         for _ in 0..ACCEPTS {
             if !self.connections.may_accept() {
-                return;
+                return self.set_accepting(false);
             }
             let (index, listener) = &self.listeners[place];
-            let Ok((socket, remote)) = listener.accept() else {
-                return;
+            let (socket, remote) = match listener.accept() {
+                Ok(accepted) => accepted,
+                Err(error) if is_later(&error) => return,
+                // Without descriptors the peer stays ready: until the next tick nobody looks.
+                Err(_) => return self.set_accepting(false),
             };
             let Some(bound) = self.security.listener(*index) else {
                 continue;
