@@ -45,6 +45,7 @@ missing_packages() {
         has tcpdump || echo tcpdump
         has nft || echo nftables
         has ip || echo iproute2
+        has promtool || echo prometheus
         has chromium || echo chromium
         has node || echo nodejs
         has npm || echo npm
@@ -83,7 +84,7 @@ install_packages() {
 without_services() {
     local as_root=$1 packages=$2 policy=/usr/sbin/policy-rc.d ours=no status=0
     local services
-    services=$(tr ' ' '\n' <<<"$packages" | grep -xE 'kamailio|keepalived|nsd|redis-server' || true)
+    services=$(tr ' ' '\n' <<<"$packages" | grep -xE 'kamailio|keepalived|nsd|prometheus|redis-server' || true)
     if [ -n "$services" ] && [ ! -e "$policy" ]; then
         ours=yes
         printf '#!/bin/sh\nexit 101\n' | $as_root tee "$policy" >/dev/null
