@@ -45,6 +45,7 @@ missing_packages() {
         has tcpdump || echo tcpdump
         has nft || echo nftables
         has ip || echo iproute2
+        has curl || echo curl
         has promtool || echo prometheus
         has chromium || echo chromium
         has node || echo nodejs

@@ -12,7 +12,7 @@ trap 'kill $(jobs -p) 2>/dev/null || true; wait; rm -rf "$folder"' EXIT
 
 # The metrics, as a node describes them.
 metrics() {
-    (umask 077 && openssl rand -hex 32 >"$folder/secret")
+    (umask 077 && od -An -N32 -tx1 /dev/urandom | tr -d ' \n' >"$folder/secret")
     cat >"$folder/node.toml" <<END
 node = { name = "node", secret = "file:secret" }
 listen = [ { transport = "udp", address = "127.0.0.1:$((20000 + RANDOM % 10000))" } ]
