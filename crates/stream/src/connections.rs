@@ -216,7 +216,11 @@ impl<L: Layer> Connections<L> {
         }
         match (result, failed) {
             (Err(why), _) => self.fail(now, id, why),
-            (Ok(()), Some(why)) => self.end(now, id, why, ANSWER_TIME),
+            (Ok(()), Some(why)) => {
+                // It may just have been opened.
+                self.advance(now, id);
+                self.end(now, id, why, ANSWER_TIME);
+            }
             (Ok(()), None) if pings > 0 => self.answer_pings(now, id, pings),
             (Ok(()), None) => {}
         }

@@ -183,7 +183,7 @@ impl<L: Layer> Connections<L> {
     }
 
     /// Lets the layer speak, and messages go to it.
-    fn advance(&mut self, now: Duration, id: Id<Connection<L>>) {
+    pub(crate) fn advance(&mut self, now: Duration, id: Id<Connection<L>>) {
         let connection = self.table.get_mut(id);
         let Connection { layer, queue, .. } = connection;
         match connection.phase {

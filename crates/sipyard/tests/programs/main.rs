@@ -15,6 +15,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod authority;
 mod calls;
 mod edge;
 mod kamailio;
@@ -26,6 +27,7 @@ mod phones;
 mod process;
 mod registrar;
 mod restart;
+mod secure;
 mod servers;
 mod sipp;
 mod streams;
