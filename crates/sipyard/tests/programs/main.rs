@@ -17,6 +17,7 @@ mod common;
 
 mod authority;
 mod calls;
+mod connected;
 mod edge;
 mod kamailio;
 mod load;
