@@ -278,7 +278,7 @@ fn a_bad_certificate_is_a_mistake_with_its_place() {
     Authority::new(&folder, "third").issue_until("old", &["localhost"], 2_020);
     fs::write(folder.join("rubbish.key"), "no key").unwrap();
     fs::copy(folder.join("edge.key"), folder.join("secret.key")).unwrap();
-    fs::set_permissions(folder.join("secret.key"), fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(folder.join("secret.key"), fs::Permissions::from_mode(0o0)).unwrap();
     let is_root = fs::read(folder.join("secret.key")).is_ok();
     let cases = [
         ("old", "old", "a certificate expired "),
