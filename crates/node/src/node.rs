@@ -16,7 +16,7 @@ use crate::{
     io::{Datagram, Handover, Input, Named, Origin, Outbox, Quotation},
     keep_alive,
     probes::Probes,
-    proxy::{ParkedRequest, Proxy, Routed},
+    proxy::{ParkedRequest, Proxy, Routed, Unsent},
     question::{Answer, Asker, QuestionId},
     registrar::{Access, Registrar},
     shared::Shared,
@@ -422,17 +422,44 @@ impl Desks {
         if owner != self.worker {
             return hand_over(cx, flow, bytes, owner, None, out);
         }
-        let is_ours = if is_probe {
-            self.probes.on_unreachable(cx, quote.branch.id, flow)
+        let unsent = if is_probe {
+            let is_ours = self.probes.on_unreachable(cx, quote.branch.id, flow);
+            is_ours.then_some(Unsent::Settled)
         } else {
             self.proxy.on_unreachable(cx, &quote, flow, out)
         };
-        if !is_ours {
+        let is_relayed = matches!(quote.branch.purpose, Purpose::Relay(_));
+        if unsent != Some(Unsent::Settled) && is_relayed && flow.transport.is_stream() {
+            self.answer_unsent(cx, quotation, out);
+        }
+        if unsent.is_none() {
             return cx.stats.drop_one(Dropped::UnmatchedQuote);
         }
         cx.stats.count(Event::Unreachable, 1);
         health::on_unreachable(cx, flow);
         self.probes.on_timers(cx, out);
+    }
+
+    /// A request that stood on a connection is as good as answered by 503. RFC 3261 §16.9
+    fn answer_unsent(&mut self, cx: Context<'_>, unsent: Quotation<'_>, out: &mut Outbox) {
+        let headers = cx.snapshot.config().limits.headers;
+        let Ok(request) = Message::parse(unsent.bytes, headers) else {
+            return;
+        };
+        if !request.is_request() || request.method() == Some(Method::Ack) {
+            return;
+        }
+        let mut bytes = Vec::new();
+        let reply = refuse(cx, NotNow::Unreachable);
+        reply::write(cx, unsent.flow, &request, &reply, &mut bytes);
+        if let Ok(answer) = Message::parse(&bytes, headers) {
+            let datagram = Datagram {
+                flow: unsent.flow,
+                bytes: &bytes,
+                truncated: false,
+            };
+            self.on_response(cx, datagram, &answer, out);
+        }
     }
 
     fn on_handover(&mut self, cx: Context<'_>, handover: &Handover, out: &mut Outbox) {

@@ -279,6 +279,19 @@ impl Snapshot {
         Some(Flow::to(listener as u8, to))
     }
 
+    /// The flows to the servers that are connected, and that get requests.
+    pub fn connected_servers(&self) -> impl Iterator<Item = Flow> {
+        let members = self.members.iter().flatten();
+        let connected = members.filter(|it| it.transport.is_stream() && !it.server.is_removed());
+        connected.filter_map(|member| self.flow_to(member.next_hop(), 0))
+    }
+
+    /// Whether a server is configured, or has requests open.
+    pub fn is_in_use(&self, address: SocketAddr) -> bool {
+        let mut members = self.members_at(address);
+        members.any(|it| !it.server.is_removed() || it.server.transactions() > 0)
+    }
+
     /// Whether a listener carries messages by a transport.
     pub(crate) fn speaks(&self, transport: Transport) -> bool {
         let mut listeners = self.listeners.iter();

@@ -19,7 +19,6 @@ use fastrand::Rng;
 use sip::Method;
 use transaction::{Flow, NextHop};
 
-pub(crate) use self::parked::ParkedRequest;
 use self::{
     budget::PerSource,
     dynamic::{Dynamic, mark_of_uncounted},
@@ -28,6 +27,7 @@ use self::{
     stateless::Stateless,
     step::Step,
 };
+pub(crate) use self::{parked::ParkedRequest, step::Unsent};
 use crate::{
     admission::{NotNow, RETRY_AFTER_S, admit, refuse},
     calls::{SessionId, tag_pair},
@@ -462,23 +462,23 @@ impl Proxy {
         quote: &Quote<'_>,
         flow: Flow,
         out: &mut Outbox,
-    ) -> bool {
+    ) -> Option<Unsent> {
         let key = quote
             .call_id
             .map(|call_id| cx.snapshot.keys().session(call_id));
         let session = key.and_then(|key| self.work.calls.find(key));
         let (stateful, stateless, mut step) = self.split(cx, out);
         match (quote.branch.purpose, session) {
-            (Purpose::Held { number, .. }, _) => {
-                stateful.on_unreachable(&mut step, number, quote, flow)
-            }
+            (Purpose::Held { number, .. }, _) => stateful
+                .on_unreachable(&mut step, number, quote, flow)
+                .then_some(Unsent::Settled),
             (Purpose::Relay(attempt), session) => {
-                stateful.on_unreachable(&mut step, attempt, quote, flow)
-                    || session.is_some_and(|session| {
-                        stateless.on_unreachable(&mut step, session, attempt, quote, flow)
-                    })
+                if stateful.on_unreachable(&mut step, attempt, quote, flow) {
+                    return Some(Unsent::Settled);
+                }
+                stateless.on_unreachable(&mut step, session?, attempt, quote, flow)
             }
-            (Purpose::Probe | Purpose::Recheck, _) => false,
+            (Purpose::Probe | Purpose::Recheck, _) => None,
         }
     }
 

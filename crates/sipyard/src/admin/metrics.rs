@@ -68,6 +68,7 @@ impl Collector for NodeCollector {
             .map(|peer| (peer_labels(&peer), PeerAt { peer, now }))
             .collect();
         let limits = snapshot.config().limits.clone();
+        let connections = snapshot.config().connections.clone();
         let node = NodeAt { shared, now };
         encode_figures(encoder, "", "", figures::NODE, &[(NO_LABELS, node)])?;
         encode_figures(
@@ -76,6 +77,13 @@ impl Collector for NodeCollector {
             "_limit",
             figures::LIMITS,
             &[(NO_LABELS, limits)],
+        )?;
+        encode_figures(
+            encoder,
+            "",
+            "_limit",
+            figures::CONNECTION_LIMITS,
+            &[(NO_LABELS, connections)],
         )?;
         encode_store(encoder, control)?;
         encode_recorder(encoder, control)?;

@@ -15,7 +15,9 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod authority;
 mod calls;
+mod connected;
 mod edge;
 mod kamailio;
 mod load;
@@ -26,6 +28,7 @@ mod phones;
 mod process;
 mod registrar;
 mod restart;
+mod secure;
 mod servers;
 mod sipp;
 mod streams;
