@@ -102,6 +102,7 @@ pub fn config() -> Config {
             when_full: WhenFull::Refuse,
             algorithms: vec![Algorithm::Sha256, Algorithm::Md5],
             service_route: Vec::new(),
+            removes_dead: true,
         }),
     }
 }

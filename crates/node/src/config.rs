@@ -183,6 +183,8 @@ pub struct Registrar {
     pub algorithms: Vec<Algorithm>,
     /// URIs of the proxies that users shall send their requests through: RFC 3608.
     pub service_route: Vec<String>,
+    /// Whether a binding goes whose flow is found dead. RFC 5626 §7
+    pub removes_dead: bool,
 }
 
 /// What becomes of a contact when its user has as many as a user may have.
@@ -386,6 +388,9 @@ pub struct Connections {
     /// Memory of all that waits on connections, and of incomplete messages. More: the connection that keeps most
     /// is closed.
     pub total_bytes: usize,
+    /// How long phones with several flows may be silent on one, as they are told. None: they choose by
+    /// RFC 5626 §4.4.1.
+    pub flow_timer: Option<Duration>,
 }
 
 impl Default for Connections {
@@ -399,6 +404,7 @@ impl Default for Connections {
             idle: Duration::from_secs(900),
             queue_bytes: 1 << 20,
             total_bytes: 256 << 20,
+            flow_timer: None,
         }
     }
 }

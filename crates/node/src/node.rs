@@ -425,7 +425,7 @@ impl Desks {
         let is_ours = if is_probe {
             self.probes.on_unreachable(cx, quote.branch.id, flow)
         } else {
-            self.proxy.on_unreachable(cx, &quote, flow, out)
+            self.proxy.on_unreachable(cx, &quote, quotation, out)
         };
         if !is_ours {
             return cx.stats.drop_one(Dropped::UnmatchedQuote);

@@ -35,6 +35,8 @@ pub(crate) enum Asker {
     Caller(Ticket),
     /// A request whose next hop is a name.
     NextHop(Ticket),
+    /// A binding whose flow is dead.
+    Removal(Ticket),
 }
 
 /// What a store or the DNS is asked.

@@ -559,14 +559,14 @@ impl Listener {
         }
     }
 
-    /// Appends the rest of a Record-Route or Path URI that leads here. RFC 3261 §16.6 item 4
+    /// Appends the rest of a Record-Route or Path URI that leads here, without its bracket. RFC 3261 §16.6 item 4
     pub(crate) fn write_at(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(self.advertise.as_bytes());
         if let Some(name) = self.transport.in_uri() {
             out.extend_from_slice(b";transport=");
             out.extend_from_slice(name.as_bytes());
         }
-        out.extend_from_slice(b";lr>");
+        out.extend_from_slice(b";lr");
     }
 
     /// Whether this is its name in Via or in a URI.

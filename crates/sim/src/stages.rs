@@ -207,6 +207,7 @@ impl Setup {
                 when_full: WhenFull::Refuse,
                 algorithms: Vec::new(),
                 service_route: Vec::new(),
+                removes_dead: true,
             }),
             ..self.bare_node(name(number), node_address(number))
         }

@@ -6,6 +6,7 @@
 
 mod budget;
 mod dynamic;
+mod flows;
 mod orphans;
 mod parked;
 mod routing;
@@ -33,7 +34,7 @@ use crate::{
     calls::{SessionId, tag_pair},
     config,
     context::Context,
-    io::{Named, Origin, Outbox},
+    io::{Named, Origin, Outbox, Quotation},
     question::{Answer, Asker},
     snapshot::Snapshot,
     stats::{Dropped, Event, Sizes},
@@ -455,12 +456,12 @@ impl Proxy {
         }
     }
 
-    /// Nobody listens where a request went. False: no such request is open.
+    /// Nobody listens where a request went, of which `bytes` are quoted. False: no such request is open.
     pub(crate) fn on_unreachable(
         &mut self,
         cx: Context<'_>,
         quote: &Quote<'_>,
-        flow: Flow,
+        Quotation { flow, bytes }: Quotation<'_>,
         out: &mut Outbox,
     ) -> bool {
         let key = quote
@@ -468,9 +469,9 @@ impl Proxy {
             .map(|call_id| cx.snapshot.keys().session(call_id));
         let session = key.and_then(|key| self.work.calls.find(key));
         let (stateful, stateless, mut step) = self.split(cx, out);
-        match (quote.branch.purpose, session) {
+        let is_known = match (quote.branch.purpose, session) {
             (Purpose::Held { number, .. }, _) => {
-                stateful.on_unreachable(&mut step, number, quote, flow)
+                return stateful.on_unreachable(&mut step, number, quote, flow);
             }
             (Purpose::Relay(attempt), session) => {
                 stateful.on_unreachable(&mut step, attempt, quote, flow)
@@ -478,8 +479,9 @@ impl Proxy {
                         stateless.on_unreachable(&mut step, session, attempt, quote, flow)
                     })
             }
-            (Purpose::Probe | Purpose::Recheck, _) => false,
-        }
+            (Purpose::Probe | Purpose::Recheck, _) => return false,
+        };
+        is_known || self.fail_flow(cx, flow, bytes, out)
     }
 
     /// The store or the DNS has answered. Some: the request that waited for the DNS, and where its
@@ -497,6 +499,7 @@ impl Proxy {
             Asker::Target(ticket, number) => {
                 stateful.on_target_located(&mut step, ticket, number, answer);
             }
+            Asker::Removal(ticket) => stateful.on_removal(&mut step, ticket, answer),
             Asker::NextHop(ticket) => return Some((self.parked.take(ticket)?, answer)),
             Asker::Registration(_) | Asker::Caller(_) => {}
         }

@@ -10,6 +10,7 @@ mod auth;
 mod bindings;
 mod callers;
 mod reach;
+mod removals;
 mod reply;
 mod targets;
 mod waiting;
@@ -30,6 +31,7 @@ use self::{
 };
 pub(crate) use self::{
     callers::{Access, wants_proof},
+    removals::{Bound, Removals},
     targets::{Target, targets},
     waiting::{STORE_WAIT_MAX, Waiting},
 };
@@ -277,7 +279,7 @@ fn change(
         Ok(changed) if is_replay && changes(changed) => {
             auth.challenge(cx, config, request, &Claim::of(wish), true)
         }
-        Ok(changed) => reply::success(config, wish, &changed.bindings, wall),
+        Ok(changed) => reply::success(cx, config, wish, &changed.bindings),
         Err(refusal) => refusal.clone(),
     };
     let new_nonce = progress.used_nonce.filter(|_| !is_replay);

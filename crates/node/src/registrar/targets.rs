@@ -1,12 +1,12 @@
 //! Where a user's bindings lead: RFC 3261 §16.5, RFC 3327 §5.4.
 
-use std::net::SocketAddr;
+use std::{cmp::Reverse, mem, net::SocketAddr};
 
 use location::Binding;
 use sip::{NameAddr, Scheme, Uri};
 use transaction::Flow;
 
-use super::{bindings, reach};
+use super::{bindings, reach, removals::Bound};
 use crate::{
     context::Context,
     question::{Name, Record},
@@ -30,9 +30,31 @@ pub(crate) struct Target {
     pub(crate) path: Vec<u8>,
     /// Its preference in thousandths: higher ones come first, equal ones together.
     pub(crate) q: u16,
+    /// Its next hop is the other end of a flow of this node, by a token.
+    pub(crate) is_flow: bool,
+    /// The binding that it is.
+    pub(crate) bound: Bound,
+    /// Other ways to the same device, those first that are to be tried first: one after the other, and never
+    /// two at a time. RFC 5626 §7
+    pub(crate) others: Vec<Self>,
 }
 
 impl Target {
+    /// The device has no other way.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.flows.is_empty() && self.others.is_empty()
+    }
+
+    /// Goes on with the next way to its device, if there is one.
+    pub(crate) fn leave_way(&mut self) {
+        self.flows.clear();
+        if !self.others.is_empty() {
+            let mut others = mem::take(&mut self.others);
+            *self = others.remove(0);
+            self.others = others;
+        }
+    }
+
     /// Leaves out the addresses that a contact may not lead to, and returns how many there were. A Path is
     /// of those who are trusted, and leads anywhere.
     pub(crate) fn keep_allowed(&mut self, snapshot: &Snapshot) -> usize {
@@ -57,7 +79,32 @@ pub(crate) fn targets(cx: Context<'_>, record: &Record, hit: u8) -> Result<Vec<T
         .iter_mut()
         .map(|target| target.keep_allowed(cx.snapshot));
     cx.stats.count(Event::ForbiddenTarget, forbidden.sum());
-    Ok(targets)
+    Ok(by_device(targets))
+}
+
+/// One target for each device: by its way of the highest preference, and of those the one that was used last.
+/// RFC 5626 §7
+fn by_device(targets: Vec<Target>) -> Vec<Target> {
+    let mut devices: Vec<Target> = Vec::with_capacity(targets.len());
+    for target in targets {
+        let device = target.bound.device();
+        let is_its = |known: &&mut Target| device > 0 && known.bound.device() == device;
+        match devices.iter_mut().find(is_its) {
+            Some(known) => known.others.push(target),
+            None => devices.push(target),
+        }
+    }
+    for target in devices
+        .iter_mut()
+        .filter(|target| !target.others.is_empty())
+    {
+        let mut ways = mem::take(&mut target.others);
+        ways.insert(0, target.clone());
+        ways.sort_by_key(|way| Reverse((way.q, way.bound.updated())));
+        *target = ways.remove(0);
+        target.others = ways;
+    }
+    devices
 }
 
 /// `hit` is the listener that the request came to.
@@ -68,12 +115,14 @@ fn target(snapshot: &Snapshot, binding: &Binding<'_>, hit: u8) -> Option<Target>
         return None;
     }
     let mut path = binding.path.as_bytes();
+    let mut is_flow = false;
     let (name, flow) = if has_path {
         let first = NameAddr::first(path)?;
         let next_hop = Uri::parse(first.uri).ok()?;
         let phone = phone(snapshot, &next_hop);
         if phone.is_some() {
             path = behind(path, first.uri);
+            is_flow = true;
         }
         let hop = || snapshot.flow_to(next_hop_of(&next_hop)?, hit);
         (Name::of(&next_hop), phone.or_else(hop))
@@ -94,6 +143,9 @@ fn target(snapshot: &Snapshot, binding: &Binding<'_>, hit: u8) -> Option<Target>
         source: binding.received,
         path: path.into(),
         q: binding.q,
+        is_flow,
+        bound: Bound::of(binding),
+        others: Vec::new(),
     })
 }
 

@@ -10,7 +10,7 @@ use super::{
     branch::{Branch, Purpose, write_hex},
     identity,
     mark::{self, Mark},
-    nat, reply,
+    nat, outbound, reply,
     request::Request,
     response::Response,
     token::{self, End, Ends, Starter},
@@ -88,7 +88,7 @@ pub(crate) fn prepare(
     if let Some(ends) = ends(snapshot, request, hop) {
         push_record_routes(snapshot, edits, request, ends, [hit, listener]);
     }
-    if request.method == Method::Register && is_of_phone(snapshot, request) {
+    if request.method == Method::Register {
         push_path(snapshot, edits, request);
     }
     frame(edits, message, hop.flow);
@@ -140,6 +140,7 @@ fn push_record_routes(
             token::write(snapshot.keys(), ends, call_id, tag, out);
             out.push(b'@');
             snapshot.listener(index).write_at(out);
+            out.push(b'>');
         });
     }
 }
@@ -157,17 +158,24 @@ fn is_of_phone(snapshot: &Snapshot, request: &Request<'_>) -> bool {
 
 /// Has calls of whoever registers come back over this node and this flow. RFC 3327, RFC 5626 §5.1
 fn push_path(snapshot: &Snapshot, edits: &mut Edits, request: &Request<'_>) {
+    let is_outbound = outbound::is_first_hop(request) && outbound::names_flow(request.message);
+    if !is_outbound && !is_of_phone(snapshot, request) {
+        return;
+    }
     let flow = reply::return_flow(Some(&request.via), request.datagram.flow);
-    edits.push_path(request.message, |out| write_path(snapshot, flow, out));
+    edits.push_path(request.message, |out| {
+        write_path(snapshot, flow, is_outbound, out);
+    });
 }
 
-/// Appends the Path value that leads back to a flow of this node.
-pub(crate) fn write_path(snapshot: &Snapshot, flow: Flow, out: &mut Vec<u8>) {
+/// Appends the Path value that leads back to a flow of this node. `is_outbound`: its phone has several.
+pub(crate) fn write_path(snapshot: &Snapshot, flow: Flow, is_outbound: bool, out: &mut Vec<u8>) {
     let listener = snapshot.listener(flow.listener);
     out.extend_from_slice(b"<sip:");
     token::write_flow(snapshot.keys(), flow, listener.advertise.as_bytes(), out);
     out.push(b'@');
     listener.write_at(out);
+    out.extend_from_slice(if is_outbound { b";ob>" } else { b">" });
 }
 
 /// Gathers the edits of the route that a request takes, if it begins something. A request that a server
@@ -214,6 +222,7 @@ pub(crate) fn back(
         }
         mark::tell_room(snapshot.keys(), edits, response, below, room);
     }
+    outbound::tell_timer(snapshot, edits, response);
     let back = || response.return_flow();
     if let Some(flow) = back() {
         frame(edits, message, flow);

@@ -6,7 +6,7 @@ use ::store::{Address, OpenError, check_private};
 use node::config::WhenFull;
 use settings::{
     At, Read, Section, Value, hint,
-    value::{duration, integer, list, text},
+    value::{boolean, duration, integer, list, text},
 };
 use sip::digest::Algorithm;
 
@@ -51,6 +51,7 @@ pub(crate) fn registrar(root: &mut Section<'_>) -> Option<Registrar> {
     let when_full = section.get_or("when_full", WhenFull::Refuse, when_full);
     let algorithms = algorithms(&mut section);
     let service_route = section.get_or("service_route", Vec::new(), list(route));
+    let removes_dead = section.get_or("remove_dead", true, boolean);
     section.finish();
     let lower = |domain: String| domain.to_ascii_lowercase();
     let rules = node::config::Registrar {
@@ -62,6 +63,7 @@ pub(crate) fn registrar(root: &mut Section<'_>) -> Option<Registrar> {
         when_full,
         algorithms,
         service_route,
+        removes_dead,
     };
     Some(Registrar {
         store: store?.value,
