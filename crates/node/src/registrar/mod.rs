@@ -22,6 +22,8 @@ use fastrand::Rng;
 use location::Binding;
 use slots::{Buffers, Id, Ticket};
 
+#[cfg(test)]
+pub(crate) use self::removals::Bound;
 use self::{
     auth::{Authenticator, Claim, Proof},
     bindings::Changed,
@@ -31,7 +33,7 @@ use self::{
 };
 pub(crate) use self::{
     callers::{Access, wants_proof},
-    removals::{Bound, Removals},
+    removals::Removals,
     targets::{Target, targets},
     waiting::{STORE_WAIT_MAX, Waiting},
 };

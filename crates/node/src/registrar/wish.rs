@@ -201,7 +201,13 @@ fn path(cx: Context<'_>, request: &Request<'_>, has_flow: bool) -> Result<String
     let is_direct = outbound::is_first_hop(request);
     if path.is_empty() && (flow.transport.is_stream() || (has_flow && is_direct)) {
         let mut own = Vec::new();
-        relay::write_path(cx.snapshot, flow, has_flow && is_direct, &mut own);
+        relay::write_path(
+            cx.snapshot,
+            flow.listener,
+            flow,
+            has_flow && is_direct,
+            &mut own,
+        );
         path = String::from_utf8(own).map_err(|_| Reply::new(500))?;
     }
     Ok(path)

@@ -89,7 +89,7 @@ pub(crate) fn prepare(
         push_record_routes(snapshot, edits, request, ends, [hit, listener]);
     }
     if request.method == Method::Register {
-        push_path(snapshot, edits, request);
+        push_path(snapshot, edits, request, listener);
     }
     frame(edits, message, hop.flow);
     let branch = Branch {
@@ -156,21 +156,31 @@ fn is_of_phone(snapshot: &Snapshot, request: &Request<'_>) -> bool {
     !snapshot.is_trusted(sender) && contacts.any(is_sender)
 }
 
-/// Has calls of whoever registers come back over this node and this flow. RFC 3327, RFC 5626 §5.1
-fn push_path(snapshot: &Snapshot, edits: &mut Edits, request: &Request<'_>) {
+/// Has calls of whoever registers come back over this node and this flow: RFC 3327, RFC 5626 §5.1. They come
+/// by the transport of the next hop, which may have no other.
+fn push_path(snapshot: &Snapshot, edits: &mut Edits, request: &Request<'_>, sent: u8) {
     let is_outbound = outbound::is_first_hop(request) && outbound::names_flow(request.message);
     if !is_outbound && !is_of_phone(snapshot, request) {
         return;
     }
     let flow = reply::return_flow(Some(&request.via), request.datagram.flow);
+    let transport = |index| snapshot.listener(index).transport;
+    let is_same = transport(flow.listener) == transport(sent);
+    let at = if is_same { flow.listener } else { sent };
     edits.push_path(request.message, |out| {
-        write_path(snapshot, flow, is_outbound, out);
+        write_path(snapshot, at, flow, is_outbound, out);
     });
 }
 
-/// Appends the Path value that leads back to a flow of this node. `is_outbound`: its phone has several.
-pub(crate) fn write_path(snapshot: &Snapshot, flow: Flow, is_outbound: bool, out: &mut Vec<u8>) {
-    let listener = snapshot.listener(flow.listener);
+/// Appends the Path value that leads back to a flow of this node, by the listener `at`. `is_outbound`: its phone has several.
+pub(crate) fn write_path(
+    snapshot: &Snapshot,
+    at: u8,
+    flow: Flow,
+    is_outbound: bool,
+    out: &mut Vec<u8>,
+) {
+    let listener = snapshot.listener(at);
     out.extend_from_slice(b"<sip:");
     token::write_flow(snapshot.keys(), flow, listener.advertise.as_bytes(), out);
     out.push(b'@');

@@ -17,6 +17,7 @@ mod common;
 
 mod calls;
 mod edge;
+mod flows;
 mod kamailio;
 mod load;
 mod loss;

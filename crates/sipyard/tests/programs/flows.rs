@@ -1,0 +1,151 @@
+//! Phones that keep several flows, over two edges before one registrar: RFC 5626.
+
+use std::{
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream, UdpSocket},
+};
+
+use crate::{
+    common::{Edge, PATIENCE, Settings},
+    edge::{Counts, within_counts},
+    phones::Baresip,
+    process::within,
+    registrar,
+    sipp::free_both,
+};
+
+/// A registrar where anybody may register.
+fn start_registrar() -> Edge {
+    let settings = Settings::new();
+    let section = "store = \"file:location.db\"\nauth = false";
+    registrar::configure(&settings, section, "");
+    settings.start()
+}
+
+/// An edge on UDP and TCP before it.
+fn start_edge(core: SocketAddr) -> Edge {
+    let mut settings = Settings::new();
+    settings.sip = free_both();
+    let Settings { sip, admin, .. } = &settings;
+    settings.write_whole(&format!(
+        r#"node = {{ name = "edge", secret = "file:secret", workers = 2 }}
+listen = [ {{ transport = "udp", address = "{sip}" }}, {{ transport = "tcp", address = "{sip}" }} ]
+admin = {{ address = "{admin}", socket = "admin.sock" }}
+connections = {{ flow_timer = "1m" }}
+route = [ {{ to = "core" }} ]
+[pool.core]
+policy = "user-hash"
+servers = [ "{core}" ]
+"#
+    ));
+    settings.start()
+}
+
+fn alice(core: SocketAddr) -> Baresip {
+    Baresip::with_account(|_| registrar::account("alice", core, 600))
+}
+
+/// baresip registers over two edges by TCP. The one that its last call came over dies.
+#[test]
+fn a_phone_with_two_flows_is_called_after_an_edge_has_died() {
+    let core = start_registrar();
+    let mut edges: Vec<_> = (0..2).map(|_| start_edge(core.sip())).collect();
+    let [one, two] =
+        [&edges[0], &edges[1]].map(|edge| format!("\"sip:{};transport=tcp;lr\"", edge.sip()));
+    let bob = Baresip::with_account(|_| {
+        format!(
+            "<sip:bob@example.com>;sipnat=outbound;outbound={one};outbound2={two};regint=600;answermode=auto"
+        )
+    });
+    let alice = alice(core.sip());
+    within_counts(&core, PATIENCE, "three bindings", |counts| {
+        counts.event("bound") >= 3
+    });
+    let dial = |calls: usize| {
+        alice.press("dial", "sip:bob@example.com");
+        within(PATIENCE, "the call", || {
+            bob.times("Call established") == calls
+        });
+    };
+    dial(1);
+    let carries = |edge: &Edge| Counts::of(edge).calls() > 0;
+    let last = edges.iter().position(carries).unwrap();
+    alice.press("hangup", "");
+    within(PATIENCE, "the end of the call", || {
+        bob.times("session closed") == 1
+    });
+    assert!(!carries(&edges[1 - last]), "a phone rings once");
+    drop(edges.remove(last));
+    dial(2);
+    assert!(carries(&edges[0]));
+}
+
+/// A phone of our own making, which closes one of its connections.
+struct Phone(TcpStream);
+
+impl Phone {
+    /// One that has registered a flow.
+    fn register(edge: &Edge, number: u32) -> Self {
+        let stream = TcpStream::connect(edge.sip()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut phone = Self(stream);
+        let local = phone.0.local_addr().unwrap();
+        let register = format!(
+            "REGISTER sip:example.com SIP/2.0\r\nVia: SIP/2.0/TCP {local};branch=z9hG4bK-{number}\r\n\
+             Max-Forwards: 70\r\nFrom: <sip:bob@example.com>;tag={number}\r\nTo: <sip:bob@example.com>\r\n\
+             Call-ID: flow-{number}\r\nCSeq: 1 REGISTER\r\nSupported: path, outbound\r\n\
+             Contact: <sip:bob@{local};transport=tcp;ob>;reg-id={number};\
+             +sip.instance=\"<urn:uuid:00000000-0000-1000-8000-aabbccddeeff>\"\r\nContent-Length: 0\r\n\r\n"
+        );
+        phone.0.write_all(register.as_bytes()).unwrap();
+        let granted = phone.next();
+        assert!(granted.starts_with("SIP/2.0 200"), "{granted}");
+        for header in ["Require: outbound", "Flow-Timer: 60"] {
+            assert!(granted.contains(header), "{header}: {granted}");
+        }
+        phone
+    }
+
+    /// The next message without a body.
+    fn next(&mut self) -> String {
+        let (mut message, mut byte) = (Vec::new(), [0]);
+        while !message.ends_with(b"\r\n\r\n") {
+            self.0.read_exact(&mut byte).unwrap();
+            message.push(byte[0]);
+        }
+        String::from_utf8(message).unwrap()
+    }
+}
+
+/// The edge says that the connection is gone, and the registrar takes the other flow at once.
+#[test]
+fn a_closed_connection_is_left_for_the_next_flow() {
+    let core = start_registrar();
+    let edge = start_edge(core.sip());
+    let mut first = Phone::register(&edge, 1);
+    let second = Phone::register(&edge, 2);
+    drop(second);
+    within(PATIENCE, "the end of the connection", || {
+        let status = edge.status();
+        let workers = status["workers"].as_array().unwrap().iter();
+        let open = |worker: &serde_json::Value| worker["connections"]["total"].as_u64().unwrap();
+        workers.map(open).sum::<u64>() == 1
+    });
+    let caller = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let us = caller.local_addr().unwrap();
+    let message = format!(
+        "MESSAGE sip:bob@example.com SIP/2.0\r\nVia: SIP/2.0/UDP {us};rport;branch=z9hG4bK-m\r\nMax-Forwards: 70\r\n\
+         From: <sip:alice@example.com>;tag=a\r\nTo: <sip:bob@example.com>\r\nCall-ID: message\r\nCSeq: 1 MESSAGE\r\n\
+         Content-Length: 0\r\n\r\n"
+    );
+    caller.send_to(message.as_bytes(), core.sip()).unwrap();
+    let received = first.next();
+    assert!(
+        received.starts_with("MESSAGE sip:bob@127.0.0.1"),
+        "{received}"
+    );
+    within_counts(&core, PATIENCE, "the dead binding's end", |counts| {
+        counts.event("flows_removed") == 1
+    });
+    assert_eq!(Counts::of(&edge).event("flows_failed"), 1);
+}
