@@ -185,6 +185,28 @@ pub struct Registrar {
     pub service_route: Vec<String>,
     /// Whether a binding goes whose flow is found dead. RFC 5626 §7
     pub removes_dead: bool,
+    /// How bindings are kept alive; none: phones do that themselves.
+    pub keep_alive: Option<KeepAlive>,
+}
+
+/// Keep-alives to bindings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeepAlive {
+    /// What is sent.
+    pub method: KeepAliveMethod,
+    /// Time between two of them to a binding; a tenth more or less.
+    pub interval: Duration,
+    /// Without an answer to so many in a row, the flow is dead.
+    pub fall: u32,
+}
+
+/// What is sent to keep a binding alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeepAliveMethod {
+    /// A request, which the phone answers; through its edge, too.
+    Options,
+    /// Empty lines, which only keep a NAT open; to phones without another proxy between.
+    Crlf,
 }
 
 /// What becomes of a contact when its user has as many as a user may have.

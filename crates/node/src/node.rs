@@ -72,7 +72,7 @@ impl Node {
         let is_first = worker == 0;
         let mut rng = Rng::with_seed(seed);
         let registrar = Registrar::new(
-            snapshot.keys(),
+            (snapshot.keys(), worker),
             share(limits.registrations),
             limits.message_bytes,
             rng.fork(),
@@ -376,20 +376,24 @@ impl Desks {
             Ok(response) => response,
             Err(reason) => return cx.drop_of(datagram.flow, reason),
         };
-        let is_probe = response.branch.purpose == Purpose::Probe;
-        let owner = if is_probe {
-            0
-        } else {
-            response.key.worker(cx.shared.workers().len())
+        let workers = cx.shared.workers().len();
+        let owner = match response.branch.purpose {
+            Purpose::Probe => 0,
+            Purpose::KeepAlive => worker_of(response.branch.id, workers),
+            Purpose::Relay(_) | Purpose::Held { .. } | Purpose::Recheck => {
+                response.key.worker(workers)
+            }
         };
         if owner != self.worker {
             let Datagram { flow, bytes, .. } = datagram;
             return hand_over(cx, flow, bytes, owner, Some(Named::Unasked), out);
         }
-        if is_probe {
-            self.probes.on_answer(cx, &response);
-        } else {
-            self.proxy.on_response(cx, &response, out);
+        match response.branch.purpose {
+            Purpose::Probe => self.probes.on_answer(cx, &response),
+            Purpose::KeepAlive => self.registrar.keep_alives.on_answer(cx, &response, out),
+            Purpose::Relay(_) | Purpose::Held { .. } | Purpose::Recheck => {
+                self.proxy.on_response(cx, &response, out);
+            }
         }
         control::ignore_rest(cx, &response);
     }
@@ -422,10 +426,13 @@ impl Desks {
         if owner != self.worker {
             return hand_over(cx, flow, bytes, owner, None, out);
         }
-        let is_ours = if is_probe {
-            self.probes.on_unreachable(cx, quote.branch.id, flow)
-        } else {
-            self.proxy.on_unreachable(cx, &quote, quotation, out)
+        let id = quote.branch.id;
+        let is_ours = match quote.branch.purpose {
+            Purpose::Probe => self.probes.on_unreachable(cx, id, flow),
+            Purpose::KeepAlive => self.registrar.keep_alives.on_unreachable(cx, id, flow, out),
+            Purpose::Relay(_) | Purpose::Held { .. } | Purpose::Recheck => {
+                self.proxy.on_unreachable(cx, &quote, quotation, out)
+            }
         };
         if !is_ours {
             return cx.stats.drop_one(Dropped::UnmatchedQuote);
@@ -457,6 +464,9 @@ impl Desks {
     ) {
         if let Asker::Registration(ticket) = asker {
             self.registrar.on_answer(cx, ticket, answer, out);
+        } else if let Asker::Unanswered(ticket) = asker {
+            let keep_alives = &mut self.registrar.keep_alives;
+            keep_alives.on_removal(cx, ticket, answer, out);
         } else if let Asker::Caller(ticket) = asker {
             self.on_caller(cx, ticket, answer, out);
         } else if let Some((parked, answer)) = self.proxy.on_answer(cx, asker, answer, out) {

@@ -37,6 +37,8 @@ pub(crate) enum Asker {
     NextHop(Ticket),
     /// A binding whose flow is dead.
     Removal(Ticket),
+    /// The same, found by a keep-alive.
+    Unanswered(Ticket),
 }
 
 /// What a store or the DNS is asked.

@@ -106,6 +106,8 @@ counted! {
         Unbound = "unbound", "A binding was taken away by its user",
         FlowFailed = "flows_failed", "A phone's flow was found dead, as a request was to take it: its connection is gone, or nobody listens there. RFC 5626 §5.3.1",
         FlowRemoved = "flows_removed", "A binding was taken away, as its flow is dead",
+        KeptFlow = "keep_alives_sent", "A keep-alive went to a binding",
+        KeepAlivesFull = "keep_alives_full", "A binding got no keep-alives, as too many others get them",
         RemovalsFull = "removals_full", "A binding whose flow is dead stayed, as too many others waited for the store to be taken away",
         LookedUp = "looked_up", "A request asked where a user is",
         WrongCredentials = "wrong_credentials", "The credentials of a request were wrong, or those of another user",

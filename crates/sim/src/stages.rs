@@ -208,6 +208,7 @@ impl Setup {
                 algorithms: Vec::new(),
                 service_route: Vec::new(),
                 removes_dead: true,
+                keep_alive: None,
             }),
             ..self.bare_node(name(number), node_address(number))
         }

@@ -393,6 +393,7 @@ impl Proxy {
                     self.on_unmatched(cx, response, out);
                 }
             }
+            Purpose::KeepAlive => {}
             Purpose::Probe | Purpose::Recheck => {
                 self.work.calls.on_recheck_answer(cx, session, response);
             }
@@ -479,7 +480,7 @@ impl Proxy {
                         stateless.on_unreachable(&mut step, session, attempt, quote, flow)
                     })
             }
-            (Purpose::Probe | Purpose::Recheck, _) => return false,
+            (Purpose::Probe | Purpose::Recheck | Purpose::KeepAlive, _) => return false,
         };
         is_known || self.fail_flow(cx, flow, bytes, out)
     }
@@ -501,7 +502,7 @@ impl Proxy {
             }
             Asker::Removal(ticket) => stateful.on_removal(&mut step, ticket, answer),
             Asker::NextHop(ticket) => return Some((self.parked.take(ticket)?, answer)),
-            Asker::Registration(_) | Asker::Caller(_) => {}
+            Asker::Registration(_) | Asker::Caller(_) | Asker::Unanswered(_) => {}
         }
         None
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use location::Binding;
 use slots::{Table, Ticket};
 
-use super::{STORE_WAIT_MAX, TRIES_MAX, bindings};
+use super::bindings;
 use crate::{
     context::Context,
     io::Outbox,
@@ -15,6 +15,10 @@ use crate::{
 
 /// How many are under way on a worker.
 const REMOVALS_MAX: usize = 1_024;
+
+/// How long one waits for the store, and how often it is tried while others change the record.
+const WAIT_MAX: Duration = Duration::from_secs(3);
+const TRIES_MAX: u8 = 8;
 
 /// A binding as it was read. One that its phone has refreshed since is another.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +35,8 @@ impl Bound {
             contact: binding.contact.into(),
             device: binding.device,
             reg_id: binding.reg_id,
-            updated: binding.updated,
+            // As it is stored: whole milliseconds.
+            updated: Duration::from_millis(binding.updated.as_millis() as u64),
         }
     }
 
@@ -54,7 +59,10 @@ impl Bound {
 
 /// Removals that wait for the store.
 #[derive(Debug)]
-pub(crate) struct Removals(Table<Removal>);
+pub(crate) struct Removals {
+    table: Table<Removal>,
+    asker: fn(Ticket) -> Asker,
+}
 
 #[derive(Debug)]
 struct Removal {
@@ -65,11 +73,22 @@ struct Removal {
 
 impl Removals {
     pub(crate) fn new(now: Duration) -> Self {
-        Self(Table::new(REMOVALS_MAX, now))
+        Self {
+            table: Table::new(REMOVALS_MAX, now),
+            asker: Asker::Removal,
+        }
+    }
+
+    /// Those that keep-alives have found.
+    pub(super) fn of_keep_alives(now: Duration) -> Self {
+        Self {
+            asker: Asker::Unanswered,
+            ..Self::new(now)
+        }
     }
 
     pub(crate) fn deadline(&self) -> Option<Duration> {
-        self.0.deadline()
+        self.table.deadline()
     }
 
     /// Has a binding go, unless its phone refreshes it meanwhile. `key` is of its address-of-record.
@@ -83,12 +102,12 @@ impl Removals {
             bound: bound.clone(),
             tries: 0,
         };
-        let Some(place) = self.0.insert(removal) else {
+        let Some(place) = self.table.insert(removal) else {
             return cx.stats.count(Event::RemovalsFull, 1);
         };
-        self.0.arm(place, cx.now + STORE_WAIT_MAX);
+        self.table.arm(place, cx.now + WAIT_MAX);
         let ask = Ask::Read { key: key.into() };
-        ask_store(self.0.ticket(place), ask, out);
+        self.ask_store(self.table.ticket(place), ask, out);
     }
 
     /// The store has answered.
@@ -99,10 +118,10 @@ impl Removals {
         answer: Answer,
         out: &mut Outbox,
     ) {
-        let Some(place) = self.0.find(ticket) else {
+        let Some(place) = self.table.find(ticket) else {
             return;
         };
-        let removal = self.0.get_mut(place);
+        let removal = self.table.get_mut(place);
         removal.tries += 1;
         let ask = match answer {
             Answer::Record(Some(seen)) if removal.tries <= TRIES_MAX => removal.change(cx, seen),
@@ -113,15 +132,20 @@ impl Removals {
             Answer::Record(_) | Answer::Located(_) | Answer::Failed => None,
         };
         match ask {
-            Some(ask) => ask_store(ticket, ask, out),
-            None => drop(self.0.remove(place)),
+            Some(ask) => self.ask_store(ticket, ask, out),
+            None => drop(self.table.remove(place)),
         }
+    }
+
+    fn ask_store(&self, ticket: Ticket, ask: Ask, out: &mut Outbox) {
+        let id = QuestionId((self.asker)(ticket));
+        out.questions.push(Question { id, ask });
     }
 
     /// The store lets no removal wait for ever.
     pub(crate) fn on_timers(&mut self, cx: Context<'_>) {
-        while let Some(place) = self.0.pop_due(cx.now) {
-            self.0.remove(place);
+        while let Some(place) = self.table.pop_due(cx.now) {
+            self.table.remove(place);
         }
     }
 }
@@ -140,9 +164,4 @@ impl Removal {
             seen: Some(seen),
         })
     }
-}
-
-fn ask_store(ticket: Ticket, ask: Ask, out: &mut Outbox) {
-    let id = QuestionId(Asker::Removal(ticket));
-    out.questions.push(Question { id, ask });
 }

@@ -107,6 +107,19 @@ fn by_device(targets: Vec<Target>) -> Vec<Target> {
     devices
 }
 
+/// Where a binding leads, if it may.
+pub(super) fn target_of(cx: Context<'_>, binding: &Binding<'_>, hit: u8) -> Option<Target> {
+    let mut target = target(cx.snapshot, binding, hit)?;
+    target.keep_allowed(cx.snapshot);
+    Some(target)
+}
+
+/// Whether a binding leads to a phone without another proxy between.
+pub(super) fn is_here(snapshot: &Snapshot, binding: &Binding<'_>) -> bool {
+    let uri = NameAddr::first(binding.path.as_bytes()).and_then(|first| Uri::parse(first.uri).ok());
+    binding.path.is_empty() || uri.is_some_and(|uri| phone(snapshot, &uri).is_some())
+}
+
 /// `hit` is the listener that the request came to.
 fn target(snapshot: &Snapshot, binding: &Binding<'_>, hit: u8) -> Option<Target> {
     let contact = Uri::parse(binding.contact.as_bytes()).ok()?;

@@ -149,6 +149,7 @@ pub(crate) fn registrar() -> Registrar {
         algorithms: vec![Algorithm::Sha256, Algorithm::Md5],
         service_route: Vec::new(),
         removes_dead: true,
+        keep_alive: None,
     }
 }
 

@@ -135,6 +135,7 @@ fn with_registrar(mut config: Config) -> Config {
         algorithms: vec![Algorithm::Md5],
         service_route: Vec::new(),
         removes_dead: true,
+        keep_alive: None,
     });
     config
 }

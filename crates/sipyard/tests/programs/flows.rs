@@ -16,9 +16,13 @@ use crate::{
 
 /// A registrar where anybody may register.
 fn start_registrar() -> Edge {
+    start_registrar_with("")
+}
+
+fn start_registrar_with(rest: &str) -> Edge {
     let settings = Settings::new();
-    let section = "store = \"file:location.db\"\nauth = false";
-    registrar::configure(&settings, section, "");
+    let section = format!("store = \"file:location.db\"\nauth = false\n{rest}");
+    registrar::configure(&settings, &section, "");
     settings.start()
 }
 
@@ -148,4 +152,19 @@ fn a_closed_connection_is_left_for_the_next_flow() {
         counts.event("flows_removed") == 1
     });
     assert_eq!(Counts::of(&edge).event("flows_failed"), 1);
+}
+
+/// baresip answers keep-alives, and is forgotten soon after it has died.
+#[test]
+fn a_phone_that_dies_is_forgotten() {
+    let core = start_registrar_with("keep_alive = { interval = \"5s\" }");
+    let bob = Baresip::with_account(|_| registrar::account("bob", core.sip(), 600));
+    within_counts(&core, PATIENCE, "a keep-alive", |counts| {
+        counts.event("keep_alives_sent") > 0
+    });
+    assert_eq!(Counts::of(&core).event("flows_failed"), 0);
+    drop(bob);
+    within_counts(&core, PATIENCE, "the binding's end", |counts| {
+        counts.event("flows_removed") == 1
+    });
 }

@@ -4,6 +4,7 @@ mod access;
 mod bindings;
 mod calls;
 mod guesses;
+mod keep_alives;
 mod outbound;
 mod reach;
 mod store;
