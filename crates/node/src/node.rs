@@ -328,6 +328,9 @@ impl Desks {
         } = &request;
         let begins = || self.proxy.begins(&request);
         control::note(cx, datagram.flow, message, via, begins);
+        if self.proxy.lead_elsewhere(cx, &mut request, out)? {
+            return Ok(());
+        }
         match self.registrar.access(cx, &request, origin, out)? {
             Access::Waits => return Ok(()),
             access => request.is_proven = access == Access::Proven,

@@ -16,7 +16,10 @@ use crate::{
     config::{self, Config, Destination, Mode},
     member::Member,
     routes::{NoRoute, Traits},
-    wire::{keys::Keys, way::transport_of},
+    wire::{
+        keys::{Keys, edge_of},
+        way::transport_of,
+    },
 };
 
 /// An immutable view of a node's configuration and servers.
@@ -68,7 +71,7 @@ impl Snapshot {
             .iter()
             .map(|pool| PoolView::new(pool, &members))
             .collect();
-        let listeners = config.listeners.iter().map(Listener::new).collect();
+        let listeners: Vec<_> = config.listeners.iter().map(Listener::new).collect();
         let mut by_address = BTreeMap::new();
         for member in members.iter().flatten() {
             let id = by_address
@@ -92,16 +95,18 @@ impl Snapshot {
             .routes
             .iter()
             .any(|route| route.state != Mode::Stateless);
+        let keys = Keys::new(
+            config.secret.as_ref(),
+            config.accepted_secret.as_ref().map(AsRef::as_ref),
+        );
+        let edge = edge_of(owner(&keys, &config.name, &listeners));
         Self {
             edits_headers: config.routes.iter().any(config::Route::edits_headers),
             offers_control: config.pools.iter().any(|pool| pool.overload_control),
             wants_proof: config.routes.iter().any(|route| route.auth),
             holds_state,
             addresses,
-            keys: Keys::new(
-                config.secret.as_ref(),
-                config.accepted_secret.as_ref().map(AsRef::as_ref),
-            ),
+            keys: keys.of_edge(edge),
             config,
             listeners,
             members,
@@ -127,12 +132,13 @@ impl Snapshot {
 
     /// The node's identity among its peers, the same after a restart.
     pub(crate) fn owner(&self) -> u64 {
-        let names: Vec<&str> = self
-            .listeners
-            .iter()
-            .map(|l| l.advertise.as_str())
-            .collect();
-        self.keys.owner(&self.config.name, &names.join(" "))
+        owner(&self.keys, &self.config.name, &self.listeners)
+    }
+
+    /// The same with the connections of this one, whatever its name is now.
+    pub(crate) fn after(mut self, before: &Self) -> Self {
+        self.keys = self.keys.of_edge(before.keys.edge());
+        self
     }
 
     /// A keyed hash of a Call-ID, by which tools tell calls apart. Peers can't make two that are the same.
@@ -439,6 +445,11 @@ impl Snapshot {
     pub(crate) fn transaction_max(&self) -> Duration {
         self.config.timers.t1 * 64
     }
+}
+
+fn owner(keys: &Keys, name: &str, listeners: &[Listener]) -> u64 {
+    let names: Vec<&str> = listeners.iter().map(|l| l.advertise.as_str()).collect();
+    keys.owner(name, &names.join(" "))
 }
 
 /// The port that a URI leads to, if it leads to an address.

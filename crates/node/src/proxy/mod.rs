@@ -6,6 +6,7 @@
 
 mod budget;
 mod dynamic;
+mod elsewhere;
 mod flows;
 mod orphans;
 mod parked;

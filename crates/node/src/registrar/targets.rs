@@ -4,7 +4,7 @@ use std::{cmp::Reverse, mem, net::SocketAddr};
 
 use location::Binding;
 use sip::{NameAddr, Scheme, Uri};
-use transaction::Flow;
+use transaction::{Flow, NextHop};
 
 use super::{bindings, reach, removals::Bound};
 use crate::{
@@ -72,9 +72,7 @@ impl Target {
 pub(crate) fn targets(cx: Context<'_>, record: &Record, hit: u8) -> Result<Vec<Target>, Reply> {
     let location = bindings::read(Some(record), cx.wall())?;
     let targets = location.bindings.iter();
-    let mut targets: Vec<_> = targets
-        .filter_map(|known| target(cx.snapshot, known, hit))
-        .collect();
+    let mut targets: Vec<_> = targets.filter_map(|known| target(cx, known, hit)).collect();
     let forbidden = targets
         .iter_mut()
         .map(|target| target.keep_allowed(cx.snapshot));
@@ -109,7 +107,7 @@ fn by_device(targets: Vec<Target>) -> Vec<Target> {
 
 /// Where a binding leads, if it may.
 pub(super) fn target_of(cx: Context<'_>, binding: &Binding<'_>, hit: u8) -> Option<Target> {
-    let mut target = target(cx.snapshot, binding, hit)?;
+    let mut target = target(cx, binding, hit)?;
     target.keep_allowed(cx.snapshot);
     Some(target)
 }
@@ -117,11 +115,15 @@ pub(super) fn target_of(cx: Context<'_>, binding: &Binding<'_>, hit: u8) -> Opti
 /// Whether a binding leads to a phone without another proxy between.
 pub(super) fn is_here(snapshot: &Snapshot, binding: &Binding<'_>) -> bool {
     let uri = NameAddr::first(binding.path.as_bytes()).and_then(|first| Uri::parse(first.uri).ok());
-    binding.path.is_empty() || uri.is_some_and(|uri| phone(snapshot, &uri).is_some())
+    binding.path.is_empty()
+        || uri.is_some_and(|uri| {
+            phone(snapshot, &uri).is_some_and(|(_, elsewhere)| elsewhere.is_none())
+        })
 }
 
 /// `hit` is the listener that the request came to.
-fn target(snapshot: &Snapshot, binding: &Binding<'_>, hit: u8) -> Option<Target> {
+fn target(cx: Context<'_>, binding: &Binding<'_>, hit: u8) -> Option<Target> {
+    let snapshot = cx.snapshot;
     let contact = Uri::parse(binding.contact.as_bytes()).ok()?;
     let has_path = !binding.path.is_empty();
     if contact.scheme != Scheme::Sip || (!has_path && reach::names_us(snapshot, &contact)) {
@@ -132,13 +134,22 @@ fn target(snapshot: &Snapshot, binding: &Binding<'_>, hit: u8) -> Option<Target>
     let (name, flow) = if has_path {
         let first = NameAddr::first(path)?;
         let next_hop = Uri::parse(first.uri).ok()?;
-        let phone = phone(snapshot, &next_hop);
-        if phone.is_some() {
-            path = behind(path, first.uri);
-            is_flow = true;
+        match phone(snapshot, &next_hop) {
+            Some((phone, None)) => {
+                path = behind(path, first.uri);
+                is_flow = true;
+                (None, Some(phone))
+            }
+            Some((_, Some(edge))) => {
+                let hop = cx.shared.edge_at(edge).map(NextHop::udp);
+                (None, hop.and_then(|hop| snapshot.flow_to(hop, hit)))
+            }
+            None => {
+                let hop = next_hop_of(&next_hop);
+                let flow = hop.and_then(|hop| snapshot.flow_to(hop, hit));
+                (Name::of(&next_hop), flow)
+            }
         }
-        let hop = || snapshot.flow_to(next_hop_of(&next_hop)?, hit);
-        (Name::of(&next_hop), phone.or_else(hop))
     } else {
         let speaks = |transport| snapshot.speaks(transport);
         let hop = reach::hop_of(&contact, binding.received, speaks);

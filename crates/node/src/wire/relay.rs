@@ -47,6 +47,32 @@ pub(crate) fn request(
     out.send(hop.flow, |out| edits.apply(bytes, out));
 }
 
+/// Queues a request for another edge of the cluster, which treats it as if it had come there. RFC 3261 §16.6
+pub(crate) fn pass_on(
+    snapshot: &Snapshot,
+    edits: &mut Edits,
+    request: &Request<'_>,
+    flow: Flow,
+    out: &mut Outbox,
+) {
+    let (message, from) = (request.message, request.datagram.flow);
+    let purpose = Purpose::Relay(0);
+    let branch = Branch {
+        purpose,
+        listener: from.listener,
+        id: purpose.seal(snapshot.keys(), request.id),
+    };
+    edits.clear();
+    edits.set_max_forwards(message, request.hops_left());
+    edits.set_received(message, &request.via, from.remote);
+    identity::guard(snapshot, edits, message, from, || Some(flow));
+    edits.push_via(message, |out| {
+        write_via(snapshot, flow.listener, branch, out);
+        write_connection(from, out);
+    });
+    out.send(flow, |out| edits.apply(message.bytes(), out));
+}
+
 /// Gathers the edits for a request's next hop.
 pub(crate) fn prepare(
     snapshot: &Snapshot,

@@ -168,3 +168,89 @@ fn a_phone_that_dies_is_forgotten() {
         counts.event("flows_removed") == 1
     });
 }
+
+/// An edge that knows another and shares a name with it.
+fn start_named_edge(core: SocketAddr, at: SocketAddr, peer: SocketAddr) -> Edge {
+    let mut settings = Settings::new();
+    settings.sip = at;
+    let (admin, port) = (settings.admin, at.port());
+    settings.write_whole(&format!(
+        r#"node = {{ name = "{at}", secret = "file:secret", workers = 2, peers = [ "{peer}" ] }}
+listen = [
+    {{ transport = "udp", address = "{at}", advertise = "edge.test:{port}" }},
+    {{ transport = "tcp", address = "{at}", advertise = "edge.test:{port}" }},
+]
+admin = {{ address = "{admin}", socket = "admin.sock" }}
+route = [ {{ to = "core" }} ]
+pool.core = {{ probe = false, servers = [ "{core}" ] }}
+"#
+    ));
+    settings.start()
+}
+
+/// Two edges that go by one name. What the core sends to the one reaches the phone that is connected to the
+/// other.
+#[test]
+fn an_edge_passes_on_what_another_has_the_connection_for() {
+    let core = UdpSocket::bind("127.0.0.1:0").unwrap();
+    core.set_read_timeout(Some(PATIENCE)).unwrap();
+    let port = free_both().port();
+    let [one, other] = [1, 3].map(|host| SocketAddr::from(([127, 0, 0, host], port)));
+    let server = core.local_addr().unwrap();
+    let edges = [
+        start_named_edge(server, one, other),
+        start_named_edge(server, other, one),
+    ];
+    for edge in &edges {
+        within_counts(edge, PATIENCE, "a report", |counts| {
+            counts.event("reports_received") > 1
+        });
+    }
+    let receive = || {
+        let mut buffer = [0; 4096];
+        let length = core.recv(&mut buffer).unwrap();
+        String::from_utf8(buffer[..length].to_vec()).unwrap()
+    };
+    let mut phone = TcpStream::connect(other).map(Phone).unwrap();
+    phone.0.set_read_timeout(Some(PATIENCE)).unwrap();
+    let local = phone.0.local_addr().unwrap();
+    let register = format!(
+        "REGISTER sip:example.com SIP/2.0\r\nVia: SIP/2.0/TCP {local};branch=z9hG4bK-r\r\nMax-Forwards: 70\r\n\
+         From: <sip:bob@example.com>;tag=r\r\nTo: <sip:bob@example.com>\r\nCall-ID: r\r\nCSeq: 1 REGISTER\r\n\
+         Contact: <sip:bob@{local};transport=tcp>\r\nContent-Length: 0\r\n\r\n"
+    );
+    phone.0.write_all(register.as_bytes()).unwrap();
+    let registered = receive();
+    let header = |name: &str| {
+        registered
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .unwrap()
+    };
+    let (path, us) = (header("Path: "), core.local_addr().unwrap());
+    let message = format!(
+        "MESSAGE sip:bob@{local};transport=tcp SIP/2.0\r\nVia: SIP/2.0/UDP {us};rport;branch=z9hG4bK-m\r\n\
+         Max-Forwards: 70\r\nRoute: {path}\r\nFrom: <sip:alice@example.com>;tag=a\r\nTo: <sip:bob@example.com>\r\n\
+         Call-ID: message\r\nCSeq: 1 MESSAGE\r\nContent-Length: 0\r\n\r\n"
+    );
+    core.send_to(message.as_bytes(), one).unwrap();
+    let received = phone.next();
+    let (start, headers) = received.split_once("\r\n").unwrap();
+    assert!(start.starts_with("MESSAGE sip:bob@127.0.0.1"), "{received}");
+    let answer = format!("SIP/2.0 200 OK\r\n{headers}");
+    phone.0.write_all(answer.as_bytes()).unwrap();
+    assert!(receive().starts_with("SIP/2.0 200 OK"));
+    assert_eq!(Counts::of(&edges[0]).event("to_other_edges"), 1);
+    // The phone is gone.
+    drop(phone);
+    core.send_to(
+        message
+            .replace("-m", "-n")
+            .replace(": message", ": again")
+            .as_bytes(),
+        one,
+    )
+    .unwrap();
+    let told = receive();
+    assert!(told.starts_with("SIP/2.0 430 Flow Failed"), "{told}");
+}
