@@ -19,6 +19,7 @@ mod authority;
 mod calls;
 mod connected;
 mod edge;
+mod flows;
 mod kamailio;
 mod load;
 mod loss;
