@@ -2,7 +2,7 @@
 
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: help demo test bench release install manual package image site
+.PHONY: help demo test bench release install manual package image try site
 
 PREFIX ?= /usr/local
 
@@ -13,7 +13,8 @@ help:
 	@echo 'make install the program, man pages, completions and the systemd unit; PREFIX=/usr/local, DESTDIR='
 	@echo 'make package target/debian/sipyard_*.deb; needs cargo-deb'
 	@echo 'make image   a container image from scratch; needs buildah and musl-tools'
-	@echo 'make site    docs/site/book, the documentation as pages; needs mdbook'
+	@echo 'make try     what package and image made, in a chroot and a container; as root'
+	@echo 'make site    docs/book, the documentation as pages'
 	@echo 'make bench   Sipyard beside its peers, for minutes; WHAT=quick for half a minute'
 
 demo:
@@ -54,12 +55,16 @@ install: manual
 
 package: manual
 	gzip -9nf target/manual/man/*.1
-	cargo deb --no-build --package sipyard
+	cargo deb --no-build --strip --package sipyard
 
 image:
 	CC_x86_64_unknown_linux_musl=musl-gcc cargo build --release --package sipyard --target x86_64-unknown-linux-musl
 	scripts/image.sh target/x86_64-unknown-linux-musl/release/sipyard
 
+try:
+	scripts/try.sh
+
 site:
-	cargo run --quiet --package sipyard -- manual --pages docs/site/src/reference
-	mdbook build docs/site
+	@scripts/setup.sh test
+	cargo build --quiet --package sipyard
+	scripts/site.sh target/debug/sipyard

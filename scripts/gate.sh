@@ -32,5 +32,6 @@ step boundary scripts/boundary.sh
 step docs env RUSTDOCFLAGS='-D warnings' cargo doc "${locked[@]}" --workspace --no-deps
 step tests cargo test "${locked[@]}" --workspace
 # The tests have built the program. `cargo run` would build much of it again, for other features.
+step site scripts/site.sh "$target/debug/sipyard"
 step exploration "$target/debug/sipyard" sim explore --first 1 --duration 60s
 printf '== all good after %s s\n' $SECONDS

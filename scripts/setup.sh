@@ -148,3 +148,8 @@ fi
 if [ "$purpose" = test ] && ! { cargo clippy --version && cargo fmt --version; } >/dev/null 2>&1; then
     install_components
 fi
+if [ "$purpose" = test ] && ! has mdbook; then
+    say "installs mdBook, which makes the pages of the documentation: cargo install mdbook"
+    cargo install --quiet --locked mdbook --version 0.5.4 --no-default-features --features search >&2 ||
+        refuse "mdBook can't be installed, see above. With a network, run again."
+fi

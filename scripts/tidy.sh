@@ -28,8 +28,12 @@ while read -r page; do
     while read -r path; do
         [ -e "$folder/$path" ] || [[ "$path" == *reference/* || "$path" == http* ]] || complain "$page links to $path, which is not there"
     done < <(grep -oE '\]\([^):#]+' "$page" | cut -c3- | sort -u)
-    name=${page#docs/site/src/}
-    [ "$name" = SUMMARY.md ] || [[ "$name" == reference/* ]] || grep -qF "($name)" docs/site/src/SUMMARY.md ||
-        complain "$page is not in SUMMARY.md"
-done < <(find docs/site/src -name '*.md' | sort)
+    name=${page#docs/}
+    [ "$name" = SUMMARY.md ] || grep -qF "($name)" docs/SUMMARY.md || complain "$page is not in docs/SUMMARY.md"
+done < <(git ls-files 'docs/*.md' | sort)
+
+# What is large and made by a command is not kept, but made again.
+while read -r size path; do
+    [ "$size" -le 200000 ] || [[ "$path" != docs/* ]] || complain "$path has $size bytes; name the command that makes it instead"
+done < <(git ls-files -z docs | xargs -0 stat --format '%s %n' 2>/dev/null)
 exit $status

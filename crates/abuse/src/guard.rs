@@ -176,6 +176,12 @@ impl Guard {
         }
     }
 
+    /// Whether this address has shown lately that it receives what we send to it.
+    #[must_use]
+    pub fn has_heard_us(&self, now: Duration, from: IpAddr) -> bool {
+        self.is_known(ns(now), Kind::HearsUs, self.source(from.into()))
+    }
+
     /// Whether the credentials of a login shall be looked at. They are not if the user is being guessed
     /// at, unless the user has logged in from there lately. A user who is unknown is treated alike.
     #[must_use]

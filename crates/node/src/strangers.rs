@@ -55,6 +55,15 @@ impl Context<'_> {
         self.shared.guard().hears_us(self.now, flow.remote.ip());
     }
 
+    /// Whether what goes to this flow goes to whoever sent us something there, and not to somebody whose address
+    /// they wrote.
+    pub(crate) fn has_heard_us(&self, flow: Flow) -> bool {
+        let from = flow.remote.ip();
+        flow.is_reliable()
+            || is_known(self.snapshot, from)
+            || self.shared.guard().has_heard_us(self.now, from)
+    }
+
     /// Whether a request is of a program that is known to look for victims.
     pub(crate) fn is_scanners(&self, flow: Flow, message: &Message<'_>) -> bool {
         let scanners = &self.snapshot.config().abuse.scanners;

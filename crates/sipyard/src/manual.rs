@@ -19,7 +19,7 @@ use crate::Cli;
 #[derive(Args)]
 #[command(after_help = "Examples:
   sipyard manual --out /tmp/manual    man/, completions/, commands.md, keys.md
-  sipyard manual --pages docs/site/src/reference")]
+  sipyard manual --pages docs/reference")]
 pub(crate) struct Manual {
     /// The folder for man/ and completions/, and for the pages
     #[arg(long, value_name = "FOLDER", required_unless_present = "pages")]

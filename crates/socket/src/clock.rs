@@ -39,7 +39,8 @@ pub fn wall() -> Duration {
 /// thread has ended.
 #[must_use]
 pub fn processor_time<T>(thread: &JoinHandle<T>) -> Option<Duration> {
-    let thread = thread.as_pthread_t();
+    // An integer with the GNU C library, a pointer with musl.
+    let thread = thread.as_pthread_t() as _;
     let mut clock = 0;
     let mut time = libc::timespec {
         tv_sec: 0,

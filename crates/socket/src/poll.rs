@@ -30,7 +30,7 @@ impl Poll {
         self.entries.clear();
         self.entries.extend(descriptors.into_iter().map(entry));
         let timeout = timeout.map(|timeout| libc::timespec {
-            tv_sec: timeout.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+            tv_sec: timeout.as_secs().try_into().unwrap_or(i64::MAX),
             tv_nsec: timeout.subsec_nanos().into(),
         });
         let (fds, count) = (

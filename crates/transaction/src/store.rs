@@ -100,6 +100,8 @@ pub struct Transaction<O> {
     /// When the timer that ends the state is due.
     ends_at: Duration,
     cancel: Cancel,
+    /// Bytes that a server transaction may still send without being asked again.
+    unasked: usize,
 }
 
 /// Whether an INVITE that we sent is cancelled.
@@ -174,6 +176,12 @@ impl<O: Copy> Transactions<O> {
         self.entries.get(id).flow
     }
 
+    /// What a transaction sent last, while it may have to be sent again; else nothing.
+    #[must_use]
+    pub fn last_sent(&self, id: Id<Transaction<O>>) -> &[u8] {
+        &self.entries.get(id).bytes
+    }
+
     /// Opens the transaction of a request that came in.
     ///
     /// # Errors
@@ -208,6 +216,13 @@ impl<O: Copy> Transactions<O> {
         write: impl FnOnce(&mut Vec<u8>),
     ) -> Result<Id<Transaction<O>>, Full> {
         self.send_request(now, key, flow, Some(owner), out, write)
+    }
+
+    /// Lets a server transaction send no more than so many bytes for the first request: what its sender repeats
+    /// is answered each time, but Timer G adds nothing beyond. For senders who may have written the address of
+    /// somebody else.
+    pub fn limit_unasked(&mut self, id: Id<Transaction<O>>, bytes: usize) {
+        self.entries.get_mut(id).unasked = bytes;
     }
 
     /// A request of a server transaction came again, or its ACK came.
@@ -249,6 +264,7 @@ impl<O: Copy> Transactions<O> {
         self.keep(id, write);
         let entry = self.entries.get_mut(id);
         out.send(entry.flow, &entry.bytes);
+        entry.unasked = entry.unasked.saturating_sub(entry.bytes.len());
         if matches!(entry.state.timers()[0], Some(Timer::Trying)) {
             entry.repeats_at = NEVER;
             self.arm(id);
@@ -372,6 +388,7 @@ impl<O: Copy> Transactions<O> {
             interval: NEVER,
             ends_at: NEVER,
             cancel: Cancel::No,
+            unasked: usize::MAX,
         };
         let id = self.entries.insert(entry).ok_or(Full)?;
         self.index.insert(key, id);
@@ -433,7 +450,7 @@ impl<O: Copy> Transactions<O> {
         let action = self.step(now, id, Input::Timer(timer));
         self.arm(id);
         match action {
-            Action::Send => self.send(id, out),
+            Action::Send => self.repeat(id, out),
             Action::AskTrying => return Some(Notice::Trying),
             Action::InformTimerC => return Some(Notice::TimerC),
             _ => {}
@@ -469,6 +486,15 @@ impl<O: Copy> Transactions<O> {
         };
         entry.repeats_at = now.saturating_add(entry.interval);
         repeating
+    }
+
+    /// Sends the kept bytes again unless they are more than may go unasked.
+    fn repeat(&mut self, id: Id<Transaction<O>>, out: &mut impl Sender) {
+        let entry = self.entries.get_mut(id);
+        if let Some(left) = entry.unasked.checked_sub(entry.bytes.len()) {
+            entry.unasked = left;
+            self.send(id, out);
+        }
     }
 
     /// Sends the kept bytes again, if there are any.

@@ -458,6 +458,34 @@ fn no_answer_is_much_longer_than_its_request() {
     }
 }
 
+/// Timer G repeated the failure of a callee up to ten times towards a source that nobody had proved: a forged
+/// INVITE threw many times its bytes at a third party. Who acknowledges a failure with its tag has proved the source.
+#[test]
+fn a_failure_is_repeated_only_as_far_as_its_request_reaches() {
+    let mut cluster = Cluster::new(stateful(&[ONE]));
+    let failed = |cluster: &mut Cluster, call: &str| {
+        let invite = request("INVITE", ALICE, call);
+        let received = cluster.pass(&invite);
+        let mut sent = cluster.send(&received.respond(486));
+        sent.extend(cluster.wait(s(10)));
+        sent.retain(|sent| sent.to == invite.from);
+        (invite, sent)
+    };
+    let (invite, sent) = failed(&mut cluster, "forged");
+    let bytes: usize = sent.iter().map(|sent| sent.bytes.len()).sum();
+    assert!(bytes <= 2 * invite.to_string().len(), "{bytes} bytes");
+    assert!(
+        !cluster.send(&invite).is_empty(),
+        "who asks again is answered"
+    );
+    let ack = invite.ack_of(&sent[0]);
+    cluster.send(&ack.clone().set("To", "<sip:bob@example.com>;tag=guessed"));
+    let (invite, sent) = failed(&mut cluster, "guessed");
+    assert!(sent.len() < 3);
+    cluster.send(&invite.ack_of(&sent[0]));
+    assert!(failed(&mut cluster, "proven").1.len() > 4);
+}
+
 /// Limits counted messages, not bytes: transactions held whatever came, up to 16 KB each, and a flood of
 /// long INVITEs took many times the memory that the limits promise.
 #[test]

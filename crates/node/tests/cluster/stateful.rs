@@ -136,7 +136,9 @@ fn a_lost_invite_is_sent_again() {
 /// RFC 3261 §17.1.1.3: the ACK of a failure is each hop's own.
 #[test]
 fn failures_are_acknowledged_on_both_sides() {
-    let mut cluster = Cluster::new(stateful(&[ONE]));
+    let mut config = stateful(&[ONE]);
+    config.trust.peers = vec!["203.0.113.7/32".parse().unwrap()];
+    let mut cluster = Cluster::new(config);
     let invite = request("INVITE", ALICE, "call");
     let received = cluster.pass(&invite);
     let sent = cluster.send(&received.respond(486));

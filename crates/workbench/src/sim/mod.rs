@@ -160,7 +160,7 @@ impl Sim {
         let made = self.made_by();
         let mut page = Page::new(&*self.title).text("Made by").verbatim(&made);
         let mut markdown = format!(
-            "# {}\n\nMade by `{made}`; the plots are in [{name}.html]({name}.html).\n",
+            "# {}\n\nMade by `{made}`; `{name}.html`, which it makes too, has the plots.\n",
             self.title,
             name = self.name
         );

@@ -14,7 +14,7 @@ mod target;
 
 use std::time::Duration;
 
-use sip::{Edits, Method};
+use sip::{Edits, Message, Method};
 use slots::Ticket;
 use transaction::{Event as Told, Flow, Key, Notice, Seen, Timing, Transactions};
 
@@ -41,6 +41,9 @@ use crate::{
     },
     work::{Course, Holder, Offer, OpenId},
 };
+
+/// How much more than a request somebody may get for it who may not have sent it.
+const AMPLIFICATION: usize = 2;
 
 /// What a worker holds of stateful routes.
 #[derive(Debug)]
@@ -115,12 +118,25 @@ impl Stateful {
                 self.cancel(step, request, id);
                 true
             }
-            Method::Ack => self.transactions.on_request(now, id, true, step.out) == Seen::Absorbed,
+            Method::Ack => {
+                self.believe(step.cx, request, id);
+                self.transactions.on_request(now, id, true, step.out) == Seen::Absorbed
+            }
             _ => {
                 step.cx.stats.count(Event::Retransmission, 1);
                 self.transactions.on_request(now, id, false, step.out);
                 true
             }
+        }
+    }
+
+    /// Only who got a failure can acknowledge it with its To tag.
+    fn believe(&self, cx: Context<'_>, ack: &Request<'_>, id: TransactionId) {
+        let headers_max = cx.snapshot.config().limits.headers;
+        let failure = Message::parse(self.transactions.last_sent(id), headers_max);
+        let tag = failure.as_ref().map(Message::to_tag);
+        if ack.to_tag.is_some_and(|tag| !tag.is_empty()) && tag == Ok(Ok(ack.to_tag)) {
+            cx.hears_us(self.transactions.flow(id));
         }
     }
 
@@ -202,10 +218,16 @@ impl Stateful {
         let flow = reply::return_flow(Some(&request.via), request.datagram.flow);
         let key = Key::server(request.id, request.method);
         let server = self.transactions.receive(cx.now, key, flow, place).ok();
+        if let Some(server) = server.filter(|_| !request.is_proven && !cx.has_heard_us(flow)) {
+            let bytes = request.datagram.bytes.len();
+            self.transactions
+                .limit_unasked(server, AMPLIFICATION * bytes);
+        }
         let context = self.contexts.get_mut(place);
         context.server = server;
         context.open = usize::from(server.is_some());
         context.is_invite = request.method == Method::Invite;
+        context.begins_call = context.is_invite && request.is_initial();
         context.breadth = request.breadth();
         Ok(place)
     }
