@@ -100,6 +100,23 @@ fn received() {
         from,
         "SIP/2.0/UDP a;received=192.0.2.1 , SIP/2.0/UDP b",
     );
+    // Behind a NAT, which knows nothing of the port in sent-by.
+    for (via, expected) in [
+        (
+            "SIP/2.0/UDP 10.0.0.1:5060;branch=b",
+            "SIP/2.0/UDP 10.0.0.1:5060;branch=b;rport=5070;received=203.0.113.1",
+        ),
+        (
+            "SIP/2.0/UDP 10.0.0.1;received=1.2.3.4;branch=b",
+            "SIP/2.0/UDP 10.0.0.1;received=203.0.113.1;branch=b;rport=5070",
+        ),
+        (
+            "SIP/2.0/TCP 10.0.0.1",
+            "SIP/2.0/TCP 10.0.0.1;received=203.0.113.1",
+        ),
+    ] {
+        check(via, "203.0.113.1:5070", expected);
+    }
     check(
         "SIP/2.0/UDP a;rport;branch=b",
         from,

@@ -18,7 +18,7 @@ use crate::{
     stats::Event,
     wire::{
         keys::tag_hash,
-        reply::Reply,
+        reply::{self, Reply},
         request::{Forged, Request},
         token::{Affinity, Client, Direction, Starter},
     },
@@ -151,6 +151,10 @@ fn token_course(
             let mut course = to_server(cx, request, server, Some(address), session)?;
             let phone = affinity.server.connected(cx.snapshot, sender.listener);
             course.next_hop = phone.unwrap_or(course.next_hop);
+            let flow = reply::return_flow(Some(&request.via), sender);
+            if session.is_none() && !request.is_initial() && flow != affinity.client.flow {
+                calls.moved.notice(request.key, affinity.client.flow, flow);
+            }
             course
         }
         Direction::FromServer => {
@@ -158,7 +162,13 @@ fn token_course(
                 cx.stats.count(Event::NotOfServer, 1);
                 return Err(Reply::new(403));
             }
-            let client = latest.unwrap_or(affinity.client);
+            let told = affinity.client;
+            let moved = || calls.moved.find(request.key, told.flow);
+            let flow = latest.is_none().then(moved).flatten();
+            let client = latest.unwrap_or(Client {
+                flow: flow.unwrap_or(told.flow),
+                ..told
+            });
             outwards(cx, request, server, Some(client), session)?
         }
     };
