@@ -165,10 +165,8 @@ fn token_course(
             let told = affinity.client;
             let moved = || calls.moved.find(request.key, told.flow);
             let flow = latest.is_none().then(moved).flatten();
-            let client = latest.unwrap_or(Client {
-                flow: flow.unwrap_or(told.flow),
-                ..told
-            });
+            let flow = flow.unwrap_or(told.flow);
+            let client = latest.unwrap_or_else(|| Client { flow, ..told });
             outwards(cx, request, server, Some(client), session)?
         }
     };
