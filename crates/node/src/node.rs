@@ -429,6 +429,9 @@ impl Desks {
         if owner != self.worker {
             return hand_over(cx, flow, bytes, owner, None, out);
         }
+        if self.proxy.fall_back(cx, &quote, quotation, out) {
+            return;
+        }
         let id = quote.branch.id;
         let is_ours = match quote.branch.purpose {
             Purpose::Probe => self.probes.on_unreachable(cx, id, flow),

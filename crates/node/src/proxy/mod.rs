@@ -8,6 +8,7 @@ mod budget;
 mod dynamic;
 mod elsewhere;
 mod flows;
+mod large;
 mod orphans;
 mod parked;
 mod routing;

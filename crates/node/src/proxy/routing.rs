@@ -166,7 +166,7 @@ fn token_course(
             let moved = || calls.moved.find(request.key, told.flow);
             let flow = latest.is_none().then(moved).flatten();
             let flow = flow.unwrap_or(told.flow);
-            let client = latest.unwrap_or_else(|| Client { flow, ..told });
+            let client = latest.unwrap_or(Client { flow, ..told });
             outwards(cx, request, server, Some(client), session)?
         }
     };
@@ -197,7 +197,7 @@ fn to_server(
     Ok(Course {
         direction: Direction::ToServer,
         server,
-        next_hop: request.flow_to_server(cx.snapshot, address),
+        next_hop: request.flow_to_server(cx, address),
         session,
         is_placed: false,
     })
@@ -272,7 +272,7 @@ pub(super) fn new_course(
     Ok(Course {
         direction: Direction::ToServer,
         server: Some(server),
-        next_hop: request.flow_to_server(cx.snapshot, member.address),
+        next_hop: request.flow_to_server(cx, member.address),
         session: Some(begun.map_err(|why| refuse(cx, why))?),
         is_placed: true,
     })
