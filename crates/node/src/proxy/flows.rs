@@ -29,7 +29,7 @@ impl Proxy {
         let is_answered = request
             .method()
             .is_some_and(|method| !matches!(method, Method::Ack | Method::Cancel));
-        let is_phones = flow.connection.is_some() && cx.snapshot.member_at(flow.remote).is_none();
+        let is_phones = flow.connection.is_some() && cx.snapshot.member_of(flow).is_none();
         if !is_phones || !is_answered {
             return false;
         }
