@@ -49,6 +49,8 @@ missing_packages() {
         has tcpdump || echo tcpdump
         has nft || echo nftables
         has ip || echo iproute2
+        has curl || echo curl
+        has promtool || echo prometheus
         has chromium || echo chromium
         has node || echo nodejs
         has npm || echo npm
@@ -87,7 +89,8 @@ install_packages() {
 without_services() {
     local as_root=$1 packages=$2 policy=/usr/sbin/policy-rc.d ours=no status=0
     local services
-    services=$(tr ' ' '\n' <<<"$packages" | grep -xE 'kamailio|keepalived|nsd|redis-server|stunnel4' || true)
+    services=$(tr ' ' '
+' <<<"$packages" | grep -xE 'kamailio|keepalived|nsd|prometheus|redis-server|stunnel4' || true)
     if [ -n "$services" ] && [ ! -e "$policy" ]; then
         ours=yes
         printf '#!/bin/sh\nexit 101\n' | $as_root tee "$policy" >/dev/null

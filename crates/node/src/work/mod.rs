@@ -339,6 +339,9 @@ impl Work {
         }
         let is_answer_to_client = response.is_success() && self.get(open).is_charged;
         let closed = self.close(cx, open);
+        if closed.is_initial && closed.kind == Kind::Invite && closed.holder == Holder::Stateless {
+            cx.count_outcome(response.status);
+        }
         if is_answer_to_client && !closed.is_initial {
             self.calls.move_client(closed.session, response);
         }

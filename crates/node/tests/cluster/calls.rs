@@ -3,7 +3,7 @@
 use node::stats::Event;
 
 use crate::{
-    harness::{ALICE, Cluster, EDGE, ONE, TRANSACTION_MAX, TWO, config, ms, s},
+    harness::{ALICE, Cluster, EDGE, ONE, TRANSACTION_MAX, TWO, config, ms, s, stateful},
     message::{Dialog, param, request},
 };
 
@@ -99,6 +99,32 @@ fn a_retransmitted_invite_is_not_placed_again() {
     }
     assert_eq!(cluster.total(), counted);
     assert_eq!(cluster.event(Event::Retransmission), 20);
+}
+
+/// RFC 6076 §4.6 to §4.8
+#[test]
+fn the_outcome_of_each_call_is_counted_once() {
+    for config in [config(&[ONE]), stateful(&[ONE])] {
+        let mut cluster = Cluster::new(config);
+        for (call, status) in [200, 486, 603, 500, 504, 404, 487, 302, 407]
+            .iter()
+            .enumerate()
+        {
+            let invite = request("INVITE", ALICE, &format!("call{call}"));
+            let received = cluster.pass(&invite);
+            cluster.send(&received.respond(*status));
+            cluster.send(&received.respond(*status));
+        }
+        let options = cluster.pass(&request("OPTIONS", ALICE, "options"));
+        cluster.pass(&options.respond(200));
+        let outcomes = [
+            Event::CallsAnswered,
+            Event::CallsDeclined,
+            Event::CallsIneffective,
+            Event::CallsFailed,
+        ];
+        assert_eq!(outcomes.map(|event| cluster.event(event)), [1, 2, 2, 2]);
+    }
 }
 
 /// RFC 3261 §9.1, §16.10

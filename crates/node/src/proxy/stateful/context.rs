@@ -33,6 +33,8 @@ pub(super) struct ResponseContext {
     /// Its server transaction; none when that is over.
     pub(super) server: Option<TransactionId>,
     pub(super) is_invite: bool,
+    /// It is an INVITE outside a dialog.
+    pub(super) begins_call: bool,
     /// It was placed, and may be placed on another server of the pool.
     pub(super) may_move: bool,
     /// What the next node is told of who holds it, if nodes settle that among themselves.
@@ -159,6 +161,7 @@ impl Contexts {
             request: Some(kept),
             server: None,
             is_invite: false,
+            begins_call: false,
             may_move: false,
             mark: None,
             record: None,

@@ -216,6 +216,7 @@ impl Stateful {
         context.server = server;
         context.open = usize::from(server.is_some());
         context.is_invite = request.method == Method::Invite;
+        context.begins_call = context.is_invite && request.is_initial();
         context.breadth = request.breadth();
         Ok(place)
     }

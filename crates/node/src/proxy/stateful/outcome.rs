@@ -9,6 +9,7 @@ use super::{
     context::{ContextId, Phase},
 };
 use crate::{
+    context::Context,
     proxy::step::Step,
     stats::Event,
     wire::{
@@ -111,6 +112,7 @@ impl Stateful {
         }
         self.pass_back(step, place, response);
         if is_first {
+            self.count_outcome(cx, place, response.status);
             self.contexts.stop_search(place, Phase::Over);
             self.cancel_branches(step, place);
         }
@@ -174,6 +176,7 @@ impl Stateful {
         self.drop_record(step, place);
         self.contexts.stop_search(place, Phase::Over);
         let context = self.contexts.get(place);
+        self.count_outcome(step.cx, place, context.best.status());
         match (context.best.status(), context.server) {
             (0 | 503, _) => self.reply(step, place, &Reply::new(500)),
             (status, Some(server)) if context.best.is_received() => {
@@ -186,6 +189,12 @@ impl Stateful {
             (status, Some(_)) => self.reply(step, place, &Reply::new(status)),
         }
         self.contexts.clear_best(place);
+    }
+
+    fn count_outcome(&self, cx: Context<'_>, place: ContextId, status: u16) {
+        if self.contexts.get(place).begins_call {
+            cx.count_outcome(status);
+        }
     }
 
     /// Answers a held request ourselves.
