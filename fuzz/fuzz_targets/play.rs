@@ -93,16 +93,7 @@ pub fn config() -> Config {
         trust: Default::default(),
         connections: Default::default(),
         abuse: Default::default(),
-        registrar: Some(Registrar {
-            domains: vec![USERS.to_owned()],
-            expires_min: Duration::from_secs(60),
-            expires_default: Duration::from_secs(3_600),
-            expires_max: Duration::from_secs(7_200),
-            contacts_max: 3,
-            when_full: WhenFull::Refuse,
-            algorithms: vec![Algorithm::Sha256, Algorithm::Md5],
-            service_route: Vec::new(),
-        }),
+        registrar: Some(registrar()),
     }
 }
 
@@ -114,6 +105,22 @@ fn route(hosts: &[&str], to: Destination, state: Mode) -> Route {
     Route {
         hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
         ..Route::of_all(to, state)
+    }
+}
+
+/// Users of one domain, who have passwords.
+fn registrar() -> Registrar {
+    Registrar {
+        domains: vec![USERS.to_owned()],
+        expires_min: Duration::from_secs(60),
+        expires_default: Duration::from_secs(3_600),
+        expires_max: Duration::from_secs(7_200),
+        contacts_max: 3,
+        when_full: WhenFull::Refuse,
+        algorithms: vec![Algorithm::Sha256, Algorithm::Md5],
+        service_route: Vec::new(),
+        removes_dead: true,
+        keep_alive: None,
     }
 }
 

@@ -183,6 +183,30 @@ pub struct Registrar {
     pub algorithms: Vec<Algorithm>,
     /// URIs of the proxies that users shall send their requests through: RFC 3608.
     pub service_route: Vec<String>,
+    /// Whether a binding goes whose flow is found dead. RFC 5626 §7
+    pub removes_dead: bool,
+    /// How bindings are kept alive; none: phones do that themselves.
+    pub keep_alive: Option<KeepAlive>,
+}
+
+/// Keep-alives to bindings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeepAlive {
+    /// What is sent.
+    pub method: KeepAliveMethod,
+    /// Time between two of them to a binding; a tenth more or less.
+    pub interval: Duration,
+    /// Without an answer to so many in a row, the flow is dead.
+    pub fall: u32,
+}
+
+/// What is sent to keep a binding alive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeepAliveMethod {
+    /// A request, which the phone answers; through its edge, too.
+    Options,
+    /// Empty lines, which only keep a NAT open; to phones without another proxy between.
+    Crlf,
 }
 
 /// What becomes of a contact when its user has as many as a user may have.
@@ -388,6 +412,9 @@ pub struct Connections {
     /// Memory of all that waits on connections, and of incomplete messages. More: the connection that keeps most
     /// is closed.
     pub total_bytes: usize,
+    /// How long phones with several flows may be silent on one, as they are told. None: they choose by
+    /// RFC 5626 §4.4.1.
+    pub flow_timer: Option<Duration>,
 }
 
 impl Default for Connections {
@@ -402,6 +429,7 @@ impl Default for Connections {
             idle: Duration::from_secs(900),
             queue_bytes: 1 << 20,
             total_bytes: 256 << 20,
+            flow_timer: None,
         }
     }
 }

@@ -12,11 +12,10 @@ use crate::{
     context::Context,
     control,
     edges::{self, Exchange},
-    health,
     io::{Datagram, Handover, Input, Named, Origin, Outbox, Quotation},
     keep_alive,
     probes::Probes,
-    proxy::{ParkedRequest, Proxy, Routed, Unsent},
+    proxy::{ParkedRequest, Proxy, Routed},
     question::{Answer, Asker, QuestionId},
     registrar::{Access, Registrar},
     shared::Shared,
@@ -26,7 +25,6 @@ use crate::{
         branch::Purpose,
         kept::KeptRequest,
         keys::worker_of,
-        quote::Quote,
         reply::{self, Reply},
         request::{Request, without_our_maddr},
         response::Response,
@@ -50,9 +48,9 @@ pub(crate) struct Desks {
     pub(crate) worker: usize,
     pub(crate) lobby: Lobby,
     pub(crate) proxy: Proxy,
-    registrar: Registrar,
+    pub(crate) registrar: Registrar,
     exchange: Exchange,
-    probes: Probes,
+    pub(crate) probes: Probes,
     learner: Learner,
 }
 
@@ -72,7 +70,7 @@ impl Node {
         let is_first = worker == 0;
         let mut rng = Rng::with_seed(seed);
         let registrar = Registrar::new(
-            snapshot.keys(),
+            (snapshot.keys(), worker),
             share(limits.registrations),
             limits.message_bytes,
             rng.fork(),
@@ -328,6 +326,9 @@ impl Desks {
         } = &request;
         let begins = || self.proxy.begins(&request);
         control::note(cx, datagram.flow, message, via, begins);
+        if self.proxy.lead_elsewhere(cx, &mut request, out)? {
+            return Ok(());
+        }
         match self.registrar.access(cx, &request, origin, out)? {
             Access::Waits => return Ok(()),
             access => request.is_proven = access == Access::Proven,
@@ -365,7 +366,7 @@ impl Desks {
         }
     }
 
-    fn on_response(
+    pub(crate) fn on_response(
         &mut self,
         cx: Context<'_>,
         datagram: Datagram<'_>,
@@ -376,20 +377,24 @@ impl Desks {
             Ok(response) => response,
             Err(reason) => return cx.drop_of(datagram.flow, reason),
         };
-        let is_probe = response.branch.purpose == Purpose::Probe;
-        let owner = if is_probe {
-            0
-        } else {
-            response.key.worker(cx.shared.workers().len())
+        let workers = cx.shared.workers().len();
+        let owner = match response.branch.purpose {
+            Purpose::Probe => 0,
+            Purpose::KeepAlive => worker_of(response.branch.id, workers),
+            Purpose::Relay(_) | Purpose::Held { .. } | Purpose::Recheck => {
+                response.key.worker(workers)
+            }
         };
         if owner != self.worker {
             let Datagram { flow, bytes, .. } = datagram;
             return hand_over(cx, flow, bytes, owner, Some(Named::Unasked), out);
         }
-        if is_probe {
-            self.probes.on_answer(cx, &response);
-        } else {
-            self.proxy.on_response(cx, &response, out);
+        match response.branch.purpose {
+            Purpose::Probe => self.probes.on_answer(cx, &response),
+            Purpose::KeepAlive => self.registrar.keep_alives.on_answer(cx, &response, out),
+            Purpose::Relay(_) | Purpose::Held { .. } | Purpose::Recheck => {
+                self.proxy.on_response(cx, &response, out);
+            }
         }
         control::ignore_rest(cx, &response);
     }
@@ -404,61 +409,6 @@ impl Desks {
             }
             Ok(report) => self.exchange.on_report(cx, datagram.flow, report),
             Err(reason) => cx.drop_of(datagram.flow, reason),
-        }
-    }
-
-    /// An ICMP error is believed when it quotes what is open, by a branch that nobody can guess.
-    fn on_unreachable(&mut self, cx: Context<'_>, quotation: Quotation<'_>, out: &mut Outbox) {
-        let Quotation { flow, bytes } = quotation;
-        let Some(quote) = Quote::read(bytes) else {
-            return cx.stats.drop_one(Dropped::UnmatchedQuote);
-        };
-        let is_probe = quote.branch.purpose == Purpose::Probe;
-        let owner = if is_probe {
-            0
-        } else {
-            worker_of(quote.branch.id, cx.shared.workers().len())
-        };
-        if owner != self.worker {
-            return hand_over(cx, flow, bytes, owner, None, out);
-        }
-        let unsent = if is_probe {
-            let is_ours = self.probes.on_unreachable(cx, quote.branch.id, flow);
-            is_ours.then_some(Unsent::Settled)
-        } else {
-            self.proxy.on_unreachable(cx, &quote, flow, out)
-        };
-        let is_relayed = matches!(quote.branch.purpose, Purpose::Relay(_));
-        if unsent != Some(Unsent::Settled) && is_relayed && flow.transport.is_stream() {
-            self.answer_unsent(cx, quotation, out);
-        }
-        if unsent.is_none() {
-            return cx.stats.drop_one(Dropped::UnmatchedQuote);
-        }
-        cx.stats.count(Event::Unreachable, 1);
-        health::on_unreachable(cx, flow);
-        self.probes.on_timers(cx, out);
-    }
-
-    /// A request that stood on a connection is as good as answered by 503. RFC 3261 §16.9
-    fn answer_unsent(&mut self, cx: Context<'_>, unsent: Quotation<'_>, out: &mut Outbox) {
-        let headers = cx.snapshot.config().limits.headers;
-        let Ok(request) = Message::parse(unsent.bytes, headers) else {
-            return;
-        };
-        if !request.is_request() || request.method() == Some(Method::Ack) {
-            return;
-        }
-        let mut bytes = Vec::new();
-        let reply = refuse(cx, NotNow::Unreachable);
-        reply::write(cx, unsent.flow, &request, &reply, &mut bytes);
-        if let Ok(answer) = Message::parse(&bytes, headers) {
-            let datagram = Datagram {
-                flow: unsent.flow,
-                bytes: &bytes,
-                truncated: false,
-            };
-            self.on_response(cx, datagram, &answer, out);
         }
     }
 
@@ -484,6 +434,9 @@ impl Desks {
     ) {
         if let Asker::Registration(ticket) = asker {
             self.registrar.on_answer(cx, ticket, answer, out);
+        } else if let Asker::Unanswered(ticket) = asker {
+            let keep_alives = &mut self.registrar.keep_alives;
+            keep_alives.on_removal(cx, ticket, answer, out);
         } else if let Asker::Caller(ticket) = asker {
             self.on_caller(cx, ticket, answer, out);
         } else if let Some((parked, answer)) = self.proxy.on_answer(cx, asker, answer, out) {
@@ -572,7 +525,7 @@ pub(crate) fn answer(
 }
 
 /// Passes a datagram, or a quotation, to the worker that owns its call.
-fn hand_over(
+pub(crate) fn hand_over(
     cx: Context<'_>,
     flow: Flow,
     bytes: &[u8],

@@ -35,6 +35,10 @@ pub(crate) enum Asker {
     Caller(Ticket),
     /// A request whose next hop is a name.
     NextHop(Ticket),
+    /// A binding whose flow is dead.
+    Removal(Ticket),
+    /// The same, found by a keep-alive.
+    Unanswered(Ticket),
 }
 
 /// What a store or the DNS is asked.

@@ -2,6 +2,7 @@
 
 use std::{
     mem,
+    net::SocketAddr,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -20,6 +21,7 @@ use crate::{
     member::Member,
     snapshot::Snapshot,
     stats::{Dropped, WorkerStats},
+    wire::keys::EdgeTag,
 };
 
 /// Servers that one process can know at a time: tables hold their numbers in 16 bits.
@@ -42,6 +44,8 @@ pub struct Shared {
     /// When messages were lost last, in nanoseconds.
     lost_at: AtomicU64,
     peers: Mutex<Vec<PeerView>>,
+    /// The tags of other edges that are heard, and where they listen.
+    edges: RwLock<Vec<(EdgeTag, SocketAddr)>>,
     guard: Guard,
     neighbours: Neighbours,
     workers: Vec<WorkerStats>,
@@ -94,6 +98,7 @@ impl Shared {
             wall_zero_ms: AtomicU64::new(0),
             lost_at: AtomicU64::new(NEVER),
             peers: Mutex::default(),
+            edges: RwLock::default(),
             workers: (0..workers.max(1))
                 .map(|_| WorkerStats::default())
                 .collect(),
@@ -120,7 +125,7 @@ impl Shared {
         for member in members.iter().flatten().filter(|member| !is_probed(member)) {
             member.server.judge_by_calls(now);
         }
-        *snapshot = Arc::new(Snapshot::new(config, members));
+        *snapshot = Arc::new(Snapshot::new(config, members).after(&snapshot));
         self.generation.fetch_add(1, Ordering::Release);
         Ok(())
     }
@@ -152,7 +157,7 @@ impl Shared {
             of == pool && !before.iter().any(|before| is_same(before, server))
         };
         let members = next_members(snapshot.members(), &config, Some(now), is_new)?;
-        *snapshot = Arc::new(Snapshot::new(config, members));
+        *snapshot = Arc::new(Snapshot::new(config, members).after(&snapshot));
         self.generation.fetch_add(1, Ordering::Release);
         Ok(())
     }
@@ -170,7 +175,8 @@ impl Shared {
             pool.costs.extend_from_slice(&costs);
             pool.costs.sort_by(|(left, _), (right, _)| left.cmp(right));
         }
-        *snapshot = Arc::new(Snapshot::new(config, snapshot.members().to_vec()));
+        let next = Snapshot::new(config, snapshot.members().to_vec());
+        *snapshot = Arc::new(next.after(&snapshot));
         self.generation.fetch_add(1, Ordering::Release);
     }
 
@@ -241,6 +247,18 @@ impl Shared {
 
     pub(crate) fn set_peers(&self, peers: Vec<PeerView>) {
         *self.peers.lock().unwrap_or_else(PoisonError::into_inner) = peers;
+    }
+
+    /// Where the edge with this tag listens, if it is heard. Only a request for a connection of another edge asks,
+    /// so the lock is none of the steady path's.
+    pub(crate) fn edge_at(&self, edge: EdgeTag) -> Option<SocketAddr> {
+        let edges = self.edges.read().unwrap_or_else(PoisonError::into_inner);
+        let found = edges.iter().find(|(tag, _)| *tag == edge);
+        found.map(|&(_, address)| address)
+    }
+
+    pub(crate) fn set_edges(&self, edges: Vec<(EdgeTag, SocketAddr)>) {
+        *self.edges.write().unwrap_or_else(PoisonError::into_inner) = edges;
     }
 
     /// Open transactions of all workers.

@@ -14,9 +14,13 @@ use transaction::{Flow, NextHop, Transport};
 
 use crate::{
     config::{self, Config, Destination, Mode},
+    listener::Listener,
     member::Member,
     routes::{NoRoute, Traits},
-    wire::{keys::Keys, way::transport_of},
+    wire::{
+        keys::{Keys, edge_of},
+        way::transport_of,
+    },
 };
 
 /// An immutable view of a node's configuration and servers.
@@ -49,18 +53,6 @@ pub struct PoolView {
     costs: Vec<(String, Cost)>,
 }
 
-#[derive(Debug)]
-pub(crate) struct Listener {
-    pub(crate) transport: Transport,
-    /// As in Via's sent-by and Record-Route.
-    pub(crate) advertise: String,
-    host: String,
-    port: u16,
-    address: SocketAddr,
-    /// What it is advertised as, unless that is a name.
-    advertised: Option<SocketAddr>,
-}
-
 impl Snapshot {
     pub(crate) fn new(config: Config, members: Vec<Option<Arc<Member>>>) -> Self {
         let pools = config
@@ -68,7 +60,7 @@ impl Snapshot {
             .iter()
             .map(|pool| PoolView::new(pool, &members))
             .collect();
-        let listeners = config.listeners.iter().map(Listener::new).collect();
+        let listeners: Vec<_> = config.listeners.iter().map(Listener::new).collect();
         let mut by_address = BTreeMap::new();
         for member in members.iter().flatten() {
             let id = by_address
@@ -92,16 +84,18 @@ impl Snapshot {
             .routes
             .iter()
             .any(|route| route.state != Mode::Stateless);
+        let keys = Keys::new(
+            config.secret.as_ref(),
+            config.accepted_secret.as_ref().map(AsRef::as_ref),
+        );
+        let edge = edge_of(owner(&keys, &config.name, &listeners));
         Self {
             edits_headers: config.routes.iter().any(config::Route::edits_headers),
             offers_control: config.pools.iter().any(|pool| pool.overload_control),
             wants_proof: config.routes.iter().any(|route| route.auth),
             holds_state,
             addresses,
-            keys: Keys::new(
-                config.secret.as_ref(),
-                config.accepted_secret.as_ref().map(AsRef::as_ref),
-            ),
+            keys: keys.of_edge(edge),
             config,
             listeners,
             members,
@@ -127,12 +121,13 @@ impl Snapshot {
 
     /// The node's identity among its peers, the same after a restart.
     pub(crate) fn owner(&self) -> u64 {
-        let names: Vec<&str> = self
-            .listeners
-            .iter()
-            .map(|l| l.advertise.as_str())
-            .collect();
-        self.keys.owner(&self.config.name, &names.join(" "))
+        owner(&self.keys, &self.config.name, &self.listeners)
+    }
+
+    /// The same with the connections of this one, whatever its name is now.
+    pub(crate) fn after(mut self, before: &Self) -> Self {
+        self.keys = self.keys.of_edge(before.keys.edge());
+        self
     }
 
     /// A keyed hash of a Call-ID, by which tools tell calls apart. Peers can't make two that are the same.
@@ -454,6 +449,11 @@ impl Snapshot {
     }
 }
 
+fn owner(keys: &Keys, name: &str, listeners: &[Listener]) -> u64 {
+    let names: Vec<&str> = listeners.iter().map(|l| l.advertise.as_str()).collect();
+    keys.owner(name, &names.join(" "))
+}
+
 /// The port that a URI leads to, if it leads to an address.
 fn uri_port(uri: &Uri<'_>) -> u16 {
     let default = || transport_of(uri).map_or(5060, Transport::default_port);
@@ -544,48 +544,5 @@ impl PoolView {
     /// Failures in a row that take a server down.
     pub(crate) fn fall(&self) -> u32 {
         self.config.probe.as_ref().map_or(3, |probe| probe.fall)
-    }
-}
-
-impl Listener {
-    fn new(config: &config::Listener) -> Self {
-        let advertise = config.advertise.clone();
-        let default_port = config.transport.default_port();
-        let colon = advertise
-            .rfind(':')
-            .filter(|&colon| !advertise[colon..].contains(']'));
-        let (host, port) = match colon {
-            Some(colon) => (
-                &advertise[..colon],
-                advertise[colon + 1..].parse().unwrap_or(default_port),
-            ),
-            None => (advertise.as_str(), default_port),
-        };
-        let ip: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
-        Self {
-            transport: config.transport,
-            advertised: ip.map(|ip| SocketAddr::new(ip, port)),
-            host: host.to_owned(),
-            port,
-            address: config.address,
-            advertise,
-        }
-    }
-
-    /// Appends the rest of a Record-Route or Path URI that leads here. RFC 3261 §16.6 item 4
-    pub(crate) fn write_at(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.advertise.as_bytes());
-        if let Some(name) = self.transport.in_uri() {
-            out.extend_from_slice(b";transport=");
-            out.extend_from_slice(name.as_bytes());
-        }
-        out.extend_from_slice(b";lr>");
-    }
-
-    /// Whether this is its name in Via or in a URI.
-    pub(crate) fn is_at(&self, host: &[u8], port: Option<u16>) -> bool {
-        let own = self.host.as_bytes();
-        self.port == port.unwrap_or_else(|| self.transport.default_port())
-            && (own == host || own.eq_ignore_ascii_case(host))
     }
 }

@@ -104,6 +104,12 @@ counted! {
         ForbiddenTarget = "forbidden_targets", "An address of a contact was left out, because no contact may lead there",
         Bound = "bound", "A binding came, or was refreshed",
         Unbound = "unbound", "A binding was taken away by its user",
+        FlowFailed = "flows_failed", "A phone's flow was found dead, as a request was to take it: its connection is gone, or nobody listens there. RFC 5626 §5.3.1",
+        ToOtherEdge = "to_other_edges", "A request went to another edge, which keeps the connection that it is to take",
+        FlowRemoved = "flows_removed", "A binding was taken away, as its flow is dead",
+        KeptFlow = "keep_alives_sent", "A keep-alive went to a binding",
+        KeepAlivesFull = "keep_alives_full", "A binding got no keep-alives, as too many others get them",
+        RemovalsFull = "removals_full", "A binding whose flow is dead stayed, as too many others waited for the store to be taken away",
         LookedUp = "looked_up", "A request asked where a user is",
         WrongCredentials = "wrong_credentials", "The credentials of a request were wrong, or those of another user",
         GuessRefused = "guess_refused", "Credentials were not looked at, as somebody guesses at their user",
@@ -144,9 +150,9 @@ counted! {
 }
 
 /// The statuses that a node itself answers with. The last place is for all others: there are none.
-pub const REPLIES: [u16; 23] = [
-    100, 200, 400, 401, 403, 404, 405, 407, 408, 416, 420, 423, 440, 480, 481, 482, 483, 487, 500,
-    503, 505, 513, 0,
+pub const REPLIES: [u16; 25] = [
+    100, 200, 400, 401, 403, 404, 405, 407, 408, 416, 420, 423, 430, 439, 440, 480, 481, 482, 483,
+    487, 500, 503, 505, 513, 0,
 ];
 
 /// Counters by place; the standard library's arrays have no default beyond 32.

@@ -207,6 +207,8 @@ impl Setup {
                 when_full: WhenFull::Refuse,
                 algorithms: Vec::new(),
                 service_route: Vec::new(),
+                removes_dead: true,
+                keep_alive: None,
             }),
             ..self.bare_node(name(number), node_address(number))
         }

@@ -205,6 +205,7 @@ impl Exchange {
         }
         self.prefer(cx);
         cx.shared.set_peers(self.peers.views(cx.now, silence(cx)));
+        cx.shared.set_edges(self.peers.edges(cx.now, silence(cx)));
     }
 
     /// Prefers a part of each pool: side by side in the order of their owners, the edges' parts
@@ -246,6 +247,7 @@ impl Exchange {
         self.looks.clear();
         self.peers = Peers::default();
         cx.shared.set_peers(Vec::new());
+        cx.shared.set_edges(Vec::new());
         for member in cx.snapshot.members().iter().flatten() {
             member.server.set_elsewhere(Elsewhere::default());
             member.server.set_preference(1.0);

@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 use balance::Elsewhere;
 
 use super::report::{Entry, Header};
-use crate::stats::Dropped;
+use crate::{
+    stats::Dropped,
+    wire::keys::{EdgeTag, edge_of},
+};
 
 /// Edges before the same servers, at most.
 const PEERS_MAX: usize = 64;
@@ -121,6 +124,15 @@ impl Peers {
             .iter()
             .filter(move |(_, peer)| peer.is_heard(now, silence));
         heard.map(|(owner, peer)| (*owner, f64::from(peer.rate)))
+    }
+
+    /// The tags of those that are heard, and where they listen.
+    pub(crate) fn edges(&self, now: Duration, silence: Duration) -> Vec<(EdgeTag, SocketAddr)> {
+        let peers = self.0.iter();
+        let heard = peers.filter(|(_, peer)| peer.is_heard(now, silence));
+        heard
+            .map(|(&owner, peer)| (edge_of(owner), peer.address))
+            .collect()
     }
 
     /// All of them.

@@ -6,6 +6,8 @@
 
 mod budget;
 mod dynamic;
+mod elsewhere;
+mod flows;
 mod orphans;
 mod parked;
 mod routing;
@@ -392,6 +394,7 @@ impl Proxy {
                     self.on_unmatched(cx, response, out);
                 }
             }
+            Purpose::KeepAlive => {}
             Purpose::Probe | Purpose::Recheck => {
                 self.work.calls.on_recheck_answer(cx, session, response);
             }
@@ -455,7 +458,7 @@ impl Proxy {
         }
     }
 
-    /// Nobody listens where a request went. False: no such request is open.
+    /// Nobody listens where a request went, of which `bytes` are quoted. False: no such request is open.
     pub(crate) fn on_unreachable(
         &mut self,
         cx: Context<'_>,
@@ -478,7 +481,7 @@ impl Proxy {
                 }
                 stateless.on_unreachable(&mut step, session?, attempt, quote, flow)
             }
-            (Purpose::Probe | Purpose::Recheck, _) => None,
+            (Purpose::Probe | Purpose::Recheck | Purpose::KeepAlive, _) => None,
         }
     }
 
@@ -497,8 +500,9 @@ impl Proxy {
             Asker::Target(ticket, number) => {
                 stateful.on_target_located(&mut step, ticket, number, answer);
             }
+            Asker::Removal(ticket) => stateful.on_removal(&mut step, ticket, answer),
             Asker::NextHop(ticket) => return Some((self.parked.take(ticket)?, answer)),
-            Asker::Registration(_) | Asker::Caller(_) => {}
+            Asker::Registration(_) | Asker::Caller(_) | Asker::Unanswered(_) => {}
         }
         None
     }

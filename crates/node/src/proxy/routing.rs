@@ -154,7 +154,7 @@ fn token_course(
             course
         }
         Direction::FromServer => {
-            if server.is_some() && !may_be_of_server(cx, request, address) {
+            if server.is_some() && !may_follow(cx, request, affinity) {
                 cx.stats.count(Event::NotOfServer, 1);
                 return Err(Reply::new(403));
             }
@@ -168,11 +168,13 @@ fn token_course(
     Ok(course)
 }
 
-/// Whether a request may be of a server's side of its dialog: it comes from the server's host, or from
-/// whom the node trusts.
-fn may_be_of_server(cx: Context<'_>, request: &Request<'_>, server: SocketAddr) -> bool {
+/// Whether a request may go the way of its token. One of the server's side of its dialog must come from the
+/// server's host, or from whom the node trusts.
+pub(super) fn may_follow(cx: Context<'_>, request: &Request<'_>, affinity: Affinity) -> bool {
     let sender = request.datagram.flow;
-    sender.remote.ip() == server.ip() || cx.snapshot.is_trusted(sender)
+    affinity.direction == Direction::ToServer
+        || sender.remote.ip() == affinity.server.address.ip()
+        || cx.snapshot.is_trusted(sender)
 }
 
 /// The course of a request to the server at this address.

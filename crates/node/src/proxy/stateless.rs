@@ -145,6 +145,12 @@ impl Stateless {
         self.relay(step, request, &hop);
     }
 
+    /// Sends a request of a dialog to the edge that keeps its client's connection, with all that leads there.
+    pub(super) fn pass_on(&mut self, step: &mut Step<'_>, request: &Request<'_>, flow: Flow) {
+        let snapshot = step.cx.snapshot;
+        relay::pass_on(snapshot, &mut self.edits, request, flow, step.out);
+    }
+
     fn relay(&mut self, step: &mut Step<'_>, request: &Request<'_>, hop: &Hop<'_>) {
         let snapshot = step.cx.snapshot;
         relay::request(snapshot, &mut self.edits, request, hop, step.out);

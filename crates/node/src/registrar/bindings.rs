@@ -135,7 +135,7 @@ impl<'a> Changed<'a> {
 
 impl Wish<'_> {
     /// Whether this request, or one that says to be it, has set a binding.
-    fn has_set(&self, binding: &Binding<'_>) -> bool {
+    pub(super) fn has_set(&self, binding: &Binding<'_>) -> bool {
         binding.call_id == self.call_id && binding.cseq == self.cseq
     }
 

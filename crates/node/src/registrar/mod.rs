@@ -9,7 +9,9 @@
 mod auth;
 mod bindings;
 mod callers;
+mod keep_alives;
 mod reach;
+mod removals;
 mod reply;
 mod targets;
 mod waiting;
@@ -21,21 +23,25 @@ use fastrand::Rng;
 use location::Binding;
 use slots::{Buffers, Id, Ticket};
 
+#[cfg(test)]
+pub(crate) use self::removals::Bound;
 use self::{
     auth::{Authenticator, Claim, Proof},
     bindings::Changed,
     callers::Callers,
+    keep_alives::KeepAlives,
     waiting::{Progress, Step, Waitings},
     wish::{Wish, too_many_contacts},
 };
 pub(crate) use self::{
     callers::{Access, wants_proof},
+    removals::Removals,
     targets::{Target, targets},
     waiting::{STORE_WAIT_MAX, Waiting},
 };
 use crate::{
     admission::{self, NotNow},
-    config::{self, WhenFull},
+    config::{self, KeepAliveMethod, WhenFull},
     context::Context,
     io::Outbox,
     question::{Answer, Ask, Asker, Question, QuestionId, Record},
@@ -59,6 +65,7 @@ pub(crate) struct Registrar {
     waiting: Waitings<Progress>,
     callers: Callers,
     auth: Authenticator,
+    pub(crate) keep_alives: KeepAlives,
 }
 
 /// What a REGISTER does next.
@@ -70,13 +77,14 @@ enum Turn {
 
 impl Registrar {
     pub(crate) fn new(
-        keys: &Keys,
+        (keys, worker): (&Keys, usize),
         limit: usize,
         message_bytes: usize,
-        rng: Rng,
+        mut rng: Rng,
         now: Duration,
     ) -> Self {
         Self {
+            keep_alives: KeepAlives::new(worker, rng.fork(), now),
             waiting: Waitings::new(limit, message_bytes, now),
             callers: Callers::new(limit, message_bytes, now),
             auth: Authenticator::new(keys, rng),
@@ -98,8 +106,14 @@ impl Registrar {
     }
 
     pub(crate) fn deadline(&self) -> Option<Duration> {
-        let deadlines = [self.waiting.deadline(), self.callers.deadline()];
-        deadlines.into_iter().flatten().min()
+        [
+            self.waiting.deadline(),
+            self.callers.deadline(),
+            self.keep_alives.deadline(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Takes a REGISTER of one of the registrar's domains.
@@ -171,6 +185,7 @@ impl Registrar {
             self.answer_waiting(cx, place, &reply, out);
         }
         self.refuse_silent_callers(cx, out);
+        self.keep_alives.on_timers(cx, out);
     }
 
     /// What follows from an answer. A reload may have taken the domain away.
@@ -203,6 +218,12 @@ impl Registrar {
         cx.stats.count(Event::Unbound, unbound);
         cx.stats.reply(status);
         out.send(reply_to, |out| out.extend_from_slice(reply));
+        let registrar = cx.snapshot.config().registrar.as_ref();
+        let config = registrar.and_then(|registrar| registrar.keep_alive.as_ref());
+        let change = self.waiting.get_mut(place).progress.keep_alives.take();
+        if let (Some(config), Some(change)) = (config, change) {
+            self.keep_alives.apply(cx, config, change);
+        }
         self.waiting.close(place);
     }
 
@@ -277,7 +298,7 @@ fn change(
         Ok(changed) if is_replay && changes(changed) => {
             auth.challenge(cx, config, request, &Claim::of(wish), true)
         }
-        Ok(changed) => reply::success(config, wish, &changed.bindings, wall),
+        Ok(changed) => reply::success(cx, config, wish, &changed.bindings),
         Err(refusal) => refusal.clone(),
     };
     let new_nonce = progress.used_nonce.filter(|_| !is_replay);
@@ -291,6 +312,7 @@ fn change(
     (progress.bound, progress.unbound) = (0, 0);
     if let Ok(changed) = changed {
         (progress.bound, progress.unbound) = (changed.bound, changed.unbound);
+        progress.keep_alives = keep_alives(cx, config, request, wish, &changed.bindings);
         location.bindings = changed.bindings;
     }
     if let Some(used) = new_nonce {
@@ -305,6 +327,26 @@ fn change(
     let key = wish.aor.key().into();
     let next = bindings::record(&location);
     Ok(Turn::Ask(Step::Change, Ask::Change { key, seen, next }))
+}
+
+/// What a REGISTER makes of the bindings that are kept alive, if any are.
+fn keep_alives(
+    cx: Context<'_>,
+    config: &config::Registrar,
+    request: &Request<'_>,
+    wish: &Wish<'_>,
+    bindings: &[Binding<'_>],
+) -> Option<keep_alives::Change> {
+    let wanted = config.keep_alive.as_ref()?;
+    let hit = request.datagram.flow.listener;
+    // Empty lines end at the next hop: what is behind an edge gets none from here.
+    let is_kept = |binding: &Binding<'_>| {
+        let is_here = || targets::is_here(cx.snapshot, binding);
+        wish.has_set(binding) && (wanted.method == KeepAliveMethod::Options || is_here())
+    };
+    Some(keep_alives::Change::new(
+        cx, &wish.aor, bindings, hit, is_kept,
+    ))
 }
 
 /// The bindings as the REGISTER wants them, if they may lead there and there is room for them.

@@ -5,19 +5,26 @@ use std::time::{Duration, UNIX_EPOCH};
 use location::Binding;
 
 use super::wish::Wish;
-use crate::{config, wire::reply::Reply};
+use crate::{config, context::Context, wire::reply::Reply};
 
 /// 200 with all bindings that there are.
 pub(super) fn success(
+    cx: Context<'_>,
     config: &config::Registrar,
     wish: &Wish<'_>,
     bindings: &[Binding<'_>],
-    wall: Duration,
 ) -> Reply {
+    let wall = cx.wall();
     let contacts = bindings.iter().map(|binding| contact(binding, wall));
     let mut headers: Vec<_> = contacts.map(|value| ("Contact", value)).collect();
     if wish.knows_path && !wish.path.is_empty() {
         headers.push(("Path", wish.path.clone()));
+    }
+    if wish.is_outbound {
+        headers.push(("Require", "outbound".to_owned()));
+        let timer = cx.snapshot.config().connections.flow_timer;
+        let timer = timer.filter(|_| wish.is_direct);
+        headers.extend(timer.map(|timer| ("Flow-Timer", timer.as_secs().to_string())));
     }
     let route = |uri: &String| ("Service-Route", format!("<{uri}>"));
     headers.extend(config.service_route.iter().map(route));

@@ -1,12 +1,12 @@
 //! Where a user's bindings lead: RFC 3261 §16.5, RFC 3327 §5.4.
 
-use std::net::SocketAddr;
+use std::{cmp::Reverse, mem, net::SocketAddr};
 
 use location::Binding;
 use sip::{NameAddr, Scheme, Uri};
-use transaction::Flow;
+use transaction::{Flow, NextHop};
 
-use super::{bindings, reach};
+use super::{bindings, reach, removals::Bound};
 use crate::{
     context::Context,
     question::{Name, Record},
@@ -30,9 +30,31 @@ pub(crate) struct Target {
     pub(crate) path: Vec<u8>,
     /// Its preference in thousandths: higher ones come first, equal ones together.
     pub(crate) q: u16,
+    /// Its next hop is the other end of a flow of this node, by a token.
+    pub(crate) is_flow: bool,
+    /// The binding that it is.
+    pub(crate) bound: Bound,
+    /// Other ways to the same device, those first that are to be tried first: one after the other, and never
+    /// two at a time. RFC 5626 §7
+    pub(crate) others: Vec<Self>,
 }
 
 impl Target {
+    /// The device has no other way.
+    pub(crate) fn is_exhausted(&self) -> bool {
+        self.flows.is_empty() && self.others.is_empty()
+    }
+
+    /// Goes on with the next way to its device, if there is one.
+    pub(crate) fn leave_way(&mut self) {
+        self.flows.clear();
+        if !self.others.is_empty() {
+            let mut others = mem::take(&mut self.others);
+            *self = others.remove(0);
+            self.others = others;
+        }
+    }
+
     /// Leaves out the addresses that a contact may not lead to, and returns how many there were. A Path is
     /// of those who are trusted, and leads anywhere.
     pub(crate) fn keep_allowed(&mut self, snapshot: &Snapshot) -> usize {
@@ -50,33 +72,84 @@ impl Target {
 pub(crate) fn targets(cx: Context<'_>, record: &Record, hit: u8) -> Result<Vec<Target>, Reply> {
     let location = bindings::read(Some(record), cx.wall())?;
     let targets = location.bindings.iter();
-    let mut targets: Vec<_> = targets
-        .filter_map(|known| target(cx.snapshot, known, hit))
-        .collect();
+    let mut targets: Vec<_> = targets.filter_map(|known| target(cx, known, hit)).collect();
     let forbidden = targets
         .iter_mut()
         .map(|target| target.keep_allowed(cx.snapshot));
     cx.stats.count(Event::ForbiddenTarget, forbidden.sum());
-    Ok(targets)
+    Ok(by_device(targets))
+}
+
+/// One target for each device: by its way of the highest preference, and of those the one that was used last.
+/// RFC 5626 §7
+fn by_device(targets: Vec<Target>) -> Vec<Target> {
+    let mut devices: Vec<Target> = Vec::with_capacity(targets.len());
+    for target in targets {
+        let device = target.bound.device();
+        let is_its = |known: &&mut Target| device > 0 && known.bound.device() == device;
+        match devices.iter_mut().find(is_its) {
+            Some(known) => known.others.push(target),
+            None => devices.push(target),
+        }
+    }
+    for target in devices
+        .iter_mut()
+        .filter(|target| !target.others.is_empty())
+    {
+        let mut ways = mem::take(&mut target.others);
+        ways.insert(0, target.clone());
+        ways.sort_by_key(|way| Reverse((way.q, way.bound.updated())));
+        *target = ways.remove(0);
+        target.others = ways;
+    }
+    devices
+}
+
+/// Where a binding leads, if it may.
+pub(super) fn target_of(cx: Context<'_>, binding: &Binding<'_>, hit: u8) -> Option<Target> {
+    let mut target = target(cx, binding, hit)?;
+    target.keep_allowed(cx.snapshot);
+    Some(target)
+}
+
+/// Whether a binding leads to a phone without another proxy between.
+pub(super) fn is_here(snapshot: &Snapshot, binding: &Binding<'_>) -> bool {
+    let uri = NameAddr::first(binding.path.as_bytes()).and_then(|first| Uri::parse(first.uri).ok());
+    binding.path.is_empty()
+        || uri.is_some_and(|uri| {
+            phone(snapshot, &uri).is_some_and(|(_, elsewhere)| elsewhere.is_none())
+        })
 }
 
 /// `hit` is the listener that the request came to.
-fn target(snapshot: &Snapshot, binding: &Binding<'_>, hit: u8) -> Option<Target> {
+fn target(cx: Context<'_>, binding: &Binding<'_>, hit: u8) -> Option<Target> {
+    let snapshot = cx.snapshot;
     let contact = Uri::parse(binding.contact.as_bytes()).ok()?;
     let has_path = !binding.path.is_empty();
     if contact.scheme != Scheme::Sip || (!has_path && reach::names_us(snapshot, &contact)) {
         return None;
     }
     let mut path = binding.path.as_bytes();
+    let mut is_flow = false;
     let (name, flow) = if has_path {
         let first = NameAddr::first(path)?;
         let next_hop = Uri::parse(first.uri).ok()?;
-        let phone = phone(snapshot, &next_hop);
-        if phone.is_some() {
-            path = behind(path, first.uri);
+        match phone(snapshot, &next_hop) {
+            Some((phone, None)) => {
+                path = behind(path, first.uri);
+                is_flow = true;
+                (None, Some(phone))
+            }
+            Some((_, Some(edge))) => {
+                let hop = cx.shared.edge_at(edge).map(NextHop::udp);
+                (None, hop.and_then(|hop| snapshot.flow_to(hop, hit)))
+            }
+            None => {
+                let hop = next_hop_of(&next_hop);
+                let flow = hop.and_then(|hop| snapshot.flow_to(hop, hit));
+                (Name::of(&next_hop), flow)
+            }
         }
-        let hop = || snapshot.flow_to(next_hop_of(&next_hop)?, hit);
-        (Name::of(&next_hop), phone.or_else(hop))
     } else {
         let speaks = |transport| snapshot.speaks(transport);
         let hop = reach::hop_of(&contact, binding.received, speaks);
@@ -94,6 +167,9 @@ fn target(snapshot: &Snapshot, binding: &Binding<'_>, hit: u8) -> Option<Target>
         source: binding.received,
         path: path.into(),
         q: binding.q,
+        is_flow,
+        bound: Bound::of(binding),
+        others: Vec::new(),
     })
 }
 

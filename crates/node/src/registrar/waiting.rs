@@ -6,6 +6,7 @@ use location::UsedNonce;
 use slots::{Buffers, Id, Table, Ticket};
 use transaction::Flow;
 
+use super::keep_alives;
 use crate::wire::{
     kept::{KeptRequest, copies_of},
     request::Request,
@@ -34,6 +35,8 @@ pub(super) struct Progress {
     /// Bindings that the change it waits for makes or refreshes, and takes away.
     pub(super) bound: usize,
     pub(super) unbound: usize,
+    /// What becomes of keep-alives then.
+    pub(super) keep_alives: Option<keep_alives::Change>,
     /// What it is answered once that is done, by its status and its bytes.
     pub(super) status: u16,
     pub(super) reply: Vec<u8>,
@@ -61,6 +64,7 @@ impl Progress {
             tries: 0,
             bound: 0,
             unbound: 0,
+            keep_alives: None,
             status: 0,
             reply,
             reply_to: request.datagram.flow,

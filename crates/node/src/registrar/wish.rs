@@ -11,14 +11,20 @@ use crate::{
     context::Context,
     snapshot::Snapshot,
     stats::Event,
-    wire::{relay, reply::Reply, request::Request, token},
+    wire::{
+        outbound::{self, OUTBOUND, has_tag},
+        relay,
+        reply::{self, Reply},
+        request::Request,
+        token,
+    },
 };
 
 /// RFC 3261 §20.10: what an expires parameter that can't be read means.
 const EXPIRES_MALFORMED: Duration = Duration::from_secs(3600);
 
 /// Option tags that a REGISTER may require.
-const OPTIONS: [&[u8]; 1] = [b"path"];
+const OPTIONS: [&[u8]; 2] = [b"path", OUTBOUND];
 
 /// Bytes that a contact may have, with its display name and its parameters.
 const CONTACT_BYTES_MAX: usize = 512;
@@ -40,6 +46,10 @@ pub(super) struct Wish<'a> {
     pub(super) path: String,
     /// Its user agent is told of the Path.
     pub(super) knows_path: bool,
+    /// Its user agent is told that its flows are told apart. RFC 5626 §6
+    pub(super) is_outbound: bool,
+    /// Its flow ends here.
+    pub(super) is_direct: bool,
     pub(super) received: std::net::SocketAddr,
 }
 
@@ -83,13 +93,19 @@ impl<'a> Wish<'a> {
         let aor = Uri::parse(to.uri).ok().and_then(|uri| Aor::of(&uri));
         let aor = aor.filter(|aor| config.domains.iter().any(|domain| domain == aor.domain()));
         let text = |bytes: &'a [u8]| str::from_utf8(bytes).map_err(|_| Reply::new(400));
+        let aor = aor.ok_or_else(|| Reply::new(404))?;
+        let mut change = change(cx, config, request)?;
+        let has_flow = change.check_flow(request)?;
+        let message = request.message;
         Ok(Self {
-            aor: aor.ok_or_else(|| Reply::new(404))?,
+            aor,
             call_id: text(request.call_id)?,
             cseq: request.cseq.number,
-            change: change(cx, config, request)?,
-            path: path(cx, request)?,
+            change,
+            path: path(cx, request, has_flow)?,
             knows_path: knows_path(request),
+            is_outbound: has_flow && has_tag(message, HeaderName::Supported, OUTBOUND),
+            is_direct: outbound::is_first_hop(request),
             received: request.datagram.flow.remote,
         })
     }
@@ -104,6 +120,31 @@ impl<'a> Wish<'a> {
             true => reach::check(snapshot, &contact.uri, self.received),
             false => Ok(()),
         })
+    }
+}
+
+impl Change<'_> {
+    /// Whether it is of one of several flows. The flows of a phone whose first hop does not keep them are not
+    /// told apart. RFC 5626 §6
+    fn check_flow(&mut self, request: &Request<'_>) -> Result<bool, Reply> {
+        let Self::Contacts(contacts) = self else {
+            return Ok(false);
+        };
+        if contacts.iter().all(|contact| contact.reg_id == 0) {
+            return Ok(false);
+        }
+        let lasting = contacts.iter().filter(|contact| !contact.expires.is_zero());
+        if lasting.count() > 1 {
+            return Err(Reply::because(400, "One Contact For Each Flow"));
+        }
+        let is_kept = outbound::ends_well(request);
+        if !is_kept && has_tag(request.message, HeaderName::Supported, OUTBOUND) {
+            return Err(Reply::new(439));
+        }
+        if !is_kept {
+            contacts.iter_mut().for_each(|contact| contact.reg_id = 0);
+        }
+        Ok(is_kept)
     }
 }
 
@@ -133,10 +174,10 @@ fn check_options(request: &Request<'_>) -> Result<(), Reply> {
 }
 
 /// RFC 3327 §5.3. A Path decides where calls go, so it must be from somebody who is trusted, or of an edge of
-/// the cluster; without it the phone would not be reached, so it is not ignored.
-/// Its Path. A phone that is connected to this very node is reached by its connection alone, so the way is
-/// one of ours.
-fn path(cx: Context<'_>, request: &Request<'_>) -> Result<String, Reply> {
+/// the cluster; without it the phone would not be reached, so it is not ignored. A phone that is connected to
+/// this very node is reached by its connection alone, and one that has several flows by the very flow: so the
+/// way is one of ours.
+fn path(cx: Context<'_>, request: &Request<'_>, has_flow: bool) -> Result<String, Reply> {
     let message = request.message;
     let is_trusted = || cx.snapshot.is_trusted(request.datagram.flow);
     let mut path = String::new();
@@ -156,10 +197,17 @@ fn path(cx: Context<'_>, request: &Request<'_>) -> Result<String, Reply> {
             return Err(Reply::because(400, "Path Too Long"));
         }
     }
-    let flow = request.datagram.flow;
-    if path.is_empty() && flow.transport.is_stream() {
+    let flow = reply::return_flow(Some(&request.via), request.datagram.flow);
+    let is_direct = outbound::is_first_hop(request);
+    if path.is_empty() && (flow.transport.is_stream() || (has_flow && is_direct)) {
         let mut own = Vec::new();
-        relay::write_path(cx.snapshot, flow, &mut own);
+        relay::write_path(
+            cx.snapshot,
+            flow.listener,
+            flow,
+            has_flow && is_direct,
+            &mut own,
+        );
         path = String::from_utf8(own).map_err(|_| Reply::new(500))?;
     }
     Ok(path)
@@ -168,12 +216,9 @@ fn path(cx: Context<'_>, request: &Request<'_>) -> Result<String, Reply> {
 /// Whether the user agent is to be told of its Path. RFC 3327 §5.1: one that doesn't know it has an edge that
 /// set it all the same.
 fn knows_path(request: &Request<'_>) -> bool {
-    let mut paths = request.message.paths();
-    paths.next().is_some()
-        && [HeaderName::Supported, HeaderName::Require]
-            .into_iter()
-            .flat_map(|name| request.message.option_tags(name))
-            .any(|tag| tag.eq_ignore_ascii_case(b"path"))
+    let mut names = [HeaderName::Supported, HeaderName::Require].into_iter();
+    request.message.paths().next().is_some()
+        && names.any(|name| has_tag(request.message, name, b"path"))
 }
 
 fn change<'a>(

@@ -36,6 +36,8 @@ pub(crate) enum Purpose {
     Probe,
     /// To see whether a dialog is alive.
     Recheck,
+    /// To see whether a phone's flow is alive. Its id tells the worker.
+    KeepAlive,
 }
 
 impl Purpose {
@@ -43,7 +45,7 @@ impl Purpose {
     pub(crate) fn seal(self, keys: &Keys, id: u64) -> u64 {
         match self {
             Self::Held { .. } => keys.held(id),
-            Self::Relay(_) | Self::Probe | Self::Recheck => id,
+            Self::Relay(_) | Self::Probe | Self::Recheck | Self::KeepAlive => id,
         }
     }
 }
@@ -56,6 +58,7 @@ impl Branch {
             Purpose::Held { number, .. } => b'A' + number,
             Purpose::Probe => b'p',
             Purpose::Recheck => b'r',
+            Purpose::KeepAlive => b'k',
         });
         out.push(b'A' + self.listener);
         write_hex(self.id, 16, out);
@@ -87,6 +90,7 @@ impl Branch {
             (b'0'..=b'9', None) => Purpose::Relay(purpose - b'0'),
             (b'p', None) => Purpose::Probe,
             (b'r', None) => Purpose::Recheck,
+            (b'k', None) => Purpose::KeepAlive,
             _ => return None,
         };
         let listener = listener
@@ -132,6 +136,7 @@ mod tests {
             },
             Purpose::Probe,
             Purpose::Recheck,
+            Purpose::KeepAlive,
         ] {
             for id in [0, 1, 0xfedc_ba98_7654_3210, u64::MAX] {
                 let branch = Branch {

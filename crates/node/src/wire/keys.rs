@@ -57,6 +57,20 @@ pub(crate) struct Keys {
     accepted_report: Option<SipHasher24>,
     nonce: [u8; 16],
     guard: [u8; 16],
+    edge: EdgeTag,
+}
+
+/// Tells the nodes of a cluster apart in a few bits. Two of them have one tag in one of 8,191 cases; then each says
+/// that it has no such connection. Zero: it is not told.
+pub(crate) type EdgeTag = u16;
+
+/// The bits of an [`EdgeTag`].
+pub(super) const EDGE_BITS: u32 = 13;
+
+/// The tag of the node with this [identity](Keys::owner).
+pub(crate) fn edge_of(owner: u64) -> EdgeTag {
+    let bits = (owner as EdgeTag) & ((1 << EDGE_BITS) - 1);
+    bits.max(1)
 }
 
 impl fmt::Debug for Keys {
@@ -82,7 +96,23 @@ impl Keys {
             accepted_report: accepted.map(report),
             nonce: derive("sipyard nonce", secret),
             guard: derive("sipyard guard", secret),
+            edge: 0,
         }
+    }
+
+    /// The same for the node with this tag.
+    pub(crate) fn of_edge(self, edge: EdgeTag) -> Self {
+        Self { edge, ..self }
+    }
+
+    /// The tag of this node.
+    pub(crate) fn edge(&self) -> EdgeTag {
+        self.edge
+    }
+
+    /// The same, if it is another's.
+    pub(super) fn elsewhere(&self, edge: EdgeTag) -> Option<EdgeTag> {
+        (edge != 0 && edge != self.edge).then_some(edge)
     }
 
     pub(crate) fn session(&self, call_id: &[u8]) -> SessionKey {

@@ -6,6 +6,7 @@ pub(crate) mod kept;
 pub(crate) mod keys;
 pub(crate) mod mark;
 pub(crate) mod nat;
+pub(crate) mod outbound;
 pub(crate) mod quote;
 pub(crate) mod relay;
 pub(crate) mod reply;

@@ -10,7 +10,7 @@ use super::{
     branch::{Branch, Purpose, write_hex},
     identity,
     mark::{self, Mark},
-    nat, reply,
+    nat, outbound, reply,
     request::Request,
     response::Response,
     token::{self, End, Ends, Starter},
@@ -45,6 +45,32 @@ pub(crate) fn request(
     prepare(snapshot, edits, request, hop);
     let bytes = request.message.bytes();
     out.send(hop.flow, |out| edits.apply(bytes, out));
+}
+
+/// Queues a request for another edge of the cluster, which treats it as if it had come there. RFC 3261 §16.6
+pub(crate) fn pass_on(
+    snapshot: &Snapshot,
+    edits: &mut Edits,
+    request: &Request<'_>,
+    flow: Flow,
+    out: &mut Outbox,
+) {
+    let (message, from) = (request.message, request.datagram.flow);
+    let purpose = Purpose::Relay(0);
+    let branch = Branch {
+        purpose,
+        listener: from.listener,
+        id: purpose.seal(snapshot.keys(), request.id),
+    };
+    edits.clear();
+    edits.set_max_forwards(message, request.hops_left());
+    edits.set_received(message, &request.via, from.remote);
+    identity::guard(snapshot, edits, message, from, || Some(flow));
+    edits.push_via(message, |out| {
+        write_via(snapshot, flow.listener, branch, out);
+        write_connection(from, out);
+    });
+    out.send(flow, |out| edits.apply(message.bytes(), out));
 }
 
 /// Gathers the edits for a request's next hop.
@@ -88,8 +114,8 @@ pub(crate) fn prepare(
     if let Some(ends) = ends(snapshot, request, hop) {
         push_record_routes(snapshot, edits, request, ends, [hit, listener]);
     }
-    if request.method == Method::Register && is_of_phone(snapshot, request) {
-        push_path(snapshot, edits, request);
+    if request.method == Method::Register {
+        push_path(snapshot, edits, request, listener);
     }
     frame(edits, message, hop.flow);
     let branch = Branch {
@@ -140,6 +166,7 @@ fn push_record_routes(
             token::write(snapshot.keys(), ends, call_id, tag, out);
             out.push(b'@');
             snapshot.listener(index).write_at(out);
+            out.push(b'>');
         });
     }
 }
@@ -155,19 +182,36 @@ fn is_of_phone(snapshot: &Snapshot, request: &Request<'_>) -> bool {
     !snapshot.is_trusted(sender) && contacts.any(is_sender)
 }
 
-/// Has calls of whoever registers come back over this node and this flow. RFC 3327, RFC 5626 §5.1
-fn push_path(snapshot: &Snapshot, edits: &mut Edits, request: &Request<'_>) {
+/// Has calls of whoever registers come back over this node and this flow: RFC 3327, RFC 5626 §5.1. They come
+/// by the transport of the next hop, which may have no other.
+fn push_path(snapshot: &Snapshot, edits: &mut Edits, request: &Request<'_>, sent: u8) {
+    let is_outbound = outbound::is_first_hop(request) && outbound::names_flow(request.message);
+    if !is_outbound && !is_of_phone(snapshot, request) {
+        return;
+    }
     let flow = reply::return_flow(Some(&request.via), request.datagram.flow);
-    edits.push_path(request.message, |out| write_path(snapshot, flow, out));
+    let transport = |index| snapshot.listener(index).transport;
+    let is_same = transport(flow.listener) == transport(sent);
+    let at = if is_same { flow.listener } else { sent };
+    edits.push_path(request.message, |out| {
+        write_path(snapshot, at, flow, is_outbound, out);
+    });
 }
 
-/// Appends the Path value that leads back to a flow of this node.
-pub(crate) fn write_path(snapshot: &Snapshot, flow: Flow, out: &mut Vec<u8>) {
-    let listener = snapshot.listener(flow.listener);
+/// Appends the Path value that leads back to a flow of this node, by the listener `at`. `is_outbound`: its phone has several.
+pub(crate) fn write_path(
+    snapshot: &Snapshot,
+    at: u8,
+    flow: Flow,
+    is_outbound: bool,
+    out: &mut Vec<u8>,
+) {
+    let listener = snapshot.listener(at);
     out.extend_from_slice(b"<sip:");
     token::write_flow(snapshot.keys(), flow, listener.advertise.as_bytes(), out);
     out.push(b'@');
     listener.write_at(out);
+    out.extend_from_slice(if is_outbound { b";ob>" } else { b">" });
 }
 
 /// Gathers the edits of the route that a request takes, if it begins something. A request that a server
@@ -214,6 +258,7 @@ pub(crate) fn back(
         }
         mark::tell_room(snapshot.keys(), edits, response, below, room);
     }
+    outbound::tell_timer(snapshot, edits, response);
     let back = || response.return_flow();
     if let Some(flow) = back() {
         frame(edits, message, flow);

@@ -6,7 +6,7 @@ use sip::{CSeq, Fault, HeaderName, Host, Message, Method, NameAddr, Scheme, Uri,
 use transaction::{Flow, NextHop};
 
 use super::{
-    keys::SessionKey,
+    keys::{EdgeTag, SessionKey},
     nat::is_behind_nat,
     reply::{self, Reply},
     token::{self, Affinity, Client},
@@ -59,6 +59,8 @@ pub(crate) struct Path<'a> {
     affinity: Result<Option<Affinity>, Forged>,
     /// The phone that our Route value leads to, as it is from a Path of ours. RFC 3327
     pub(crate) phone: Option<Flow>,
+    /// The other edge that keeps the connection which it is to take, as the first token says.
+    pub(crate) elsewhere: Option<EdgeTag>,
 }
 
 /// A token that isn't ours, or that is of another dialog.
@@ -294,6 +296,13 @@ impl<'a> Request<'a> {
         user.unwrap_or(self.path.uri)
     }
 
+    /// Has it go to a phone over the edge that keeps the phone's connection: with the Route that leads there, and
+    /// as if the edge were the phone.
+    pub(crate) fn lead_to_edge(&mut self, flow: Flow) {
+        self.path.phone = Some(flow);
+        self.path.own_routes = 0;
+    }
+
     /// Where Route and Request-URI send it, if no name has to be resolved for that.
     pub(crate) fn next_hop(&self) -> Option<NextHop> {
         self.located.or_else(|| next_hop_of(&self.next_uri()?))
@@ -335,6 +344,7 @@ impl<'a> Path<'a> {
             next: None,
             affinity: Ok(None),
             phone: None,
+            elsewhere: None,
         };
         if let Some(user) = target.user.filter(|user| token::looks_like(user))
             && snapshot.is_our_uri(&target)
@@ -343,6 +353,9 @@ impl<'a> Path<'a> {
             path.undo_strict_route(message)?;
         }
         path.skip_own_routes(snapshot, message, open)?;
+        if let Ok(Some(affinity)) = path.affinity {
+            path.elsewhere = affinity.elsewhere;
+        }
         Ok(path)
     }
 
@@ -390,7 +403,9 @@ impl<'a> Path<'a> {
             self.own_routes += 1;
             first = uri.user;
             if let (Ok(None), Some(_)) = (self.affinity, uri.user) {
-                self.phone = self.phone.or_else(|| phone(snapshot, &uri));
+                if let Some((flow, elsewhere)) = phone(snapshot, &uri) {
+                    (self.phone, self.elsewhere) = (Some(flow), elsewhere);
+                }
                 self.affinity = match affinity {
                     None if self.phone.is_none() => Err(Forged),
                     affinity => Ok(affinity),
@@ -413,11 +428,12 @@ fn refusal_of_cut(flow: Flow, message: &Message<'_>) -> Reply {
     }
 }
 
-/// The phone whose flow the token in a URI of ours names.
-pub(crate) fn phone(snapshot: &Snapshot, uri: &Uri<'_>) -> Option<Flow> {
+/// The phone whose flow the token in a URI of ours names, and the other edge that keeps its connection.
+pub(crate) fn phone(snapshot: &Snapshot, uri: &Uri<'_>) -> Option<(Flow, Option<EdgeTag>)> {
     let at = snapshot.advertised_as(uri)?;
-    let flow = token::read_flow(snapshot.keys(), uri.user?, at.as_bytes())?;
-    snapshot.has_listener(flow.listener).then_some(flow)
+    let found = token::read_flow(snapshot.keys(), uri.user?, at.as_bytes())?;
+    let (flow, elsewhere) = found;
+    (elsewhere.is_some() || snapshot.has_listener(flow.listener)).then_some(found)
 }
 
 /// A request anew without the maddr of its Request-URI that names this node, and without what goes with

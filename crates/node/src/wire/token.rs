@@ -13,7 +13,10 @@ use std::{
 use sip::Uri;
 use transaction::{ConnectionId, Flow, NextHop, Transport};
 
-use super::{keys::Keys, seal};
+use super::{
+    keys::{EDGE_BITS, EdgeTag, Keys},
+    seal,
+};
 use crate::snapshot::Snapshot;
 
 /// What a token of ours says of the request that carries it.
@@ -23,6 +26,8 @@ pub(crate) struct Affinity {
     pub(crate) client: Client,
     pub(crate) starter: Starter,
     pub(crate) direction: Direction,
+    /// Another node that keeps the connection of the end which the request goes to.
+    pub(crate) elsewhere: Option<EdgeTag>,
 }
 
 /// The end of a dialog where a server is, or a phone that stands where a server would.
@@ -49,18 +54,25 @@ impl Stream {
         })
     }
 
-    fn write(self, out: &mut [u8]) {
-        out[0] = self.transport as u8;
+    /// Writes it as one of this node.
+    fn write(self, keys: &Keys, out: &mut [u8]) {
+        let [above, below] = keys.edge().to_be_bytes();
+        out[0] = self.transport as u8 | above << TRANSPORT_BITS;
         out[1..5].copy_from_slice(&self.connection.0.get().to_be_bytes());
+        out[5] = below;
     }
 
-    fn read(bytes: &[u8]) -> Option<Self> {
-        let (&[transport, a, b, c, d], _) = bytes.split_first_chunk()?;
+    /// With the node that keeps it.
+    fn read(bytes: &[u8]) -> Option<(Self, EdgeTag)> {
+        let (&[first, a, b, c, d, below], _) = bytes.split_first_chunk()?;
         let number = NonZeroU32::new(u32::from_be_bytes([a, b, c, d]))?;
-        Some(Self {
+        let transport = first & ((1 << TRANSPORT_BITS) - 1);
+        let stream = Self {
             transport: *Transport::ALL.get(usize::from(transport))?,
             connection: ConnectionId(number),
-        })
+        };
+        let edge = EdgeTag::from_be_bytes([first >> TRANSPORT_BITS, below]);
+        Some((stream, edge))
     }
 
     /// A flow over it, or datagrams.
@@ -202,8 +214,12 @@ fn flag(is: bool, flag: u8) -> u8 {
     if is { flag } else { 0 }
 }
 
-/// The size of a stream: a byte for its transport, its connection, and a zero that makes whole groups of three.
+/// The size of a stream: its transport and the node that keeps it in two bytes, and its connection.
 const STREAM_BYTES: usize = 6;
+/// The bits of a stream's transport, below those of its node.
+const TRANSPORT_BITS: u32 = 3;
+const _: () =
+    assert!(Transport::ALL.len() <= 1 << TRANSPORT_BITS && EDGE_BITS + TRANSPORT_BITS <= 16);
 /// The sizes of a dialog's ends: a byte of flags, one for the listener, two addresses, up to two streams.
 const ENDS_BYTES: [usize; 7] = [14, 20, 26, 32, 38, 44, 50];
 /// The sizes of a flow: the same with one address.
@@ -228,7 +244,7 @@ pub(crate) fn write(keys: &Keys, ends: Ends, call_id: &[u8], from_tag: &[u8], ou
     len += write_address(server.address, &mut plain[len..]);
     len += write_address(client.flow.remote, &mut plain[len..]);
     for stream in [server.stream, of_client].into_iter().flatten() {
-        stream.write(&mut plain[len..]);
+        stream.write(keys, &mut plain[len..]);
         len += STREAM_BYTES;
     }
     keys.dialog().seal(&plain[..len], [call_id, from_tag], out);
@@ -252,7 +268,7 @@ pub(crate) fn read(
         if !is_of_starter && !is_of(to_tag) {
             return None;
         }
-        let ends = read_ends(opened.plain())?;
+        let (ends, [of_server, of_client]) = read_ends(opened.plain())?;
         let direction = match (ends.starter, is_of_starter) {
             (Starter::Client, true) | (Starter::Server, false) => Direction::ToServer,
             (Starter::Client, false) | (Starter::Server, true) => Direction::FromServer,
@@ -262,11 +278,16 @@ pub(crate) fn read(
             client,
             starter,
         } = ends;
+        let edge = match direction {
+            Direction::ToServer => of_server,
+            Direction::FromServer => of_client,
+        };
         Some(Affinity {
             server,
             client,
             starter,
             direction,
+            elsewhere: keys.elsewhere(edge),
         })
     })
 }
@@ -276,15 +297,18 @@ pub(crate) fn looks_like(text: &[u8]) -> bool {
     seal::looks_sealed(text, &ENDS_BYTES)
 }
 
-fn read_ends(plain: &[u8]) -> Option<Ends> {
+/// With the nodes that keep the connections of the server's and of the client's end.
+fn read_ends(plain: &[u8]) -> Option<(Ends, [EdgeTag; 2])> {
     let (&[flags, listener], rest) = plain.split_first_chunk()?;
     let has = |flag: u8| flags & flag != 0;
     let (server, rest) = rest.split_at_checked(address_bytes(has(SERVER_IS_IPV6)))?;
     let (remote, rest) = rest.split_at_checked(address_bytes(has(CLIENT_IS_IPV6)))?;
     let mut streams = rest.chunks_exact(STREAM_BYTES).map(Stream::read);
     let mut stream = |flag| if has(flag) { streams.next()? } else { None };
-    let [of_server, of_client] = [SERVER_HAS_STREAM, CLIENT_HAS_STREAM].map(&mut stream);
-    Some(Ends {
+    let ends = [SERVER_HAS_STREAM, CLIENT_HAS_STREAM].map(&mut stream);
+    let edges = ends.map(|end| end.map_or(0, |(_, edge)| edge));
+    let [of_server, of_client] = ends.map(|end| end.map(|(stream, _)| stream));
+    let ends = Ends {
         server: End {
             address: read_address(server)?,
             stream: of_server,
@@ -298,7 +322,8 @@ fn read_ends(plain: &[u8]) -> Option<Ends> {
         } else {
             Starter::Client
         },
-    })
+    };
+    Some((ends, edges))
 }
 
 /// Appends the token of a phone's flow, for a Path URI with this host and port. RFC 3327, RFC 5626 §5.2
@@ -310,15 +335,15 @@ pub(crate) fn write_flow(keys: &Keys, flow: Flow, at: &[u8], out: &mut Vec<u8>) 
     plain[1] = flow.listener;
     let mut len = 2 + write_address(flow.remote, &mut plain[2..]);
     if let Some(stream) = stream {
-        stream.write(&mut plain[len..]);
+        stream.write(keys, &mut plain[len..]);
         len += STREAM_BYTES;
     }
     keys.path().seal(&plain[..len], [at, b""], out);
 }
 
-/// Reads the token of a flow in the Path URI with this host and port. None: no node of the cluster
-/// wrote it.
-pub(crate) fn read_flow(keys: &Keys, text: &[u8], at: &[u8]) -> Option<Flow> {
+/// Reads the token of a flow in the Path URI with this host and port, and the other node that keeps the
+/// flow's connection. None: no node of the cluster wrote it.
+pub(crate) fn read_flow(keys: &Keys, text: &[u8], at: &[u8]) -> Option<(Flow, Option<EdgeTag>)> {
     if !seal::looks_sealed(text, &FLOW_BYTES) {
         return None;
     }
@@ -328,8 +353,11 @@ pub(crate) fn read_flow(keys: &Keys, text: &[u8], at: &[u8]) -> Option<Flow> {
         let (remote, rest) = rest.split_at_checked(address_bytes(flags & CLIENT_IS_IPV6 != 0))?;
         let has_stream = flags & CLIENT_HAS_STREAM != 0;
         let stream = has_stream.then(|| Stream::read(rest)).flatten();
+        let edge = stream.map_or(0, |(_, edge)| edge);
+        let stream = stream.map(|(stream, _)| stream);
         let flow = Stream::flow(stream, listener, read_address(remote)?);
-        sealer.fits(&opened, [at, b""]).then_some(flow)
+        let found = (flow, keys.elsewhere(edge));
+        sealer.fits(&opened, [at, b""]).then_some(found)
     })
 }
 
@@ -423,6 +451,7 @@ mod tests {
                     client,
                     starter,
                     direction,
+                    elsewhere: None,
                 };
                 assert_eq!(affinity, Some(expected));
             }
@@ -469,9 +498,46 @@ mod tests {
             let mut text = Vec::new();
             write_flow(&keys(), flow, b"edge:5060", &mut text);
             assert_eq!(text.len(), length);
-            assert_eq!(read_flow(&keys(), &text, b"edge:5060"), Some(flow));
+            assert_eq!(read_flow(&keys(), &text, b"edge:5060"), Some((flow, None)));
             assert_eq!(read_flow(&keys(), &text, b"victim:5060"), None);
             assert_eq!(read(&keys(), &text, b"edge:5060", b"", b""), None);
+        }
+    }
+
+    /// Another node took the number of a connection for one of its own.
+    #[test]
+    fn a_token_says_which_node_keeps_its_connection() {
+        let [one, two] = [1, 8_191].map(|edge| keys().of_edge(edge));
+        let client = Client {
+            flow: Flow {
+                transport: Transport::Wss,
+                listener: 3,
+                remote: "192.0.2.1:40000".parse().unwrap(),
+                connection: ConnectionId::new(255, 7),
+            },
+            has_route_set: false,
+        };
+        let (mut path, mut dialog) = (Vec::new(), Vec::new());
+        write_flow(&two, client.flow, b"edge", &mut path);
+        let ends = Ends {
+            client,
+            ..ends("10.0.0.11:5060", "192.0.2.1:1", Starter::Client)
+        };
+        write(&two, ends, b"call", b"alice", &mut dialog);
+        assert_eq!((path.len(), dialog.len()), (32, 40));
+        for (reader, elsewhere) in [(&two, None), (&one, Some(8_191))] {
+            assert_eq!(
+                read_flow(reader, &path, b"edge"),
+                Some((client.flow, elsewhere))
+            );
+            let read = |from, to| read(reader, &dialog, b"call", from, to).unwrap();
+            assert_eq!(read(b"bob", b"alice").elsewhere, elsewhere);
+            assert_eq!(read(b"bob", b"alice").client, client);
+            assert_eq!(
+                read(b"alice", b"bob").elsewhere,
+                None,
+                "its server is reached anyhow"
+            );
         }
     }
 

@@ -148,6 +148,8 @@ pub(crate) fn registrar() -> Registrar {
         when_full: WhenFull::Refuse,
         algorithms: vec![Algorithm::Sha256, Algorithm::Md5],
         service_route: Vec::new(),
+        removes_dead: true,
+        keep_alive: None,
     }
 }
 

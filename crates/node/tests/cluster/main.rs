@@ -8,6 +8,7 @@ mod control;
 mod corpus;
 mod dialogs;
 mod dynamic;
+mod elsewhere;
 mod exchange;
 mod failover;
 mod forking;

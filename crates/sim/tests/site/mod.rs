@@ -134,6 +134,8 @@ fn with_registrar(mut config: Config) -> Config {
         when_full: WhenFull::Refuse,
         algorithms: vec![Algorithm::Md5],
         service_route: Vec::new(),
+        removes_dead: true,
+        keep_alive: None,
     });
     config
 }

@@ -33,6 +33,9 @@ pub(super) fn connections(mut section: Section<'_>) -> Connections {
             default.total_bytes,
             integer(1 << 20..=1 << 40),
         ),
+        flow_timer: section
+            .get("flow_timer", duration(ms(10_000)..=minutes(60)))
+            .map(|found| found.value),
     };
     section.finish();
     connections

@@ -3,10 +3,10 @@
 use std::{path::Path, time::Duration};
 
 use ::store::{Address, OpenError, check_private};
-use node::config::WhenFull;
+use node::config::{KeepAlive, KeepAliveMethod, WhenFull};
 use settings::{
     At, Read, Section, Value, hint,
-    value::{duration, integer, list, text},
+    value::{boolean, duration, integer, list, text},
 };
 use sip::digest::Algorithm;
 
@@ -51,6 +51,8 @@ pub(crate) fn registrar(root: &mut Section<'_>) -> Option<Registrar> {
     let when_full = section.get_or("when_full", WhenFull::Refuse, when_full);
     let algorithms = algorithms(&mut section);
     let service_route = section.get_or("service_route", Vec::new(), list(route));
+    let keep_alive = section.given_table("keep_alive").map(keep_alive);
+    let removes_dead = section.get_or("remove_dead", true, boolean);
     section.finish();
     let lower = |domain: String| domain.to_ascii_lowercase();
     let rules = node::config::Registrar {
@@ -62,11 +64,34 @@ pub(crate) fn registrar(root: &mut Section<'_>) -> Option<Registrar> {
         when_full,
         algorithms,
         service_route,
+        removes_dead,
+        keep_alive,
     };
     Some(Registrar {
         store: store?.value,
         rules,
     })
+}
+
+fn keep_alive(mut section: Section<'_>) -> KeepAlive {
+    let keep_alive = KeepAlive {
+        method: section.get_or("method", KeepAliveMethod::Options, method),
+        interval: section.get_or("interval", ms(30_000), duration(ms(5_000)..=minutes(60))),
+        fall: section.get_or("fall", 3, |value| Ok(integer(1..=100)(value)? as u32)),
+    };
+    section.finish();
+    keep_alive
+}
+
+fn method(value: &Value<'_>) -> Read<KeepAliveMethod> {
+    match text(value)? {
+        "OPTIONS" => Ok(KeepAliveMethod::Options),
+        "CRLF" => Ok(KeepAliveMethod::Crlf),
+        other => Err(format!(
+            "unknown \"{other}\"; {}",
+            hint(other, &["OPTIONS", "CRLF"])
+        )),
+    }
 }
 
 /// What becomes of a contact that is one too many.

@@ -162,10 +162,11 @@ const MEMORY: [Column; 6] = [
 ];
 
 /// What the registrar did since the start.
-const REGISTRAR: [Column; 5] = [
+const REGISTRAR: [Column; 6] = [
     ("BOUND", "bound", plain),
     ("UNBOUND", "unbound", plain),
     ("LOOKED UP", "looked_up", plain),
+    ("FLOWS REMOVED", "flows_removed", plain),
     ("WRONG CREDENTIALS", "wrong_credentials", plain),
     ("STORE FAILED", "store_failed", plain),
 ];

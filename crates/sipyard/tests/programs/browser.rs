@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    env,
+    env, fs,
     io::{BufRead as _, BufReader, Write as _},
     net::SocketAddr,
     path::{Path, PathBuf},
@@ -202,4 +202,43 @@ fn a_browser_and_a_phone_call_each_other() {
     browser.expect("alice registered");
     assert_eq!(bindings(&edge, "alice"), 1);
     talk(&mut browser, &edge);
+}
+
+/// Each is connected to an edge of its own; both are registered behind them.
+#[test]
+fn browsers_at_two_edges_call_each_other() {
+    if is_missing() {
+        return;
+    }
+    let _alone = whole_machine();
+    let core = Settings::new();
+    let registrar = format!("trust = {{ peers = [\"127.0.0.0/8\"] }}\n{REGISTRAR}");
+    let listeners = [plain("udp", core.sip)];
+    configure(&core, &listeners, &["127.0.0.1:9".to_owned()], &registrar);
+    add_users(&core, ["alice", "bob"].map(str::to_owned));
+    let core = core.start();
+    let server = core.sip().to_string();
+    let edges = [(); 2].map(|()| {
+        let (settings, address) = settings(&server, "");
+        fs::copy(
+            core.folder().join("secret"),
+            settings.path().with_file_name("secret"),
+        )
+        .unwrap();
+        (settings.start(), address)
+    });
+    let mut browser = Browser::start();
+    browser.open("alice", edges[0].1, "8f1fa16a-1165-4a96-8341-785b1ef24f12");
+    browser.open("bob", edges[1].1, "d9b2c1f0-4e57-4c4b-9b1e-3f0a7a5f2b11");
+    for (caller, called) in [("alice", "bob"), ("bob", "alice")] {
+        browser.tell(&format!("{caller} call sip:{called}@example.com"));
+        browser.expect(&format!("{called} incoming"));
+        browser.expect(&format!("{caller} confirmed"));
+        browser.tell(&format!("{called} hangup"));
+        browser.expect(&format!("{caller} ended"));
+        for (edge, _) in &edges {
+            wait_until_idle(edge, PATIENCE);
+        }
+        wait_until_idle(&core, PATIENCE);
+    }
 }

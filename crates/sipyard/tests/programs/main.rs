@@ -20,6 +20,7 @@ mod browser;
 mod calls;
 mod connected;
 mod edge;
+mod flows;
 mod kamailio;
 mod load;
 mod loss;

@@ -76,14 +76,21 @@ impl Baresip {
     /// One at an address, with an account.
     pub(crate) fn start_at(address: SocketAddr, account: &str) -> Self {
         let (folder, control) = (tempdir().unwrap(), free_tcp());
+        // A phone with several flows has to name itself.
+        let uuid = if account.contains("sipnat") {
+            "module uuid.so\n"
+        } else {
+            ""
+        };
         // What browsers want.
-        let secure = match account.contains("dtls_srtp") {
-            true => "rtcp_mux yes\nmodule dtls_srtp.so\nmodule ice.so\n",
-            false => "",
+        let secure = if account.contains("dtls_srtp") {
+            "rtcp_mux yes\nmodule dtls_srtp.so\nmodule ice.so\n"
+        } else {
+            ""
         };
         let config = format!(
-            "sip_listen {address}\nsip_verify_server no\nctrl_tcp_listen {control}\nmodule_path {}\nmodule g711.so\n{secure}\
-             module_app account.so\nmodule_app menu.so\nmodule_app ctrl_tcp.so\n",
+            "sip_listen {address}\nsip_verify_server no\nctrl_tcp_listen {control}\nmodule_path {}\n{uuid}\
+             module g711.so\n{secure}module_app account.so\nmodule_app menu.so\nmodule_app ctrl_tcp.so\n",
             module_folder()
         );
         for (file, text) in [

@@ -26,6 +26,17 @@ use crate::{
 /// How often T1 an address may be silent to an INVITE when its target has another.
 const SILENCE_T1: u32 = 8;
 
+/// Why a branch has failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// Nobody has answered.
+    Silent,
+    /// The flow to the device is gone. RFC 5626 §5.3.1
+    FlowFailed,
+    /// The address has refused it.
+    Refused,
+}
+
 /// One target of a request, and what it takes along.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Aim<'a> {
@@ -98,7 +109,11 @@ impl Stateful {
         mut target: Target,
         breadth: u32,
     ) {
-        while !target.flows.is_empty() {
+        while !target.is_exhausted() {
+            if target.flows.is_empty() {
+                target.leave_way();
+                continue;
+            }
             let to = target.flows.remove(0);
             let aim = Aim {
                 flow: Some(to),
@@ -114,8 +129,10 @@ impl Stateful {
             let branch = context.branches.last_mut();
             let branch = branch.expect("it was started just now");
             if !branch.is_final || is_full {
-                branch.target = Some(target).filter(|target| !target.flows.is_empty());
-                if branch.target.is_some() && context.is_invite {
+                let has_next = !target.is_exhausted();
+                branch.is_flow |= target.is_flow;
+                branch.target = Some(target);
+                if has_next && context.is_invite {
                     let wait = step.cx.snapshot.config().timers.t1 * SILENCE_T1;
                     self.contexts.arm(place, step.cx.now + wait);
                 }
@@ -124,22 +141,32 @@ impl Stateful {
         }
     }
 
-    /// Sends what has failed at one address of a target to the next. False: there is none. RFC 3263 §4.3
+    /// Sends what has failed at one address of a target to the next: RFC 3263 §4.3. A device that has not
+    /// answered is asked by its other flows, too: RFC 5626 §7. False: there is none.
     pub(super) fn next_address(
         &mut self,
         step: &mut Step<'_>,
         place: ContextId,
         number: usize,
+        failure: Failure,
     ) -> bool {
         let context = self.contexts.get_mut(place);
         if context.phase != Phase::Search || context.branches.len() == BRANCHES_MAX {
             return false;
         }
         let branch = &mut context.branches[number];
-        let (breadth, target) = (branch.breadth, branch.target.take());
-        let Some(target) = target else {
+        let Some(mut target) = branch.target.take() else {
             return false;
         };
+        match failure {
+            Failure::Silent => {}
+            Failure::FlowFailed => target.leave_way(),
+            Failure::Refused => target.others.clear(),
+        }
+        if target.is_exhausted() || (failure == Failure::Refused && target.flows.is_empty()) {
+            return false;
+        }
+        let breadth = branch.breadth;
         step.cx.stats.count(Event::FailedOver, 1);
         let started = self.with_request(step, place, |stateful, step, request| {
             stateful.start_target(step, place, request, target, breadth);
@@ -152,10 +179,12 @@ impl Stateful {
         let mut has_left = false;
         for number in 0..self.contexts.get(place).branches.len() {
             let branch = &mut self.contexts.get_mut(place).branches[number];
-            if branch.is_answered || branch.is_final || branch.target.is_none() {
+            let target = branch.target.as_ref();
+            let has_next = target.is_some_and(|target| !target.is_exhausted());
+            if branch.is_answered || branch.is_final || !has_next {
                 continue;
             }
-            if self.next_address(step, place, number) {
+            if self.next_address(step, place, number, Failure::Silent) {
                 self.give_up_branch(step, place, number);
                 has_left = true;
             }
@@ -209,6 +238,9 @@ impl Stateful {
             flow: aim.flow,
             breadth: aim.breadth,
             target: None,
+            is_flow: aim
+                .flow
+                .is_some_and(|flow| flow.connection.is_some() || request.path.phone == Some(flow)),
             is_answered: false,
             is_final: sent.is_none(),
         });

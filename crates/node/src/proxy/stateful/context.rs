@@ -48,6 +48,8 @@ pub(super) struct ResponseContext {
     pub(super) breadth: u32,
     /// It goes where its user is, by what a loop leaves as it is: RFC 5393 §4.2.1.
     pub(super) route: Option<u32>,
+    /// The key of the user's bindings, if it goes where they are.
+    pub(super) aor: Box<[u8]>,
     pub(super) phase: Phase,
     /// Its 100 was due while it was looked up.
     pub(super) owes_trying: bool,
@@ -87,8 +89,11 @@ pub(super) struct Branch {
     pub(super) flow: Option<Flow>,
     /// Its share of Max-Breadth.
     pub(super) breadth: u32,
-    /// What it is at, when that has further addresses.
+    /// What it is at, with the addresses and flows that are left of it. None: it is a server, or another branch
+    /// has gone on there.
     pub(super) target: Option<Target>,
+    /// It goes over a flow that a token names. RFC 5626 §5.3
+    pub(super) is_flow: bool,
     /// Something came back.
     pub(super) is_answered: bool,
     /// It has its final response, or nobody waits for that any more.
@@ -110,6 +115,11 @@ impl ResponseContext {
     /// Branches whose final response is to come.
     pub(super) fn active(&self) -> impl Iterator<Item = &Branch> {
         self.branches.iter().filter(|branch| !branch.is_final)
+    }
+
+    /// Whether it goes where its user is.
+    pub(super) fn is_look_up(&self) -> bool {
+        self.route.is_some()
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -170,6 +180,7 @@ impl Contexts {
             best: Best::default(),
             breadth: 0,
             route: None,
+            aor: Box::default(),
             phase: Phase::Search,
             owes_trying: false,
             open: 0,
@@ -177,10 +188,11 @@ impl Contexts {
     }
 
     /// Begins the search for where a request's user is.
-    pub(super) fn look_up(&mut self, place: ContextId, route: u32) {
+    pub(super) fn look_up(&mut self, place: ContextId, route: u32, aor: &[u8]) {
         self.looked_up += 1;
         let context = self.get_mut(place);
         (context.phase, context.route) = (Phase::LookUp, Some(route));
+        context.aor = aor.into();
     }
 
     /// No further target is tried.

@@ -48,7 +48,7 @@ impl Stateful {
         let place = self.open_context(cx, request);
         let place = place.map_err(|why| refuse(cx, why))?;
         cx.stats.count(Event::LookedUp, 1);
-        self.contexts.look_up(place, route);
+        self.contexts.look_up(place, route, aor.key());
         self.contexts.arm(place, cx.now + STORE_WAIT_MAX);
         self.ask_where(step, place, aor.key().into());
         Ok(())

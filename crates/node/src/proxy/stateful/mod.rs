@@ -15,10 +15,11 @@ mod target;
 use std::time::Duration;
 
 use sip::{Edits, Message, Method};
+use slots::Ticket;
 use transaction::{Event as Told, Flow, Key, Notice, Seen, Timing, Transactions};
 
 use self::{
-    branches::{Aim, client_id},
+    branches::{Aim, Failure, client_id},
     context::{ContextId, Contexts, Phase, TransactionId},
 };
 use super::step::Step;
@@ -28,6 +29,8 @@ use crate::{
     config::Config,
     context::Context,
     control,
+    question::Answer,
+    registrar::Removals,
     stats::Event,
     wire::{
         mark::Mark,
@@ -47,6 +50,7 @@ const AMPLIFICATION: usize = 2;
 pub(super) struct Stateful {
     transactions: Transactions<ContextId>,
     contexts: Contexts,
+    removals: Removals,
     edits: Edits,
 }
 
@@ -56,6 +60,7 @@ impl Stateful {
         Self {
             transactions: Transactions::new(limit, config.limits.message_bytes, timing, now),
             contexts: Contexts::new(limit, config.limits.message_bytes, now),
+            removals: Removals::new(now),
             edits: Edits::default(),
         }
     }
@@ -84,8 +89,14 @@ impl Stateful {
     }
 
     pub(super) fn deadline(&self) -> Option<Duration> {
-        let deadlines = [self.transactions.deadline(), self.contexts.deadline()];
-        deadlines.into_iter().flatten().min()
+        [
+            self.transactions.deadline(),
+            self.contexts.deadline(),
+            self.removals.deadline(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     /// Whether a request is of a transaction that is held, which then has dealt with it.
@@ -240,8 +251,14 @@ impl Stateful {
         }
     }
 
+    /// The store has answered about a binding whose flow is dead.
+    pub(super) fn on_removal(&mut self, step: &mut Step<'_>, ticket: Ticket, answer: Answer) {
+        self.removals.on_answer(step.cx, ticket, answer, step.out);
+    }
+
     /// What is due of held transactions.
     pub(super) fn on_timers(&mut self, step: &mut Step<'_>) {
+        self.removals.on_timers(step.cx);
         while let Some(told) = self.transactions.poll(step.cx.now, step.out) {
             self.on_told(step, told);
         }
@@ -317,14 +334,38 @@ impl Stateful {
         } else if let Some(number) = context.number_of(id) {
             let branch = &mut context.branches[number];
             branch.transaction = None;
+            let is_flow = branch.is_flow;
             if let Some(status) = failure
                 && !std::mem::replace(&mut branch.is_final, true)
-                && !self.next_address(step, place, number)
             {
-                self.on_branch_end(step, place, status);
+                self.on_silent_end(step, place, number, (status, is_flow));
             }
         }
         self.close_context_if_done(step, place);
+    }
+
+    /// A branch ends without an answer: it timed out, or nobody listens where it went.
+    fn on_silent_end(
+        &mut self,
+        step: &mut Step<'_>,
+        place: ContextId,
+        number: usize,
+        (status, is_flow): (u16, bool),
+    ) {
+        let is_dead = is_flow && status == 503;
+        let failure = match is_dead {
+            true => self.on_dead_flow(step, place, number),
+            false => Failure::Silent,
+        };
+        if self.next_address(step, place, number, failure) {
+            return;
+        }
+        let status = match is_dead {
+            true if self.contexts.get(place).is_look_up() => 480,
+            true => 430,
+            false => status,
+        };
+        self.on_branch_end(step, place, status);
     }
 
     /// A context is done when its transactions are: until then a 2xx may come.

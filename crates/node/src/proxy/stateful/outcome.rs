@@ -5,7 +5,7 @@ use transaction::Key;
 
 use super::{
     Stateful,
-    branches::client_id,
+    branches::{Failure, client_id},
     context::{ContextId, Phase},
 };
 use crate::{
@@ -125,7 +125,13 @@ impl Stateful {
         number: usize,
         response: &Response<'_>,
     ) {
-        if response.status == 503 && self.next_address(step, place, number) {
+        let failure = match response.status {
+            430 => Some(self.on_dead_flow(step, place, number)),
+            408 => Some(Failure::FlowFailed),
+            503 => Some(Failure::Refused),
+            _ => None,
+        };
+        if failure.is_some_and(|failure| self.next_address(step, place, number, failure)) {
             return;
         }
         if response.status == 503
@@ -140,6 +146,11 @@ impl Stateful {
             return self.advance(step, place);
         }
         self.close_record(step, place, response);
+        if response.status == 430 && self.contexts.get(place).is_look_up() {
+            // RFC 5626 §11.5: no endpoint shall get it.
+            self.contexts.get_mut(place).best.offer_own(480);
+            return self.advance(step, place);
+        }
         let edits = &mut self.edits;
         let room = step.dynamic.room(step.cx, response);
         self.contexts.offer(place, response.message, |out| {
@@ -152,6 +163,22 @@ impl Stateful {
             self.cancel_branches(step, place);
         }
         self.advance(step, place);
+    }
+
+    /// The flow of a branch is dead: so is its binding, if it is one. RFC 5626 §7
+    pub(super) fn on_dead_flow(
+        &mut self,
+        step: &mut Step<'_>,
+        place: ContextId,
+        number: usize,
+    ) -> Failure {
+        step.cx.stats.count(Event::FlowFailed, 1);
+        let context = self.contexts.get(place);
+        if let Some(target) = &context.branches[number].target {
+            self.removals
+                .remove(step.cx, &context.aor, &target.bound, step.out);
+        }
+        Failure::FlowFailed
     }
 
     /// A branch has no final response: RFC 3261 §16.8 has a timeout be a 408, §16.9 an unreachable

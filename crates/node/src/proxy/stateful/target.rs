@@ -1,6 +1,6 @@
 //! Where a request may go, in which order.
 
-use std::mem;
+use std::{iter, mem};
 
 use transaction::Flow;
 
@@ -34,14 +34,16 @@ impl Targets {
 
     /// The names that the DNS has to be asked for, with the numbers of their targets.
     pub(super) fn names(&self) -> impl Iterator<Item = (u8, &Name)> {
-        let names = (0..).zip(&self.waiting);
+        let ways = self.waiting.iter();
+        let ways = ways.flat_map(|target| iter::once(target).chain(&target.others));
+        let names = (0..).zip(ways);
         names.filter_map(|(number, target)| Some((number, target.name.as_ref()?)))
     }
 
     /// What the DNS said of a target's name. Without an address that a contact may lead to the one
     /// remains that is known. Returns how many are forbidden.
     pub(super) fn locate(&mut self, snapshot: &Snapshot, number: u8, flows: Vec<Flow>) -> usize {
-        let Some(target) = self.waiting.get_mut(usize::from(number)) else {
+        let Some(target) = self.way_mut(number) else {
             return 0;
         };
         target.name = None;
@@ -53,8 +55,29 @@ impl Targets {
         forbidden
     }
 
+    /// The way of this number, as in [`Self::names`].
+    fn way_mut(&mut self, number: u8) -> Option<&mut Target> {
+        let mut place = usize::from(number);
+        for target in &mut self.waiting {
+            if place == 0 {
+                return Some(target);
+            }
+            if place <= target.others.len() {
+                return target.others.get_mut(place - 1);
+            }
+            place -= 1 + target.others.len();
+        }
+        None
+    }
+
     /// Leaves out what nothing leads to.
     pub(super) fn drop_unreachable(&mut self) {
+        for target in &mut self.waiting {
+            target.others.retain(|way| !way.flows.is_empty());
+            if target.flows.is_empty() {
+                target.leave_way();
+            }
+        }
         self.waiting.retain(|target| !target.flows.is_empty());
     }
 
@@ -76,9 +99,12 @@ impl Targets {
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
+    use std::{net::SocketAddr, time::Duration};
+
+    use location::Binding;
 
     use super::*;
+    use crate::registrar::Bound;
 
     fn target(uri: &str, q: u16) -> Target {
         let address = SocketAddr::from(([10, 0, 0, 1], 5060));
@@ -89,6 +115,20 @@ mod tests {
             source: address,
             path: Vec::new(),
             q,
+            is_flow: false,
+            bound: Bound::of(&Binding {
+                contact: uri,
+                q,
+                expires: Duration::ZERO,
+                call_id: "",
+                cseq: 1,
+                path: "",
+                received: address,
+                updated: Duration::ZERO,
+                device: 0,
+                reg_id: 0,
+            }),
+            others: Vec::new(),
         }
     }
 

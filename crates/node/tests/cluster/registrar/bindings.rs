@@ -172,11 +172,7 @@ fn extensions() -> Vec<Case> {
             420,
             ("Unsupported", "gruu"),
         ),
-        (
-            good().with("Require", "outbound"),
-            420,
-            ("Unsupported", "outbound"),
-        ),
+        (good().with("Require", "outbound"), 200, ("", "")),
         (good().with("Supported", "gruu, outbound"), 200, ("", "")),
         (good().with("Path", "<sip:192.0.2.1;lr>"), 200, ("Path", "")),
         (

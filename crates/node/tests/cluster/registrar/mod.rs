@@ -4,6 +4,8 @@ mod access;
 mod bindings;
 mod calls;
 mod guesses;
+mod keep_alives;
+mod outbound;
 mod reach;
 mod store;
 
@@ -79,7 +81,17 @@ impl World {
 
     /// Lets the node receive a message and ask all it wants to; returns what it sends.
     pub(crate) fn send(&mut self, message: &Msg) -> Vec<Sent> {
-        let mut sent = self.cluster.send(message);
+        let sent = self.cluster.send(message);
+        self.answer_all(sent)
+    }
+
+    /// The connection of a message is gone before it was written.
+    fn unsent(&mut self, message: &Sent) -> Vec<Sent> {
+        let sent = self.cluster.unsent(message);
+        self.answer_all(sent)
+    }
+
+    fn answer_all(&mut self, mut sent: Vec<Sent>) -> Vec<Sent> {
         while let Some(question) = self.cluster.questions.last() {
             let answer = match self.fails {
                 true => Answer::Failed,
