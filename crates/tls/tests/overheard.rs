@@ -84,8 +84,11 @@ fn move_bytes(sides: &mut [Connection; 2], from: usize) -> Vec<u8> {
     bytes
 }
 
+/// What each side sent on the wire, in its order.
+type Sent = Vec<(usize, Vec<u8>)>;
+
 /// A conversation: which side sent what on the wire, and what each side said.
-fn talk(sides: &mut [Connection; 2], updates: bool) -> (Vec<(usize, Vec<u8>)>, [Vec<u8>; 2]) {
+fn talk(sides: &mut [Connection; 2], updates: bool) -> (Sent, [Vec<u8>; 2]) {
     let (mut wire, mut said) = (Vec::new(), [Vec::new(), Vec::new()]);
     for round in 0..8 {
         for side in [0, 1] {

@@ -56,7 +56,7 @@ struct Stream {
     used: u64,
     state: Content,
     /// What it says in clear, if it is encrypted.
-    plain: Option<Box<Stream>>,
+    plain: Option<Box<Self>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
