@@ -16,6 +16,7 @@
 mod common;
 
 mod authority;
+mod browser;
 mod calls;
 mod connected;
 mod edge;
