@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use sip::Method;
-use transaction::{Flow, NextHop};
+use transaction::NextHop;
 
 pub(crate) use self::parked::ParkedRequest;
 use self::{
@@ -157,9 +157,10 @@ impl Proxy {
         &self,
         cx: Context<'_>,
         told: Answer,
-        flow: Flow,
+        request: &Request<'_>,
     ) -> Option<NextHop> {
-        let reachable = parked::reachable(cx, told, flow.listener);
+        let (hit, name) = (request.datagram.flow.listener, request.next_name()?);
+        let reachable = parked::reachable(cx, told, hit, &name.host);
         reachable.first().map(|flow| flow.next_hop())
     }
 
