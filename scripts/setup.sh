@@ -37,6 +37,10 @@ missing_packages() {
     if [ "$purpose" = test ]; then
         has sipp || echo sip-tester
         has kamailio || echo kamailio
+        [ -n "$(find /usr/lib -path '*/kamailio/modules/tls.so' 2>/dev/null)" ] || echo kamailio-tls-modules
+        has stunnel || echo stunnel4
+        has openssl || echo openssl
+        has curl || echo curl
         has sipsak || echo sipsak
         has baresip || echo baresip-core
         has redis-server || echo redis-server
@@ -45,6 +49,9 @@ missing_packages() {
         has tcpdump || echo tcpdump
         has nft || echo nftables
         has ip || echo iproute2
+        has curl || echo curl
+        has promtool || echo prometheus
+        has sngrep || echo sngrep
         has chromium || echo chromium
         has node || echo nodejs
         has npm || echo npm
@@ -83,7 +90,8 @@ install_packages() {
 without_services() {
     local as_root=$1 packages=$2 policy=/usr/sbin/policy-rc.d ours=no status=0
     local services
-    services=$(tr ' ' '\n' <<<"$packages" | grep -xE 'kamailio|keepalived|nsd|redis-server' || true)
+    services=$(tr ' ' '
+' <<<"$packages" | grep -xE 'kamailio|keepalived|nsd|prometheus|redis-server|stunnel4' || true)
     if [ -n "$services" ] && [ ! -e "$policy" ]; then
         ours=yes
         printf '#!/bin/sh\nexit 101\n' | $as_root tee "$policy" >/dev/null

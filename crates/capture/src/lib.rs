@@ -26,7 +26,7 @@ mod work;
 
 pub use datagrams::{Datagram, Rest, datagrams};
 pub use model::{Demand, Machines, customers};
-pub use read::OpenError;
+pub use read::{Decipher, OpenError};
 pub use roles::{Role, Told};
 pub use sample::Sample;
 pub use study::{Flow, Link, Options, Place, Row, Rung, Study, StudyError};

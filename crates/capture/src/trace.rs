@@ -13,7 +13,10 @@ use sip::{Message, ParseError};
 use crate::{
     OpenError, Warning, WarningKind,
     names::Names,
-    read::{Decoder, HEADERS_MAX, Item, Map, Packet, Packets, Piece, Streams, Transport},
+    read::{
+        Decipher, Decoder, HEADERS_MAX, Item, Map, Packet, Packets, Piece, Streams, Transport,
+        is_tls,
+    },
     warning::Counts,
 };
 
@@ -36,6 +39,7 @@ pub struct Trace {
     /// The listening port of the owner of a connection's port, from Via.
     pub(crate) listening: Map<SocketAddr, u16>,
     messages: usize,
+    decipher: Option<Box<dyn Decipher>>,
 }
 
 /// The messages of one point.
@@ -76,6 +80,15 @@ pub(crate) struct Label {
 }
 
 impl Trace {
+    /// A trace whose encrypted connections are read, too.
+    #[must_use]
+    pub fn deciphered(decipher: Box<dyn Decipher>) -> Self {
+        Self {
+            decipher: Some(decipher),
+            ..Self::default()
+        }
+    }
+
     /// Adds a capture: the bytes of a pcap or pcapng file. `progress` gets the number of bytes read
     /// so far, now and then.
     ///
@@ -197,12 +210,16 @@ impl Reader<'_> {
         destination: SocketAddr,
         segment: &etherparse::TcpSlice<'_>,
     ) {
-        if is_tls(segment.payload()) && [source.port(), destination.port()].contains(&5061) {
+        let mut decipher = self.trace.decipher.take();
+        let is_sip = [source.port(), destination.port()].contains(&5061);
+        if decipher.is_none() && is_sip && is_tls(segment.payload()) {
             self.point.counts.at(WarningKind::Encrypted, packet.number);
         }
         let mut streams = std::mem::take(&mut self.streams);
         let mut found = 0;
-        streams.take((source, destination), segment, &mut |piece| match piece {
+        let ends = (source, destination);
+        let known = decipher.as_deref_mut();
+        streams.take(ends, segment, known, &mut |piece| match piece {
             Piece::Message(message) => {
                 found += 1;
                 self.take_message(packet.number, source, destination, message, true);
@@ -211,7 +228,9 @@ impl Reader<'_> {
                 .point
                 .counts
                 .at(WarningKind::MissingSegments, packet.number),
+            Piece::Sealed => self.point.counts.at(WarningKind::Sealed, packet.number),
         });
+        self.trace.decipher = decipher;
         self.streams = streams;
     }
 
@@ -315,9 +334,4 @@ fn is_likely(bytes: &[u8]) -> bool {
         .next()
         .unwrap_or_default();
     line.starts_with(b"SIP/2.0") || line.trim_ascii_end().ends_with(b"SIP/2.0")
-}
-
-/// Whether the bytes begin like a TLS handshake's record.
-fn is_tls(bytes: &[u8]) -> bool {
-    matches!(bytes, [0x16, 3, ..])
 }

@@ -62,6 +62,9 @@ kinds! {
     /// Connections that may hide SIP.
     Encrypted "encrypted" "TLS connections to port 5061 can't be read: capture behind the point \
                            where TLS ends",
+    /// TLS connections whose secrets are not known.
+    Sealed "sealed" "parts of TLS connections can't be read: their secrets are not in the file, or the capture lacks \
+                     their beginning",
     /// The capture has more messages than the limit.
     TooManyMessages "too_many_messages" "the capture has more messages than the limit: split it with editcap",
     /// Packets that were captured twice.

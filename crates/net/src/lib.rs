@@ -17,5 +17,5 @@ pub use answerer::{Answerer, Reply};
 pub use mailbox::{Busy, Command};
 pub use seat::Stats;
 pub use stream::{Counters, Refused, Why};
-pub use streams::{Bound, ConnectionStats, Security};
+pub use streams::{Bound, Closing, ConnectionStats, Security};
 pub use workers::{StartError, Workers};

@@ -3,6 +3,7 @@
 use std::{
     io,
     net::SocketAddr,
+    os::fd::{AsFd, BorrowedFd},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed},
@@ -14,7 +15,7 @@ use socket::udp::{Sent, Socket};
 use crate::{
     answerer::Answerer,
     mailbox::Mailbox,
-    streams::{ConnectionStats, Security},
+    streams::{Closings, ConnectionStats, Security},
     worker::TICK,
 };
 
@@ -27,6 +28,7 @@ pub(crate) struct Team {
     /// What the listeners are bound to, in their order.
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) security: Mutex<Arc<Security>>,
+    pub(crate) closings: Arc<Closings>,
     /// None: every question fails.
     pub(crate) answerer: Option<Arc<dyn Answerer>>,
 }
@@ -106,6 +108,14 @@ impl Seat {
             mailbox: Mailbox::new(handovers_max, polls)?,
             connections: Mutex::default(),
         })
+    }
+
+    /// What its worker waits for besides connections: the waker, then the UDP sockets.
+    pub(crate) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let waker = self.mailbox.waker().map(AsFd::as_fd);
+        waker
+            .into_iter()
+            .chain(self.sockets.iter().map(AsFd::as_fd))
     }
 
     /// Lets others see its connections.

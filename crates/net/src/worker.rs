@@ -1,8 +1,7 @@
 //! A worker's loop: receive a batch, feed the node, send a batch, wait.
 
 use std::{
-    io, iter, mem,
-    os::fd::AsFd,
+    io, mem,
     sync::{Arc, atomic::Ordering},
     thread,
     time::Duration,
@@ -28,6 +27,9 @@ pub(crate) const TICK: Duration = Duration::from_millis(10);
 
 /// The longest sleep, so that a node learns soon what other threads changed.
 const SLEEP_MAX: Duration = Duration::from_millis(100);
+
+/// How long peers may take to read what waits for them when the worker stops.
+const FAREWELL: Duration = Duration::from_millis(500);
 
 /// How often a worker that stops looks for what others have left to it.
 const LAST_ROUNDS: usize = 256;
@@ -55,7 +57,7 @@ pub(crate) struct Worker {
     /// Without it, the only worker blocks in the receive call of its only socket, which saves a
     /// system call per wake-up.
     polls: bool,
-    /// The waker, the sockets, then the connections that are open and those that are opening.
+    /// What it waits with when it has no connections.
     poll: Poll,
     /// The next time of the node's timers.
     tick: Duration,
@@ -169,6 +171,22 @@ impl Worker {
             }
             nap();
         }
+        self.close_streams();
+    }
+
+    /// Closes all connections in peace, as far as their peers read on.
+    fn close_streams(&mut self) {
+        let now = self.clock.now();
+        let until = now + FAREWELL;
+        let mut is_closed = self.on_streams(now, Streams::close);
+        while is_closed == Some(false) && self.clock.now() < until {
+            let now = self.clock.now();
+            is_closed = self.on_streams(now, |streams, ground| {
+                streams.wait(TICK);
+                streams.turn(ground);
+                streams.close(ground)
+            });
+        }
     }
 
     /// Tells the node how long it has worked.
@@ -224,21 +242,29 @@ impl Worker {
         let mut now = self.clock.now();
         let sockets = self.team.seats[self.number].sockets.len();
         for socket in 0..sockets {
-            let place = 1 + socket;
-            if self.poll.is_ready(place) {
+            let (is_ready, has_error) = self.found(1 + socket);
+            if is_ready {
                 now = self.read(socket, Wait::Poll);
             } else {
                 self.emptied[socket] = now;
             }
-            if self.poll.has_error(place) {
+            if has_error {
                 self.report_unreachable(socket, now);
             }
         }
-        if self.streams.is_some() && [1, 2].iter().any(|at| self.poll.is_ready(sockets + at)) {
+        if self.streams.as_ref().is_some_and(Streams::has_ready) {
             now = self.clock.now();
             self.on_streams(now, Streams::turn);
         }
         now
+    }
+
+    /// Whether a descriptor is ready, and has an error: the waker, then the UDP sockets.
+    fn found(&self, place: usize) -> (bool, bool) {
+        match &self.streams {
+            Some(streams) => streams.own(place),
+            None => (self.poll.is_ready(place), self.poll.has_error(place)),
+        }
     }
 
     /// Has the connections do something.
@@ -290,9 +316,8 @@ impl Worker {
     }
 
     fn sleep(&mut self) {
-        let Seat {
-            sockets, mailbox, ..
-        } = &self.team.seats[self.number];
+        let seat = &self.team.seats[self.number];
+        let mailbox = &seat.mailbox;
         let waker = mailbox.waker().expect("a worker that polls has a waker");
         let now = self.clock.now();
         let due = self
@@ -309,12 +334,11 @@ impl Worker {
         {
             timeout = Duration::ZERO;
         }
-        let streams = self.streams.iter().flat_map(Streams::descriptors);
-        let descriptors = iter::once(waker.as_fd())
-            .chain(sockets.iter().map(AsFd::as_fd))
-            .chain(streams.map(AsFd::as_fd));
-        self.poll.wait(descriptors, Some(timeout));
-        waker.disarm(self.poll.is_ready(0));
+        match &mut self.streams {
+            Some(streams) => streams.wait(timeout),
+            None => self.poll.wait(seat.descriptors(), Some(timeout)),
+        }
+        waker.disarm(self.found(0).0);
         let slept = self.clock.now() - now;
         self.waited += slept;
         for emptied in &mut self.emptied {

@@ -21,7 +21,7 @@ use crate::{
     bind::{self, Sockets},
     mailbox::{Busy, Command},
     seat::{Seat, Stats, Team},
-    streams::{ConnectionStats, Security, Streams},
+    streams::{Closing, Closings, ConnectionStats, Security, Streams},
     worker::Worker,
 };
 
@@ -109,6 +109,7 @@ impl Workers {
             left: AtomicUsize::new(0),
             addresses,
             security: Mutex::new(Arc::clone(&security)),
+            closings: Arc::new(Closings::new()),
             answerer,
         });
         shared.set_wall(clock.now(), wall());
@@ -121,11 +122,14 @@ impl Workers {
             let (team, shared) = (Arc::clone(&workers.team), Arc::clone(shared));
             let streams = has_streams.then(|| {
                 let security = Arc::clone(&security);
+                let closings = Arc::clone(&team.closings);
                 Streams::new(
                     number as u8,
                     Arc::clone(&shared),
                     listeners,
                     security,
+                    closings,
+                    team.seats[number].descriptors(),
                     clock.now(),
                 )
             });
@@ -164,6 +168,12 @@ impl Workers {
     #[must_use]
     pub fn connections(&self, worker: usize) -> ConnectionStats {
         self.team.seats[worker].connections()
+    }
+
+    /// Connections that could not be used or failed since the last call, and how many more there were.
+    #[must_use]
+    pub fn take_closings(&self) -> (Vec<Closing>, u64) {
+        self.team.closings.take()
     }
 
     /// When the first certificate of each secure listener ends: the time since 1970, by listener.

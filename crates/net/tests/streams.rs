@@ -5,8 +5,9 @@
 mod common;
 
 use std::{
-    io::{Read, Write},
+    io::{ErrorKind, Read, Write},
     net::{TcpListener, TcpStream, UdpSocket},
+    time::Duration,
 };
 
 use common::{PATIENCE, answer, config, listener, options, server, start};
@@ -158,10 +159,7 @@ fn rubbish_closes_its_connection_alone() {
         let _ = bad.write_all(rubbish.as_bytes());
         let mut rest = Vec::new();
         let ended = bad.read_to_end(&mut rest);
-        assert!(
-            ended.is_ok()
-                || ended.is_err_and(|error| error.kind() != std::io::ErrorKind::WouldBlock)
-        );
+        assert!(ended.is_ok() || ended.is_err_and(|error| error.kind() != ErrorKind::WouldBlock));
     }
     good.write_all(b"\r\n\r\n").unwrap();
     let mut pong = [0; 2];
@@ -174,4 +172,76 @@ fn rubbish_closes_its_connection_alone() {
     let request = str::from_utf8(&buffer[..length]).unwrap();
     home.send_to(answer(request).as_bytes(), from).unwrap();
     assert!(receive(&mut good).starts_with("SIP/2.0 200"));
+}
+
+/// Whether the other end has closed.
+fn is_closed(stream: &mut TcpStream) -> bool {
+    let read = stream.read(&mut [0]);
+    matches!(read, Ok(0)) || read.is_err_and(|error| error.kind() != ErrorKind::WouldBlock)
+}
+
+/// They are there before the first message, come back when they are lost, and go when their server does.
+#[test]
+fn connections_are_opened_ahead_and_closed_behind() {
+    let homes = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let servers = homes
+        .each_ref()
+        .map(|home| server(Tcp, home.local_addr().unwrap()));
+    let mut config = config(vec![listener(Tcp, "127.0.0.2:0")], servers.to_vec());
+    config.connections.per_server = 2;
+    let (shared, running) = start(config.clone(), 1);
+    let running = running.unwrap();
+    drop([accept(&homes[0]), accept(&homes[0])]);
+    let mut first = [accept(&homes[0]), accept(&homes[0])];
+    let mut second = [accept(&homes[1]), accept(&homes[1])];
+
+    config.pools[0].servers.remove(0);
+    shared.reload(config, Duration::from_secs(1)).unwrap();
+    assert!(first.iter_mut().all(is_closed));
+    second[0].set_nonblocking(true).unwrap();
+    assert!(!is_closed(&mut second[0]));
+    second[0].set_nonblocking(false).unwrap();
+    running.stop();
+    assert!(second.iter_mut().all(is_closed));
+}
+
+/// A length that makes no sense closed its connection without a word.
+#[test]
+fn a_bad_length_is_answered_before_its_connection_is_closed() {
+    let server = server(Udp, "127.0.0.1:9".parse().unwrap());
+    let (_, running) = start(config(vec![listener(Tcp, "127.0.0.2:0")], vec![server]), 1);
+    let running = running.unwrap();
+    for length in [
+        "",
+        "Content-Length: 4294967296\r\n",
+        "Content-Length: 1\r\nl: 2\r\n",
+    ] {
+        let mut caller = connect(running.addresses()[0]);
+        let request = options("TCP", caller.local_addr().unwrap(), 1);
+        let request = request.replace("Content-Length: 0\r\n", length);
+        caller.write_all(request.as_bytes()).unwrap();
+        assert!(receive(&mut caller).starts_with("SIP/2.0 400 "), "{length}");
+        assert!(is_closed(&mut caller));
+    }
+}
+
+/// Its caller waited for the 32 s of Timer F, as nobody would send the request again.
+#[test]
+fn a_server_that_refuses_the_connection_is_answered_for_at_once() {
+    let dead = TcpListener::bind("127.0.0.1:0").unwrap();
+    let gone = server(Tcp, dead.local_addr().unwrap());
+    drop(dead);
+    let (_, running) = start(config(vec![listener(Tcp, "127.0.0.2:0")], vec![gone]), 1);
+    let running = running.unwrap();
+    let mut caller = connect(running.addresses()[0]);
+    for method in ["OPTIONS", "INVITE"] {
+        let request = options("TCP", caller.local_addr().unwrap(), 1).replace("OPTIONS", method);
+        caller.write_all(request.as_bytes()).unwrap();
+        let answer = receive(&mut caller);
+        assert!(answer.starts_with("SIP/2.0 503 "), "{answer}");
+    }
+    let (closings, untold) = running.take_closings();
+    assert_eq!(untold, 0);
+    let told = closings[0].detail.as_deref();
+    assert!(told.is_some_and(|why| why.contains("refused")), "{told:?}");
 }

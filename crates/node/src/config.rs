@@ -401,6 +401,8 @@ pub struct Connections {
     /// Peers that have not ended their handshake at most, and as many connections that this node is opening.
     /// Full: as with [`Self::total`].
     pub handshakes: usize,
+    /// Connections that each worker keeps open to each server that takes any, before there is something to send.
+    pub per_server: usize,
     /// How long a connection may take to open, handshakes included.
     pub handshake: Duration,
     /// How long a connection may carry nothing.
@@ -424,6 +426,7 @@ impl Default for Connections {
             total: 65_536,
             per_source: 1_024,
             handshakes: 1_024,
+            per_server: 1,
             handshake: Duration::from_secs(5),
             // More than the two minutes for which RFC 5626 §4.4.1 lets a phone be silent, and a NAT remember.
             idle: Duration::from_secs(900),

@@ -9,7 +9,7 @@ use balance::Health;
 use overload::Algorithm;
 
 use crate::{
-    config::Limits,
+    config::{Connections, Limits},
     edges::PeerView,
     member::Member,
     shared::Shared,
@@ -215,6 +215,44 @@ pub const LIMITS: &[Figure<Limits>] = &[
     Figure::gauge("strangers", "Strangers who are followed at most", |l| {
         size(l.strangers)
     }),
+];
+
+/// Bounds of connections; [`Connections`] says what happens at each.
+pub const CONNECTION_LIMITS: &[Figure<Connections>] = &[
+    Figure::gauge("connections", "Connections at most", |c| size(c.total)),
+    Figure::gauge(
+        "connections_per_source",
+        "Connections that one source opens at most",
+        |c| size(c.per_source),
+    ),
+    Figure::gauge(
+        "handshakes",
+        "Peers that have not ended their handshake at most, and as many connections that are being opened",
+        |c| size(c.handshakes),
+    ),
+    Figure::gauge(
+        "connections_per_server",
+        "Connections that each worker keeps open to each server",
+        |c| size(c.per_server),
+    ),
+    Figure::seconds(
+        "handshake",
+        "Time that a connection takes to open at most",
+        |c| seconds(c.handshake),
+    ),
+    Figure::seconds(
+        "idle",
+        "Time that a connection carries nothing at most",
+        |c| seconds(c.idle),
+    ),
+    Figure::bytes("queue", "Bytes that wait on a connection at most", |c| {
+        size(c.queue_bytes)
+    }),
+    Figure::bytes(
+        "connection_memory",
+        "Memory of what waits on all connections at most",
+        |c| size(c.total_bytes),
+    ),
 ];
 
 /// Figures of a server.
@@ -448,5 +486,16 @@ mod tests {
             format!("Limits {{ {} }}", shown.join(", ")),
             format!("{limits:?}")
         );
+    }
+
+    #[test]
+    fn every_limit_of_connections_has_a_figure() {
+        let connections = Connections::default();
+        let fields = format!("{connections:?}").replace("flow_timer: None", "");
+        let fields = fields.matches(": ").count();
+        let values = CONNECTION_LIMITS
+            .iter()
+            .map(|figure| figure.read(&connections));
+        assert_eq!(values.flatten().count(), fields);
     }
 }

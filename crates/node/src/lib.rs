@@ -21,6 +21,7 @@ pub mod figures;
 mod health;
 mod io;
 mod keep_alive;
+mod listener;
 mod member;
 mod node;
 mod probes;
@@ -37,6 +38,7 @@ pub mod stats;
 mod strangers;
 pub mod tap;
 mod tapped;
+mod unsent;
 mod wire;
 mod work;
 

@@ -12,7 +12,6 @@ use crate::{
     context::Context,
     control,
     edges::{self, Exchange},
-    health,
     io::{Datagram, Handover, Input, Named, Origin, Outbox, Quotation},
     keep_alive,
     probes::Probes,
@@ -26,7 +25,6 @@ use crate::{
         branch::Purpose,
         kept::KeptRequest,
         keys::worker_of,
-        quote::Quote,
         reply::{self, Reply},
         request::{Request, without_our_maddr},
         response::Response,
@@ -50,9 +48,9 @@ pub(crate) struct Desks {
     pub(crate) worker: usize,
     pub(crate) lobby: Lobby,
     pub(crate) proxy: Proxy,
-    registrar: Registrar,
+    pub(crate) registrar: Registrar,
     exchange: Exchange,
-    probes: Probes,
+    pub(crate) probes: Probes,
     learner: Learner,
 }
 
@@ -368,7 +366,7 @@ impl Desks {
         }
     }
 
-    fn on_response(
+    pub(crate) fn on_response(
         &mut self,
         cx: Context<'_>,
         datagram: Datagram<'_>,
@@ -412,40 +410,6 @@ impl Desks {
             Ok(report) => self.exchange.on_report(cx, datagram.flow, report),
             Err(reason) => cx.drop_of(datagram.flow, reason),
         }
-    }
-
-    /// An ICMP error is believed when it quotes what is open, by a branch that nobody can guess.
-    fn on_unreachable(&mut self, cx: Context<'_>, quotation: Quotation<'_>, out: &mut Outbox) {
-        let Quotation { flow, bytes } = quotation;
-        let Some(quote) = Quote::read(bytes) else {
-            return cx.stats.drop_one(Dropped::UnmatchedQuote);
-        };
-        let is_probe = quote.branch.purpose == Purpose::Probe;
-        let owner = if is_probe {
-            0
-        } else {
-            worker_of(quote.branch.id, cx.shared.workers().len())
-        };
-        if owner != self.worker {
-            return hand_over(cx, flow, bytes, owner, None, out);
-        }
-        if self.proxy.fall_back(cx, &quote, quotation, out) {
-            return;
-        }
-        let id = quote.branch.id;
-        let is_ours = match quote.branch.purpose {
-            Purpose::Probe => self.probes.on_unreachable(cx, id, flow),
-            Purpose::KeepAlive => self.registrar.keep_alives.on_unreachable(cx, id, flow, out),
-            Purpose::Relay(_) | Purpose::Held { .. } | Purpose::Recheck => {
-                self.proxy.on_unreachable(cx, &quote, quotation, out)
-            }
-        };
-        if !is_ours {
-            return cx.stats.drop_one(Dropped::UnmatchedQuote);
-        }
-        cx.stats.count(Event::Unreachable, 1);
-        health::on_unreachable(cx, flow);
-        self.probes.on_timers(cx, out);
     }
 
     fn on_handover(&mut self, cx: Context<'_>, handover: &Handover, out: &mut Outbox) {
@@ -560,7 +524,7 @@ pub(crate) fn answer(
 }
 
 /// Passes a datagram, or a quotation, to the worker that owns its call.
-fn hand_over(
+pub(crate) fn hand_over(
     cx: Context<'_>,
     flow: Flow,
     bytes: &[u8],

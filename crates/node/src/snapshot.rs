@@ -14,6 +14,7 @@ use transaction::{Flow, NextHop, Transport};
 
 use crate::{
     config::{self, Config, Destination, Mode},
+    listener::Listener,
     member::Member,
     routes::{NoRoute, Traits},
     wire::{
@@ -50,18 +51,6 @@ pub struct PoolView {
     config: config::Pool,
     invite: Cost,
     costs: Vec<(String, Cost)>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Listener {
-    pub(crate) transport: Transport,
-    /// As in Via's sent-by and Record-Route.
-    pub(crate) advertise: String,
-    host: String,
-    port: u16,
-    address: SocketAddr,
-    /// What it is advertised as, unless that is a name.
-    advertised: Option<SocketAddr>,
 }
 
 impl Snapshot {
@@ -283,6 +272,19 @@ impl Snapshot {
         }
         let listener = self.listeners.iter().position(reaches)?;
         Some(Flow::to(listener as u8, to))
+    }
+
+    /// The flows to the servers that are connected, and that get requests.
+    pub fn connected_servers(&self) -> impl Iterator<Item = Flow> {
+        let members = self.members.iter().flatten();
+        let connected = members.filter(|it| it.transport.is_stream() && !it.server.is_removed());
+        connected.filter_map(|member| self.flow_to(member.next_hop(), 0))
+    }
+
+    /// Whether a server is configured, or has requests open.
+    pub fn is_in_use(&self, address: SocketAddr) -> bool {
+        let mut members = self.members_at(address);
+        members.any(|it| !it.server.is_removed() || it.server.transactions() > 0)
     }
 
     /// The flow to a peer from the listener that goes by the same name as that of a flow, so that whoever answers
@@ -551,48 +553,5 @@ impl PoolView {
     /// Failures in a row that take a server down.
     pub(crate) fn fall(&self) -> u32 {
         self.config.probe.as_ref().map_or(3, |probe| probe.fall)
-    }
-}
-
-impl Listener {
-    fn new(config: &config::Listener) -> Self {
-        let advertise = config.advertise.clone();
-        let default_port = config.transport.default_port();
-        let colon = advertise
-            .rfind(':')
-            .filter(|&colon| !advertise[colon..].contains(']'));
-        let (host, port) = match colon {
-            Some(colon) => (
-                &advertise[..colon],
-                advertise[colon + 1..].parse().unwrap_or(default_port),
-            ),
-            None => (advertise.as_str(), default_port),
-        };
-        let ip: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
-        Self {
-            transport: config.transport,
-            advertised: ip.map(|ip| SocketAddr::new(ip, port)),
-            host: host.to_owned(),
-            port,
-            address: config.address,
-            advertise,
-        }
-    }
-
-    /// Appends the rest of a Record-Route or Path URI that leads here, without its bracket. RFC 3261 §16.6 item 4
-    pub(crate) fn write_at(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(self.advertise.as_bytes());
-        if let Some(name) = self.transport.in_uri() {
-            out.extend_from_slice(b";transport=");
-            out.extend_from_slice(name.as_bytes());
-        }
-        out.extend_from_slice(b";lr");
-    }
-
-    /// Whether this is its name in Via or in a URI.
-    pub(crate) fn is_at(&self, host: &[u8], port: Option<u16>) -> bool {
-        let own = self.host.as_bytes();
-        self.port == port.unwrap_or_else(|| self.transport.default_port())
-            && (own == host || own.eq_ignore_ascii_case(host))
     }
 }

@@ -14,7 +14,7 @@ pub(crate) fn figures(of: &ConnectionStats) -> impl Iterator<Item = (&'static st
 }
 
 /// What has happened to connections.
-pub(crate) fn events(of: &Counters) -> [(&'static str, u64); 7] {
+pub(crate) fn events(of: &Counters) -> [(&'static str, u64); 8] {
     [
         ("accepted", of.accepted),
         ("opened", of.opened),
@@ -22,6 +22,7 @@ pub(crate) fn events(of: &Counters) -> [(&'static str, u64); 7] {
         ("messages_received", of.messages_received),
         ("messages_sent", of.messages_sent),
         ("messages_unsent", of.unsent),
+        ("responses_unsent", of.responses_unsent),
         ("kept_alive", of.kept_alive),
     ]
 }

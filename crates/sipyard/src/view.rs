@@ -60,6 +60,11 @@ impl Figures {
         Self(known.collect())
     }
 
+    fn and(mut self, others: Self) -> Self {
+        self.0.extend(others.0);
+        self
+    }
+
     /// The figure of this name; none: it is not known yet.
     pub(crate) fn get(&self, name: &str) -> Option<f64> {
         self.0.get(name)?.as_f64()
@@ -296,7 +301,8 @@ pub(crate) fn status(
                 worker(stats, &workers.stats(number), &connections)
             })
             .collect(),
-        limits: Figures::of(figures::LIMITS, &config.limits),
+        limits: Figures::of(figures::LIMITS, &config.limits)
+            .and(Figures::of(figures::CONNECTION_LIMITS, &config.connections)),
     }
 }
 

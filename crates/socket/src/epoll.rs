@@ -4,6 +4,7 @@ use std::{
     io,
     os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
     ptr,
+    time::Duration,
 };
 
 /// Descriptors of which a few are ready at a time. It is itself a descriptor that is ready when one of them
@@ -36,6 +37,8 @@ pub struct Ready {
     pub readable: bool,
     /// There is room to write, or an error.
     pub writable: bool,
+    /// There is an error.
+    pub error: bool,
 }
 
 impl Interest {
@@ -114,13 +117,19 @@ impl Epoll {
 
     /// Who is ready now, at most so many. What is left comes first at the next call.
     pub fn poll(&mut self, max: usize) -> &[Ready] {
+        self.wait(max, Duration::ZERO)
+    }
+
+    /// The same, once somebody is; waits at most this long, in whole milliseconds.
+    pub fn wait(&mut self, max: usize, timeout: Duration) -> &[Ready] {
         const NONE: libc::epoll_event = libc::epoll_event { events: 0, u64: 0 };
         let mut events = [NONE; 64];
         let max = max.min(events.len()) as libc::c_int;
+        let timeout = libc::c_int::try_from(timeout.as_millis()).unwrap_or(libc::c_int::MAX);
         // SAFETY: there is room for `max` events, and a null mask of signals is not read.
         let count = unsafe {
             let (epoll, events) = (self.inner.as_raw_fd(), events.as_mut_ptr());
-            libc::epoll_pwait(epoll, events, max, 0, ptr::null())
+            libc::epoll_pwait(epoll, events, max, timeout, ptr::null())
         };
         // A signal came in before anything was told.
         let count = usize::try_from(count).unwrap_or(0);
@@ -132,6 +141,7 @@ impl Epoll {
                 libc::EPOLLIN | libc::EPOLLHUP | libc::EPOLLERR,
             ),
             writable: has(event.events, libc::EPOLLOUT | libc::EPOLLERR),
+            error: has(event.events, libc::EPOLLERR),
         };
         self.ready.clear();
         self.ready.extend(events[..count].iter().map(ready));

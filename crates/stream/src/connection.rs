@@ -88,6 +88,18 @@ impl<L: Layer> Connection<L> {
         matches!(self.phase, Phase::Closing { .. })
     }
 
+    /// Whether something can still be sent: it is not being closed, or waits for an answer before that.
+    pub(crate) const fn takes_answers(&self) -> bool {
+        let has_ended = matches!(
+            self.phase,
+            Phase::Closing {
+                has_ended: true,
+                ..
+            }
+        );
+        !has_ended
+    }
+
     /// The memory of its buffers, in bytes.
     pub(crate) fn capacity(&self) -> usize {
         self.inbound.capacity() + self.queue.capacity() + self.layer.held_bytes()

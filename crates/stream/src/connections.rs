@@ -216,14 +216,18 @@ impl<L: Layer> Connections<L> {
         }
         match (result, failed) {
             (Err(why), _) => self.fail(now, id, why),
-            (Ok(()), Some(why)) => self.end(now, id, why, ANSWER_TIME),
+            (Ok(()), Some(why)) => {
+                // It may just have been opened.
+                self.advance(now, id);
+                self.end(now, id, why, ANSWER_TIME);
+            }
             (Ok(()), None) if pings > 0 => self.answer_pings(now, id, pings),
             (Ok(()), None) => {}
         }
         self.settle(now, id);
     }
 
-    /// The connection to send on: that of the flow, if it lives and leads to the same host; else one to the same
+    /// The connection to send on: that of the flow, if it still takes something and leads to the same host; else one to the same
     /// address on the same transport and listener, the one on which least waits. A Via need not tell the port that a
     /// connection comes from.
     #[must_use]
@@ -231,7 +235,7 @@ impl<L: Layer> Connections<L> {
         let number = flow.connection;
         let own = number.and_then(|number| self.index.find(number));
         let own = own.map(|id| self.table.get(id));
-        let is_same = |of: &&Connection<L>| is_of_host(of.flow, flow) && !of.is_closing();
+        let is_same = |of: &&Connection<L>| is_of_host(of.flow, flow) && of.takes_answers();
         if let Some(own) = own.filter(is_same) {
             return Some(own.number);
         }
@@ -248,6 +252,18 @@ impl<L: Layer> Connections<L> {
             }
         }
         best.map(|(_, number)| number)
+    }
+
+    /// The connections that were opened from here to where a flow leads, but for those that are being closed.
+    pub fn ours_to(&self, flow: Flow) -> impl Iterator<Item = ConnectionId> {
+        let mut next = self.index.by_peer.get(&Peer::of(flow)).copied();
+        let all = std::iter::from_fn(move || {
+            let connection = self.table.get(next?);
+            next = connection.before;
+            Some(connection)
+        });
+        all.filter(|connection| !connection.is_of_peer && !connection.is_closing())
+            .map(|connection| connection.number)
     }
 
     /// Queues a message. What waits when the connection goes is told as [`Event::Unsent`], which may be at once.
@@ -310,13 +326,32 @@ impl<L: Layer> Connections<L> {
 
     /// The socket has ended or failed. [`Event::Close`] follows, if the connection was there.
     pub fn closed(&mut self, _: Duration, id: ConnectionId, why: Why) {
+        self.failed(id, why, None);
+    }
+
+    /// The same, with what the system says of it.
+    pub fn failed(&mut self, id: ConnectionId, why: Why, detail: Option<String>) {
         if let Some(id) = self.index.find(id) {
             let why = match self.table.get(id).phase {
                 Phase::Closing { why, .. } => why,
                 Phase::Connecting | Phase::Handshaking | Phase::Open => why,
             };
-            self.drop(id, why);
+            self.drop_with(id, why, detail);
         }
+    }
+
+    /// Begins to close all connections, each when what waits on it is written.
+    pub fn close_all(&mut self, now: Duration) {
+        let all: Vec<_> = self.table.iter().map(|(id, _)| id).collect();
+        for id in all {
+            self.end(now, id, Why::Ours, Duration::ZERO);
+            self.settle(now, id);
+        }
+    }
+
+    /// Counts a message that there is no connection for.
+    pub fn lose(&mut self, message: &[u8]) {
+        self.counters.lose(message);
     }
 
     /// Ends what has taken too long.

@@ -29,6 +29,8 @@ pub struct Closed {
     pub flow: Flow,
     /// Its number.
     pub id: ConnectionId,
+    /// Whether the peer had opened it.
+    pub is_of_peer: bool,
     /// Why it was closed.
     pub why: Why,
     /// What a person should know of the reason.

@@ -141,6 +141,9 @@ pub struct Counters {
     pub messages_sent: u64,
     /// Messages that were queued, and could not be written.
     pub unsent: u64,
+    /// Responses among them, and those whose connection was gone before they were queued: nobody tries another way
+    /// for these.
+    pub responses_unsent: u64,
     /// Keep-alives that were answered. RFC 5626 §4.4.1
     pub kept_alive: u64,
     refused: [u64; Refused::ALL.len()],
@@ -158,6 +161,11 @@ impl Counters {
     #[must_use]
     pub const fn closed(&self, why: Why) -> u64 {
         self.closed[why as usize]
+    }
+
+    pub(crate) fn lose(&mut self, message: &[u8]) {
+        self.unsent += 1;
+        self.responses_unsent += u64::from(message.starts_with(b"SIP/2.0 "));
     }
 
     pub(crate) fn refuse(&mut self, why: Refused) -> Refused {

@@ -14,6 +14,12 @@ use transaction::{ConnectionId, Flow, Transport};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Keyed(u64);
 
+impl Keyed {
+    pub(crate) const fn new(key: u64) -> Self {
+        Self(key)
+    }
+}
+
 impl BuildHasher for Keyed {
     type Hasher = SipHasher13;
 

@@ -21,6 +21,7 @@ mod proxied;
 mod queue;
 mod reader;
 mod recount;
+mod upkeep;
 
 pub use connections::Connections;
 pub use event::{Closed, Event};
@@ -28,3 +29,4 @@ pub use figures::{Counters, Limits, NotSent, Refused, Why};
 pub use layer::{Layer, Plain, Said};
 pub use proxied::Proxied;
 pub use reader::Heard;
+pub use upkeep::Upkeep;

@@ -183,7 +183,7 @@ impl<L: Layer> Connections<L> {
     }
 
     /// Lets the layer speak, and messages go to it.
-    fn advance(&mut self, now: Duration, id: Id<Connection<L>>) {
+    pub(crate) fn advance(&mut self, now: Duration, id: Id<Connection<L>>) {
         let connection = self.table.get_mut(id);
         let Connection { layer, queue, .. } = connection;
         match connection.phase {
@@ -234,6 +234,11 @@ impl<L: Layer> Connections<L> {
 
     /// Takes a connection out, and tells what it could not send.
     pub(crate) fn drop(&mut self, id: Id<Connection<L>>, why: Why) {
+        self.drop_with(id, why, None);
+    }
+
+    /// The same, with what the driver knows of the reason.
+    pub(crate) fn drop_with(&mut self, id: Id<Connection<L>>, why: Why, detail: Option<String>) {
         self.unlink(id);
         let mut connection = self.table.remove(id);
         let flow = connection.flow;
@@ -247,11 +252,16 @@ impl<L: Layer> Connections<L> {
         self.events.push_back(Event::Close(Closed {
             flow,
             id: connection.number,
+            is_of_peer: connection.is_of_peer,
             why,
-            detail: connection.layer.detail().map(String::into_boxed_str),
+            detail: connection
+                .layer
+                .detail()
+                .or(detail)
+                .map(String::into_boxed_str),
         }));
         for message in connection.queue.unsent() {
-            self.counters.unsent += 1;
+            self.counters.lose(message);
             let message = message.to_vec();
             self.events.push_back(Event::Unsent { flow, message });
         }

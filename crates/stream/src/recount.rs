@@ -37,7 +37,7 @@ impl<L: Layer> Connections<L> {
             closed + self.len() as u64
         );
         for of in all() {
-            assert_eq!(self.find(of.flow) == Some(of.number), !of.is_closing());
+            assert_eq!(self.find(of.flow) == Some(of.number), of.takes_answers());
             assert!(of.armed.is_some(), "each connection ends at some time");
             assert_eq!(of.is_told, !of.queue.to_write().is_empty());
             assert!(of.phase != Phase::Open || of.layer.is_open());

@@ -357,6 +357,7 @@ fn messages_wait_for_the_connection() {
     let closed = Closed {
         flow,
         id,
+        is_of_peer: false,
         why: Why::NotConnected,
         detail: None,
     };

@@ -2,7 +2,7 @@
 
 use std::{fs, net::IpAddr, path::Path, sync::Arc, time::Duration};
 
-use rustls::{crypto::ring, sign::CertifiedKey};
+use rustls::{crypto::aws_lc_rs, sign::CertifiedKey};
 use rustls_pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject};
 use x509_parser::{
     certificate::X509Certificate,
@@ -46,7 +46,7 @@ impl Identity {
         let (names, valid) = (names(&own), own.validity());
         let valid = [valid.not_before, valid.not_after];
         let private_key = read_key(key)?;
-        let signer = ring::sign::any_supported_type(&private_key);
+        let signer = aws_lc_rs::sign::any_supported_type(&private_key);
         let signer = signer.map_err(|error| Error::of(key, Problem::BadKey(error.to_string())))?;
         let certified = CertifiedKey::new(chain, signer);
         match certified.keys_match() {

@@ -8,12 +8,15 @@
 //! Sessions are resumed by tickets that any node of a cluster opens, as their keys come from the cluster's secret and
 //! the time. Who has the secret can read recorded TLS 1.2 sessions; TLS 1.3 agrees on new keys also when it resumes.
 //!
+//! [`Overheard`] reads the connections of others in captures, if their [`Secrets`] are known.
+//!
 //! The crate opens no socket and reads no clock; it reads the files that it is told to. rustls takes its entropy from
 //! the system.
 
 mod client;
 mod error;
 mod identity;
+mod overheard;
 mod server;
 mod session;
 mod tickets;
@@ -22,6 +25,7 @@ mod trust;
 pub use client::{Client, Naming};
 pub use error::{Error, Problem};
 pub use identity::{Identity, Names};
+pub use overheard::{Overheard, Secrets};
 pub use server::{Clients, Server};
 pub use session::{Session, Wall};
 pub use trust::Trust;

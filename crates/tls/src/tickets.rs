@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use ring::{
+use aws_lc_rs::{
     aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey},
     digest::{SHA256, digest},
     hkdf::{HKDF_SHA256, Prk, Salt},

@@ -1,4 +1,4 @@
-//! Runs the callers, phones and emulated servers of `load` on UDP sockets, and callers and phones on connections.
+//! Runs the callers, phones and emulated servers of `load` on UDP sockets and on connections.
 //!
 //! An [`Endpoint`] is an agent with its sockets. It has no thread. Its driver calls
 //! [`Endpoint::turn`] repeatedly, as often as its latencies must be exact. Or the driver lets a
@@ -23,7 +23,7 @@ use socket::{
 
 pub use agent::Agent;
 pub use group::Group;
-pub use streams::{Streams, To};
+pub use streams::{At, Streams, To};
 
 /// Bytes of each socket's buffers, as far as the system grants them.
 const BUFFER_BYTES: usize = 4 << 20;

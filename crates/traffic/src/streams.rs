@@ -1,4 +1,4 @@
-//! Connections of many phones and callers to one peer.
+//! Connections of many phones and callers to one peer, or of many peers to a server.
 
 use std::{collections::HashMap, io, net::SocketAddr, num::NonZeroU32, time::Duration};
 
@@ -19,11 +19,20 @@ const READ_BYTES: usize = 64 * 1024;
 
 const MESSAGE_BYTES: usize = 65_535;
 
-/// The connections of one agent, each in the place of a socket. One is opened when its agent first sends from
-/// it, and again when it is lost and its agent sends.
+/// Peers that are accepted in one turn at most.
+const ACCEPTED: usize = 64;
+
+/// Connections of a server at most.
+const ACCEPTED_MAX: usize = 65_536;
+
+/// The token of what peers connect to.
+const LISTENER: u64 = 1 << 32;
+
+/// The connections of one agent. Either it opens them, each in the place of a socket: when it first sends from there,
+/// and again when it is lost and it sends. Or peers open them, and it answers.
 #[derive(Debug)]
 pub struct Streams {
-    to: To,
+    end: End,
     connections: Connections<Wire>,
     places: Vec<Place>,
     sockets: HashMap<ConnectionId, Held>,
@@ -45,6 +54,23 @@ pub struct To {
     pub name: String,
     /// Begins handshakes, on transports that are secure.
     pub client: Option<tls::Client>,
+}
+
+/// Where peers connect.
+#[derive(Debug)]
+pub struct At {
+    /// What carries messages.
+    pub transport: Transport,
+    /// What they connect to.
+    pub address: SocketAddr,
+    /// Takes handshakes, on transports that are secure.
+    pub server: Option<tls::Server>,
+}
+
+#[derive(Debug)]
+enum End {
+    To(To),
+    At(At, tcp::Listener),
 }
 
 #[derive(Debug)]
@@ -77,10 +103,29 @@ impl Streams {
                 connection: None,
             })
         };
+        let places = from.iter().map(place).collect::<io::Result<_>>()?;
+        Self::with(End::To(to), places, from.len())
+    }
+
+    /// The connections that peers open; port 0 takes a free port.
+    ///
+    /// # Errors
+    /// The system's error: the address is not on this machine or in use.
+    pub fn listen(at: At) -> io::Result<Self> {
+        let mut group = tcp::Listener::bind_group(at.address, 1)?;
+        let listener = group.remove(0);
+        let streams = Self::with(End::At(at, listener), Vec::new(), ACCEPTED_MAX)?;
+        if let End::At(_, listener) = &streams.end {
+            streams.epoll.add(listener, LISTENER, Interest::Read)?;
+        }
+        Ok(streams)
+    }
+
+    fn with(end: End, places: Vec<Place>, count: usize) -> io::Result<Self> {
         Ok(Self {
-            to,
-            connections: Connections::new(0, seed(), limits(from.len()), Duration::ZERO),
-            places: from.iter().map(place).collect::<io::Result<_>>()?,
+            end,
+            connections: Connections::new(0, seed(), limits(count), Duration::ZERO),
+            places,
             sockets: HashMap::new(),
             epoll: Epoll::new()?,
             ready: Vec::new(),
@@ -93,7 +138,10 @@ impl Streams {
     /// The local addresses, by place.
     #[must_use]
     pub fn addresses(&self) -> Vec<SocketAddr> {
-        self.places.iter().map(|place| place.local).collect()
+        match &self.end {
+            End::To(_) => self.places.iter().map(|place| place.local).collect(),
+            End::At(_, listener) => vec![listener.local_addr()],
+        }
     }
 
     /// What has happened to the connections.
@@ -129,15 +177,21 @@ impl Streams {
         self.ready.clear();
         self.ready.extend_from_slice(self.epoll.poll(SERVED));
         for at in 0..self.ready.len() {
-            self.serve(now, self.ready[at], agent, out);
+            match self.ready[at].token {
+                LISTENER => self.accept(now),
+                _ => self.serve(now, self.ready[at], agent, out),
+            }
         }
         self.settle(now);
     }
 
     /// Sends all messages of an outbox.
     pub(crate) fn flush(&mut self, now: Duration, out: &mut Outbox) {
-        for (place, _, message) in out.datagrams() {
-            let id = self.connect(now, place);
+        for (place, to, message) in out.datagrams() {
+            let id = match &self.end {
+                End::To(_) => self.connect(now, place),
+                End::At(at, _) => self.connections.find(flow(at.transport, to)),
+            };
             let is_sent = id.is_some_and(|id| self.connections.send(now, id, message).is_ok());
             self.lost += u64::from(!is_sent);
         }
@@ -145,8 +199,41 @@ impl Streams {
         self.settle(now);
     }
 
+    /// Takes peers that wait.
+    fn accept(&mut self, now: Duration) {
+        let End::At(at, listener) = &self.end else {
+            return;
+        };
+        for _ in 0..ACCEPTED {
+            let Ok((socket, remote)) = listener.accept() else {
+                return;
+            };
+            let layer = wire::accept(at.transport, at.server.as_ref(), false, MESSAGE_BYTES);
+            let Ok(layer) = layer else { continue };
+            let flow = flow(at.transport, remote);
+            let Ok(id) = self.connections.accept(now, flow, layer) else {
+                continue;
+            };
+            let interest = Interest::Read;
+            let added = self.epoll.add(&socket, token(id), interest);
+            let held = Held {
+                place: 0,
+                socket,
+                interest,
+                is_connected: true,
+            };
+            self.sockets.insert(id, held);
+            if added.is_err() {
+                self.connections.closed(now, id, Why::Failed);
+            }
+        }
+    }
+
     /// The connection of a place, which is opened if it is not there.
     fn connect(&mut self, now: Duration, place: usize) -> Option<ConnectionId> {
+        let End::To(to) = &self.end else {
+            return None;
+        };
         let Place {
             local,
             waiting,
@@ -157,15 +244,14 @@ impl Streams {
         }
         let To {
             transport, address, ..
-        } = self.to;
+        } = *to;
         let socket = match waiting.take() {
             Some(socket) => socket,
             None => tcp::Stream::at(SocketAddr::new(local.ip(), 0)).ok()?,
         };
         socket.begin(address).ok()?;
-        let client = self.to.client.as_ref();
-        let layer = wire::connect(transport, client, &self.to.name, MESSAGE_BYTES).ok()?;
-        let flow = Flow::to(0, NextHop { transport, address });
+        let layer = wire::connect(transport, to.client.as_ref(), &to.name, MESSAGE_BYTES).ok()?;
+        let flow = flow(transport, address);
         let id = self.connections.open(now, flow, layer).ok()?;
         *connection = Some(id);
         let interest = Interest::Write;
@@ -256,8 +342,10 @@ impl Streams {
                     self.resumed += u64::from(session.is_some_and(tls::Session::is_resumed));
                 }
                 Event::Close(closed) => {
-                    if let Some(held) = self.sockets.remove(&closed.id) {
-                        self.places[held.place].connection = None;
+                    let held = self.sockets.remove(&closed.id);
+                    let place = held.and_then(|held| self.places.get_mut(held.place));
+                    if let Some(place) = place {
+                        place.connection = None;
                     }
                 }
                 Event::Unsent { .. } => self.lost += 1,
@@ -285,6 +373,10 @@ fn limits(count: usize) -> Limits {
             message_bytes: MESSAGE_BYTES,
         },
     }
+}
+
+fn flow(transport: Transport, address: SocketAddr) -> Flow {
+    Flow::to(0, NextHop { transport, address })
 }
 
 fn token(id: ConnectionId) -> u64 {

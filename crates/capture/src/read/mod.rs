@@ -6,10 +6,11 @@ mod stream;
 mod transport;
 
 pub(crate) use packets::{Item, Packet, Packets};
-pub(crate) use stream::{HEADERS_MAX, Piece, Streams};
+pub(crate) use stream::{HEADERS_MAX, Piece, Streams, is_tls};
 pub(crate) use transport::{Decoder, Transport};
 
 pub use packets::OpenError;
+pub use stream::Decipher;
 
 use std::{
     collections::HashMap,

@@ -1,6 +1,6 @@
 //! Reads SIP messages from TCP streams (RFC 3261 §18.3), and skips gaps.
 
-use std::net::SocketAddr;
+use std::{fmt, net::SocketAddr};
 
 use etherparse::TcpSlice;
 use sip::{HeaderName, MESSAGE_BYTES_MAX, Message};
@@ -12,6 +12,18 @@ pub(crate) const HEADERS_MAX: usize = 256;
 /// The most segments per direction that wait for an earlier one.
 const SEGMENTS_MAX: usize = 64;
 const STREAMS_MAX: usize = 65_536;
+
+/// Reads connections that are encrypted.
+pub trait Decipher: fmt::Debug {
+    /// Takes the next bytes from one end of a connection to the other. Appends what they say to `plain`; returns how
+    /// many of them are read, as the rest may not be whole. None: they can't be read.
+    fn take(
+        &mut self,
+        ends: (SocketAddr, SocketAddr),
+        bytes: &[u8],
+        plain: &mut Vec<u8>,
+    ) -> Option<usize>;
+}
 
 /// The directions of all connections.
 #[derive(Debug, Default)]
@@ -27,6 +39,8 @@ pub(crate) enum Piece<'a> {
     Message(&'a [u8]),
     /// Bytes are missing from the capture.
     Gap,
+    /// The rest of the direction can't be read, as it is encrypted.
+    Sealed,
 }
 
 /// One direction of a connection.
@@ -41,6 +55,8 @@ struct Stream {
     /// The number of the last segment.
     used: u64,
     state: Content,
+    /// What it says in clear, if it is encrypted.
+    plain: Option<Box<Self>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,6 +78,7 @@ impl Streams {
         &mut self,
         ends: (SocketAddr, SocketAddr),
         segment: &TcpSlice<'_>,
+        decipher: Option<&mut (dyn Decipher + 'static)>,
         give: &mut impl FnMut(Piece<'_>),
     ) {
         self.segments += 1;
@@ -81,6 +98,13 @@ impl Streams {
         }
         if stream.state != Content::Foreign && !segment.payload().is_empty() {
             stream.take(sequence, segment.payload(), give);
+            if let Some(decipher) = decipher
+                && stream.is_encrypted()
+            {
+                stream.decipher(ends, decipher, give);
+            } else {
+                stream.give_messages(give);
+            }
         }
         if segment.rst() || segment.fin() {
             self.streams.remove(&ends);
@@ -110,7 +134,34 @@ impl Stream {
             self.append(sequence, payload);
         }
         self.append_early();
-        self.give_messages(give);
+    }
+
+    fn is_encrypted(&self) -> bool {
+        let begins = self.state == Content::New && is_tls(&self.bytes);
+        self.plain.is_some() || begins
+    }
+
+    fn decipher(
+        &mut self,
+        ends: (SocketAddr, SocketAddr),
+        decipher: &mut dyn Decipher,
+        give: &mut impl FnMut(Piece<'_>),
+    ) {
+        let plain = self.plain.get_or_insert_default();
+        // What is missing makes the rest unreadable.
+        let is_whole = self.state == Content::New;
+        let read = is_whole.then(|| decipher.take(ends, &self.bytes, &mut plain.bytes));
+        plain.give_messages(give);
+        if let Some(read) = read.flatten() {
+            self.bytes.drain(..read);
+        } else {
+            give(Piece::Sealed);
+            *self = Self {
+                state: Content::Foreign,
+                used: self.used,
+                ..Self::default()
+            };
+        }
     }
 
     /// Adds the new part of the bytes.
@@ -222,6 +273,11 @@ impl Head {
             None => Self::Partial,
         }
     }
+}
+
+/// Whether the bytes begin like a TLS handshake's record.
+pub(crate) fn is_tls(bytes: &[u8]) -> bool {
+    matches!(bytes, [0x16, 3, ..])
 }
 
 /// Whether the bytes are a start line, or can become one.

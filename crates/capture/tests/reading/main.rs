@@ -6,9 +6,9 @@
 mod common;
 mod damage;
 
-use std::{net::SocketAddr, time::Duration};
+use std::{collections::HashMap, net::SocketAddr, time::Duration};
 
-use capture::{Machines, Options, Role, Study, Trace, Warning, WarningKind};
+use capture::{Decipher, Machines, Options, Role, Study, Trace, Warning, WarningKind};
 use common::{Dialog, File, Format, Link, PCAP, message, ms, tcp, udp};
 
 const CALLS: usize = 12;
@@ -300,6 +300,66 @@ fn over_tcp(
 fn messages_are_found_in_segments() {
     for segment in [1, 50, 300, 10_000] {
         check(&study_of(&over_tcp(segment, |_| {}).bytes), CALLS);
+    }
+}
+
+/// Changes each byte of a direction, so that it begins as TLS does. Done twice, it does nothing.
+#[derive(Debug, Default)]
+struct Sealed {
+    /// How far each direction is read.
+    read: HashMap<SocketAddr, usize>,
+    is_known: bool,
+}
+
+fn seal(is_up: bool, place: usize, byte: u8) -> u8 {
+    let begins = if is_up { b"INVITE" } else { b"SIP/2." };
+    byte ^ match place {
+        0 => begins[0] ^ 0x16,
+        1 => begins[1] ^ 3,
+        _ => 0x55,
+    }
+}
+
+impl Decipher for Sealed {
+    fn take(
+        &mut self,
+        (from, to): (SocketAddr, SocketAddr),
+        bytes: &[u8],
+        plain: &mut Vec<u8>,
+    ) -> Option<usize> {
+        let read = self.read.entry(from).or_default();
+        let opened = (*read..).zip(bytes);
+        plain.extend(opened.map(|(at, &byte)| seal(to == server(), at, byte)));
+        *read += bytes.len();
+        self.is_known.then_some(bytes.len())
+    }
+}
+
+#[test]
+fn encrypted_connections_are_read_by_who_can() {
+    for segment in [50, 300, 10_000] {
+        let file = over_tcp(segment, |segments| {
+            let mut places = [0; 2];
+            for (_, is_up, _, bytes) in segments {
+                let place = &mut places[usize::from(*is_up)];
+                for byte in bytes {
+                    *byte = seal(*is_up, *place, *byte);
+                    *place += 1;
+                }
+            }
+        });
+        let trace_of = |is_known| {
+            let read = HashMap::new();
+            let mut trace = Trace::deciphered(Box::new(Sealed { read, is_known }));
+            trace.read("a", &file.bytes[..], |_| {}).unwrap();
+            trace
+        };
+        let trace = trace_of(true);
+        let study = Study::new(&trace, &Options::default()).unwrap();
+        check(&study, CALLS);
+        assert_eq!(trace.warnings().count(), 0);
+        let warnings: Vec<_> = trace_of(false).warnings().collect();
+        assert_eq!(count(&warnings, WarningKind::Sealed), 2, "{warnings:?}");
     }
 }
 

@@ -1,24 +1,24 @@
 //! A worker's connections on sockets: accepts, connects, reads and writes without ever waiting.
 
+mod ahead;
+mod closings;
 mod layer;
 mod limits;
+mod watch;
 
-use std::{collections::HashMap, io, num::NonZeroU32, sync::Arc, time::Duration};
+use std::{collections::HashMap, io, os::fd::BorrowedFd, sync::Arc, time::Duration};
 
 use node::{ConnectionId, Datagram, Flow, Input, Node, Outbox, Quotation, Shared};
-use sip::FrameFault;
-use socket::{Epoll, Interest, Ready, seed, tcp};
+use socket::{Interest, Ready, seed, tcp};
 use stream::{Connections, Counters, Event, Why};
 use wire::Wire;
 
+use ahead::Ahead;
+pub use closings::Closing;
+pub(crate) use closings::Closings;
 pub use layer::{Bound, Security};
 use limits::limits_of;
-
-/// Connections that are read from in one turn at most.
-const READS: usize = 64;
-
-/// Handshakes that go on in one turn at most: each may cost as much as a hundred messages.
-const HANDSHAKES: usize = 2;
+use watch::{LISTENERS, Watch, connection, token};
 
 /// Peers that are accepted from one listener in one turn at most.
 const ACCEPTS: usize = 16;
@@ -26,24 +26,19 @@ const ACCEPTS: usize = 16;
 /// Bytes that are read from one connection in one turn at most.
 const READ_BYTES: usize = 64 * 1024;
 
-/// Tokens from here on are listeners.
-const LISTENERS: u64 = 1 << 32;
-
 /// Listeners and connections of one worker.
 pub(crate) struct Streams {
     connections: Connections<Wire>,
     sockets: HashMap<ConnectionId, Held>,
     listeners: Vec<(u8, tcp::Listener)>,
     is_accepting: bool,
-    /// All that is open, and the listeners. It is ready when one of them is.
-    open: Epoll,
-    /// What is still opening: it has a lane of its own, which is part of `open`.
-    opening: Epoll,
+    watch: Watch,
+    ahead: Ahead,
+    closings: Arc<Closings>,
     security: Arc<Security>,
     shared: Arc<Shared>,
     message_bytes: usize,
     buffer: Box<[u8]>,
-    ready: Vec<Ready>,
 }
 
 /// The connections of a worker as other threads see them.
@@ -75,32 +70,36 @@ pub(crate) struct Ground<'a> {
 }
 
 impl Streams {
+    /// The worker waits for these descriptors of its own, too.
+    ///
     /// # Errors
     /// The system has no descriptors left.
-    pub(crate) fn new(
+    pub(crate) fn new<'a>(
         worker: u8,
         shared: Arc<Shared>,
         listeners: Vec<(u8, tcp::Listener)>,
         security: Arc<Security>,
+        closings: Arc<Closings>,
+        own: impl Iterator<Item = BorrowedFd<'a>>,
         now: Duration,
     ) -> io::Result<Self> {
         let limits = limits_of(shared.snapshot().config(), shared.workers().len());
-        let (open, opening) = (Epoll::new()?, Epoll::new()?);
+        let watch = Watch::new(own)?;
         for (place, (_, listener)) in listeners.iter().enumerate() {
-            open.add(listener, LISTENERS + place as u64, Interest::Read)?;
+            watch.add(listener, LISTENERS + place as u64, Interest::Read, true)?;
         }
         Ok(Self {
             connections: Connections::new(worker, seed(), limits, now),
             sockets: HashMap::new(),
             listeners,
             is_accepting: true,
-            open,
-            opening,
+            watch,
+            ahead: Ahead::new(seed(), now),
+            closings,
             security,
             message_bytes: shared.snapshot().config().limits.message_bytes,
             shared,
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
-            ready: Vec::new(),
         })
     }
 
@@ -109,37 +108,59 @@ impl Streams {
         self.security = security;
     }
 
-    /// What is ready when there is something to do, but for handshakes.
-    pub(crate) fn descriptors(&self) -> [&Epoll; 2] {
-        [&self.open, &self.opening]
+    /// Waits until something is ready: one of the worker's own descriptors, or a connection.
+    pub(crate) fn wait(&mut self, timeout: Duration) {
+        self.watch.wait(timeout);
+    }
+
+    /// Whether one of the worker's own descriptors is ready, and has an error.
+    pub(crate) fn own(&self, place: usize) -> (bool, bool) {
+        self.watch.own(place)
+    }
+
+    /// Whether [`Self::turn`] has something to do.
+    pub(crate) fn has_ready(&self) -> bool {
+        self.watch.has_ready()
     }
 
     /// Does what is ready, a bounded part of it.
     pub(crate) fn turn(&mut self, ground: &mut Ground<'_>) {
-        for (is_open, max) in [(true, READS), (false, HANDSHAKES)] {
-            let lane = if is_open {
-                &mut self.open
-            } else {
-                &mut self.opening
-            };
-            self.ready.clear();
-            self.ready.extend_from_slice(lane.poll(max));
-            for place in 0..self.ready.len() {
-                let ready = self.ready[place];
-                match ready.token.checked_sub(LISTENERS) {
-                    Some(listener) => self.accept(ground, listener as usize),
-                    None => self.serve(ground, ready),
-                }
+        for place in 0..self.watch.gather() {
+            let ready = self.watch.ready(place);
+            match ready.token.checked_sub(LISTENERS) {
+                Some(listener) => self.accept(ground, listener as usize),
+                None => self.serve(ground, ready),
             }
         }
+        self.watch.clear();
         self.settle(ground);
+    }
+
+    /// Closes all connections, each when what waits on it is written; whether none is left.
+    pub(crate) fn close(&mut self, ground: &mut Ground<'_>) -> bool {
+        self.connections.close_all(ground.now);
+        self.settle(ground);
+        self.connections.is_empty()
     }
 
     /// Ends what takes too long.
     pub(crate) fn handle_timeout(&mut self, ground: &mut Ground<'_>) {
         self.connections.handle_timeout(ground.now);
+        self.keep_ahead(ground);
         self.settle(ground);
         self.set_accepting(self.connections.may_accept());
+    }
+
+    /// Opens what is to be open before it is needed, and closes what no server needs any more.
+    fn keep_ahead(&mut self, ground: &Ground<'_>) {
+        let now = ground.now;
+        let (due, gone) = self.ahead.look(now, &self.shared, &self.connections);
+        for flow in due {
+            self.connect(now, flow);
+        }
+        for id in gone {
+            self.connections.close(now, id);
+        }
     }
 
     /// Leaves peers in the kernel's queue, or takes them again.
@@ -155,8 +176,7 @@ impl Streams {
         };
         for (place, (_, listener)) in self.listeners.iter().enumerate() {
             let token = LISTENERS + place as u64;
-            // It was added, so it is there.
-            let _ = self.open.change(listener, token, interest);
+            self.watch.change(listener, token, interest, true);
         }
     }
 
@@ -179,7 +199,11 @@ impl Streams {
             let may_open = flow.connection.is_none();
             may_open.then(|| self.connect(now, flow)).flatten()
         });
-        found.is_some_and(|id| self.connections.send(now, id, message).is_ok())
+        let is_sent = found.is_some_and(|id| self.connections.send(now, id, message).is_ok());
+        if !is_sent {
+            self.connections.lose(message);
+        }
+        is_sent
     }
 
     /// Writes what waits, and tells the node what could not be sent.
@@ -187,8 +211,14 @@ impl Streams {
         while let Some(event) = self.connections.next_event() {
             match event {
                 Event::Writable(id) => self.write(ground.now, id),
-                Event::Opened(id) => self.leave_lane(id),
-                Event::Close(closed) => drop(self.sockets.remove(&closed.id)),
+                Event::Opened(id) => {
+                    self.ahead.opened(self.connections.flow(id));
+                    self.leave_lane(id);
+                }
+                Event::Close(closed) => {
+                    self.sockets.remove(&closed.id);
+                    self.closings.tell(closed);
+                }
                 Event::Unsent { flow, message } => tell_unsent(ground, flow, &message),
             }
         }
@@ -238,7 +268,7 @@ impl Streams {
     }
 
     fn hold(&mut self, id: ConnectionId, socket: tcp::Stream, interest: Interest) {
-        if self.opening.add(&socket, token(id), interest).is_err() {
+        if self.watch.add(&socket, token(id), interest, false).is_err() {
             return self.connections.closed(Duration::ZERO, id, Why::Failed);
         }
         let held = Held {
@@ -254,13 +284,9 @@ impl Streams {
         let Some(held) = self.sockets.get_mut(&id) else {
             return;
         };
-        let _ = self.opening.remove(&held.socket);
         held.is_open = true;
-        if self
-            .open
-            .add(&held.socket, token(id), held.interest)
-            .is_err()
-        {
+        let moved = self.watch.open(&held.socket, token(id), held.interest);
+        if moved.is_err() {
             self.connections.closed(Duration::ZERO, id, Why::Failed);
         }
     }
@@ -273,8 +299,9 @@ impl Streams {
             return;
         };
         if held.interest == Interest::Write && !held.is_open {
-            if held.socket.error().is_some() {
-                return self.connections.closed(ground.now, id, Why::NotConnected);
+            if let Some(error) = held.socket.error() {
+                let why = Some(error.to_string());
+                return self.connections.failed(id, Why::NotConnected, why);
             }
             self.connections.connected(ground.now, id);
             self.set_interest(id, Interest::Read);
@@ -298,11 +325,7 @@ impl Streams {
                 let bytes = &self.buffer[..length];
                 self.connections
                     .receive(now, id, bytes, &mut |flow, heard| {
-                        let is_long = |fault| {
-                            matches!(fault, FrameFault::HeadTooLong | FrameFault::MessageTooLong)
-                        };
-                        // A length that makes no sense ends the connection, and is counted there.
-                        if heard.bytes.is_empty() || !heard.fault.is_none_or(is_long) {
+                        if heard.bytes.is_empty() {
                             return;
                         }
                         let datagram = Datagram {
@@ -314,8 +337,13 @@ impl Streams {
                     });
             }
             Err(error) if is_later(&error) => {}
-            Err(_) => self.connections.closed(now, id, Why::Failed),
+            Err(error) => self.fail(id, &error),
         }
+    }
+
+    fn fail(&mut self, id: ConnectionId, error: &io::Error) {
+        self.connections
+            .failed(id, Why::Failed, Some(error.to_string()));
     }
 
     /// Writes as much as the socket takes, and waits for room if that was not all.
@@ -334,7 +362,7 @@ impl Streams {
             match held.socket.write(bytes) {
                 Ok(count) => self.connections.wrote(now, id, count),
                 Err(error) if is_later(&error) => return self.set_interest(id, Interest::Both),
-                Err(_) => return self.connections.closed(now, id, Why::Failed),
+                Err(error) => return self.fail(id, &error),
             }
         }
     }
@@ -347,12 +375,8 @@ impl Streams {
             return;
         }
         held.interest = interest;
-        let lane = if held.is_open {
-            &self.open
-        } else {
-            &self.opening
-        };
-        let _ = lane.change(&held.socket, token(id), interest);
+        self.watch
+            .change(&held.socket, token(id), interest, held.is_open);
     }
 }
 
@@ -360,15 +384,6 @@ impl Streams {
 pub(crate) fn tell_unsent(ground: &mut Ground<'_>, flow: Flow, bytes: &[u8]) {
     let input = Input::Unreachable(Quotation { flow, bytes });
     ground.node.handle_input(ground.now, input, ground.out);
-}
-
-fn token(id: ConnectionId) -> u64 {
-    id.0.get().into()
-}
-
-fn connection(token: u64) -> Option<ConnectionId> {
-    let number = u32::try_from(token).ok()?;
-    NonZeroU32::new(number).map(ConnectionId)
 }
 
 fn is_later(error: &io::Error) -> bool {

@@ -8,7 +8,7 @@ use balance::Policy;
 use net::{Bound, Security, StartError, Workers};
 use node::{
     Config, Shared, Transport,
-    config::{Destination, Limits, Listener, Mode, Pool, PoolServer, Route, Timers},
+    config::{Connections, Destination, Limits, Listener, Mode, Pool, PoolServer, Route, Timers},
 };
 use socket::Clock;
 
@@ -77,7 +77,11 @@ pub(crate) fn config(listeners: Vec<Listener>, servers: Vec<PoolServer>) -> Conf
         },
         exchange: Default::default(),
         trust: Default::default(),
-        connections: Default::default(),
+        // Tests that look at the first connection want it to be of a message.
+        connections: Connections {
+            per_server: 0,
+            ..Connections::default()
+        },
         abuse: Default::default(),
         registrar: None,
     }

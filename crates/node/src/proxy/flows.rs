@@ -1,12 +1,11 @@
 //! Flows of phones that are gone: RFC 5626 §5.3.1.
 
 use sip::{Back, Message, Method};
-use transaction::Flow;
 
 use super::Proxy;
 use crate::{
     context::Context,
-    io::{Datagram, Outbox},
+    io::{Datagram, Outbox, Quotation},
     stats::Event,
     wire::response::Response,
 };
@@ -17,11 +16,10 @@ const FLOW_FAILED: u16 = 430;
 impl Proxy {
     /// A request was passed on to a connection that is gone: whoever sent it is told, as if the phone had
     /// answered. `sent` is the request as it left. False: it was none, or is not to be answered.
-    pub(super) fn fail_flow(
+    pub(crate) fn fail_flow(
         &mut self,
         cx: Context<'_>,
-        flow: Flow,
-        sent: &[u8],
+        Quotation { flow, bytes: sent }: Quotation<'_>,
         out: &mut Outbox,
     ) -> bool {
         let headers = cx.snapshot.config().limits.headers;

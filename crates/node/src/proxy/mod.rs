@@ -22,7 +22,6 @@ use fastrand::Rng;
 use sip::Method;
 use transaction::NextHop;
 
-pub(crate) use self::parked::ParkedRequest;
 use self::{
     budget::PerSource,
     dynamic::{Dynamic, mark_of_uncounted},
@@ -31,12 +30,13 @@ use self::{
     stateless::Stateless,
     step::Step,
 };
+pub(crate) use self::{parked::ParkedRequest, step::Unsent};
 use crate::{
     admission::{NotNow, RETRY_AFTER_S, admit, refuse},
     calls::{SessionId, tag_pair},
     config,
     context::Context,
-    io::{Named, Origin, Outbox, Quotation},
+    io::{Named, Origin, Outbox},
     question::{Answer, Asker},
     snapshot::Snapshot,
     stats::{Dropped, Event, Sizes},
@@ -468,27 +468,26 @@ impl Proxy {
         &mut self,
         cx: Context<'_>,
         quote: &Quote<'_>,
-        Quotation { flow, bytes }: Quotation<'_>,
+        flow: Flow,
         out: &mut Outbox,
-    ) -> bool {
+    ) -> Option<Unsent> {
         let key = quote
             .call_id
             .map(|call_id| cx.snapshot.keys().session(call_id));
         let session = key.and_then(|key| self.work.calls.find(key));
         let (stateful, stateless, mut step) = self.split(cx, out);
-        let is_known = match (quote.branch.purpose, session) {
-            (Purpose::Held { number, .. }, _) => {
-                return stateful.on_unreachable(&mut step, number, quote, flow);
-            }
+        match (quote.branch.purpose, session) {
+            (Purpose::Held { number, .. }, _) => stateful
+                .on_unreachable(&mut step, number, quote, flow)
+                .then_some(Unsent::Settled),
             (Purpose::Relay(attempt), session) => {
-                stateful.on_unreachable(&mut step, attempt, quote, flow)
-                    || session.is_some_and(|session| {
-                        stateless.on_unreachable(&mut step, session, attempt, quote, flow)
-                    })
+                if stateful.on_unreachable(&mut step, attempt, quote, flow) {
+                    return Some(Unsent::Settled);
+                }
+                stateless.on_unreachable(&mut step, session?, attempt, quote, flow)
             }
-            (Purpose::Probe | Purpose::Recheck | Purpose::KeepAlive, _) => return false,
-        };
-        is_known || self.fail_flow(cx, flow, bytes, out)
+            (Purpose::Probe | Purpose::Recheck | Purpose::KeepAlive, _) => None,
+        }
     }
 
     /// The store or the DNS has answered. Some: the request that waited for the DNS, and where its

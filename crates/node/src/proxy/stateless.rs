@@ -10,7 +10,7 @@ use balance::Health;
 use sip::{Edits, Method};
 use transaction::Flow;
 
-use super::step::Step;
+use super::step::{Step, Unsent};
 use crate::{
     calls::{SessionId, tag_pair},
     context::Context,
@@ -345,7 +345,7 @@ impl Stateless {
 
 /// Silence.
 impl Stateless {
-    /// Nobody listens where an open request went: an INVITE goes elsewhere if it can. False: there is
+    /// Nobody listens where an open request went: an INVITE goes elsewhere if it can. None: there is
     /// no such request.
     pub(super) fn on_unreachable(
         &mut self,
@@ -354,18 +354,19 @@ impl Stateless {
         attempt: u8,
         quote: &Quote<'_>,
         flow: Flow,
-    ) -> bool {
+    ) -> Option<Unsent> {
         let is_cancel = quote.method == Method::Cancel;
         let open = step.work.find(session, quote.branch.id, is_cancel);
-        let Some(open) = open.filter(|&open| step.work.get(open).attempt == attempt) else {
-            return false;
-        };
+        let open = open.filter(|&open| step.work.get(open).attempt == attempt)?;
         let server = step.work.charged_server(step.cx, open);
-        if server.is_none_or(|member| member.address != flow.remote) {
-            return false;
+        server.filter(|member| member.address == flow.remote)?;
+        if self.fail_over(step, open) || !flow.transport.is_stream() {
+            return Some(Unsent::Settled);
         }
-        self.fail_over(step, open);
-        true
+        // The answer that it gets is not the server's.
+        step.work.count_failed(step.cx, open);
+        step.work.discharge(step.cx, open);
+        Some(Unsent::Stuck)
     }
 
     /// Open requests whose time is over.

@@ -84,7 +84,7 @@ impl<'a> Request<'a> {
         message: &'a Message<'a>,
     ) -> Result<Self, Reply> {
         if datagram.truncated {
-            return Err(Reply::new(513));
+            return Err(refusal_of_cut(datagram.flow, message));
         }
         let sip::Essentials {
             via,
@@ -433,6 +433,18 @@ impl<'a> Path<'a> {
             }
         }
         Ok(())
+    }
+}
+
+/// What is said of a request whose end is missing: it is too long, or on a stream has no length. RFC 3261 §18.3
+fn refusal_of_cut(flow: Flow, message: &Message<'_>) -> Reply {
+    let is_missing = message.header(HeaderName::ContentLength).is_none();
+    if flow.transport.is_stream() && is_missing {
+        return Reply::because(400, "Missing Content-Length");
+    }
+    match message.essentials() {
+        Err(fault @ Fault::ContentLength) => fault.into(),
+        _ => Reply::new(513),
     }
 }
 

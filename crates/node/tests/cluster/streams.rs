@@ -1,6 +1,6 @@
 //! Peers that are connected: what they get, and by which connection.
 
-use node::{Config, Flow, Transport, config::Listener, stats::Event};
+use node::{Config, Datagram, Flow, Transport, config::Listener, stats::Event};
 
 use crate::{
     harness::{ALICE, Cluster, EDGE, Established, ONE, TWO, config, s, stateful},
@@ -147,6 +147,68 @@ fn an_invite_that_no_connection_takes_goes_elsewhere() {
         assert_eq!(again.len(), 1);
         assert_ne!(again[0].to, first.to);
         assert_eq!(cluster.event(Event::FailedOver), 1);
+    }
+}
+
+/// A caller waited 32 s for the answer to a request that its only server's connection had refused. RFC 3261 §16.9
+#[test]
+fn what_no_connection_takes_is_answered_at_once() {
+    // RFC 3261 §16.7 step 6: with transactions, a 503 of one server goes on as 500.
+    for (config, status) in [(config(&[ONE]), 503), (stateful(&[ONE]), 500)] {
+        for method in ["INVITE", "MESSAGE"] {
+            let mut cluster = Cluster::new(connected_farm(config.clone()));
+            let sent = cluster.send(&request(method, ALICE, "call"));
+            let first = sent.iter().find(|sent| sent.start.starts_with(method));
+            let answers = cluster.unsent(first.unwrap());
+            let answers: Vec<_> = answers
+                .iter()
+                .map(|sent| (sent.to, sent.status()))
+                .collect();
+            assert_eq!(answers, [(ALICE.parse().unwrap(), status)], "{method}");
+            assert_eq!(cluster.total(), (0, 0, 0.0));
+        }
+    }
+}
+
+/// The same in a call: its caller may hang up on a server that is gone.
+#[test]
+fn a_bye_that_no_connection_takes_is_answered_at_once() {
+    let mut cluster = Cluster::new(connected_farm(config(&[ONE])));
+    let mut call = cluster.establish_with(&request("INVITE", ALICE, "call"));
+    let bye = cluster.pass(&call.caller.request("BYE"));
+    let answers = cluster.unsent(&bye);
+    assert_eq!(answers.len(), 1);
+    assert_eq!(
+        (answers[0].to, answers[0].status()),
+        (ALICE.parse().unwrap(), 503)
+    );
+    let ack = cluster.pass(&call.caller.ack());
+    assert!(cluster.unsent(&ack).is_empty());
+}
+
+/// RFC 3261 §18.3: who sends no length, or none that can be read, is told so before the connection is closed.
+#[test]
+fn a_bad_length_is_answered() {
+    let cases = [
+        ("", "400 Missing Content-Length"),
+        ("Content-Length: x\r\n", "400 Bad Content-Length"),
+        ("Content-Length: 4294967296\r\n", "400 Bad Content-Length"),
+        ("Content-Length: 0\r\nl: 1\r\n", "400 Bad Content-Length"),
+        ("Content-Length: 9\r\n", "513 Message Too Large"),
+    ];
+    for (length, expected) in cases {
+        let mut cluster = Cluster::new(farm(config(&[ONE])));
+        let flow = cluster.connect(ALICE, 1, 7);
+        let text = invite("TCP").to_string();
+        let text = text.replace("Content-Length: 0\r\n", length);
+        let sent = cluster.send_datagram(Datagram {
+            flow,
+            bytes: text.as_bytes(),
+            truncated: true,
+        });
+        assert_eq!(sent.len(), 1, "{length}");
+        assert_eq!(sent[0].start, format!("SIP/2.0 {expected}"));
+        assert_eq!(sent[0].flow, flow);
     }
 }
 

@@ -68,6 +68,7 @@ impl Collector for NodeCollector {
             .map(|peer| (peer_labels(&peer), PeerAt { peer, now }))
             .collect();
         let limits = snapshot.config().limits.clone();
+        let connections = snapshot.config().connections.clone();
         let node = NodeAt { shared, now };
         encode_figures(encoder, "", "", figures::NODE, &[(NO_LABELS, node)])?;
         encode_figures(
@@ -76,6 +77,13 @@ impl Collector for NodeCollector {
             "_limit",
             figures::LIMITS,
             &[(NO_LABELS, limits)],
+        )?;
+        encode_figures(
+            encoder,
+            "",
+            "_limit",
+            figures::CONNECTION_LIMITS,
+            &[(NO_LABELS, connections)],
         )?;
         encode_store(encoder, control)?;
         encode_recorder(encoder, control)?;
@@ -162,6 +170,7 @@ fn encode_recorder(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fm
     let Some(counts) = control.calls().counts() else {
         return Ok(());
     };
+    let (sent, lost) = control.calls().exported();
     for (name, help, value) in [
         (
             "recorded_calls",
@@ -187,6 +196,16 @@ fn encode_recorder(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fm
             "calls_forgotten",
             "Recorded calls that were forgotten to make room",
             counts.forgotten,
+        ),
+        (
+            "collector_sent",
+            "Messages that went to the collector",
+            sent,
+        ),
+        (
+            "collector_lost",
+            "Messages that could not be sent to the collector",
+            lost,
         ),
         (
             "record_missed",

@@ -15,6 +15,7 @@ pub(super) fn connections(mut section: Section<'_>) -> Connections {
         total: section.get_or("total", default.total, integer(1..=4_000_000)),
         per_source: section.get_or("per_source", default.per_source, integer(1..=4_000_000)),
         handshakes: section.get_or("handshakes", default.handshakes, integer(1..=65_536)),
+        per_server: section.get_or("per_server", default.per_server, integer(0..=64)),
         handshake: section.get_or(
             "handshake",
             default.handshake,

@@ -1,6 +1,6 @@
 //! What is legal in a configuration, and seldom wise.
 
-use std::{net::IpAddr, path::Path, thread::available_parallelism};
+use std::{net::IpAddr, path::Path, thread::available_parallelism, time::Duration};
 
 use ::store::Address;
 use balance::Policy;
@@ -20,6 +20,9 @@ const IGNORE_CAPACITIES: [Policy; 6] = [
 ];
 /// Networks with a shorter prefix hold more than anybody knows.
 const TRUSTED_BITS_MIN: u8 = 8;
+const DAY: Duration = Duration::from_secs(24 * 3600);
+/// Whoever renews certificates by a program does so earlier.
+const CERTIFICATE_LEFT_MIN: Duration = Duration::from_secs(14 * DAY.as_secs());
 
 /// All warnings, each with its place and what to do.
 pub(crate) fn warnings(path: &Path, configuration: &Configuration) -> Vec<Problem> {
@@ -32,6 +35,11 @@ pub(crate) fn warnings(path: &Path, configuration: &Configuration) -> Vec<Proble
         of_pool(pool, sources, &mut warn);
     }
     of_registrar(configuration, &mut warn);
+    for (listener, end) in configuration.security.certificates_end() {
+        if let Some(message) = of_certificate(end, socket::wall()) {
+            warn(&["listen"], &format!("listen[{listener}]: {message}"));
+        }
+    }
     let node = &configuration.node;
     for network in node
         .trust
@@ -69,6 +77,24 @@ pub(crate) fn warnings(path: &Path, configuration: &Configuration) -> Vec<Proble
         warn(&["route"], message);
     }
     found
+}
+
+/// What to know of a certificate that ends at a time since 1970.
+fn of_certificate(end: Duration, wall: Duration) -> Option<String> {
+    let days = |time: Duration| time.as_secs() / DAY.as_secs();
+    if end < wall {
+        let days = days(wall - end);
+        Some(format!(
+            "a certificate expired {days} days ago, and most peers refuse it: renew it"
+        ))
+    } else if end - wall < CERTIFICATE_LEFT_MIN {
+        let days = days(end - wall);
+        Some(format!(
+            "a certificate expires in {days} days: renew it, then `sipyard ctl reload`"
+        ))
+    } else {
+        None
+    }
 }
 
 fn of_pool(pool: &Pool, sources: &[Source], warn: &mut impl FnMut(&[&str], &str)) {

@@ -79,7 +79,7 @@ fn connections(workers: &[Worker]) -> String {
     align(&rows, 1)
 }
 
-const CONNECTIONS: [(&str, &str); 7] = [
+const CONNECTIONS: [(&str, &str); 8] = [
     ("CONNECTIONS", "total"),
     ("CONNECTING", "connecting"),
     ("HANDSHAKING", "handshaking"),
@@ -87,6 +87,7 @@ const CONNECTIONS: [(&str, &str); 7] = [
     ("RECEIVED", "messages_received"),
     ("SENT", "messages_sent"),
     ("UNSENT", "messages_unsent"),
+    ("RESPONSES", "responses_unsent"),
 ];
 
 fn found(pool: &str, source: &Source) -> String {

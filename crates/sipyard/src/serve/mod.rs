@@ -2,6 +2,7 @@
 
 mod answers;
 mod bind;
+mod connections;
 mod control;
 mod health;
 mod logging;
@@ -202,6 +203,7 @@ impl Started {
         admin::spawn(&control, tcp, socket);
         tokio::spawn(health::watch(Arc::clone(&control)));
         tokio::spawn(strangers::watch(Arc::clone(&control)));
+        tokio::spawn(connections::watch(Arc::clone(&control)));
         tokio::spawn(overload::watch(Arc::clone(&control)));
         tokio::spawn(members::watch(Arc::clone(&control)));
         tokio::spawn(calls::watch::run(Arc::clone(&control)));

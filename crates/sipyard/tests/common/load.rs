@@ -109,8 +109,12 @@ impl Serving {
             address,
         };
         let port = format!(":{:04X} ", address.port());
+        let sockets = match arguments.contains(&"--transport") {
+            true => "/proc/net/tcp",
+            false => "/proc/net/udp",
+        };
         eventually("the emulated servers' sockets", || {
-            fs::read_to_string("/proc/net/udp").unwrap().contains(&port)
+            fs::read_to_string(sockets).unwrap().contains(&port)
         });
         serving
     }

@@ -57,6 +57,11 @@ impl Kamailio {
         });
         Self { process, address }
     }
+
+    /// What it wrote so far.
+    pub(crate) fn log(&self) -> String {
+        self.process.log()
+    }
 }
 
 impl Drop for Kamailio {

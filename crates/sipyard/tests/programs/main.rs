@@ -15,7 +15,10 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod authority;
+mod browser;
 mod calls;
+mod connected;
 mod edge;
 mod flows;
 mod kamailio;
@@ -27,6 +30,7 @@ mod phones;
 mod process;
 mod registrar;
 mod restart;
+mod secure;
 mod servers;
 mod sipp;
 mod streams;

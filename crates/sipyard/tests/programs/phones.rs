@@ -82,9 +82,15 @@ impl Baresip {
         } else {
             ""
         };
+        // What browsers want.
+        let secure = if account.contains("dtls_srtp") {
+            "rtcp_mux yes\nmodule dtls_srtp.so\nmodule ice.so\n"
+        } else {
+            ""
+        };
         let config = format!(
             "sip_listen {address}\nsip_verify_server no\nctrl_tcp_listen {control}\nmodule_path {}\n{uuid}\
-             module g711.so\nmodule_app account.so\nmodule_app menu.so\nmodule_app ctrl_tcp.so\n",
+             module g711.so\n{secure}module_app account.so\nmodule_app menu.so\nmodule_app ctrl_tcp.so\n",
             module_folder()
         );
         for (file, text) in [

@@ -32,12 +32,12 @@ fn secure(settings: &Settings, transport: &str, address: SocketAddr) -> String {
     )
 }
 
-fn plain(transport: &str, address: SocketAddr) -> String {
+pub(crate) fn plain(transport: &str, address: SocketAddr) -> String {
     format!("{{ transport = \"{transport}\", address = \"{address}\" }}")
 }
 
 /// Writes the configuration of a node with these listeners and a pool of these servers.
-fn configure(settings: &Settings, listeners: &[String], servers: &[String], rest: &str) {
+pub(crate) fn configure(settings: &Settings, listeners: &[String], servers: &[String], rest: &str) {
     let Settings { admin, .. } = settings;
     let listeners = listeners.join(", ");
     let servers: Vec<String> = servers.iter().map(|at| format!("\"{at}\"")).collect();
@@ -124,7 +124,7 @@ fn an_edge_and_a_core_speak_tls() {
 }
 
 /// Connections that a node has closed for a reason.
-fn closed(edge: &Edge, why: &str) -> u64 {
+pub(crate) fn closed(edge: &Edge, why: &str) -> u64 {
     let status = edge.status();
     let workers = status["workers"].as_array().unwrap().iter();
     workers

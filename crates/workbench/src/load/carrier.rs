@@ -6,8 +6,8 @@ use clap::Args;
 use load::{Retransmission, Transport};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use socket::udp::Socket;
-use tls::{Client, Naming, Trust};
-use traffic::{Endpoint, Streams, To};
+use tls::{Client, Clients, Identity, Naming, Server, Trust};
+use traffic::{At, Endpoint, Streams, To};
 
 use super::{Refusal, sockets, values};
 
@@ -28,6 +28,60 @@ pub(super) struct Carrier {
     /// A PEM file of authorities whose certificates are believed [default: those of the system]
     #[arg(long, value_name = "FILE")]
     authorities: Option<PathBuf>,
+}
+
+/// What carries messages to emulated servers.
+#[derive(Args)]
+pub(super) struct CarrierOfServers {
+    /// What carries messages: udp, tcp, tls, ws or wss
+    #[arg(long, value_name = "TRANSPORT", default_value = "udp", value_parser = values::transport)]
+    transport: Transport,
+    /// A PEM file with the servers' certificate; over tls and wss
+    #[arg(long, value_name = "FILE", requires = "key")]
+    chain: Option<PathBuf>,
+    /// A PEM file with the certificate's private key
+    #[arg(long, value_name = "FILE", requires = "chain")]
+    key: Option<PathBuf>,
+}
+
+impl CarrierOfServers {
+    /// Opens the ends of this many servers at consecutive ports.
+    pub(super) fn ends(&self, first: SocketAddr, servers: u16) -> Result<Vec<Ends>, Refusal> {
+        let addresses = sockets::consecutive(first, servers)?;
+        let refuse = |at: SocketAddr| move |error| Refusal::Arguments(format!("{at}: {error}"));
+        if !self.transport.is_stream() {
+            let bind = |at: SocketAddr| Ok(vec![traffic::bind(at).map_err(refuse(at))?].into());
+            return addresses.into_iter().map(bind).collect();
+        }
+        allow_most_descriptors();
+        let server = self.transport.is_secure().then(|| self.server());
+        let server = server.transpose()?;
+        let listen = |address: SocketAddr| {
+            let (transport, server) = (self.transport, server.clone());
+            let streams = Streams::listen(At {
+                transport,
+                address,
+                server,
+            });
+            Ok(Ends::Streams(Box::new(streams.map_err(refuse(address))?)))
+        };
+        addresses.into_iter().map(listen).collect()
+    }
+
+    fn server(&self) -> Result<Server, Refusal> {
+        let (Some(chain), Some(key)) = (&self.chain, &self.key) else {
+            let message = "a secure transport needs --chain and --key".to_owned();
+            return Err(Refusal::Arguments(message));
+        };
+        let refuse = |error: tls::Error| Refusal::Arguments(error.to_string());
+        let identity = Identity::load(chain, key).map_err(refuse)?;
+        // Nobody else opens its tickets.
+        let secret = [socket::seed(), socket::seed()]
+            .map(u64::to_be_bytes)
+            .concat();
+        let wall = Arc::new(socket::wall);
+        Server::new(&[identity], &Clients::Any, &secret, wall).map_err(refuse)
+    }
 }
 
 /// Sockets for datagrams, or connections.
@@ -129,4 +183,15 @@ fn allow_descriptors(connections: u64) -> Result<(), Refusal> {
         maximum,
     };
     setrlimit(Resource::Nofile, raised).map_err(|error| Refusal::System(error.into()))
+}
+
+/// Lets the process have as many descriptors as it may.
+fn allow_most_descriptors() {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    // With fewer, peers wait.
+    let _ = setrlimit(Resource::Nofile, raised);
 }

@@ -17,9 +17,9 @@ use traffic::{Endpoint, Group};
 
 use super::{
     Refusal,
+    carrier::{CarrierOfServers, Ends},
     outcome::{Files, figure},
     signals::Signals,
-    sockets,
     values::{self, Means, Shape},
 };
 use crate::progress::Progress;
@@ -37,6 +37,7 @@ const SLEEP_MAX: Duration = Duration::from_millis(50);
   sipyard load serve --address 127.0.0.1:7000 --servers 8 --service INVITE=1.45ms,BYE=0.83ms \\
       --law exponential --stall calls:950:1s --ring 2s
   sipyard load serve --address 10.0.0.1:5060 --servers 2 --service INVITE=2ms --speeds 1,0.5
+  sipyard load serve --address 127.0.0.1:5061 --transport tls --chain server.pem --key server.key
 
 A server answers an INVITE with 180 after the service time, and with 200 after the ringing. It
 answers BYE, OPTIONS, REGISTER and others with 200. Service costs no CPU time: it is a deadline, not
@@ -79,6 +80,8 @@ pub(super) struct Serve {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::positive_duration)]
     pause: Duration,
     #[command(flatten)]
+    at: CarrierOfServers,
+    #[command(flatten)]
     files: Files,
 }
 
@@ -119,21 +122,21 @@ struct Report {
 impl Serve {
     /// Serves until a signal arrives.
     pub(super) fn run(&self) -> Result<bool, Refusal> {
-        let sockets = sockets::bind(&[self.address], self.servers)?;
+        let ends = self.at.ends(self.address, self.servers)?;
         let signals = Signals::listen()?;
         // Without it the kernel may wake us 50 us late.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let clock = Clock::start();
         let mut rng = Rng::with_seed(socket::seed());
-        let place = |(place, socket): (usize, socket::udp::Socket)| {
-            let config = self.config(socket.local_addr(), place);
+        let place = |(place, ends): (usize, Ends)| {
+            let config = self.config(ends.addresses()[0], place);
             let mut server = Server::new(config, rng.fork(), clock.now());
             if let Some(&speed) = self.speeds.iter().cycle().nth(place) {
                 server.set_speed(clock.now(), speed);
             }
-            Endpoint::new(server, vec![socket])
+            ends.endpoint(server)
         };
-        let mut group = Group::new(sockets.into_iter().enumerate().map(place).collect());
+        let mut group = Group::new(ends.into_iter().enumerate().map(place).collect());
         let last = group.endpoints.last().map(Endpoint::addresses);
         if let Some(last) = last.as_deref().and_then(<[_]>::first) {
             let servers = count(self.servers.into());

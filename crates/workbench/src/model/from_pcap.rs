@@ -3,11 +3,12 @@
 mod answer;
 mod tables;
 
-use std::{fs::File, path::PathBuf, process::ExitCode, time::Duration};
+use std::{fs::File, net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
 
-use capture::{Machines, Options, Role, Study, Told, Trace};
+use capture::{Decipher, Machines, Options, Role, Study, Told, Trace};
 use clap::Args;
 use settings::refuse;
+use tls::{Overheard, Secrets};
 
 use super::arguments::{as_model_file, print, write};
 use crate::progress::Progress;
@@ -29,6 +30,9 @@ pub(crate) struct FromPcap {
     /// pcap or pcapng files, one from each capture point
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// The secrets of TLS connections in the captures, as a program wrote them to the file that SSLKEYLOGFILE named
+    #[arg(long, value_name = "FILE")]
+    tls_secrets: Option<PathBuf>,
     /// Write the model, as .lqn text or .lqnx XML
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -135,7 +139,14 @@ impl FromPcap {
 
     /// Reads all files, and reports every one that can't be read.
     fn read(&self) -> Result<Trace, ExitCode> {
-        let mut trace = Trace::default();
+        let mut trace = match &self.tls_secrets {
+            Some(file) => {
+                let secrets = Secrets::of_file(file);
+                let secrets = secrets.map_err(|error| refuse([error.to_string()]))?;
+                Trace::deciphered(Box::new(Plain(Overheard::new(secrets))))
+            }
+            None => Trace::default(),
+        };
         let mut problems = Vec::new();
         let progress = Progress::new();
         for path in &self.files {
@@ -210,4 +221,19 @@ fn utilisation(text: &str) -> Result<(Option<(Role, Role)>, f64), String> {
         .split_once('-')
         .ok_or("write a link as ROLE-ROLE, as in balancer-server=0.2")?;
     Ok((Some((one.parse()?, other.parse()?)), share))
+}
+
+/// What TLS connections say.
+#[derive(Debug)]
+struct Plain(Overheard);
+
+impl Decipher for Plain {
+    fn take(
+        &mut self,
+        ends: (SocketAddr, SocketAddr),
+        bytes: &[u8],
+        plain: &mut Vec<u8>,
+    ) -> Option<usize> {
+        self.0.take(ends, bytes, plain)
+    }
 }

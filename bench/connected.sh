@@ -1,0 +1,282 @@
+#!/usr/bin/env bash
+# Figures of connections, side by side with Kamailio: bench/connected.sh calls|handshakes|idle|avalanche|stalled
+# It needs target/release/sipyard, kamailio, kamailio-tls-modules and openssl. The program that is measured has core 0,
+# the load core 1.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+sipyard=${SIPYARD:-$PWD/target/release/sipyard}
+folder=$(mktemp -d)
+started=()
+trap 'kill "${started[@]}" 2>/dev/null; rm -rf "$folder"' EXIT
+base=${PORT:-31100}
+edge=127.0.0.1:$base edge_tls=127.0.0.1:$((base + 1)) admin=127.0.0.1:$((base + 2)) core=127.0.0.1:$((base + 3))
+target=127.0.0.1
+
+# A certificate of this host, by its own authority.
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3650 -subj /CN=bench \
+    -keyout "$folder/key.pem" -out "$folder/chain.pem" -addext subjectAltName=IP:127.0.0.1,DNS:localhost 2>/dev/null
+
+# Microseconds of CPU that a process and its children have had, by the scheduler's account.
+cpu() {
+    local pid=$1 task sum=0
+    for task in /proc/"$pid"/task/*; do
+        sum=$((sum + $(cut -d' ' -f1 "$task/schedstat")))
+        for child in $(cat "$task/children"); do sum=$((sum + 1000 * $(cpu "$child"))); done
+    done
+    echo $((sum / 1000))
+}
+
+# on CORE COMMAND...: starts a program there; its number is in `last`.
+on() {
+    local at=$1
+    shift
+    taskset --cpu-list "$at" "$@" >>"$folder/log" 2>&1 &
+    last=$!
+    started+=("$last")
+}
+
+listening() {
+    for _ in $(seq 100); do
+        if grep -q ":$(printf %04X "${1##*:}") " /proc/net/tcp /proc/net/udp; then return; fi
+        sleep 0.1
+    done
+    cat "$folder/log" >&2
+    exit 1
+}
+
+end() {
+    kill "$1" 2>/dev/null || true
+    wait "$1" 2>/dev/null || true
+}
+
+# start_sipyard SERVER [SECTIONS]: on UDP, TCP and TLS, one worker; its number is in `program`.
+start_sipyard() {
+    cat >"$folder/edge.toml" <<END
+node = { name = "bench", secret = "a secret for benchmarks, of no use elsewhere", workers = 1 }
+listen = [
+    { transport = "udp", address = "$edge" },
+    { transport = "tcp", address = "$edge" },
+    { transport = "tls", address = "$edge_tls", certificates = [ { chain = "chain.pem", key = "key.pem" } ] },
+]
+admin = { address = "$admin", socket = "admin.sock" }
+calls = { record = ${RECORD:-true} }
+connections = { total = 200000, per_source = 100000, handshakes = 65536, handshake = "60s" }
+tls = { ca = "chain.pem", names = "web" }
+pool.app = { policy = "hash", probe = false, servers = [ "$1" ] }
+${2:-}
+[[route]]
+to = "app"
+END
+    on 0 "$sipyard" serve "$folder/edge.toml"
+    program=$last
+    listening "$edge"
+}
+
+# start_kamailio TARGET: on UDP, TCP and TLS, one worker each.
+start_kamailio() {
+    cat >"$folder/kamailio.cfg" <<END
+#!KAMAILIO
+debug=-1
+log_stderror=yes
+children=1
+tcp_children=1
+tcp_max_connections=65536
+tls_max_connections=65536
+auto_aliases=no
+enable_tls=yes
+listen=udp:$edge
+listen=tcp:$edge
+listen=tls:$edge_tls
+dns=no
+rev_dns=no
+loadmodule "tm.so"
+loadmodule "sl.so"
+loadmodule "rr.so"
+loadmodule "pv.so"
+loadmodule "maxfwd.so"
+loadmodule "siputils.so"
+loadmodule "textops.so"
+loadmodule "tls.so"
+modparam("tls", "certificate", "$folder/chain.pem")
+modparam("tls", "private_key", "$folder/key.pem")
+modparam("tls", "tls_method", "TLSv1.2+")
+modparam("rr", "enable_double_rr", 0)
+request_route {
+  if (!mf_process_maxfwd_header("10")) { sl_send_reply("483", "Too Many Hops"); exit; }
+  if (has_totag()) { if (loose_route()) { forward(); exit; } }
+  else { if (is_method("INVITE")) record_route(); }
+  \$du = "sip:$1";
+  forward();
+  exit;
+}
+END
+    on 0 /usr/sbin/kamailio -f "$folder/kamailio.cfg" -m 1024 -M 32 -DD -E -P "$folder/pid" -Y "$folder" -w "$folder"
+    program=$last
+    listening "$edge"
+}
+
+# call TO ARGUMENTS...: makes calls; the outcome is in $folder/calls.json.
+call() {
+    local to=$1
+    shift
+    taskset --cpu-list 1 "$sipyard" load call --to "$to" --json "$folder/calls.json" --success 0 "$@" >/dev/null 2>&1 || true
+}
+
+figure() {
+    grep -o "\"$1\":[^,}]*" "$folder/calls.json" | head -1 | cut -d: -f2
+}
+
+# CPU of a call over one connection each side.
+calls() {
+    local rate=${RATE:-1000} duration=${DURATION:-8s}
+    for round in 1 2; do
+        for transport in tcp tls; do
+            local at=(--transport $transport) to=$edge extra=()
+            [ $transport = tcp ] || { at+=(--chain "$folder/chain.pem" --key "$folder/key.pem"); to=$edge_tls; extra=(--authorities "$folder/chain.pem"); }
+            for who in sipyard kamailio; do
+                on 1 "$sipyard" load serve --address "$core" "${at[@]}"
+                local server=$last
+                listening "$core"
+                if [ $who = sipyard ]; then start_sipyard "$transport:$core"; else start_kamailio "$core;transport=$transport"; fi
+                local pace=(--rate "$rate" --duration "$duration")
+                [ "$rate" != window ] || pace=(--window 256 --duration "$duration")
+                call "$to" --transport $transport --connections 1 --rate 200 --duration 2s "${extra[@]}"
+                local before after
+                before=$(cpu "$program")
+                call "$to" --transport $transport --connections 1 "${pace[@]}" "${extra[@]}"
+                after=$(cpu "$program")
+                local carried
+                carried=$(figure carried)
+                echo "round $round $transport $who: $(((after - before) / (carried > 0 ? carried : 1))) us/call, $carried carried, $(figure failed) failed"
+                end "$program"
+                end "$server"
+            done
+        done
+    done
+}
+
+# Handshakes of OpenSSL's s_time.
+handshakes() {
+    for round in 1 2; do
+        for who in sipyard kamailio; do
+            start_$who "$core"
+            listening "$edge_tls"
+            for how in "-new -tls1_3" "-new -tls1_2" "-reuse -tls1_2"; do
+                local before after wall
+                before=$(cpu "$program")
+                # shellcheck disable=SC2086 # The options are words.
+                taskset --cpu-list 1 openssl s_time -connect "$edge_tls" $how -time 4 >"$folder/s_time" 2>/dev/null || true
+                after=$(cpu "$program")
+                wall=$(grep -o '^[0-9]* connections in [0-9]* real' "$folder/s_time" | cut -d' ' -f1 | head -1)
+                echo "round $round $who $how: $(((after - before) / (wall > 0 ? wall : 1))) us CPU/connection, $wall connections"
+            done
+            end "$program"
+        done
+    done
+}
+
+slab_kb() { awk '/^Slab:/ { print $2 }' /proc/meminfo; }
+rss_kb() { awk '/^VmRSS:/ { print $2 }' /proc/"$1"/status; }
+connections() { "$sipyard" ctl --admin "$folder/admin.sock" status --json 2>/dev/null | tr -d ' \n' | grep -o '"connections":{[^}]*}' | grep -o '"total":[0-9]*' | cut -d: -f2; }
+
+# Memory of 20,000 connections that carry nothing.
+idle() {
+    local number=${NUMBER:-20000}
+    for transport in tcp tls; do
+        RECORD=false start_sipyard "$core" "registrar = { domains = [\"example.com\"], store = \"memory\", auth = false }
+[[route]]
+hosts = [\"example.com\"]
+to = \"registrar\""
+        local to=$edge extra=() rss slab
+        [ $transport = tcp ] || { to=$edge_tls; extra=(--authorities "$folder/chain.pem"); }
+        rss=$(rss_kb "$program") slab=$(slab_kb)
+        on 1 "$sipyard" load register --to "$to" --transport $transport --users "$number" --rate 2000 --duration 300s --stay \
+            --expires 3600s --from 127.0.0.11,127.0.0.12,127.0.0.13,127.0.0.14,127.0.0.15 "${extra[@]}"
+        local phones=$last now=0
+        for _ in $(seq 120); do
+            now=$(connections || echo 0)
+            [ "${now:-0}" -ge "$number" ] && break
+            sleep 0.5
+        done
+        sleep 2
+        echo "$transport: $now connections, $((($(rss_kb "$program") - rss) * 1024 / now)) bytes of the process each (with a binding)," \
+            "$((($(slab_kb) - slab) * 1024 / now / 2)) bytes of kernel slabs each end"
+        end "$phones"
+        end "$program"
+    done
+}
+
+# Phones that connect and register all at once, and UDP calls meanwhile.
+avalanche() {
+    local number=${NUMBER:-20000}
+    on 1 "$sipyard" load serve --address "$core"
+    local server=$last
+    start_sipyard "$core" "registrar = { domains = [\"phones.example\"], store = \"memory\", auth = false }
+[[route]]
+hosts = [\"phones.example\"]
+to = \"registrar\""
+    call "$edge" --rate 200 --duration 6s
+    echo "before: $(figure carried) calls, $(figure failed) failed, p99 of the answer $(grep -o '"answer":{[^}]*}' "$folder/calls.json" | grep -o '"p99":[^,}]*') ms"
+    call "$edge" --rate 200 --duration 25s &
+    local calls=$! began
+    sleep 2
+    began=$(date +%s%N)
+    taskset --cpu-list 1 "$sipyard" load register --to "$edge_tls" --transport tls --users "$number" --rate 20000 --stay \
+        --domain phones.example --json "$folder/phones.json" --success 0 --authorities "$folder/chain.pem" \
+        --from 127.0.0.11,127.0.0.12,127.0.0.13,127.0.0.14,127.0.0.15 >/dev/null 2>&1 || true
+    echo "$number phones: $((($(date +%s%N) - began) / 1000000)) ms, $(grep -o '"carried":[0-9]*' "$folder/phones.json") $(grep -o '"failed":[0-9]*' "$folder/phones.json" | head -1)"
+    wait $calls
+    echo "meanwhile: $(figure carried) calls, $(figure failed) failed, p99 of the answer $(grep -o '"answer":{[^}]*}' "$folder/calls.json" | grep -o '"p99":[^,}]*') ms"
+    end "$server"
+    end "$program"
+}
+
+# UDP calls beside 1,000 TLS servers that answer no SYN, 200 clients that stop in the handshake, 500 that don't read.
+stalled() {
+    on 1 "$sipyard" load serve --address "$core"
+    local server=$last port=$((base + 9)) dead=()
+    for round in 1 2; do
+        for what in without with; do
+            dead=()
+            if [ $what = with ]; then
+                for a in $(seq 0 3); do for b in $(seq 1 250); do dead+=("\"tls:127.9.$a.$b:$port\""); done; done
+                # Nobody accepts there: after two peers the kernel drops the SYNs of the others.
+                on 1 python3 -c "
+import socket, time
+s = socket.socket(); s.bind(('0.0.0.0', $port)); s.listen(0)
+mine = [socket.socket() for _ in range(4)]
+for m in mine: m.setblocking(False); m.connect_ex(('127.0.0.1', $port))
+time.sleep(600)"
+                local hole=$last
+                sleep 0.5
+            fi
+            start_sipyard "$core" "pool.dead = { policy = \"round-robin\", servers = [ $(IFS=,; echo "${dead[*]:-\"udp:127.0.0.1:9\"}") ] }"
+            if [ $what = with ]; then
+                on 1 python3 -c "
+import socket, time
+def to(port): s = socket.socket(); s.connect(('127.0.0.1', port)); return s
+half = [to(${edge_tls##*:}) for _ in range(200)]
+for s in half: s.sendall(b'\x16\x03\x01\x02\x00\x01')
+deaf = [to(${edge##*:}) for _ in range(500)]
+ask = (b'OPTIONS sip:127.0.0.1:${edge##*:} SIP/2.0\r\nVia: SIP/2.0/TCP a.invalid;branch=z9hG4bK%d\r\nMax-Forwards: 70\r\n'
+       b'From: <sip:a@example.com>;tag=1\r\nTo: <sip:b@example.com>\r\nCall-ID: %d\r\nCSeq: 1 OPTIONS\r\nContent-Length: 0\r\n\r\n')
+for s in deaf: s.setblocking(False)
+for i in range(100000):
+    try: deaf[i % 500].send(ask % (i, i))
+    except BlockingIOError: pass
+    if i % 500 == 0: time.sleep(0.05)
+time.sleep(600)"
+                local clients=$last
+                sleep 2
+            fi
+            call "$edge" --rate 300 --duration 8s
+            echo "round $round $what: $(figure carried) calls, $(figure failed) failed, answer $(grep -o '"answer":{[^}]*}' "$folder/calls.json" | grep -o '"p[59][09]":[^,}]*' | tr '\n' ' ') connections $(connections)"
+            [ $what = without ] || { end "$clients"; end "$hole"; }
+            end "$program"
+        done
+    done
+    end "$server"
+}
+
+for what in "$@"; do "$what"; done

@@ -1,0 +1,65 @@
+//! Connections to servers: opened before there is something to send, closed when their server is gone.
+
+use std::{sync::Arc, time::Duration};
+
+use node::{ConnectionId, Flow, Shared, Snapshot};
+use stream::{Connections, Upkeep};
+use wire::Wire;
+
+/// How often it is looked after them.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// The connections that shall be there, and those that shall not be there any more.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    upkeep: Upkeep,
+    /// What the peers were taken from.
+    snapshot: Option<Arc<Snapshot>>,
+    /// Where servers were, which may have requests open.
+    left: Vec<Flow>,
+    next: Duration,
+}
+
+impl Ahead {
+    pub(super) fn new(seed: u64, now: Duration) -> Self {
+        Self {
+            upkeep: Upkeep::new(seed),
+            snapshot: None,
+            left: Vec::new(),
+            next: now,
+        }
+    }
+
+    /// What is to be opened now, and what is to be closed.
+    pub(super) fn look(
+        &mut self,
+        now: Duration,
+        shared: &Shared,
+        connections: &Connections<Wire>,
+    ) -> (Vec<Flow>, Vec<ConnectionId>) {
+        if now < self.next {
+            return Default::default();
+        }
+        self.next = now + PAUSE;
+        let snapshot = shared.snapshot();
+        let is_known = |known: &Arc<Snapshot>| Arc::ptr_eq(known, &snapshot);
+        if !self.snapshot.as_ref().is_some_and(is_known) {
+            let left = self.upkeep.set_peers(snapshot.connected_servers());
+            self.left.extend(left);
+            self.snapshot = Some(Arc::clone(&snapshot));
+        }
+        let wanted = snapshot.config().connections.per_server;
+        let due = self.upkeep.due(now, connections, wanted);
+        let is_over = |flow: &mut Flow| !snapshot.is_in_use(flow.remote);
+        let over = self.left.extract_if(.., is_over);
+        let gone = over.flat_map(|flow| connections.ours_to(flow));
+        (due, gone.collect())
+    }
+
+    /// A connection is open.
+    pub(super) fn opened(&mut self, flow: Option<Flow>) {
+        if let Some(flow) = flow {
+            self.upkeep.opened(flow);
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! An authority of a test's own, and the certificates that it issues.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+
+/// An authority.
+pub(crate) struct Authority {
+    issuer: Issuer<'static, KeyPair>,
+    folder: PathBuf,
+}
+
+impl Authority {
+    /// One whose own certificate is `NAME.pem` in a folder, where those that it issues will be, too.
+    pub(crate) fn new(folder: &Path, name: &str) -> Self {
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, name);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.self_signed(&key).unwrap();
+        fs::write(folder.join(format!("{name}.pem")), certificate.pem()).unwrap();
+        Self {
+            issuer: Issuer::new(params, key),
+            folder: folder.to_path_buf(),
+        }
+    }
+
+    /// Writes `FILE.pem` and `FILE.key`: a certificate of these names.
+    pub(crate) fn issue(&self, file: &str, names: &[&str]) {
+        self.issue_until(file, names, 2_090);
+    }
+
+    /// The same with a certificate that ends with this year.
+    pub(crate) fn issue_until(&self, file: &str, names: &[&str], year: i32) {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let mut params = CertificateParams::new(names).unwrap();
+        params.distinguished_name.push(DnType::CommonName, file);
+        params.not_before = date_time_ymd(2_000, 1, 1);
+        params.not_after = date_time_ymd(year, 12, 31);
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        let write = |end: &str, text: &str| {
+            fs::write(self.folder.join(format!("{file}.{end}")), text).unwrap();
+        };
+        write("pem", &certificate.pem());
+        write("key", &key.serialize_pem());
+    }
+}

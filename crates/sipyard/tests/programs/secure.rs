@@ -1,0 +1,387 @@
+//! Secure connections of a running node, with OpenSSL and curl at the other end.
+
+use std::{
+    fs,
+    io::{ErrorKind, Read as _, Write as _},
+    net::{IpAddr, SocketAddr, TcpStream},
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    process::{Output, Stdio},
+    time::Duration,
+};
+
+use socket2::{Domain, Socket, Type};
+use tempfile::tempdir;
+
+use crate::{
+    authority::Authority,
+    common::{Edge, PATIENCE, Settings, free_tcp, sipyard},
+    process::{Process, command, within},
+    sipp::{Caller, DEFAULT_CALLER},
+    streams::{closed, configure, plain},
+};
+
+/// Two certificates by name.
+const SHOWN: &str = "certificates = [ { chain = \"edge.pem\", key = \"edge.key\" }, \
+                     { chain = \"phones.pem\", key = \"phones.key\" } ]";
+
+/// A node with a listener of connections.
+struct Node {
+    edge: Edge,
+    address: SocketAddr,
+}
+
+impl Node {
+    /// `keys` are those of its listener. Its folder has the authorities `ca` and `other`, and what they issued.
+    fn start(transport: &str, keys: &str) -> Self {
+        let (settings, address) = (Settings::new(), free_tcp());
+        issue(&settings.path().with_file_name(""));
+        let listener =
+            format!("{{ transport = \"{transport}\", address = \"{address}\", {keys} }}");
+        let listeners = [plain("udp", settings.sip), listener];
+        configure(&settings, &listeners, &["127.0.0.1:9".to_owned()], "");
+        let edge = settings.start();
+        Self { edge, address }
+    }
+
+    /// What a program says that runs in the node's folder, and is given this.
+    fn run(&self, program: &str, arguments: &[&str], input: &[u8]) -> String {
+        let mut child = command(program, program)
+            .args(arguments)
+            .current_dir(self.edge.folder())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        // It may have ended already.
+        let _ = stdin.write_all(input);
+        drop(stdin);
+        said(&child.wait_with_output().unwrap())
+    }
+
+    fn openssl(&self, arguments: &[&str], input: &[u8]) -> String {
+        let address = self.address.to_string();
+        let connect = [
+            "s_client", "-connect", &address, "-CAfile", "ca.pem", "-ign_eof",
+        ];
+        self.run("openssl", &[&connect, arguments].concat(), input)
+    }
+
+    /// A connection from an address of this machine.
+    fn connect_from(&self, ip: &str) -> TcpStream {
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        let ip: IpAddr = ip.parse().unwrap();
+        socket.bind(&SocketAddr::new(ip, 0).into()).unwrap();
+        socket.connect(&self.address.into()).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.into()
+    }
+}
+
+fn issue(folder: &Path) {
+    let authority = Authority::new(folder, "ca");
+    authority.issue("edge", &["localhost", "127.0.0.1"]);
+    authority.issue("phones", &["phones.example"]);
+    authority.issue("client", &["client.example"]);
+    Authority::new(folder, "other").issue("stranger", &["client.example"]);
+}
+
+fn said(output: &Output) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    text(&output.stdout) + &text(&output.stderr)
+}
+
+/// A request whose length is bad, so that the node ends the connection when it has answered.
+fn last_request(transport: &str) -> Vec<u8> {
+    let request = format!(
+        "OPTIONS sip:127.0.0.1 SIP/2.0\r\nVia: SIP/2.0/{transport} client.invalid;branch=z9hG4bK1\r\n\
+         Max-Forwards: 70\r\nFrom: <sip:a@example.com>;tag=1\r\nTo: <sip:127.0.0.1>\r\nCall-ID: 1\r\n\
+         CSeq: 1 OPTIONS\r\nContent-Length: x\r\n\r\n"
+    );
+    request.into_bytes()
+}
+
+const ANSWER: &str = "SIP/2.0 400 Bad Content-Length";
+
+/// All that comes until the other end closes.
+fn read_all(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    match stream.read_to_end(&mut bytes) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("it stays open"),
+        _ => String::from_utf8_lossy(&bytes).into_owned(),
+    }
+}
+
+#[test]
+fn the_name_that_a_client_wants_chooses_the_certificate() {
+    let node = Node::start("tls", SHOWN);
+    for version in ["-tls1_2", "-tls1_3"] {
+        for name in ["localhost", "phones.example"] {
+            let checked = ["-servername", name, "-verify_hostname", name, version];
+            let said = node.openssl(&checked, &last_request("TLS"));
+            assert!(said.contains("Verification: OK"), "{said}");
+            assert!(said.contains(ANSWER), "{said}");
+            // With close_notify. Without, OpenSSL speaks of an unexpected end.
+            assert!(!said.contains("error"), "{said}");
+        }
+    }
+    let other = [
+        "-servername",
+        "elsewhere.example",
+        "-verify_hostname",
+        "elsewhere.example",
+    ];
+    let said = node.openssl(&other, &last_request("TLS"));
+    assert!(said.to_lowercase().contains("hostname mismatch"), "{said}");
+}
+
+#[test]
+fn clients_prove_who_they_are() {
+    let asked = format!("{SHOWN}, client_certificates = \"require\", client_ca = \"ca.pem\"");
+    let node = Node::start("tls", &asked);
+    let shows = |name: &str| {
+        let (chain, key) = (format!("{name}.pem"), format!("{name}.key"));
+        node.openssl(&["-cert", &chain, "-key", &key], &last_request("TLS"))
+    };
+    let said = shows("client");
+    assert!(said.contains(ANSWER), "{said}");
+    for (said, alert, cause) in [
+        (
+            node.openssl(&[], &last_request("TLS")),
+            "certificate required",
+            "the peer showed no certificate, and one is required",
+        ),
+        (
+            shows("stranger"),
+            "alert unknown ca",
+            "issued by an authority that is not trusted here",
+        ),
+    ] {
+        assert!(!said.contains(ANSWER), "{said}");
+        assert!(said.contains(alert), "{said}");
+        node.edge.wait_for_log(cause);
+    }
+    assert_eq!(closed(&node.edge, "certificate"), 2);
+}
+
+#[test]
+fn rubbish_ends_its_connection_with_a_cause() {
+    let node = Node::start("tls", SHOWN);
+    for rubbish in [
+        "GET / HTTP/1.1\r\n\r\n".repeat(100),
+        "\u{16}\u{3}\u{1}\0\u{5}hello".to_owned(),
+    ] {
+        let mut stream = node.connect_from("127.0.0.2");
+        // The node may close before all is written.
+        let _ = stream.write_all(rubbish.as_bytes());
+        read_all(&mut stream);
+    }
+    within(PATIENCE, "the closings", || closed(&node.edge, "tls") == 2);
+    node.edge.wait_for_log("what the peer sends is not TLS");
+    // OpenSSL would take lines that begin with Q or R for its own commands.
+    node.openssl(&["-quiet"], &b"no SIP at all\r\n\r\n".repeat(1_000));
+    within(PATIENCE, "the closing", || {
+        closed(&node.edge, "not_sip") == 1
+    });
+    let said = node.openssl(&[], &last_request("TLS"));
+    assert!(said.contains(ANSWER), "{said}");
+}
+
+#[test]
+fn a_secure_websocket_is_for_sip() {
+    let node = Node::start("wss", SHOWN);
+    let url = format!("https://localhost:{}/", node.address.port());
+    let ask = |protocol: &str| {
+        let protocol = format!("Sec-WebSocket-Protocol: {protocol}");
+        let mut arguments = vec![
+            "-sS",
+            "-i",
+            "--http1.1",
+            "--max-time",
+            "1",
+            "--noproxy",
+            "*",
+        ];
+        arguments.extend(["--cacert", "ca.pem", "-H", "Connection: Upgrade"]);
+        arguments.extend([
+            "-H",
+            "Upgrade: websocket",
+            "-H",
+            "Sec-WebSocket-Version: 13",
+        ]);
+        arguments.extend(["-H", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "-H"]);
+        arguments.extend([protocol.as_str(), url.as_str()]);
+        node.run("curl", &arguments, b"")
+    };
+    let said = ask("sip");
+    assert!(said.starts_with("HTTP/1.1 101"), "{said}");
+    assert!(said.contains("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="), "{said}");
+    let said = ask("chat");
+    assert!(said.starts_with("HTTP/1.1 400"), "{said}");
+    within(PATIENCE, "the closing", || {
+        closed(&node.edge, "subprotocol") == 1
+    });
+    // Behind a good handshake: frames that are none, and one that claims to be the longest that there is.
+    let handshake = format!(
+        "GET / HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Protocol: sip\r\n\r\n",
+        node.address
+    );
+    for (byte, why) in [(0xf3, "websocket"), (0xff, "message_too_long")] {
+        let rubbish = [handshake.as_bytes(), &[byte; 5_000]].concat();
+        node.openssl(&["-quiet"], &rubbish);
+        within(PATIENCE, "the closing", || closed(&node.edge, why) == 1);
+    }
+}
+
+#[test]
+fn a_balancer_tells_its_clients_addresses_and_a_stranger_does_not() {
+    let node = Node::start("tcp", "proxy_protocol = [\"127.0.0.3/32\"]");
+    let header = "PROXY TCP4 198.51.100.7 127.0.0.1 40000 5060\r\n";
+    let ask = |from: &str, header: &[u8]| {
+        let mut stream = node.connect_from(from);
+        // The node may close before all is written.
+        let _ = stream.write_all(&[header, &last_request("TCP")].concat());
+        read_all(&mut stream)
+    };
+    let said = ask("127.0.0.3", header.as_bytes());
+    assert!(said.contains(ANSWER), "{said}");
+    assert!(said.contains("received=198.51.100.7"), "{said}");
+    let second = [
+        b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c".as_slice(),
+        &[198, 51, 100, 8, 127, 0, 0, 1, 0x9c, 0x40, 0x13, 0xc4],
+    ];
+    let said = ask("127.0.0.3", &second.concat());
+    assert!(said.contains("received=198.51.100.8"), "{said}");
+    let rubbish = b"no header\r\n\r\n";
+    assert_eq!(ask("127.0.0.3", rubbish), "", "a balancer without a header");
+    assert_eq!(
+        ask("127.0.0.2", header.as_bytes()),
+        "",
+        "a stranger with one"
+    );
+    let said = ask("127.0.0.2", b"");
+    assert!(said.contains("received=127.0.0.2"), "{said}");
+    assert_eq!(closed(&node.edge, "proxy_header"), 1);
+    assert_eq!(closed(&node.edge, "not_sip"), 1);
+}
+
+/// What `sipyard check` says of files that can't be used, and where.
+#[test]
+fn a_bad_certificate_is_a_mistake_with_its_place() {
+    let settings = Settings::new();
+    let folder = settings.path().with_file_name("");
+    issue(&folder);
+    Authority::new(&folder, "third").issue_until("old", &["localhost"], 2_020);
+    fs::write(folder.join("rubbish.key"), "no key").unwrap();
+    fs::copy(folder.join("edge.key"), folder.join("secret.key")).unwrap();
+    fs::set_permissions(folder.join("secret.key"), fs::Permissions::from_mode(0o0)).unwrap();
+    let is_root = fs::read(folder.join("secret.key")).is_ok();
+    let cases = [
+        ("old", "old", "a certificate expired "),
+        (
+            "edge",
+            "client",
+            "has a private key that is not the certificate's",
+        ),
+        ("edge", "rubbish", "has no private key"),
+        ("edge", "nowhere", "check the path"),
+        ("edge", "secret", "let the node's user read it"),
+    ];
+    for (chain, key, words) in cases {
+        if key == "secret" && is_root {
+            // Root reads everything.
+            continue;
+        }
+        let listener = format!(
+            "{{ transport = \"tls\", address = \"127.0.0.1:5061\", certificates = [ {{ chain = \"{chain}.pem\", key \
+             = \"{key}.key\" }} ] }}"
+        );
+        configure(&settings, &[listener], &["tls:127.0.0.1:9".to_owned()], "");
+        let mut check = sipyard();
+        check.args(["check", "--strict"]).arg(settings.path());
+        let output = check.output().unwrap();
+        let said = said(&output);
+        assert!(!output.status.success(), "{said}");
+        assert!(
+            said.contains(words) && said.contains("edge.toml:2:"),
+            "{said}"
+        );
+    }
+}
+
+/// A server whose certificate is not good gets no call, and the log says what is wrong with it.
+#[test]
+fn a_server_with_a_bad_certificate_is_not_believed() {
+    let folder = tempdir().unwrap();
+    let authority = Authority::new(folder.path(), "ca");
+    authority.issue("good", &["localhost"]);
+    authority.issue("name", &["elsewhere.example"]);
+    authority.issue_until("old", &["localhost"], 2_020);
+    Authority::new(folder.path(), "other").issue("stranger", &["localhost"]);
+    let trust = format!(
+        "tls = {{ ca = \"{}\" }}",
+        folder.path().join("ca.pem").display()
+    );
+    for (file, cause) in [
+        ("name", "is not of localhost, but of: "),
+        ("old", "the peer's certificate has expired"),
+        (
+            "stranger",
+            "was issued by an authority that is not trusted here",
+        ),
+        ("good", ""),
+    ] {
+        let (home, at) = (tempdir().unwrap(), free_tcp());
+        for end in ["pem", "key"] {
+            let name = format!("{file}.{end}");
+            fs::copy(folder.path().join(&name), home.path().join(&name)).unwrap();
+        }
+        let (chain, key, address) = (format!("{file}.pem"), format!("{file}.key"), at.to_string());
+        let accept = [
+            "s_server", "-accept", &address, "-cert", &chain, "-key", &key,
+        ];
+        // It would end with its standard input, but for -www.
+        let arguments = [&accept[..], &["-www", "-state"]].concat();
+        let server = Process::start("openssl", "openssl", home, &arguments);
+        within(PATIENCE, "OpenSSL's socket", || {
+            server.log().contains("ACCEPT")
+        });
+        let settings = Settings::new();
+        issue(&settings.path().with_file_name(""));
+        let listener = format!(
+            "{{ transport = \"tls\", address = \"{}\", {SHOWN} }}",
+            free_tcp()
+        );
+        let listeners = [plain("udp", settings.sip), listener];
+        configure(
+            &settings,
+            &listeners,
+            &[format!("tls:localhost:{}", at.port())],
+            &trust,
+        );
+        let edge = settings.start();
+        if file == "good" {
+            // It is no SIP server, but a connection to it is opened ahead.
+            within(PATIENCE, "the connection", || {
+                server.log().contains("read finished")
+            });
+            assert_eq!(closed(&edge, "certificate"), 0);
+            continue;
+        }
+        edge.wait_for_log(cause);
+        assert!(
+            edge.log()
+                .contains(&format!("connection to tls:{at} was closed"))
+        );
+        let load = ["-m", "1", "-r", "10", "-timeout", "5"];
+        let mut caller = Caller::start(edge.sip(), DEFAULT_CALLER, &load);
+        assert_eq!(caller.outcome(Duration::from_secs(20)).failed, 1);
+        within(PATIENCE, "the alert at the server", || {
+            server.log().contains("alert")
+        });
+    }
+}
