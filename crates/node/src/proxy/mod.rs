@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use sip::Method;
-use transaction::NextHop;
+use transaction::{Flow, NextHop};
 
 use self::{
     budget::PerSource,
