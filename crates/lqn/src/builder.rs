@@ -8,6 +8,7 @@ use crate::{
         Call, CallKind, CallOrder, Entry, EntryId, Forward, Model, Multiplicity, Phase, Processor,
         ProcessorId, Role, Scheduling, Task, TaskId,
     },
+    replicas::{self, Fans},
 };
 
 /// The most phases of an entry.
@@ -50,45 +51,48 @@ impl std::error::Error for Problem {}
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
-    comment: String,
-    processors: Vec<ProcessorDraft>,
-    tasks: Vec<TaskDraft>,
-    entries: Vec<EntryDraft>,
-    line: Option<u32>,
+    pub(crate) comment: String,
+    pub(crate) processors: Vec<ProcessorDraft>,
+    pub(crate) tasks: Vec<TaskDraft>,
+    pub(crate) entries: Vec<EntryDraft>,
+    pub(crate) line: Option<u32>,
 }
 
 /// A processor in the making.
 #[derive(Clone, Debug)]
 pub struct ProcessorDraft {
-    line: Option<u32>,
-    processor: Processor,
+    pub(crate) line: Option<u32>,
+    pub(crate) processor: Processor,
+    pub(crate) replicas: u32,
 }
 
 /// A task in the making.
 #[derive(Clone, Debug)]
 pub struct TaskDraft {
-    line: Option<u32>,
-    processor: String,
-    task: Task,
+    pub(crate) line: Option<u32>,
+    pub(crate) processor: String,
+    pub(crate) task: Task,
+    pub(crate) replicas: u32,
+    pub(crate) fans: Fans,
 }
 
 /// An entry in the making.
 #[derive(Clone, Debug)]
 pub struct EntryDraft {
-    line: Option<u32>,
-    task: String,
-    entry: Entry,
-    calls: Vec<CallDraft>,
-    forwards: Vec<(Option<u32>, String, f64)>,
+    pub(crate) line: Option<u32>,
+    pub(crate) task: String,
+    pub(crate) entry: Entry,
+    pub(crate) calls: Vec<CallDraft>,
+    pub(crate) forwards: Vec<(Option<u32>, String, f64)>,
 }
 
 #[derive(Clone, Debug)]
-struct CallDraft {
-    line: Option<u32>,
-    target: String,
-    phase: usize,
-    mean: f64,
-    kind: CallKind,
+pub(crate) struct CallDraft {
+    pub(crate) line: Option<u32>,
+    pub(crate) target: String,
+    pub(crate) phase: usize,
+    pub(crate) mean: f64,
+    pub(crate) kind: CallKind,
 }
 
 impl Builder {
@@ -123,6 +127,7 @@ impl Builder {
         self.processors.push(ProcessorDraft {
             line: self.line,
             processor,
+            replicas: 1,
         });
         self.processors.last_mut().expect("it was pushed")
     }
@@ -150,6 +155,8 @@ impl Builder {
             line: self.line,
             processor: processor.to_owned(),
             task,
+            replicas: 1,
+            fans: Fans::default(),
         });
         self.tasks.last_mut().expect("it was pushed")
     }
@@ -190,12 +197,13 @@ impl Builder {
 
     /// The model, unless problems were found already: then all of them.
     pub(crate) fn build_despite(self, mut problems: Vec<Problem>) -> Result<Model, Vec<Problem>> {
+        let flat = replicas::write_out(self, &mut problems);
         let lines = check::Lines {
-            processors: self.processors.iter().map(|draft| draft.line).collect(),
-            tasks: self.tasks.iter().map(|draft| draft.line).collect(),
-            entries: self.entries.iter().map(|draft| draft.line).collect(),
+            processors: flat.processors.iter().map(|draft| draft.line).collect(),
+            tasks: flat.tasks.iter().map(|draft| draft.line).collect(),
+            entries: flat.entries.iter().map(|draft| draft.line).collect(),
         };
-        let model = self.resolve(&mut problems);
+        let model = flat.resolve(&mut problems);
         problems.extend(check::check(&model, &lines));
         if problems.is_empty() {
             return Ok(model);
@@ -301,6 +309,12 @@ impl ProcessorDraft {
         self
     }
 
+    /// Its copies, each with a queue of its own. The model has them as `name_1`, `name_2` and so on.
+    pub fn replicas(&mut self, replicas: u32) -> &mut Self {
+        self.replicas = replicas;
+        self
+    }
+
     /// Its speed: the work done in a unit of time.
     pub fn speed(&mut self, speed: f64) -> &mut Self {
         self.processor.speed = speed;
@@ -312,6 +326,24 @@ impl TaskDraft {
     /// Its threads, or customers.
     pub fn multiplicity(&mut self, multiplicity: Multiplicity) -> &mut Self {
         self.task.multiplicity = multiplicity;
+        self
+    }
+
+    /// Its copies, a multiple of its processor's. The model has them as `name_1`, `name_2` and so on.
+    pub fn replicas(&mut self, replicas: u32) -> &mut Self {
+        self.replicas = replicas;
+        self
+    }
+
+    /// How many copies of a task each copy of this one calls. It makes its calls to each of them.
+    pub fn fan_out(&mut self, task: &str, copies: u32) -> &mut Self {
+        self.fans.outs.insert(task.to_owned(), copies);
+        self
+    }
+
+    /// How many copies of a task call each copy of this one.
+    pub fn fan_in(&mut self, task: &str, copies: u32) -> &mut Self {
+        self.fans.ins.insert(task.to_owned(), copies);
         self
     }
 

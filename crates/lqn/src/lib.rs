@@ -9,6 +9,7 @@ mod builder;
 mod check;
 mod model;
 mod parameter;
+mod replicas;
 mod results;
 mod simulate;
 mod solve;

@@ -9,7 +9,7 @@ use crate::{
 impl Model {
     /// Reads LQNS's `.lqn` text: sections G, P, T and E, with entries made of phases.
     ///
-    /// It reads priorities and the solver's parameters in G, and ignores them.
+    /// It writes copies (r, i, o) out as parts of their own. It reads priorities and the solver's parameters in G, and ignores them.
     ///
     /// # Errors
     /// Every problem, with its line.
@@ -109,16 +109,17 @@ impl<'a> Reader<'a> {
             }
         };
         let (mut multiplicity, mut speed, mut scheduling) = (1, 1.0, scheduling);
+        let mut replicas = 1;
         while let Some(option) = self.tokens.next_if(line, |_| true) {
             match option.word {
                 "m" => multiplicity = self.tokens.count()?,
                 "i" => scheduling = Scheduling::Delay,
                 "R" => speed = self.tokens.number()?,
-                "r" => self.no_replicas(line)?,
+                "r" => replicas = self.tokens.count()?,
                 other => {
                     return Err(at(
                         line,
-                        format!("{other}: write m, i or R after a processor's scheduling"),
+                        format!("{other}: write m, i, r or R after a processor's scheduling"),
                     ));
                 }
             }
@@ -127,6 +128,7 @@ impl<'a> Reader<'a> {
             .at(line)
             .processor(name, scheduling)
             .multiplicity(multiplicity)
+            .replicas(replicas)
             .speed(speed);
         Ok(())
     }
@@ -162,16 +164,25 @@ impl<'a> Reader<'a> {
         while let Some(option) = self.tokens.next_if(line, |_| true) {
             draft = match option.word {
                 "m" => draft.multiplicity(Multiplicity::Finite(self.tokens.count()?)),
+                "i" if self.tokens.peek().is_some_and(|next| is_name(next, line)) => {
+                    let caller = self.tokens.expect("a task's name")?.word;
+                    draft.fan_in(caller, self.tokens.count()?)
+                }
                 "i" => draft.multiplicity(Multiplicity::Infinite),
+                "o" => {
+                    let called = self.tokens.expect("a task's name")?.word;
+                    draft.fan_out(called, self.tokens.count()?)
+                }
                 "z" => draft.think_time(self.tokens.number()?),
                 "q" => draft.queue_length(self.tokens.count()?),
-                "r" if self.tokens.count()? == 1 => draft,
-                "r" => return Err(at(line, REPLICAS.to_owned())),
+                "r" => draft.replicas(self.tokens.count()?),
                 priority if priority.parse::<i32>().is_ok() => draft,
                 other => {
                     return Err(at(
                         line,
-                        format!("{other}: write a priority, m, i, z or q after a task's processor"),
+                        format!(
+                            "{other}: write a priority, m, i, o, r, z or q after a task's processor"
+                        ),
                     ));
                 }
             };
@@ -180,13 +191,6 @@ impl<'a> Reader<'a> {
             self.builder.entry(entry, name);
         }
         Ok(())
-    }
-
-    fn no_replicas(&mut self, line: u32) -> Outcome {
-        match self.tokens.count()? {
-            1 => Ok(()),
-            _ => Err(at(line, REPLICAS.to_owned())),
-        }
     }
 
     fn entry(&mut self, token: Token<'a>) -> Outcome {
@@ -231,8 +235,11 @@ impl<'a> Reader<'a> {
     }
 }
 
-const REPLICAS: &str =
-    "replicas are not supported: write the copies as processors and tasks of their own";
+/// Whether a task's name follows `i` (fan-in), and not the next option.
+fn is_name(next: &Token<'_>, line: u32) -> bool {
+    let option = matches!(next.word, "m" | "z" | "q" | "r" | "o" | "i");
+    next.line == line && !option && next.word.parse::<i32>().is_err()
+}
 
 fn expect_word(token: &Token<'_>, word: &str, what: &str) -> Outcome {
     if token.word == word {

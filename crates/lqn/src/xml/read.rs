@@ -8,7 +8,8 @@ use crate::{
 };
 
 impl Model {
-    /// Reads LQNS's `.lqnx` XML, with entries made of phases. It ignores results in the file.
+    /// Reads LQNS's `.lqnx` XML, with entries made of phases. It writes copies
+    /// (replication) out as parts of their own and ignores results in the file.
     ///
     /// # Errors
     /// Every problem, with its line.
@@ -75,12 +76,14 @@ impl<'a> Reader<'a> {
                 1
             }
         };
+        let replicas = self.count(node, "replication").unwrap_or(1);
         let speed = self.number(node, "speed-factor").unwrap_or(1.0);
         let line = self.line(node);
         self.builder
             .at(line)
             .processor(name, scheduling)
             .multiplicity(multiplicity)
+            .replicas(replicas)
             .speed(speed);
         for child in elements(node) {
             match child.tag_name().name() {
@@ -94,6 +97,8 @@ impl<'a> Reader<'a> {
     fn task(&mut self, node: Node<'a, 'a>, processor: &str) {
         let Some(name) = self.name(node) else { return };
         let multiplicity = self.multiplicity(node);
+        let replicas = self.count(node, "replication").unwrap_or(1);
+        let fans = self.fans(node);
         let think_time = self.number(node, "think-time");
         let queue_length = self
             .count(node, "queue-length")
@@ -116,6 +121,14 @@ impl<'a> Reader<'a> {
         } else {
             multiplicity
         });
+        draft.replicas(replicas);
+        for (inward, task, copies) in fans {
+            if inward {
+                draft.fan_in(task, copies);
+            } else {
+                draft.fan_out(task, copies);
+            }
+        }
         if let Some(time) = think_time {
             draft.think_time(time);
         }
@@ -129,6 +142,25 @@ impl<'a> Reader<'a> {
                 _ => {}
             }
         }
+    }
+
+    /// The fan-ins (true) and fan-outs of a task.
+    fn fans(&mut self, node: Node<'a, 'a>) -> Vec<(bool, &'a str, u32)> {
+        let mut fans = Vec::new();
+        for child in elements(node) {
+            let (inward, other) = match child.tag_name().name() {
+                "fan-in" => (true, "source"),
+                "fan-out" => (false, "dest"),
+                _ => continue,
+            };
+            let task = self.required(child, other);
+            self.required(child, "value");
+            let copies = self.count(child, "value");
+            if let (Some(task), Some(copies)) = (task, copies) {
+                fans.push((inward, task, copies));
+            }
+        }
+        fans
     }
 
     fn entry(&mut self, node: Node<'a, 'a>, task: &str) {
@@ -229,16 +261,6 @@ impl<'a> Reader<'a> {
     }
 
     fn multiplicity(&mut self, node: Node<'a, 'a>) -> Multiplicity {
-        if self
-            .count(node, "replication")
-            .is_some_and(|replicas| replicas != 1)
-        {
-            self.say(
-                node,
-                "replicas are not supported: write the copies as processors and tasks of their own"
-                    .to_owned(),
-            );
-        }
         match node.attribute("multiplicity") {
             Some("@infinity") => Multiplicity::Infinite,
             _ => Multiplicity::Finite(self.count(node, "multiplicity").unwrap_or(1)),
