@@ -5,7 +5,7 @@
 use std::{fs, path::Path};
 
 use divan::{Bencher, black_box};
-use lqn::{Model, Parameter};
+use lqn::{Builder, Model, Multiplicity, Parameter, Scheduling};
 
 fn main() {
     divan::main();
@@ -53,4 +53,37 @@ fn thousand_clusters(bencher: Bencher<'_, '_>) {
             .iter()
             .for_each(|model| drop(black_box(lqn::solve(model))))
     });
+}
+
+/// A cluster of two stages: three edges, so many registrars, a store for each.
+#[divan::bench(args = [2, 4, 16, 64], sample_count = 10)]
+fn copies(bencher: Bencher<'_, '_>, registrars: u32) {
+    let edges = 3;
+    let mut builder = Builder::new("two stages");
+    builder.processor("desk", Scheduling::Delay);
+    for (host, replicas) in [("e", edges), ("r", registrars), ("s", registrars)] {
+        builder.processor(host, Scheduling::Fcfs).replicas(replicas);
+    }
+    let users = builder.reference("users", "desk").think_time(2.0);
+    users
+        .multiplicity(Multiplicity::Finite(20))
+        .fan_out("edge", edges);
+    let edge = builder.task("edge", "e").replicas(edges);
+    edge.multiplicity(Multiplicity::Infinite)
+        .fan_out("registrar", registrars);
+    let registrar = builder.task("registrar", "r").replicas(registrars);
+    registrar.multiplicity(Multiplicity::Infinite);
+    builder.task("store", "s").replicas(registrars);
+    builder
+        .entry("call", "users")
+        .calls("route", &[1.0 / f64::from(edges)]);
+    let route = builder.entry("route", "edge").service(&[0.2]);
+    route.calls("find", &[1.0 / f64::from(registrars)]);
+    builder
+        .entry("find", "registrar")
+        .service(&[0.5])
+        .calls("read", &[0.7]);
+    builder.entry("read", "store").service(&[0.4]);
+    let model = builder.build().unwrap();
+    bencher.bench(|| lqn::solve(&model));
 }

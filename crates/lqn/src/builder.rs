@@ -14,6 +14,10 @@ use crate::{
 /// The most phases of an entry.
 pub const PHASES_MAX: usize = 3;
 
+/// Why an activity graph is refused, and what to write.
+pub(crate) const NO_GRAPHS: &str = "activity graphs are not supported: write a sequence as phases of the entry, a choice \
+     as calls with their mean numbers, and what nobody waits for as asynchronous calls (z, asynch-call)";
+
 /// A problem of a model, and its place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {

@@ -74,7 +74,7 @@ mod tests {
             (
                 r#"<entry name="se" type="PH1PH2">"#,
                 r#"<entry name="se" type="GRAPH">"#,
-                "line 18: activity graphs are not supported, only phases (type=\"PH1PH2\")",
+                "line 18: activity graphs are not supported: write a sequence as phases",
             ),
             (
                 r#"name="b" phase="1""#,

@@ -2,7 +2,7 @@
 
 use super::tokens::{END, Token, Tokens, at};
 use crate::{
-    builder::{Builder, Problem},
+    builder::{Builder, NO_GRAPHS, Problem},
     model::{CallKind, CallOrder, Model, Multiplicity, Scheduling},
 };
 
@@ -198,10 +198,7 @@ impl<'a> Reader<'a> {
         match word {
             "s" | "c" | "f" | "Z" | "a" | "y" | "z" | "F" => {}
             "A" => {
-                return Err(at(
-                    line,
-                    "A: activity graphs are not supported, only phases".to_owned(),
-                ));
+                return Err(at(line, format!("A: {NO_GRAPHS}")));
             }
             "p" => {
                 self.tokens.skip_line(line);

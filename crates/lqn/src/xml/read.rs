@@ -3,7 +3,7 @@
 use roxmltree::{Document, Node};
 
 use crate::{
-    builder::{Builder, PHASES_MAX, Problem},
+    builder::{Builder, NO_GRAPHS, PHASES_MAX, Problem},
     model::{CallKind, CallOrder, Model, Multiplicity, Scheduling},
 };
 
@@ -237,8 +237,7 @@ impl<'a> Reader<'a> {
     }
 
     fn no_graphs(&mut self, node: Node<'a, 'a>) {
-        let message = "activity graphs are not supported, only phases (type=\"PH1PH2\")";
-        self.say(node, message.to_owned());
+        self.say(node, NO_GRAPHS.to_owned());
     }
 
     fn name(&mut self, node: Node<'a, 'a>) -> Option<&'a str> {
