@@ -13,6 +13,7 @@
 
 pub mod dns;
 pub mod load;
+pub mod manager;
 pub mod phones;
 
 use std::{
