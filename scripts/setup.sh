@@ -51,6 +51,7 @@ missing_packages() {
         has ip || echo iproute2
         has curl || echo curl
         has promtool || echo prometheus
+        has sngrep || echo sngrep
         has chromium || echo chromium
         has node || echo nodejs
         has npm || echo npm

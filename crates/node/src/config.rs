@@ -415,6 +415,9 @@ pub struct Connections {
     /// How long phones with several flows may be silent on one, as they are told. None: they choose by
     /// RFC 5626 §4.4.1.
     pub flow_timer: Option<Duration>,
+    /// Whether requests that are too long for a datagram go by TCP to servers that are reached by UDP, as long as
+    /// they take that. RFC 3261 §18.1.1
+    pub large_by_tcp: bool,
 }
 
 impl Default for Connections {
@@ -430,6 +433,7 @@ impl Default for Connections {
             queue_bytes: 1 << 20,
             total_bytes: 256 << 20,
             flow_timer: None,
+            large_by_tcp: false,
         }
     }
 }

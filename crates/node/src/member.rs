@@ -4,7 +4,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -19,6 +19,9 @@ use crate::{
     service_times::ServiceTimes,
     stats::{Histogram, MethodLabel},
 };
+
+/// How long a server that refused a connection is not asked for one.
+const NO_TCP: Duration = Duration::from_secs(3_600);
 
 /// A server of a pool, as long as the process runs or its last call lasts.
 #[derive(Debug)]
@@ -43,6 +46,8 @@ pub struct Member {
     is_weighed: AtomicBool,
     /// It was silent, and shall be probed at once.
     is_suspected: AtomicBool,
+    /// Until when it gets long requests by UDP, as it does not take TCP: nanoseconds.
+    no_tcp_until: AtomicU64,
     /// The first reload that found it removed and with nothing open.
     idle_since: Mutex<Option<Duration>>,
 }
@@ -132,8 +137,28 @@ impl Member {
             room,
             is_weighed: AtomicBool::new(false),
             is_suspected: AtomicBool::new(false),
+            no_tcp_until: AtomicU64::new(0),
             idle_since: Mutex::default(),
         }
+    }
+
+    /// Where a request goes that is too long for a datagram. RFC 3261 §18.1.1
+    pub(crate) fn hop_of_large(&self, now: Duration) -> NextHop {
+        let takes_tcp = self.no_tcp_until.load(Ordering::Relaxed) <= now.as_nanos() as u64;
+        let transport = match self.transport {
+            Transport::Udp if takes_tcp => Transport::Tcp,
+            transport => transport,
+        };
+        NextHop {
+            transport,
+            ..self.next_hop()
+        }
+    }
+
+    /// It does not take TCP, at least for an hour.
+    pub(crate) fn refuse_tcp(&self, now: Duration) {
+        let until = (now + NO_TCP).as_nanos() as u64;
+        self.no_tcp_until.store(until, Ordering::Relaxed);
     }
 
     /// Whether it must keep its number: it is configured, has entries in the ledger, or had some

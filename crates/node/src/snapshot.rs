@@ -287,6 +287,15 @@ impl Snapshot {
         members.any(|it| !it.server.is_removed() || it.server.transactions() > 0)
     }
 
+    /// The flow to a peer from the listener that goes by the same name as that of a flow, so that whoever answers
+    /// can't tell them apart.
+    pub(crate) fn twin_flow(&self, of: Flow, to: NextHop) -> Option<Flow> {
+        let name = &self.listener(of.listener).advertise;
+        let is_twin = |own: &Listener| own.transport == to.transport && own.advertise == *name;
+        let listener = self.listeners.iter().position(is_twin)?;
+        Some(Flow::to(listener as u8, to))
+    }
+
     /// Whether a listener carries messages by a transport.
     pub(crate) fn speaks(&self, transport: Transport) -> bool {
         let mut listeners = self.listeners.iter();

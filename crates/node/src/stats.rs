@@ -106,6 +106,8 @@ counted! {
         Unbound = "unbound", "A binding was taken away by its user",
         FlowFailed = "flows_failed", "A phone's flow was found dead, as a request was to take it: its connection is gone, or nobody listens there. RFC 5626 §5.3.1",
         ToOtherEdge = "to_other_edges", "A request went to another edge, which keeps the connection that it is to take",
+        LargeByTcp = "large_by_tcp", "A request that is too long for a datagram went to a UDP server by TCP. RFC 3261 §18.1.1",
+        LargeByUdp = "large_by_udp", "A server of UDP did not take TCP, so a long request went by UDP after all",
         FlowRemoved = "flows_removed", "A binding was taken away, as its flow is dead",
         KeptFlow = "keep_alives_sent", "A keep-alive went to a binding",
         KeepAlivesFull = "keep_alives_full", "A binding got no keep-alives, as too many others get them",

@@ -34,6 +34,9 @@ impl Desks {
         if owner != self.worker {
             return hand_over(cx, flow, bytes, owner, None, out);
         }
+        if self.proxy.fall_back(cx, &quote, quotation, out) {
+            return;
+        }
         let id = quote.branch.id;
         let unsent = match quote.branch.purpose {
             Purpose::Probe => {

@@ -7,6 +7,7 @@
 
 mod call;
 mod capture_file;
+mod hep;
 mod ladder;
 mod mask;
 mod search;
@@ -14,6 +15,7 @@ mod state;
 mod text;
 
 use std::{
+    borrow::Cow,
     cmp::Reverse,
     collections::{BinaryHeap, HashMap},
     time::Duration,
@@ -25,12 +27,14 @@ use node::{
 };
 use sip::{HeaderName, Message};
 
+pub use hep::Collector;
 pub use ladder::{Ladder, Party, Rung, Seen, Step};
 pub use search::{Order, Search};
 pub use state::{End, State, Summary};
 pub use text::{gist, placement_words};
 
 use call::Call;
+use hep::Passing;
 use mask::Mask;
 
 /// Header fields that are looked at; a node takes no message with more.
@@ -49,6 +53,8 @@ pub struct Settings {
     pub masks_users: bool,
     /// Leaves bodies out.
     pub masks_bodies: bool,
+    /// Who gets each message as it passes, hidden like what is kept.
+    pub collector: Option<Collector>,
 }
 
 /// What a recorder has done, for metrics.
@@ -218,7 +224,7 @@ impl Recorder {
         let What::Received(flow) = entry.what else {
             return None;
         };
-        if !begins || !key.is_multiple_of(u64::from(self.settings.one_in.max(1))) {
+        if !begins || !self.keeps(key) {
             return None;
         }
         self.counts.recorded += 1;
@@ -266,21 +272,77 @@ impl Recorder {
         entry: &Tapped,
         snapshot: &Snapshot,
     ) {
-        let bytes = tap.message(entry);
-        let Ok(message) = Message::parse(bytes, HEADERS_MAX) else {
+        let Ok(message) = Message::parse(tap.message(entry), HEADERS_MAX) else {
             return;
         };
         let is_server = snapshot.member_of(flow).is_some();
         call.summary
             .follow(entry.at, came_in, flow, is_server, &message);
+        call.note_message(entry.at, came_in, flow, &self.shown(&message));
+    }
+
+    /// A message without what is to be hidden; credentials always are.
+    fn shown<'a>(&self, message: &Message<'a>) -> Cow<'a, [u8]> {
+        let bytes = message.bytes();
         let proves = message.header(HeaderName::Authorization).is_some()
             || message.header(HeaderName::ProxyAuthorization).is_some();
         if proves || self.mask.users || self.mask.bodies {
             let head = bytes.len() - message.body().len();
-            call.note_message(entry.at, came_in, flow, &self.mask.apply(bytes, head));
-        } else {
-            call.note_message(entry.at, came_in, flow, bytes);
+            return self.mask.apply(bytes, head).into();
         }
+        bytes.into()
+    }
+
+    /// Writes a packet for the collector about each message that a tap has seen, and gives it to `send`. `zero` is the
+    /// wall time of the node's zero since the UNIX epoch.
+    pub fn export(
+        &self,
+        tap: &Tap,
+        snapshot: &Snapshot,
+        zero: Duration,
+        mut send: impl FnMut(&[u8]),
+    ) {
+        let Some(collector) = &self.settings.collector else {
+            return;
+        };
+        let listeners: Vec<_> = snapshot
+            .config()
+            .listeners
+            .iter()
+            .map(|it| it.address)
+            .collect();
+        let mut packet = Vec::new();
+        for entry in tap.entries() {
+            let (What::Received(flow) | What::Sent(flow)) = entry.what else {
+                continue;
+            };
+            let Some((message, key)) = read(tap.message(entry), snapshot) else {
+                continue;
+            };
+            if !self.keeps(key) {
+                continue;
+            }
+            let own = Ladder::own_address(&listeners, flow);
+            let (from, to) = match entry.what {
+                What::Received(_) => (flow.remote, own),
+                _ => (own, flow.remote),
+            };
+            let passing = Passing {
+                from,
+                to,
+                is_stream: flow.is_reliable(),
+                at: zero + entry.at,
+                call_id: message.call_id().unwrap_or_default(),
+                bytes: &self.shown(&message),
+            };
+            collector.write(&passing, &mut packet);
+            send(&packet);
+        }
+    }
+
+    /// Whether a call is of those that are kept.
+    fn keeps(&self, key: u64) -> bool {
+        key.is_multiple_of(u64::from(self.settings.one_in.max(1)))
     }
 
     /// Forgets the calls that were silent for longest.

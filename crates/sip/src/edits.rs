@@ -96,7 +96,7 @@ impl Edits {
 
     /// Records the source of the request in the topmost Via, which is `top`: received if sent-by
     /// differs from it (RFC 3261 §18.2.1), received and rport if the sender asked for rport
-    /// (RFC 3581 §4). It overwrites values that the sender itself set.
+    /// (RFC 3581 §4) or [needs](Via::needs_rport) it. It overwrites values that the sender itself set.
     pub fn set_received(&mut self, message: &Message<'_>, top: &Via<'_>, from: SocketAddr) {
         for edit in received(top, message.bytes(), from).into_iter().flatten() {
             self.replace(edit.span, |out| edit.write(out));
@@ -379,6 +379,7 @@ enum ViaParam {
     Received(SocketAddr),
     ReceivedValue(SocketAddr),
     Rport(u16),
+    NewRport(u16),
 }
 
 impl ViaEdit {
@@ -391,6 +392,10 @@ impl ViaEdit {
             ViaParam::ReceivedValue(from) => write_ip(out, from.ip()),
             ViaParam::Rport(port) => {
                 out.extend_from_slice(b"rport=");
+                write_number(out, port.into());
+            }
+            ViaParam::NewRport(port) => {
+                out.extend_from_slice(b";rport=");
                 write_number(out, port.into());
             }
         }
@@ -421,10 +426,15 @@ pub(crate) fn received(via: &Via<'_>, bytes: &[u8], from: SocketAddr) -> [Option
         }
         None => None,
     };
-    let rport = via.rport_span.map(|span| ViaEdit {
-        span,
-        param: ViaParam::Rport(from.port()),
-    });
+    let end = via.span.end;
+    let rport = match via.rport_span {
+        Some(span) => Some((span, ViaParam::Rport(from.port()))),
+        None if via.needs_rport(from) => {
+            Some((Span { start: end, end }, ViaParam::NewRport(from.port())))
+        }
+        None => None,
+    };
+    let rport = rport.map(|(span, param)| ViaEdit { span, param });
     match (&received, &rport) {
         (Some(one), Some(other)) if one.span.start < other.span.start => [received, rport],
         _ => [rport, received],

@@ -24,6 +24,7 @@
 //! assert_eq!(sip::Message::parse(&out, 128).expect("it still is").vias().count(), 2);
 //! ```
 
+mod address;
 pub mod digest;
 mod edits;
 mod fault;
@@ -46,6 +47,7 @@ mod values;
 mod via;
 mod via_params;
 
+pub use address::is_private;
 pub use edits::Edits;
 pub use fault::{Fault, ParseError};
 pub use framing::{Frame, FrameFault, FrameLimits, Framer};

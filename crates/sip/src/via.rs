@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use crate::{
+    address::is_private,
     params::GenericParam,
     reader::{Malformed, Reader},
     scan::{Block, Marks, seek},
@@ -74,6 +75,16 @@ impl<'a> Via<'a> {
             return Some(SocketAddr::new(received, port));
         }
         Some(SocketAddr::new(ip(self.host)?, port))
+    }
+
+    /// Whether the sender of a datagram from there must get answers where it sent from, although it does not ask for
+    /// that: its own address is private and the other is not, so a NAT is between, which knows nothing of the
+    /// port in sent-by.
+    #[must_use]
+    pub fn needs_rport(&self, from: SocketAddr) -> bool {
+        self.transport.eq_ignore_ascii_case(b"UDP")
+            && ip(self.host).is_some_and(is_private)
+            && !is_private(from.ip())
     }
 
     #[inline]

@@ -76,14 +76,38 @@ fn vias() {
     );
 }
 
+/// What a Via becomes by the address that its request came from.
+fn check_received(via: &str, from: &str, expected: &str) {
+    let text = |via: &str| format!("OPTIONS sip:a SIP/2.0\nVia: {via}\n\n");
+    check_on(&text(via), &text(expected), |edits, message| {
+        edits.set_received(message, &message.top_via().unwrap(), from.parse().unwrap())
+    });
+}
+
+/// A NAT knows nothing of the port in sent-by.
+#[test]
+fn received_behind_a_nat() {
+    for (via, expected) in [
+        (
+            "SIP/2.0/UDP 10.0.0.1:5060;branch=b",
+            "SIP/2.0/UDP 10.0.0.1:5060;branch=b;rport=5070;received=203.0.113.1",
+        ),
+        (
+            "SIP/2.0/UDP 10.0.0.1;received=1.2.3.4;branch=b",
+            "SIP/2.0/UDP 10.0.0.1;received=203.0.113.1;branch=b;rport=5070",
+        ),
+        (
+            "SIP/2.0/TCP 10.0.0.1",
+            "SIP/2.0/TCP 10.0.0.1;received=203.0.113.1",
+        ),
+    ] {
+        check_received(via, "203.0.113.1:5070", expected);
+    }
+}
+
 #[test]
 fn received() {
-    let check = |via: &str, from: &str, expected: &str| {
-        let text = |via: &str| format!("OPTIONS sip:a SIP/2.0\nVia: {via}\n\n");
-        check_on(&text(via), &text(expected), |edits, message| {
-            edits.set_received(message, &message.top_via().unwrap(), from.parse().unwrap())
-        });
-    };
+    let check = check_received;
     let from = "192.0.2.1:5070";
     check(
         "SIP/2.0/UDP 192.0.2.1;branch=b",

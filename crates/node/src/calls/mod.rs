@@ -6,6 +6,7 @@
 
 mod dialogs;
 mod lengths;
+mod moved;
 mod recheck;
 pub(crate) mod session;
 mod sessions;
@@ -17,7 +18,7 @@ use sip::Method;
 use slots::Wheel;
 use transaction::Flow;
 
-use self::{dialogs::DialogId, lengths::CallLengths, sessions::Sessions};
+use self::{dialogs::DialogId, lengths::CallLengths, moved::Moved, sessions::Sessions};
 pub(crate) use self::{
     dialogs::tag_pair,
     session::{Life, Reason, Session, SessionId},
@@ -51,6 +52,7 @@ pub(crate) struct Calls {
     sessions: Sessions,
     timers: Wheel<Session>,
     lengths: CallLengths,
+    pub(crate) moved: Moved,
 }
 
 impl Calls {
@@ -59,6 +61,7 @@ impl Calls {
             sessions: Sessions::new(limit),
             timers: Wheel::new(limit, now),
             lengths: CallLengths::default(),
+            moved: Moved::default(),
         }
     }
 

@@ -29,7 +29,8 @@ impl Proxy {
         let is_answered = request
             .method()
             .is_some_and(|method| !matches!(method, Method::Ack | Method::Cancel));
-        if flow.connection.is_none() || !is_answered {
+        let is_phones = flow.connection.is_some() && cx.snapshot.member_of(flow).is_none();
+        if !is_phones || !is_answered {
             return false;
         }
         let mut bytes = Vec::new();

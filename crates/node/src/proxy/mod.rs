@@ -8,6 +8,7 @@ mod budget;
 mod dynamic;
 mod elsewhere;
 mod flows;
+mod large;
 mod orphans;
 mod parked;
 mod routing;
@@ -447,6 +448,9 @@ impl Proxy {
             Ok(back) => back,
             Err(reason) => return cx.stats.drop_one(reason),
         };
+        if response.is_success() && !response.to_tag.is_empty() {
+            self.work.calls.moved.confirm(response.key, back);
+        }
         let (_, stateless, mut step) = self.split(cx, out);
         match session {
             Some(session) => stateless.on_response(&mut step, session, attempt, response, back),

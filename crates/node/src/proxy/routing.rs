@@ -18,7 +18,7 @@ use crate::{
     stats::Event,
     wire::{
         keys::tag_hash,
-        reply::Reply,
+        reply::{self, Reply},
         request::{Forged, Request},
         token::{Affinity, Client, Direction, Starter},
     },
@@ -151,6 +151,10 @@ fn token_course(
             let mut course = to_server(cx, request, server, Some(address), session)?;
             let phone = affinity.server.connected(cx.snapshot, sender.listener);
             course.next_hop = phone.unwrap_or(course.next_hop);
+            let flow = reply::return_flow(Some(&request.via), sender);
+            if session.is_none() && !request.is_initial() && flow != affinity.client.flow {
+                calls.moved.notice(request.key, affinity.client.flow, flow);
+            }
             course
         }
         Direction::FromServer => {
@@ -158,7 +162,11 @@ fn token_course(
                 cx.stats.count(Event::NotOfServer, 1);
                 return Err(Reply::new(403));
             }
-            let client = latest.unwrap_or(affinity.client);
+            let told = affinity.client;
+            let moved = || calls.moved.find(request.key, told.flow);
+            let flow = latest.is_none().then(moved).flatten();
+            let flow = flow.unwrap_or(told.flow);
+            let client = latest.unwrap_or(Client { flow, ..told });
             outwards(cx, request, server, Some(client), session)?
         }
     };
@@ -189,7 +197,7 @@ fn to_server(
     Ok(Course {
         direction: Direction::ToServer,
         server,
-        next_hop: request.flow_to_server(cx.snapshot, address),
+        next_hop: request.flow_to_server(cx, address),
         session,
         is_placed: false,
     })
@@ -264,7 +272,7 @@ pub(super) fn new_course(
     Ok(Course {
         direction: Direction::ToServer,
         server: Some(server),
-        next_hop: request.flow_to_server(cx.snapshot, member.address),
+        next_hop: request.flow_to_server(cx, member.address),
         session: Some(begun.map_err(|why| refuse(cx, why))?),
         is_placed: true,
     })

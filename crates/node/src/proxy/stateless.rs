@@ -134,7 +134,7 @@ impl Stateless {
         to: SocketAddr,
     ) {
         let hop = Hop {
-            flow: request.flow_to_server(step.cx.snapshot, to),
+            flow: request.flow_to_server(step.cx, to),
             purpose,
             uri: None,
             path: &[],
@@ -171,7 +171,7 @@ impl Stateless {
             }
             let server = step.work.get(open).server();
             if let Some(member) = cx.snapshot.member(server) {
-                let next_hop = request.flow_to_server(cx.snapshot, member.address);
+                let next_hop = request.flow_to_server(cx, member.address);
                 (course.server, course.next_hop) = (Some(server), next_hop);
             }
         }
@@ -242,7 +242,7 @@ impl Stateless {
             let course = Course {
                 direction: Direction::ToServer,
                 server: Some(new.server.id()),
-                next_hop: request.flow_to_server(cx.snapshot, new.address),
+                next_hop: request.flow_to_server(cx, new.address),
                 session: Some(work.get(open).session),
                 is_placed: true,
             };

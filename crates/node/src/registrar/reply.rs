@@ -4,8 +4,12 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use location::Binding;
 
-use super::wish::Wish;
-use crate::{config, context::Context, wire::reply::Reply};
+use super::wish::{Change, Contact, Wish};
+use crate::{
+    config,
+    context::Context,
+    wire::{gruu, reply::Reply},
+};
 
 /// 200 with all bindings that there are.
 pub(super) fn success(
@@ -15,7 +19,11 @@ pub(super) fn success(
     bindings: &[Binding<'_>],
 ) -> Reply {
     let wall = cx.wall();
-    let contacts = bindings.iter().map(|binding| contact(binding, wall));
+    let contacts = bindings.iter().map(|binding| {
+        let mut text = contact(binding, wall);
+        write_gruus(cx, wish, binding, &mut text);
+        text
+    });
     let mut headers: Vec<_> = contacts.map(|value| ("Contact", value)).collect();
     if wish.knows_path && !wish.path.is_empty() {
         headers.push(("Path", wish.path.clone()));
@@ -32,6 +40,32 @@ pub(super) fn success(
     Reply {
         headers,
         ..Reply::new(200)
+    }
+}
+
+/// The URIs that lead to the device of a binding alone: RFC 5627 §5.2. What a device calls itself is not kept, so
+/// those get none that this REGISTER does not name. A temporary one is the same for a retransmission.
+fn write_gruus(cx: Context<'_>, wish: &Wish<'_>, binding: &Binding<'_>, out: &mut String) {
+    let Change::Contacts(contacts) = &wish.change else {
+        return;
+    };
+    let is_its = |contact: &&Contact<'_>| {
+        let is_plain = !contact.instance.contains(['"', '\\']);
+        is_plain && binding.device > 0 && contact.device == binding.device
+    };
+    let Some((user, contact)) = wish.gruu_user.zip(contacts.iter().find(is_its)) else {
+        return;
+    };
+    let (aor, device) = (&wish.aor, binding.device);
+    let public = gruu::public(user, aor.domain(), device);
+    out.push_str(&format!(
+        ";+sip.instance=\"{}\";pub-gruu=\"{public}\"",
+        contact.instance
+    ));
+    let set_at = binding.updated.as_secs() as u32;
+    let keys = cx.snapshot.keys();
+    if let Some(temporary) = gruu::temporary(keys, aor, device, binding.call_id, set_at) {
+        out.push_str(&format!(";temp-gruu=\"{temporary}\""));
     }
 }
 

@@ -12,7 +12,12 @@ use crate::{
     question::{Name, Record},
     snapshot::Snapshot,
     stats::Event,
-    wire::{reply::Reply, request::phone, way::next_hop_of},
+    wire::{
+        gruu::{self, Device},
+        reply::Reply,
+        request::phone,
+        way::next_hop_of,
+    },
 };
 
 /// A place that a request may go to: RFC 3261 §16.5.
@@ -68,9 +73,27 @@ impl Target {
     }
 }
 
-/// The targets of a record of bindings. What is forbidden by now has no address.
-pub(crate) fn targets(cx: Context<'_>, record: &Record, hit: u8) -> Result<Vec<Target>, Reply> {
-    let location = bindings::read(Some(record), cx.wall())?;
+/// The targets of a record of bindings, those of one device if one is wanted. What is forbidden by now has no
+/// address.
+pub(crate) fn targets(
+    cx: Context<'_>,
+    record: &Record,
+    hit: u8,
+    wanted: Option<Device>,
+) -> Result<Vec<Target>, Reply> {
+    let mut location = bindings::read(Some(record), cx.wall())?;
+    if let Some(Device {
+        device,
+        registration,
+    }) = wanted
+    {
+        location.bindings.retain(|known| known.device == device);
+        let is_of = |known: &Binding<'_>| registration == Some(gruu::registration(known.call_id));
+        // RFC 5627 §5.1: it was of an earlier registration.
+        if registration.is_some() && !location.bindings.iter().any(is_of) {
+            return Err(Reply::new(404));
+        }
+    }
     let targets = location.bindings.iter();
     let mut targets: Vec<_> = targets.filter_map(|known| target(cx, known, hit)).collect();
     let forbidden = targets

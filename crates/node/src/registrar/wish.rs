@@ -12,6 +12,7 @@ use crate::{
     snapshot::Snapshot,
     stats::Event,
     wire::{
+        gruu::GRUU,
         outbound::{self, OUTBOUND, has_tag},
         relay,
         reply::{self, Reply},
@@ -24,7 +25,7 @@ use crate::{
 const EXPIRES_MALFORMED: Duration = Duration::from_secs(3600);
 
 /// Option tags that a REGISTER may require.
-const OPTIONS: [&[u8]; 2] = [b"path", OUTBOUND];
+const OPTIONS: [&[u8]; 3] = [b"path", OUTBOUND, GRUU];
 
 /// Bytes that a contact may have, with its display name and its parameters.
 const CONTACT_BYTES_MAX: usize = 512;
@@ -50,6 +51,8 @@ pub(super) struct Wish<'a> {
     pub(super) is_outbound: bool,
     /// Its flow ends here.
     pub(super) is_direct: bool,
+    /// The user as in the URI of its To, if its user agent takes URIs of devices. RFC 5627
+    pub(super) gruu_user: Option<&'a str>,
     pub(super) received: std::net::SocketAddr,
 }
 
@@ -69,6 +72,8 @@ pub(super) struct Contact<'a> {
     pub(super) uri: Uri<'a>,
     /// The device, by its `+sip.instance`; zero without one.
     pub(super) device: u64,
+    /// That as it names itself; may be empty.
+    pub(super) instance: &'a str,
     /// `reg-id`; zero without one or without a device (RFC 5626 §6).
     pub(super) reg_id: u32,
     /// In thousandths.
@@ -90,7 +95,9 @@ impl<'a> Wish<'a> {
         }
         check_options(request)?;
         let to = request.message.to()?;
-        let aor = Uri::parse(to.uri).ok().and_then(|uri| Aor::of(&uri));
+        let to = Uri::parse(to.uri).ok();
+        let user = to.and_then(|uri| uri.user);
+        let aor = to.and_then(|uri| Aor::of(&uri));
         let aor = aor.filter(|aor| config.domains.iter().any(|domain| domain == aor.domain()));
         let text = |bytes: &'a [u8]| str::from_utf8(bytes).map_err(|_| Reply::new(400));
         let aor = aor.ok_or_else(|| Reply::new(404))?;
@@ -106,6 +113,9 @@ impl<'a> Wish<'a> {
             knows_path: knows_path(request),
             is_outbound: has_flow && has_tag(message, HeaderName::Supported, OUTBOUND),
             is_direct: outbound::is_first_hop(request),
+            gruu_user: has_tag(message, HeaderName::Supported, GRUU)
+                .then(|| str::from_utf8(user?).ok())
+                .flatten(),
             received: request.datagram.flow.remote,
         })
     }
@@ -265,9 +275,11 @@ fn contact<'a>(
         let least = config.expires_min.as_secs().to_string();
         return Err(Reply::new(423).with("Min-Expires", least));
     }
-    let device = device(value)?;
+    let instance = instance(value)?;
+    let device = location::device(instance);
     Ok(Contact {
         device,
+        instance,
         reg_id: match value.param(b"reg-id").value() {
             Some(text) if device > 0 => number(text).ok_or(sip::Fault::Contact)?,
             _ => 0,
@@ -302,10 +314,10 @@ fn check_size(contact: &[u8]) -> Result<(), Reply> {
 }
 
 /// RFC 5626 §4.1: a URN in angle brackets, in quotes.
-fn device(contact: &NameAddr<'_>) -> Result<u64, Reply> {
+fn instance<'a>(contact: &NameAddr<'a>) -> Result<&'a str, Reply> {
     let quoted = contact.param(b"+sip.instance").value().unwrap_or_default();
     let urn = str::from_utf8(quoted).map_err(|_| sip::Fault::Contact)?;
-    Ok(location::device(urn.trim_matches('"')))
+    Ok(urn.trim_matches('"'))
 }
 
 fn seconds(seconds: u32) -> Duration {

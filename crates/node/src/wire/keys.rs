@@ -53,6 +53,7 @@ pub(crate) struct Keys {
     /// Of the secret, and of the other one that is accepted.
     dialog: (Sealer, Option<Sealer>),
     path: (Sealer, Option<Sealer>),
+    gruu: (Sealer, Option<Sealer>),
     report: SipHasher24,
     accepted_report: Option<SipHasher24>,
     nonce: [u8; 16],
@@ -92,6 +93,7 @@ impl Keys {
             branch: SipHasher24::new_with_key(&derive("sipyard branch", secret)),
             dialog: sealers("dialog"),
             path: sealers("path"),
+            gruu: sealers("gruu"),
             report: report(secret),
             accepted_report: accepted.map(report),
             nonce: derive("sipyard nonce", secret),
@@ -211,6 +213,16 @@ impl Keys {
     /// Seals the tokens of Path URIs.
     pub(super) fn path(&self) -> &Sealer {
         &self.path.0
+    }
+
+    /// Seals what temporary GRUUs say.
+    pub(super) fn gruu(&self) -> &Sealer {
+        &self.gruu.0
+    }
+
+    /// Open temporary GRUUs.
+    pub(super) fn gruus(&self) -> impl Iterator<Item = &Sealer> {
+        iter::once(&self.gruu.0).chain(&self.gruu.1)
     }
 
     /// Open the tokens of Path URIs.

@@ -1,6 +1,7 @@
 //! Messages as they come and as they leave, and what this cluster writes into them.
 
 pub(crate) mod branch;
+pub(crate) mod gruu;
 mod identity;
 pub(crate) mod kept;
 pub(crate) mod keys;

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+pub(crate) use sip::is_private;
 use sip::{Host, Uri, Via};
 use transaction::Flow;
 
@@ -40,24 +41,4 @@ fn ip_of(via: &Via<'_>) -> Option<IpAddr> {
     let host = str::from_utf8(via.host).ok()?;
     let ip: IpAddr = host.trim_matches(['[', ']']).parse().ok()?;
     Some(ip.to_canonical())
-}
-
-/// RFC 1918, RFC 6598, RFC 4193, and what means this host or this link.
-pub(crate) fn is_private(ip: IpAddr) -> bool {
-    match ip.to_canonical() {
-        IpAddr::V4(ip) => {
-            let [a, b, ..] = ip.octets();
-            ip.is_private()
-                || ip.is_loopback()
-                || ip.is_link_local()
-                || ip.is_unspecified()
-                || (a == 100 && b & 0xc0 == 64)
-        }
-        IpAddr::V6(ip) => {
-            ip.is_loopback()
-                || ip.is_unspecified()
-                || ip.is_unique_local()
-                || ip.is_unicast_link_local()
-        }
-    }
 }

@@ -100,11 +100,12 @@ pub(crate) fn write_within(
 }
 
 /// Where the responses of a request with this topmost Via go: back over its connection, if it has one.
-/// RFC 3261 §18.2.2, RFC 3581 §4
+/// RFC 3261 §18.2.2, RFC 3581 §4. A phone behind a NAT that does not ask for its port gets it all the same.
 pub(crate) fn return_flow(via: Option<&Via<'_>>, flow: Flow) -> Flow {
     let mut back = flow;
     let is_datagram = !flow.transport.is_stream();
-    if let Some(via) = via.filter(|via| is_datagram && !via.rport.is_present()) {
+    let is_elsewhere = |via: &&Via<'_>| !via.rport.is_present() && !via.needs_rport(flow.remote);
+    if let Some(via) = via.filter(|_| is_datagram).filter(is_elsewhere) {
         back.remote.set_port(via.port.unwrap_or(5060));
     }
     back

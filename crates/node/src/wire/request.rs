@@ -12,10 +12,19 @@ use super::{
     token::{self, Affinity, Client},
     way::{next_hop_of, transport_of},
 };
-use crate::{config, io::Datagram, question::Name, routes::Traits, snapshot::Snapshot};
+use crate::{
+    config, context::Context, io::Datagram, question::Name, routes::Traits, snapshot::Snapshot,
+    stats::Event,
+};
 
 /// Allow in answers of the node's own, where it has no registrar and where it has. RFC 3261 §11.2
 const ALLOW: [&str; 2] = ["OPTIONS", "OPTIONS, REGISTER"];
+
+/// Bytes that a datagram may have on any path. RFC 3261 §18.1.1
+const DATAGRAM_BYTES_MAX: usize = 1_300;
+
+/// Bytes that the node adds to a request: its Via and its Record-Routes.
+const ADDED_BYTES: usize = 250;
 
 /// RFC 5393 §5.3.3: what a request without Max-Breadth gets, and the most that one may bring.
 const BREADTH_MAX: u32 = 60;
@@ -243,11 +252,22 @@ impl<'a> Request<'a> {
     }
 
     /// The flow to a server. One that no listener reaches is as one that is silent.
-    pub(crate) fn flow_to_server(&self, snapshot: &Snapshot, address: SocketAddr) -> Flow {
-        let hit = self.datagram.flow.listener;
+    pub(crate) fn flow_to_server(&self, cx: Context<'_>, address: SocketAddr) -> Flow {
+        let (snapshot, hit) = (cx.snapshot, self.datagram.flow.listener);
         let hop = snapshot.next_hop_at(address);
         let flow = snapshot.flow_to(hop, hit);
-        flow.unwrap_or_else(|| Flow::to(hit, hop))
+        let flow = flow.unwrap_or_else(|| Flow::to(hit, hop));
+        if self.message.bytes().len() + ADDED_BYTES <= DATAGRAM_BYTES_MAX
+            || !snapshot.config().connections.large_by_tcp
+        {
+            return flow;
+        }
+        let server = snapshot.member_at(address);
+        let hop = server.map(|server| server.hop_of_large(cx.now));
+        let large = hop.and_then(|hop| snapshot.twin_flow(flow, hop));
+        let is_large = large.is_some_and(|large| large.transport != flow.transport);
+        cx.stats.count(Event::LargeByTcp, usize::from(is_large));
+        large.unwrap_or(flow)
     }
 
     /// The client's end of a dialog that it starts from outside. One that is trusted and not behind a

@@ -445,7 +445,7 @@ impl Work {
         let is_call = self.calls.get(session).is_call;
         if let Ok(new) = self.place(cx, request, pool, is_call, &[old.server.id()]) {
             self.calls.fail_over(cx, session, new);
-            let next_hop = request.flow_to_server(cx.snapshot, new.address);
+            let next_hop = request.flow_to_server(cx, new.address);
             (course.server, course.next_hop, course.is_placed) =
                 (Some(new.server.id()), next_hop, true);
         }

@@ -328,7 +328,12 @@ impl Cluster {
 
     /// The connection of a message is gone before it was written.
     pub(crate) fn unsent(&mut self, sent: &Sent) -> Vec<Sent> {
-        let (flow, bytes) = (sent.flow, &sent.bytes[..]);
+        let bytes = &sent.bytes[..];
+        let connection = sent.flow.connection.or_else(|| ConnectionId::new(0, 99));
+        let flow = Flow {
+            connection,
+            ..sent.flow
+        };
         self.input(0, Input::Unreachable(Quotation { flow, bytes }));
         self.settle()
     }

@@ -17,6 +17,7 @@ mod health;
 mod hostile;
 mod icmp;
 mod impostors;
+mod large;
 mod leaks;
 mod learn;
 mod limits;

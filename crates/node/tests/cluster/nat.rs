@@ -290,6 +290,65 @@ fn a_call_passes_its_edge_twice_and_counts_once() {
     }
 }
 
+/// A response as it comes back from the registrar that it passed.
+fn back_via_core(at_core: &Sent) -> Msg {
+    let mut back = Msg::parse(at_core.to, &at_core.message.to_string()).without("Content-Length");
+    back.headers.remove(0);
+    back
+}
+
+/// A called phone whose NAT gave it another port was lost, if its caller came over the same edge: the edge
+/// followed the caller's leg alone.
+#[test]
+fn a_called_phone_that_moves_is_found_beside_its_caller() {
+    for config in [farm(), stateful(&[ONE])] {
+        let mut cluster = Cluster::new(Config {
+            pools: config.pools[..1].to_vec(),
+            ..config
+        });
+        let path = cluster.pass(&register()).get("Path").to_owned();
+        let invite = request("INVITE", ALICE, "call");
+        let mut to_phone = via_core(&request_of(cluster.send(&invite)));
+        to_phone.start = format!("INVITE sip:alice@{PRIVATE} SIP/2.0");
+        let at_phone = request_of(cluster.send(&to_phone.with("Route", &path)));
+        let answer = at_phone.respond(200).from(NAT);
+        let at_core = cluster.pass(&answer);
+        let answered = cluster.pass(&back_via_core(&at_core));
+        let mut caller = Dialog::of_caller(&invite, &answered);
+        let mut callee = Dialog::of_callee(&at_phone, &answer);
+        // What is refused may be a replay.
+        for (from, status, is_at) in [(STRANGER, 500, NAT), (REBOUND, 200, REBOUND)] {
+            let at_core = cluster.pass(&callee.request("INFO").from(from));
+            let at_alice = cluster.pass(&via_core(&at_core));
+            let at_core = cluster.pass(&at_alice.respond(status));
+            is_sent_to(&mut cluster, &back_via_core(&at_core), from);
+            let at_core = cluster.pass(&caller.request("INFO"));
+            is_sent_to(&mut cluster, &via_core(&at_core), is_at);
+        }
+    }
+}
+
+/// RFC 3581 has a phone ask for answers to the port that it is seen at. One behind a NAT that does not ask got none.
+#[test]
+fn a_phone_that_asks_for_no_port_is_answered_where_it_is_seen() {
+    for config in [farm(), stateful(&[ONE, TWO])] {
+        let mut cluster = Cluster::new(config);
+        let via = |host: &str| format!("SIP/2.0/UDP {host}:5060;branch=z9hG4bK-no-rport");
+        let invite = request("INVITE", PRIVATE, "call").set("Via", via("192.168.1.2"));
+        let received = request_of(cluster.send(&invite.clone().from(NAT)));
+        for status in [180, 200] {
+            is_sent_to(&mut cluster, &received.respond(status), NAT);
+        }
+        // Answers of our own, too.
+        let unknown = request("BYE", PRIVATE, "unknown").set("Via", via("192.168.1.2"));
+        let unknown = unknown.set("To", "<sip:bob@example.com>;tag=b").from(NAT);
+        is_sent_to(&mut cluster, &unknown, NAT);
+        // A host with a public address knows its port.
+        let public = unknown.set("Via", via("203.0.113.9"));
+        is_sent_to(&mut cluster, &public, "203.0.113.7:5060");
+    }
+}
+
 /// The request among what was sent.
 fn request_of(sent: Vec<Sent>) -> Sent {
     sent.into_iter().find(|sent| sent.is_request()).unwrap()

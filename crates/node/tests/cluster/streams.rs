@@ -132,7 +132,8 @@ fn a_caller_on_the_host_of_its_server_is_no_server() {
     );
 }
 
-/// What could not be written fails over in the same moment.
+/// What could not be written fails over in the same moment. One that was held waited: the driver names the connection
+/// that it tried.
 #[test]
 fn an_invite_that_no_connection_takes_goes_elsewhere() {
     for config in [config(&[ONE, TWO]), stateful(&[ONE, TWO])] {

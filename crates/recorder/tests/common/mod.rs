@@ -32,6 +32,7 @@ pub fn settings() -> Settings {
         one_in: 1,
         masks_users: false,
         masks_bodies: false,
+        collector: None,
     }
 }
 

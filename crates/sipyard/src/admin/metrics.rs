@@ -170,6 +170,7 @@ fn encode_recorder(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fm
     let Some(counts) = control.calls().counts() else {
         return Ok(());
     };
+    let (sent, lost) = control.calls().exported();
     for (name, help, value) in [
         (
             "recorded_calls",
@@ -195,6 +196,16 @@ fn encode_recorder(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fm
             "calls_forgotten",
             "Recorded calls that were forgotten to make room",
             counts.forgotten,
+        ),
+        (
+            "collector_sent",
+            "Messages that went to the collector",
+            sent,
+        ),
+        (
+            "collector_lost",
+            "Messages that could not be sent to the collector",
+            lost,
         ),
         (
             "record_missed",

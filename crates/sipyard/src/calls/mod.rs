@@ -3,6 +3,7 @@
 //! A worker only copies bytes into a tap of its own. Every tenth of a second it gets an empty one in
 //! exchange, and another thread reads the full one. A tap that is full counts what it misses.
 
+mod export;
 mod view;
 pub(crate) mod watch;
 
@@ -16,6 +17,7 @@ use std::{
 };
 
 use crate::serve::{MESSAGES, tells_messages};
+use export::Exporter;
 use node::{
     Snapshot,
     tap::{Tap, What as Seen},
@@ -31,19 +33,24 @@ pub(crate) struct Recording {
     recorder: Mutex<Option<Recorder>>,
     /// Recording was turned off: what the taps hold from before is not wanted.
     is_stale: AtomicBool,
+    exporter: Exporter,
 }
 
 impl Recording {
     pub(crate) fn new(settings: Option<Settings>) -> Self {
+        let exporter = Exporter::default();
+        exporter.set(settings.as_ref());
         Self {
             recorder: Mutex::new(settings.map(empty)),
             is_stale: AtomicBool::new(false),
+            exporter,
         }
     }
 
     /// Records something else from now on. With none, it forgets all.
     pub(crate) fn set(&self, settings: Option<Settings>) {
         let mut recorder = self.locked();
+        self.exporter.set(settings.as_ref());
         match (recorder.as_mut(), settings) {
             (Some(recorder), Some(settings)) => recorder.set(settings),
             (_, settings) => {
@@ -65,6 +72,11 @@ impl Recording {
     /// What it has done; none while nothing is recorded.
     pub(crate) fn counts(&self) -> Option<Counts> {
         self.locked().as_ref().map(Recorder::counts)
+    }
+
+    /// Messages that went to the collector, and those that could not be sent.
+    pub(crate) fn exported(&self) -> (u64, u64) {
+        self.exporter.counts()
     }
 
     /// Calls that match, at most so many.
@@ -97,13 +109,15 @@ impl Recording {
         Some(show(&ladder, wall().saturating_sub(now)))
     }
 
-    fn take(&self, taps: &mut [Tap], snapshot: &Snapshot) {
+    fn take(&self, taps: &mut [Tap], snapshot: &Snapshot, now: Duration) {
         if tells_messages() {
             taps.iter().for_each(|tap| log(tap, snapshot));
         }
         let mut recorder = self.locked();
         let is_stale = self.is_stale.swap(false, Ordering::Relaxed);
         if let Some(recorder) = recorder.as_mut().filter(|_| !is_stale) {
+            let zero = wall().saturating_sub(now);
+            self.exporter.send(recorder, taps, snapshot, zero);
             for tap in &mut *taps {
                 recorder.take(tap, snapshot);
                 recorder.miss(tap.missed());

@@ -42,10 +42,10 @@ pub(crate) async fn run(control: Arc<Control>) {
         is_tapped = is_on;
         let mut taps = change_taps(&control, is_on, &mut spare).await;
         let recording = Arc::clone(control.calls());
-        let snapshot = control.shared().snapshot();
+        let (snapshot, now) = (control.shared().snapshot(), control.now());
         let taken = spawn_blocking(move || {
             let bytes: usize = taps.iter().map(Tap::len).sum();
-            recording.take(&mut taps, &snapshot);
+            recording.take(&mut taps, &snapshot, now);
             (bytes, taps)
         });
         let (bytes, emptied) = taken.await.expect("a recorder does not panic");

@@ -1,10 +1,12 @@
 //! The section `[calls]`: what is kept of the latest calls, to be looked at.
 
-use recorder::Settings;
+use recorder::{Collector, Settings};
 use settings::{
     Read, Section, Value, hint,
     value::{boolean, integer, list, text},
 };
+
+use super::address::address;
 
 /// What may be hidden.
 const HIDDEN: [&str; 2] = ["users", "bodies"];
@@ -16,6 +18,7 @@ pub(crate) const DEFAULT: Settings = Settings {
     one_in: 1,
     masks_users: false,
     masks_bodies: false,
+    collector: None,
 };
 
 /// Reads `[calls]`; none: nothing is recorded.
@@ -25,6 +28,7 @@ pub(crate) fn calls(mut section: Section<'_>) -> Option<Settings> {
     let calls_max = section.get_or("keep", DEFAULT.calls_max, integer(1..=10_000_000));
     let one_in = section.get_or("one_in", 1, integer(1..=1_000_000));
     let hide = section.get_or("hide", Vec::new(), list(hidden));
+    let collector = section.given_table("homer").and_then(homer);
     section.finish();
     records.then_some(Settings {
         bytes_max: memory_mib << 20,
@@ -32,6 +36,21 @@ pub(crate) fn calls(mut section: Section<'_>) -> Option<Settings> {
         one_in: one_in as u32,
         masks_users: hide.contains(&HIDDEN[0]),
         masks_bodies: hide.contains(&HIDDEN[1]),
+        collector,
+    })
+}
+
+/// Reads `homer`; none if it has a mistake.
+fn homer(mut section: Section<'_>) -> Option<Collector> {
+    let advice = "write the collector's address, such as \"10.0.0.9:9060\"";
+    let address = section.require("address", advice, address);
+    let id = section.get_or("id", 1, integer(1..=u32::MAX as usize));
+    let password = section.get("password", |value| text(value).map(str::to_owned));
+    section.finish();
+    Some(Collector {
+        address: address?.value,
+        id: id as u32,
+        password: password.map(|it| it.value),
     })
 }
 

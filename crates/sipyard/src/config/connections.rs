@@ -3,7 +3,7 @@
 use node::config::Connections;
 use settings::{
     Section,
-    value::{duration, integer},
+    value::{boolean, duration, integer},
 };
 
 use super::sections::{minutes, ms};
@@ -36,6 +36,7 @@ pub(super) fn connections(mut section: Section<'_>) -> Connections {
         flow_timer: section
             .get("flow_timer", duration(ms(10_000)..=minutes(60)))
             .map(|found| found.value),
+        large_by_tcp: section.get_or("large_by_tcp", false, boolean),
     };
     section.finish();
     connections

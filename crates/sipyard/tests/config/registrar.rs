@@ -71,7 +71,7 @@ realm = "example.com"
             "f:13:17: registrar.service_route: sip:edge.example.com has no lr: write \
              \"sip:edge.example.com;lr\"",
             "f:14:1: unknown key `registrar.realm`; choose one of domains, store, expires, \
-             contacts, when_full, auth, service_route",
+             contacts, when_full, auth, service_route, keep_alive, remove_dead",
         ],
     );
 }

@@ -2,7 +2,7 @@
 
 use std::{
     io::{Read, Write},
-    net::{SocketAddr, TcpStream, UdpSocket},
+    net::{SocketAddr, TcpListener, TcpStream, UdpSocket},
 };
 
 use crate::{
@@ -253,4 +253,57 @@ fn an_edge_passes_on_what_another_has_the_connection_for() {
     .unwrap();
     let told = receive();
     assert!(told.starts_with("SIP/2.0 430 Flow Failed"), "{told}");
+}
+
+/// A server of UDP gets a long request by TCP if it listens there, else by UDP after all. RFC 3261 §18.1.1
+#[test]
+fn a_long_request_goes_by_tcp_if_its_server_takes_that() {
+    for takes_tcp in [true, false] {
+        let at = free_both();
+        let datagrams = UdpSocket::bind(at).unwrap();
+        datagrams.set_read_timeout(Some(PATIENCE)).unwrap();
+        let connections = takes_tcp.then(|| TcpListener::bind(at).unwrap());
+        let mut settings = Settings::new();
+        settings.sip = free_both();
+        let Settings { sip, admin, .. } = &settings;
+        settings.write_whole(&format!(
+            r#"node = {{ name = "edge", secret = "file:secret", workers = 2 }}
+listen = [ {{ transport = "udp", address = "{sip}" }}, {{ transport = "tcp", address = "{sip}" }} ]
+admin = {{ address = "{admin}", socket = "admin.sock" }}
+connections = {{ large_by_tcp = true }}
+route = [ {{ to = "app" }} ]
+pool.app = {{ probe = false, servers = [ "{at}" ] }}
+"#
+        ));
+        let edge = settings.start();
+        let caller = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (us, filling) = (caller.local_addr().unwrap(), "x".repeat(1_500));
+        let message = format!(
+            "MESSAGE sip:bob@example.com SIP/2.0\r\nVia: SIP/2.0/UDP {us};rport;branch=z9hG4bK-long\r\n\
+             Max-Forwards: 70\r\nFrom: <sip:alice@example.com>;tag=a\r\nTo: <sip:bob@example.com>\r\n\
+             Call-ID: long\r\nCSeq: 1 MESSAGE\r\nX-Filling: {filling}\r\nContent-Length: 0\r\n\r\n"
+        );
+        caller.send_to(message.as_bytes(), edge.sip()).unwrap();
+        let received = match connections {
+            Some(connections) => {
+                let (stream, _) = connections.accept().unwrap();
+                stream.set_read_timeout(Some(PATIENCE)).unwrap();
+                Phone(stream).next()
+            }
+            None => {
+                let mut buffer = [0; 4096];
+                let length = datagrams.recv(&mut buffer).unwrap();
+                String::from_utf8(buffer[..length].to_vec()).unwrap()
+            }
+        };
+        let via = if takes_tcp { "TCP" } else { "UDP" };
+        assert!(
+            received.contains(&format!("Via: SIP/2.0/{via} {}", edge.sip())),
+            "{received}"
+        );
+        assert_eq!(
+            Counts::of(&edge).event("large_by_udp"),
+            u64::from(!takes_tcp)
+        );
+    }
 }

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     context::Context,
     member::Member,
-    proxy::step::Step,
+    proxy::{large::server_of_large, step::Step},
     registrar::Target,
     stats::Event,
     wire::{
@@ -378,7 +378,7 @@ impl Stateful {
                 return false;
             };
             let aim = Aim {
-                flow: Some(request.flow_to_server(step.cx.snapshot, new.address)),
+                flow: Some(request.flow_to_server(step.cx, new.address)),
                 uri: None,
                 path: &[],
                 affinity: Some((new.address.into(), Starter::Client)),
@@ -390,6 +390,37 @@ impl Stateful {
             true
         });
         sent == Some(true)
+    }
+
+    /// Sends a long request to the same server by UDP, if that did not take it by TCP. False: that is not it.
+    pub(super) fn fall_back(
+        &mut self,
+        step: &mut Step<'_>,
+        place: ContextId,
+        number: usize,
+    ) -> bool {
+        let context = self.contexts.get(place);
+        let flow = context.branches[number].flow;
+        let server = flow.and_then(|flow| server_of_large(step.cx.snapshot, flow));
+        let Some(address) = server.map(|server| server.address) else {
+            return false;
+        };
+        if context.is_over() || context.branches.len() == BRANCHES_MAX {
+            return false;
+        }
+        let breadth = context.breadth;
+        let sent = self.with_request(step, place, |stateful, step, request| {
+            let aim = Aim {
+                flow: Some(request.flow_to_server(step.cx, address)),
+                uri: None,
+                path: &[],
+                affinity: Some((address.into(), Starter::Client)),
+                breadth,
+                offers_control: false,
+            };
+            stateful.start_branch(step, place, request, &aim);
+        });
+        sent.is_some()
     }
 
     /// Works with the kept request. None: it can't be read any more.

@@ -10,6 +10,7 @@ use super::{best::Best, target::Targets};
 use crate::{
     registrar::Target,
     wire::{
+        gruu::Device,
         kept::{KeptRequest, copies_of},
         keys::SessionKey,
         mark::Mark,
@@ -50,6 +51,8 @@ pub(super) struct ResponseContext {
     pub(super) route: Option<u32>,
     /// The key of the user's bindings, if it goes where they are.
     pub(super) aor: Box<[u8]>,
+    /// It goes to this device of theirs alone.
+    pub(super) device: Option<Device>,
     pub(super) phase: Phase,
     /// Its 100 was due while it was looked up.
     pub(super) owes_trying: bool,
@@ -181,6 +184,7 @@ impl Contexts {
             breadth: 0,
             route: None,
             aor: Box::default(),
+            device: None,
             phase: Phase::Search,
             owes_trying: false,
             open: 0,
@@ -188,11 +192,17 @@ impl Contexts {
     }
 
     /// Begins the search for where a request's user is.
-    pub(super) fn look_up(&mut self, place: ContextId, route: u32, aor: &[u8]) {
+    pub(super) fn look_up(
+        &mut self,
+        place: ContextId,
+        route: u32,
+        aor: &[u8],
+        device: Option<Device>,
+    ) {
         self.looked_up += 1;
         let context = self.get_mut(place);
         (context.phase, context.route) = (Phase::LookUp, Some(route));
-        context.aor = aor.into();
+        (context.aor, context.device) = (aor.into(), device);
     }
 
     /// No further target is tried.

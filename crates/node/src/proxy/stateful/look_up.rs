@@ -20,6 +20,7 @@ use crate::{
     stats::Event,
     wire::{
         branch::{Branch, Purpose},
+        gruu::{self, Gruu},
         reply::{self, Reply},
         request::Request,
     },
@@ -39,7 +40,12 @@ impl Stateful {
         let cx = step.cx;
         admit(cx, self.room(), || RETRY_AFTER_S)?;
         let target = &request.path.target;
-        let aor = Aor::of(target).filter(|_| config.has(&target.host));
+        let (aor, device) = match gruu::read(cx.snapshot.keys(), target) {
+            Gruu::No => (Aor::of(target), None),
+            Gruu::Of(aor, device) => (Some(aor), Some(device)),
+            Gruu::Foreign => (None, None),
+        };
+        let aor = aor.filter(|_| config.has(&target.host));
         let aor = aor.ok_or_else(|| Reply::new(404))?;
         let route = route_part(cx, request);
         if has_looped(cx, request, route) {
@@ -48,7 +54,7 @@ impl Stateful {
         let place = self.open_context(cx, request);
         let place = place.map_err(|why| refuse(cx, why))?;
         cx.stats.count(Event::LookedUp, 1);
-        self.contexts.look_up(place, route, aor.key());
+        self.contexts.look_up(place, route, aor.key(), device);
         self.contexts.arm(place, cx.now + STORE_WAIT_MAX);
         self.ask_where(step, place, aor.key().into());
         Ok(())
@@ -85,8 +91,9 @@ impl Stateful {
     }
 
     fn on_bindings(&mut self, step: &mut Step<'_>, place: ContextId, record: &Record) {
-        let hit = self.contexts.get(place).hit();
-        match targets(step.cx, record, hit) {
+        let context = self.contexts.get(place);
+        let (hit, device) = (context.hit(), context.device);
+        match targets(step.cx, record, hit, device) {
             Ok(targets) if !targets.is_empty() => {
                 self.contexts.get_mut(place).targets.set(&targets);
                 self.locate_targets(step, place);
@@ -168,8 +175,12 @@ impl Stateful {
     /// users are known.
     fn identify(&mut self, step: &mut Step<'_>, place: ContextId) {
         let knows_users = step.cx.snapshot.knows_users();
-        let aor = self.with_request(step, place, |_, _, request| Aor::of(&request.path.target));
-        match aor.flatten() {
+        let context = self.contexts.get(place);
+        if context.device.is_some_and(|of| of.registration.is_some()) {
+            // RFC 5627 §5.3: it ends with the last contact of its device.
+            return self.end_look_up(step, place, &Reply::new(404));
+        }
+        match Aor::from_key(&context.aor) {
             Some(aor) if knows_users => {
                 self.contexts.get_mut(place).phase = Phase::Identify;
                 self.ask_where(step, place, Subscriber::key_of(&aor).into());

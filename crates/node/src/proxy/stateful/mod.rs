@@ -304,7 +304,10 @@ impl Stateful {
         let Some(id) = self.transactions.find(key) else {
             return false;
         };
-        if self.transactions.flow(id) != flow {
+        let sent = self.transactions.flow(id);
+        // Any connection to the peer was good for it, and the driver tells which it was.
+        let connection = sent.connection.and(flow.connection);
+        if sent != (Flow { connection, ..flow }) {
             return false;
         }
         let owner = self.transactions.owner(id);
@@ -352,6 +355,9 @@ impl Stateful {
         number: usize,
         (status, is_flow): (u16, bool),
     ) {
+        if status == 503 && self.fall_back(step, place, number) {
+            return;
+        }
         let is_dead = is_flow && status == 503;
         let failure = match is_dead {
             true => self.on_dead_flow(step, place, number),

@@ -167,10 +167,11 @@ fn extensions() -> Vec<Case> {
     let good = || through(OUTER, register(1, "<sip:bob@198.51.100.1>"));
     let long = format!("<sip:{}@192.0.2.1;lr>", "x".repeat(500));
     vec![
+        (good().with("Require", "gruu, path"), 200, ("", "")),
         (
-            good().with("Require", "gruu, path"),
+            good().with("Require", "path, x-unknown"),
             420,
-            ("Unsupported", "gruu"),
+            ("Unsupported", "x-unknown"),
         ),
         (good().with("Require", "outbound"), 200, ("", "")),
         (good().with("Supported", "gruu, outbound"), 200, ("", "")),

@@ -3,6 +3,7 @@
 mod access;
 mod bindings;
 mod calls;
+mod gruu;
 mod guesses;
 mod keep_alives;
 mod outbound;
