@@ -272,7 +272,7 @@ for s in deaf: s.setblocking(False)
 for i in range(100000):
     try: deaf[i % 500].send(ask % (i, i))
     except BlockingIOError: pass
-    if i % 500 == 0: time.sleep(0.05)
+    if i % 100 == 0: time.sleep(0.05)
 time.sleep(600)"
                 local clients=$last
                 sleep 2
