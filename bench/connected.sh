@@ -240,12 +240,14 @@ to = \"registrar\""
     call "$edge" --rate 200 --duration 6s
     echo "before: $(figure carried) calls, $(figure failed) failed, p99 of the answer $(answer) ms"
     call "$edge" --rate 200 --duration 25s &
-    local calls=$! began
+    local calls=$! began before
     sleep 2
+    before=$(cpu "$program")
     began=$(date +%s%N)
     taskset --cpu-list 1 "$sipyard" load register --to "$edge_tls" --transport tls --users "$number" --rate 20000 --stay \
         --domain phones.example --json "$folder/phones.json" --success 0 --authorities "$folder/chain.pem" \
         --from 127.0.0.11,127.0.0.12,127.0.0.13,127.0.0.14,127.0.0.15 >/dev/null 2>&1 || true
+    echo "$(((($(cpu "$program") - before)) / number)) us of CPU for each phone, with the calls' share"
     echo "$number phones: $((($(date +%s%N) - began) / 1000000)) ms, $(tr -d ' \n' <"$folder/phones.json" | grep -oE '"(carried|failed|resumed)":[0-9]+' | head -3 | tr '\n' ' ')"
     wait $calls
     echo "meanwhile: $(figure carried) calls, $(figure failed) failed, p99 of the answer $(answer) ms"

@@ -22,6 +22,8 @@ pub(super) struct Ahead {
     left: Vec<Flow>,
     /// What is to be opened.
     due: VecDeque<Flow>,
+    /// How many each server is to have.
+    wanted: usize,
     next: Duration,
 }
 
@@ -32,6 +34,7 @@ impl Ahead {
             snapshot: None,
             left: Vec::new(),
             due: VecDeque::new(),
+            wanted: 0,
             next: now,
         }
     }
@@ -44,7 +47,7 @@ impl Ahead {
         connections: &Connections<Wire>,
     ) -> (Vec<Flow>, Vec<ConnectionId>) {
         if now < self.next || !self.due.is_empty() {
-            return (self.next_due(), Vec::new());
+            return (self.next_due(connections), Vec::new());
         }
         self.next = now + PAUSE;
         let snapshot = shared.snapshot();
@@ -54,18 +57,23 @@ impl Ahead {
             self.left.extend(left);
             self.snapshot = Some(Arc::clone(&snapshot));
         }
-        let wanted = snapshot.config().connections.per_server;
-        self.due.extend(self.upkeep.due(now, connections, wanted));
+        self.wanted = snapshot.config().connections.per_server;
+        self.due
+            .extend(self.upkeep.due(now, connections, self.wanted));
         let is_over = |flow: &mut Flow| !snapshot.is_in_use(flow.remote);
         let over = self.left.extract_if(.., is_over);
         let gone = over.flat_map(|flow| connections.ours_to(flow));
         let gone = gone.collect();
-        (self.next_due(), gone)
+        (self.next_due(connections), gone)
     }
 
-    fn next_due(&mut self) -> Vec<Flow> {
+    /// A few that are to be opened, unless a message has opened them meanwhile.
+    fn next_due(&mut self, connections: &Connections<Wire>) -> Vec<Flow> {
         let count = self.due.len().min(OPENED);
-        self.due.drain(..count).collect()
+        let wanted = self.wanted;
+        let due = self.due.drain(..count);
+        due.filter(|&flow| connections.ours_to(flow).count() < wanted)
+            .collect()
     }
 
     /// A connection is open.
