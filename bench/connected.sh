@@ -134,18 +134,6 @@ answer() {
     tr -d ' \n' <"$folder/calls.json" | grep -o '"answer":{[^}]*}' | grep -oE '"(p50|p99)":[0-9.]*' | tr '\n' ' '
 }
 
-# count PID, counted: the system calls of a process and its children, if perf may count them.
-count() {
-    perf stat -e raw_syscalls:sys_enter -x, -o "$folder/perf" -p "$( (pgrep -P "$1"; echo "$1") | paste -sd,)" >/dev/null 2>&1 &
-    counting=$!
-}
-
-counted() {
-    kill -INT "$counting" 2>/dev/null || true
-    wait "$counting" 2>/dev/null || true
-    grep -o '^[0-9]*' "$folder/perf" 2>/dev/null | head -1 || echo 0
-}
-
 # CPU of a call over one connection each side.
 calls() {
     local rate=${RATE:-1000} duration=${DURATION:-8s}
@@ -163,13 +151,11 @@ calls() {
                 call "$to" --transport $transport --connections 1 --rate 200 --duration 2s "${extra[@]}"
                 local before after
                 before=$(cpu "$program")
-                count "$program"
                 call "$to" --transport $transport --connections 1 "${pace[@]}" "${extra[@]}"
                 local carried
                 carried=$(figure carried)
                 after=$(cpu "$program")
-                echo "round $round $transport $who: $(((after - before) / (carried > 0 ? carried : 1))) us/call," \
-                    "$(($(counted) * 10 / (carried > 0 ? carried : 1))) system calls in 10 calls, $carried carried, $(figure failed) failed"
+                echo "round $round $transport $who: $(((after - before) / (carried > 0 ? carried : 1))) us/call, $carried carried, $(figure failed) failed"
                 end "$program"
                 end "$server"
             done
