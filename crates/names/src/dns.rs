@@ -17,7 +17,7 @@ use hickory_resolver::{
 };
 use tokio::{task::JoinSet, time::timeout};
 
-use crate::{Answer, Error, Limits, Question, Target};
+use crate::{Answer, Error, Limits, Question, Target, Transport};
 
 /// The least and greatest lifetime of an answer. Within them, the records' time to live counts.
 const GOOD_FOR: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(24 * 60 * 60)];
@@ -30,9 +30,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// How often the client sends a question over UDP within its time limit.
 const ATTEMPTS: usize = 3;
-/// SIP over UDP (RFC 3403 §4.1, RFC 3263 §4.1).
-const SIP_OVER_UDP: &[u8] = b"SIP+D2U";
-const SIP_PORT: u16 = 5060;
+/// The most services of a domain that are asked for.
+const SERVICES_MAX: usize = 8;
 /// The most servers of a name. The rest is ignored, because each server needs a question of its
 /// own.
 const TARGETS_MAX: usize = 256;
@@ -158,27 +157,38 @@ impl Asker<'_> {
         match question {
             Question::Service(name) => self.service(name).await,
             Question::Host(name, port) => self.host(name, *port).await,
-            Question::Domain(name) => self.domain(name).await,
+            Question::Domain(name, transport) => self.domain(name, *transport).await,
         }
     }
 
     /// RFC 3263 §4.1, §4.2.
-    async fn domain(&self, name: &str) -> Found<Vec<Target>> {
-        let (service, naptr_for) = match self.naptr(name).await {
-            Ok(found) => found,
-            Err(Missing::None(_)) => (format!("_sip._udp.{name}"), Duration::MAX),
-            Err(failed) => return Err(failed),
-        };
-        match self.service(&service).await {
-            Ok((targets, good_for)) => Ok((targets, good_for.min(naptr_for))),
-            Err(Missing::None(_)) if naptr_for == Duration::MAX => self.host(name, SIP_PORT).await,
-            Err(missing) => Err(missing),
+    async fn domain(&self, name: &str, wanted: Option<Transport>) -> Found<Vec<Target>> {
+        if let Some(transport) = wanted {
+            let service = (transport, format!("{}.{name}", transport.in_srv()));
+            return match self.services(&[service]).await {
+                Err(Missing::None(_)) => self.host_by(name, transport).await,
+                found => found,
+            };
+        }
+        match self.naptr(name).await {
+            Ok((services, naptr_for)) => {
+                let (targets, good_for) = self.services(&services).await?;
+                Ok((targets, good_for.min(naptr_for)))
+            }
+            Err(Missing::None(_)) => {
+                let service = |of: Transport| (of, format!("{}.{name}", of.in_srv()));
+                match self.services(&Transport::ALL.map(service)).await {
+                    Err(Missing::None(_)) => self.host_by(name, Transport::Udp).await,
+                    found => found,
+                }
+            }
+            Err(failed) => Err(failed),
         }
     }
 
-    /// The service of the first record for SIP over UDP. A domain that has records only for other
-    /// transports can't be reached.
-    async fn naptr(&self, name: &str) -> Found<String> {
+    /// The services of the records for SIP, in the order in which they are to be tried. A domain that has records
+    /// for other services alone can't be reached.
+    async fn naptr(&self, name: &str) -> Found<Vec<(Transport, String)>> {
         let (records, good_for) = records(self.resolver, name, RecordType::NAPTR).await?;
         let naptr = |data: &RData| match data {
             RData::NAPTR(naptr) => Some(naptr.clone()),
@@ -188,17 +198,63 @@ impl Asker<'_> {
         if records.is_empty() {
             return Err(Missing::None(good_for));
         }
-        records.retain(|naptr| {
-            naptr.services.eq_ignore_ascii_case(SIP_OVER_UDP)
-                && naptr.flags.eq_ignore_ascii_case(b"s")
-        });
-        let first = records
-            .iter()
-            .min_by_key(|naptr| (naptr.order, naptr.preference));
-        let Some(first) = first else {
-            return Err(Missing::failed(&"the domain does not take SIP over UDP"));
+        records.sort_by_key(|naptr| (naptr.order, naptr.preference));
+        let known = |naptr: &NAPTR| {
+            let is_it = |of: &Transport| {
+                naptr
+                    .services
+                    .eq_ignore_ascii_case(of.in_naptr().as_bytes())
+            };
+            let transport = Transport::ALL.into_iter().find(is_it)?;
+            let is_service = naptr.flags.eq_ignore_ascii_case(b"s");
+            is_service.then(|| (transport, naptr.replacement.to_string()))
         };
-        Ok((first.replacement.to_string(), good_for))
+        let mut services: Vec<_> = records.iter().filter_map(known).collect();
+        services.truncate(SERVICES_MAX);
+        if services.is_empty() {
+            return Err(Missing::failed(
+                &"the domain takes no SIP over UDP, TCP or TLS",
+            ));
+        }
+        Ok((services, good_for))
+    }
+
+    /// The servers of several services, one after the other. If one of them fails, those of the others are there.
+    async fn services(&self, services: &[(Transport, String)]) -> Found<Vec<Target>> {
+        let mut all = Vec::new();
+        let (mut good_for, mut missing) = (Duration::MAX, None);
+        for (transport, name) in services {
+            match self.service(name).await {
+                Ok((targets, found_for)) => {
+                    good_for = good_for.min(found_for);
+                    let of_service = |target: Target| Target {
+                        transport: Some(*transport),
+                        ..target
+                    };
+                    all.extend(targets.into_iter().map(of_service));
+                }
+                Err(Missing::None(none_for)) => {
+                    good_for = good_for.min(none_for.max(GOOD_FOR[0]));
+                    missing = missing.or(Some(Missing::None(none_for)));
+                }
+                Err(failed) => {
+                    good_for = good_for.min(RETRY_AFTER);
+                    missing = Some(failed);
+                }
+            }
+        }
+        match missing {
+            Some(missing) if all.is_empty() => Err(missing),
+            _ => Ok((all, good_for)),
+        }
+    }
+
+    async fn host_by(&self, name: &str, transport: Transport) -> Found<Vec<Target>> {
+        let (mut targets, good_for) = self.host(name, transport.default_port()).await?;
+        for target in &mut targets {
+            target.transport = Some(transport);
+        }
+        Ok((targets, good_for))
     }
 
     /// The servers of SRV records. If the look-up of a server's addresses fails, its last known
@@ -253,6 +309,7 @@ impl Asker<'_> {
         let (addresses, good_for) = addresses(self.resolver, name).await?;
         let target = Target {
             name: name.into(),
+            transport: None,
             priority: 0,
             weight: 0,
             port,
@@ -265,6 +322,7 @@ impl Asker<'_> {
 fn target_of(srv: &SRV) -> Target {
     Target {
         name: srv.target.to_string().to_ascii_lowercase().into(),
+        transport: None,
         priority: srv.priority,
         weight: srv.weight,
         port: srv.port,

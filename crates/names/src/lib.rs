@@ -13,7 +13,7 @@
 //!
 //! let names = Names::start(&["192.0.2.53:53".parse().expect("it is one")], Limits::default());
 //! let names = names.expect("a thread can be started");
-//! let question = Question::of_uri("Example.com", None);
+//! let question = Question::of_uri("Example.com", None, None);
 //! let answer = names.ask(&question, |answer| println!("{answer:?}"));
 //! assert!(answer.is_pending(), "nothing is known yet");
 //! ```
@@ -26,6 +26,7 @@ mod cache;
 mod client;
 mod dns;
 mod target;
+mod transport;
 
 use std::{
     fmt, io,
@@ -39,6 +40,7 @@ use std::{
 };
 
 pub use target::{Target, order};
+pub use transport::Transport;
 
 use cache::Cache;
 use client::{Client, Done};
@@ -74,9 +76,10 @@ pub enum Question {
     Service(Box<str>),
     /// The addresses of a host, with this port.
     Host(Box<str>, u16),
-    /// The servers of a domain over UDP: from its NAPTR records, else its SRV records, else its
+    /// The servers of a domain by this transport: from its SRV records, else its addresses. None: by the
+    /// transports that its NAPTR records name, else those that it has SRV records for, else over UDP at its
     /// addresses (RFC 3263 §4).
-    Domain(Box<str>),
+    Domain(Box<str>, Option<Transport>),
 }
 
 impl Question {
@@ -92,21 +95,21 @@ impl Question {
         Self::Host(name.to_ascii_lowercase().into(), port)
     }
 
-    /// The question for a URI whose host is a name. With a port, the name is a host
+    /// The question for a URI whose host is a name, and which may say a transport. With a port, the name is a host
     /// (RFC 3263 §4.2).
     #[must_use]
-    pub fn of_uri(host: &str, port: Option<u16>) -> Self {
+    pub fn of_uri(host: &str, port: Option<u16>, transport: Option<Transport>) -> Self {
         // What a caller writes is a whole name; the machine's search list is not for it.
         let name = format!("{}.", host.trim_end_matches('.')).to_ascii_lowercase();
         match port {
             Some(port) => Self::Host(name.into(), port),
-            None => Self::Domain(name.into()),
+            None => Self::Domain(name.into(), transport),
         }
     }
 
     fn name(&self) -> &str {
         match self {
-            Self::Service(name) | Self::Host(name, _) | Self::Domain(name) => name,
+            Self::Service(name) | Self::Host(name, _) | Self::Domain(name, _) => name,
         }
     }
 
@@ -260,9 +263,11 @@ mod tests {
     #[test]
     fn a_uri_with_a_port_names_a_host() {
         let host = Question::Host("a.example.com.".into(), 5070);
-        assert_eq!(Question::of_uri("A.Example.com", Some(5070)), host);
-        let domain = Question::Domain("example.com.".into());
-        assert_eq!(Question::of_uri("example.com.", None), domain);
+        assert_eq!(Question::of_uri("A.Example.com", Some(5070), None), host);
+        for transport in [None, Some(Transport::Tls)] {
+            let domain = Question::Domain("example.com.".into(), transport);
+            assert_eq!(Question::of_uri("example.com.", None, transport), domain);
+        }
     }
 
     #[test]

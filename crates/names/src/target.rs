@@ -2,11 +2,15 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use crate::transport::Transport;
+
 /// A server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Its name, in lower case.
     pub name: Box<str>,
+    /// What carries messages there, if the question was of a domain.
+    pub transport: Option<Transport>,
     /// The priority: servers with a lower number come first.
     pub priority: u16,
     /// Its share of the requests, relative to servers of the same priority.
@@ -27,9 +31,18 @@ impl Target {
 }
 
 /// The addresses in the order in which to try them: by priority, and within a priority drawn by
-/// weight (RFC 2782). The same targets and generator state give the same order.
+/// weight (RFC 2782). Targets of another transport come behind all of those before. The same targets and generator state give the same order.
 #[must_use]
-pub fn order(targets: &[Target], rng: &mut fastrand::Rng) -> Vec<SocketAddr> {
+pub fn order(targets: &[Target], rng: &mut fastrand::Rng) -> Vec<(Option<Transport>, SocketAddr)> {
+    let parts = targets.chunk_by(|one, other| one.transport == other.transport);
+    let parts = parts.map(|part| (part[0].transport, part_in_order(part, rng)));
+    let sockets = parts.flat_map(|(transport, sockets)| {
+        sockets.into_iter().map(move |socket| (transport, socket))
+    });
+    sockets.collect()
+}
+
+fn part_in_order(targets: &[Target], rng: &mut fastrand::Rng) -> Vec<SocketAddr> {
     let mut left: Vec<&Target> = targets.iter().collect();
     // Those without a weight come first among equals, where a draw of 0 alone finds them.
     left.sort_by_key(|target| (target.priority, target.weight > 0));
@@ -57,6 +70,7 @@ mod tests {
     fn targets(list: &[(u16, u16)]) -> Vec<Target> {
         let target = |(index, &(priority, weight)): (usize, &(u16, u16))| Target {
             name: format!("s{index}").into(),
+            transport: None,
             priority,
             weight,
             port: 5060 + index as u16,
@@ -69,7 +83,7 @@ mod tests {
         let addresses = order(targets, rng);
         addresses
             .iter()
-            .map(|address| address.port() - 5060)
+            .map(|(_, address)| address.port() - 5060)
             .collect()
     }
 
@@ -118,7 +132,7 @@ mod tests {
         let mut both = targets(&[(0, 1), (5, 1)]);
         both[0].addresses.push("2001:db8::1".parse().unwrap());
         let order = order(&both, &mut fastrand::Rng::with_seed(1));
-        let shown: Vec<String> = order.iter().map(ToString::to_string).collect();
+        let shown: Vec<String> = order.iter().map(|(_, at)| at.to_string()).collect();
         assert_eq!(
             shown,
             ["192.0.2.1:5060", "[2001:db8::1]:5060", "192.0.2.1:5061"]

@@ -15,7 +15,7 @@ use std::{
 
 use fake::{Dns, Reply};
 use hickory_resolver::proto::rr::RecordType;
-use names::{Answer, Count, Error, Limits, Names, Question};
+use names::{Answer, Count, Error, Limits, Names, Question, Transport};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -38,7 +38,7 @@ fn ask(names: &Names, question: &Question) -> Result<Arc<Answer>, Error> {
     }
 }
 
-/// Each server as "priority weight addresses", or why there is none.
+/// Each server as "transport priority weight addresses", or why there is none.
 fn told(names: &Names, question: &Question) -> String {
     let answer = match ask(names, question) {
         Ok(answer) => answer,
@@ -47,9 +47,13 @@ fn told(names: &Names, question: &Question) -> String {
     let targets = answer.targets.iter().map(|target| {
         let ips: Vec<String> = target.addresses.iter().map(ToString::to_string).collect();
         let ips = ips.join(",");
+        let transport = target.transport.map(|of| format!("{of:?} "));
         format!(
-            "{} {} {ips}:{}",
-            target.priority, target.weight, target.port
+            "{}{} {} {ips}:{}",
+            transport.unwrap_or_default(),
+            target.priority,
+            target.weight,
+            target.port
         )
     });
     let targets: Vec<String> = targets.collect();
@@ -68,7 +72,7 @@ fn a_domain_is_found_as_rfc_3263_has_it() {
     let dns = Dns::start();
     dns.host("a.test.", 60, &["192.0.2.1", "2001:db8::1"]);
     dns.host("b.test.", 60, &["192.0.2.2"]);
-    // NAPTR first: the least order and preference for UDP.
+    // NAPTR first, by order and preference; those without servers are left out.
     let both = [
         (20, 1, "SIP+D2U", "_sip._udp.late.test."),
         (10, 5, "SIPS+D2T", "_sips._tcp.test."),
@@ -84,7 +88,12 @@ fn a_domain_is_found_as_rfc_3263_has_it() {
     dns.service("_sip._udp.srv.test.", 60, &[(0, 3, 5080, "B.test.")]);
     dns.host("host.test.", 60, &["192.0.2.9"]);
     // What can't be reached.
-    dns.naptr("tcp.test.", 60, &[(1, 1, "SIP+D2T", "_sip._tcp.test.")]);
+    dns.naptr("sctp.test.", 60, &[(1, 1, "SIP+D2S", "_sip._sctp.test.")]);
+    dns.naptr(
+        "none.test.",
+        60,
+        &[(1, 1, "SIP+D2T", "_sip._tcp.none.test.")],
+    );
     dns.service("_sip._udp.closed.test.", 60, &[(0, 0, 0, ".")]);
     dns.service("_sip._udp.nowhere.test.", 60, &[(0, 0, 1, "gone.test.")]);
 
@@ -93,17 +102,18 @@ fn a_domain_is_found_as_rfc_3263_has_it() {
         (
             "naptr.test",
             None,
-            "1 7 192.0.2.1,2001:db8::1:5070; 2 0 192.0.2.2:5060",
+            "Udp 1 7 192.0.2.1,2001:db8::1:5070; Udp 2 0 192.0.2.2:5060",
         ),
-        ("srv.test", None, "0 3 192.0.2.2:5080"),
-        ("host.test", None, "0 0 192.0.2.9:5060"),
-        ("SRV.Test", None, "0 3 192.0.2.2:5080"),
+        ("srv.test", None, "Udp 0 3 192.0.2.2:5080"),
+        ("host.test", None, "Udp 0 0 192.0.2.9:5060"),
+        ("SRV.Test", None, "Udp 0 3 192.0.2.2:5080"),
         ("a.test", Some(5099), "0 0 192.0.2.1,2001:db8::1:5099"),
         (
-            "tcp.test",
+            "sctp.test",
             None,
-            "the DNS fails: the domain does not take SIP over UDP",
+            "the DNS fails: the domain takes no SIP over UDP, TCP or TLS",
         ),
+        ("none.test", None, NONE),
         ("closed.test", None, NONE),
         ("nowhere.test", None, NONE),
         ("absent.test", None, NONE),
@@ -111,8 +121,50 @@ fn a_domain_is_found_as_rfc_3263_has_it() {
         ("a..test", Some(1), NONE),
     ];
     for (host, port, expected) in cases {
-        let found = told(&names, &Question::of_uri(host, port));
+        let found = told(&names, &Question::of_uri(host, port, None));
         assert_eq!(found, expected, "{host} {port:?}");
+    }
+}
+
+/// Whoever takes TLS alone was asked for over UDP. RFC 3263 §4.1
+#[test]
+fn the_dns_says_which_transport_a_domain_takes() {
+    let dns = Dns::start();
+    dns.host("a.test.", 60, &["192.0.2.1"]);
+    dns.host("b.test.", 60, &["192.0.2.2"]);
+    let rules = [
+        (10, 1, "SIP+D2T", "_sip._tcp.naptr.test."),
+        (5, 9, "SIPS+D2T", "_sips._tcp.naptr.test."),
+        (20, 1, "SIP+D2U", "_sip._udp.naptr.test."),
+    ];
+    dns.naptr("naptr.test.", 60, &rules);
+    dns.service("_sips._tcp.naptr.test.", 60, &[(0, 0, 5061, "a.test.")]);
+    dns.service("_sip._tcp.naptr.test.", 60, &[(0, 0, 5060, "b.test.")]);
+    dns.service("_sip._tcp.srv.test.", 60, &[(0, 0, 5070, "a.test.")]);
+    dns.service("_sips._tcp.srv.test.", 60, &[(0, 0, 5071, "a.test.")]);
+    dns.host("host.test.", 60, &["192.0.2.9"]);
+    let names = start(&dns);
+    let (tcp, tls) = (Some(Transport::Tcp), Some(Transport::Tls));
+    for (host, wanted, expected) in [
+        (
+            "naptr.test",
+            None,
+            "Tls 0 0 192.0.2.1:5061; Tcp 0 0 192.0.2.2:5060",
+        ),
+        ("naptr.test", tcp, "Tcp 0 0 192.0.2.2:5060"),
+        (
+            "srv.test",
+            None,
+            "Tcp 0 0 192.0.2.1:5070; Tls 0 0 192.0.2.1:5071",
+        ),
+        ("srv.test", tls, "Tls 0 0 192.0.2.1:5071"),
+        ("host.test", tcp, "Tcp 0 0 192.0.2.9:5060"),
+        ("host.test", tls, "Tls 0 0 192.0.2.9:5061"),
+        ("host.test", None, "Udp 0 0 192.0.2.9:5060"),
+        ("absent.test", tls, NONE),
+    ] {
+        let found = told(&names, &Question::of_uri(host, None, wanted));
+        assert_eq!(found, expected, "{host} {wanted:?}");
     }
 }
 

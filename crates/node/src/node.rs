@@ -474,8 +474,7 @@ impl Desks {
     /// Routes a request that has waited for the DNS.
     fn go_on(&mut self, cx: Context<'_>, parked: ParkedRequest, told: Answer, out: &mut Outbox) {
         self.resume(cx, &parked.request, out, |desks, mut request, out| {
-            let flow = request.datagram.flow;
-            request.located = desks.proxy.first_reachable(cx, told, flow);
+            request.located = desks.proxy.first_reachable(cx, told, &request);
             if request.located.is_none() {
                 cx.stats.count(Event::NameNotFound, 1);
                 return Err(refuse(cx, NotNow::Unreachable));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sip::{Host, Scheme, Uri};
+use sip::{Host, Param, Scheme, Uri};
 use slots::Ticket;
 use transaction::{NextHop, Transport};
 
@@ -74,8 +74,8 @@ pub struct Name {
     pub host: Box<str>,
     /// The port beside it. With one, the name has addresses and no services.
     pub port: Option<u16>,
-    /// What shall carry messages there.
-    pub transport: Transport,
+    /// What shall carry messages there; none: what the DNS says. RFC 3263 §4.1
+    pub transport: Option<Transport>,
 }
 
 impl Name {
@@ -84,7 +84,10 @@ impl Name {
         if !matches!(uri.scheme, Scheme::Sip | Scheme::Sips) {
             return None;
         }
-        let transport = transport_of(uri)?;
+        let is_open = uri.scheme == Scheme::Sip
+            && uri.port.is_none()
+            && matches!(uri.param(b"transport"), Param::Absent);
+        let transport = Some(transport_of(uri)?).filter(|_| !is_open);
         let Host::Name(name) = uri.destination()? else {
             return None;
         };

@@ -1,6 +1,7 @@
 //! What the workers of a node share.
 
 use std::{
+    collections::VecDeque,
     mem,
     net::SocketAddr,
     sync::{
@@ -44,6 +45,8 @@ pub struct Shared {
     /// When messages were lost last, in nanoseconds.
     lost_at: AtomicU64,
     peers: Mutex<Vec<PeerView>>,
+    /// The names that the DNS has given addresses for, of those that are reached by TLS, the latest last.
+    named: RwLock<VecDeque<(SocketAddr, Arc<str>)>>,
     /// The tags of other edges that are heard, and where they listen.
     edges: RwLock<Vec<(EdgeTag, SocketAddr)>>,
     guard: Guard,
@@ -52,6 +55,9 @@ pub struct Shared {
     /// What may wait for a worker.
     handover_bytes_max: usize,
 }
+
+/// Peers whose names are known from the DNS at most; one more makes the first forgotten.
+const NAMED_MAX: usize = 1_024;
 
 /// Why a configuration can't be taken while the node runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +105,7 @@ impl Shared {
             lost_at: AtomicU64::new(NEVER),
             peers: Mutex::default(),
             edges: RwLock::default(),
+            named: RwLock::default(),
             workers: (0..workers.max(1))
                 .map(|_| WorkerStats::default())
                 .collect(),
@@ -247,6 +254,29 @@ impl Shared {
 
     pub(crate) fn set_peers(&self, peers: Vec<PeerView>) {
         *self.peers.lock().unwrap_or_else(PoisonError::into_inner) = peers;
+    }
+
+    /// What a peer is called whose certificate is to be checked: as it is configured, or as the DNS was asked. RFC 5922 §7.1
+    pub fn name_at(&self, address: SocketAddr) -> Option<Arc<str>> {
+        if let Some(host) = self.snapshot().host_at(address) {
+            return Some(host.into());
+        }
+        let named = self.named.read().unwrap_or_else(PoisonError::into_inner);
+        let found = named.iter().rev().find(|(at, _)| *at == address);
+        found.map(|(_, name)| Arc::clone(name))
+    }
+
+    /// The DNS has given this address, which is reached by TLS, for a name.
+    pub(crate) fn set_name(&self, address: SocketAddr, name: &str) {
+        if self.name_at(address).is_some_and(|known| *known == *name) {
+            return;
+        }
+        let mut named = self.named.write().unwrap_or_else(PoisonError::into_inner);
+        named.retain(|(at, _)| *at != address);
+        if named.len() == NAMED_MAX {
+            named.pop_front();
+        }
+        named.push_back((address, name.into()));
     }
 
     /// Where the edge with this tag listens, if it is heard. Only a request for a connection of another edge asks,

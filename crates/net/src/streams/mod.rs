@@ -258,7 +258,7 @@ impl Streams {
         let bound = self.security.listener(flow.listener)?;
         let layer = bound.opened(
             flow.remote.ip(),
-            self.shared.snapshot().host_at(flow.remote),
+            self.shared.name_at(flow.remote).as_deref(),
             self.message_bytes,
         )?;
         let socket = tcp::Stream::connect(bound.address, flow.remote).ok()?;

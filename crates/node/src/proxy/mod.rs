@@ -157,9 +157,10 @@ impl Proxy {
         &self,
         cx: Context<'_>,
         told: Answer,
-        flow: Flow,
+        request: &Request<'_>,
     ) -> Option<NextHop> {
-        let reachable = parked::reachable(cx, told, flow.listener);
+        let (hit, name) = (request.datagram.flow.listener, request.next_name()?);
+        let reachable = parked::reachable(cx, told, hit, &name.host);
         reachable.first().map(|flow| flow.next_hop())
     }
 

@@ -105,13 +105,17 @@ impl Parked {
     }
 }
 
-/// Of the addresses of a name those that a listener reaches.
-pub(super) fn reachable(cx: Context<'_>, answer: Answer, hit: u8) -> Vec<Flow> {
+/// Of the addresses of a host those that a listener reaches.
+pub(super) fn reachable(cx: Context<'_>, answer: Answer, hit: u8, host: &str) -> Vec<Flow> {
     let Answer::Located(hops) = answer else {
         return Vec::new();
     };
     let flows = hops
         .into_iter()
         .filter_map(|hop| cx.snapshot.flow_to(hop, hit));
-    flows.collect()
+    let flows: Vec<Flow> = flows.collect();
+    for flow in flows.iter().filter(|flow| flow.transport.is_secure()) {
+        cx.shared.set_name(flow.remote, host);
+    }
+    flows
 }

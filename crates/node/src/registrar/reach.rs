@@ -75,7 +75,8 @@ fn is_a_hosts(at: SocketAddr) -> bool {
 /// A contact's name, unless it is one that phones make up. RFC 2606 §2
 pub(super) fn name_of(snapshot: &Snapshot, contact: &Uri<'_>) -> Option<Name> {
     Name::of(contact)
-        .filter(|name| snapshot.speaks(name.transport) && !is_made_up(name.host.as_bytes()))
+        .filter(|name| name.transport.is_none_or(|of| snapshot.speaks(of)))
+        .filter(|name| !is_made_up(name.host.as_bytes()))
 }
 
 /// Where a contact leads as long as its name, if it has one, is not resolved: where it says, or where its

@@ -37,7 +37,7 @@ fn asks(cluster: &Cluster, host: &str, port: Option<u16>) {
         Name {
             host,
             port,
-            transport: Transport::Udp
+            transport: port.map(|_| Transport::Udp)
         }
     );
 }
@@ -263,4 +263,47 @@ fn only_so_many_wait_for_the_dns() {
     assert_eq!(cluster.event(Event::UnlocatedFull), 1);
     check(&cluster.answer(located(&[FIRST])), &[(FIRST, "INFO")]);
     assert!(cluster.send(&to_name(server.request("INFO"))).is_empty());
+}
+
+/// The DNS chooses the transport of a URI that says none, and the node takes the first that it speaks. RFC 3263 §4.1
+#[test]
+fn the_dns_chooses_the_transport() {
+    let hop = |transport, address: &str| NextHop {
+        transport,
+        address: address.parse().unwrap(),
+    };
+    for (contact, asked, listens, expected) in [
+        ("sip:bob@phones.example.net", None, true, Transport::Tcp),
+        ("sip:bob@phones.example.net", None, false, Transport::Udp),
+        (
+            "sip:bob@phones.example.net;transport=tcp",
+            Some(Transport::Tcp),
+            true,
+            Transport::Tcp,
+        ),
+    ] {
+        let mut config = location();
+        if listens {
+            config.listeners.push(node::config::Listener {
+                transport: Transport::Tcp,
+                address: EDGE.parse().unwrap(),
+                advertise: EDGE.to_owned(),
+            });
+        }
+        let mut cluster = Cluster::new(config);
+        assert!(cluster.send(&request("INVITE", ALICE, "call")).is_empty());
+        assert!(cluster.answer(record_of(&[binding(contact)])).is_empty());
+        let Some(Ask::Locate { name, .. }) = cluster.questions.last().map(|it| it.ask.clone())
+        else {
+            panic!("the DNS is not asked");
+        };
+        assert_eq!(name.transport, asked, "{contact}");
+        let hops = [
+            hop(Transport::Tls, FIRST),
+            hop(Transport::Tcp, FIRST),
+            hop(Transport::Udp, SECOND),
+        ];
+        let sent = cluster.answer(Answer::Located(hops.into()));
+        assert_eq!(sent[0].flow.transport, expected, "{contact}");
+    }
 }

@@ -51,7 +51,10 @@ pub(crate) fn registrar(root: &mut Section<'_>) -> Option<Registrar> {
     let when_full = section.get_or("when_full", WhenFull::Refuse, when_full);
     let algorithms = algorithms(&mut section);
     let service_route = section.get_or("service_route", Vec::new(), list(route));
-    let keep_alive = section.given_table("keep_alive").map(keep_alive);
+    let keep_alive = match section.is_false("keep_alive") {
+        true => None,
+        false => section.given_table("keep_alive").map(keep_alive),
+    };
     let removes_dead = section.get_or("remove_dead", true, boolean);
     section.finish();
     let lower = |domain: String| domain.to_ascii_lowercase();

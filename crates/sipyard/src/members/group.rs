@@ -130,6 +130,7 @@ mod tests {
     fn target(priority: u16, weight: u16, addresses: &[&str]) -> Target {
         Target {
             name: "a.test.".into(),
+            transport: None,
             priority,
             weight,
             port: 5060,

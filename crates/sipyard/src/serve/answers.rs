@@ -11,7 +11,7 @@ use std::{
 use fastrand::Rng;
 use names::{Question, order};
 use net::{Answerer, Reply};
-use node::{Answer, Ask, Name, NextHop, Record};
+use node::{Answer, Ask, Name, NextHop, Record, Transport};
 use store::{Error, Known, Next, Put, Store, Value};
 
 use crate::resolver::Resolver;
@@ -30,12 +30,22 @@ impl Answers {
     }
 
     fn locate(&self, name: &Name, draw: u64, reply: Reply) -> Option<Answer> {
-        let question = Question::of_uri(&name.host, name.port);
-        let transport = name.transport;
+        let wanted = name.transport.and_then(asked_for);
+        let question = match (name.port, name.transport) {
+            // Nobody has service records for WebSockets.
+            (None, Some(of @ (Transport::Ws | Transport::Wss))) => {
+                Question::of_uri(&name.host, Some(of.default_port()), None)
+            }
+            (port, _) => Question::of_uri(&name.host, port, wanted),
+        };
+        let transport = name.transport.unwrap_or(Transport::Udp);
         let located = move |answer: Result<Arc<names::Answer>, names::Error>| match answer {
             Ok(answer) => {
                 let addresses = order(&answer.targets, &mut Rng::with_seed(draw));
-                let hop = |address| NextHop { transport, address };
+                let hop = |(found, address): (Option<names::Transport>, _)| NextHop {
+                    transport: found.map_or(transport, found_to),
+                    address,
+                };
                 Answer::Located(addresses.into_iter().map(hop).collect())
             }
             Err(names::Error::NotFound) => Answer::Located(Vec::new()),
@@ -48,6 +58,24 @@ impl Answers {
             Poll::Ready(answer) => Some(located(answer)),
             Poll::Pending => None,
         }
+    }
+}
+
+/// What the DNS is asked for. None: it has no services of that.
+fn asked_for(transport: Transport) -> Option<names::Transport> {
+    match transport {
+        Transport::Udp => Some(names::Transport::Udp),
+        Transport::Tcp => Some(names::Transport::Tcp),
+        Transport::Tls => Some(names::Transport::Tls),
+        Transport::Ws | Transport::Wss => None,
+    }
+}
+
+fn found_to(take: names::Transport) -> Transport {
+    match take {
+        names::Transport::Udp => Transport::Udp,
+        names::Transport::Tcp => Transport::Tcp,
+        names::Transport::Tls => Transport::Tls,
     }
 }
 

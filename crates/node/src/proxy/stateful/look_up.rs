@@ -135,7 +135,11 @@ impl Stateful {
             return;
         };
         let context = self.contexts.get_mut(place);
-        let flows = reachable(step.cx, answer, context.hit());
+        let mut names = context.targets.names();
+        let host = names.find_map(|(of, name)| (of == number).then(|| name.host.clone()));
+        drop(names);
+        let host = host.unwrap_or_default();
+        let flows = reachable(step.cx, answer, context.hit(), &host);
         if flows.is_empty() {
             step.cx.stats.count(Event::NameNotFound, 1);
         }
