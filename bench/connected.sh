@@ -5,6 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+ulimit -n 100000 2>/dev/null || ulimit -n "$(ulimit -Hn)"
 sipyard=${SIPYARD:-$PWD/target/release/sipyard}
 folder=$(mktemp -d)
 started=()
@@ -15,7 +16,8 @@ target=127.0.0.1
 
 # A certificate of this host, by its own authority.
 openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3650 -subj /CN=bench \
-    -keyout "$folder/key.pem" -out "$folder/chain.pem" -addext subjectAltName=IP:127.0.0.1,DNS:localhost 2>/dev/null
+    -keyout "$folder/key.pem" -out "$folder/chain.pem" -addext subjectAltName=IP:127.0.0.1,DNS:localhost \
+    -addext basicConstraints=critical,CA:FALSE 2>/dev/null
 
 # Microseconds of CPU that a process and its children have had, by the scheduler's account.
 cpu() {
@@ -104,7 +106,7 @@ modparam("tls", "tls_method", "TLSv1.2+")
 modparam("rr", "enable_double_rr", 0)
 request_route {
   if (!mf_process_maxfwd_header("10")) { sl_send_reply("483", "Too Many Hops"); exit; }
-  if (has_totag()) { if (loose_route()) { forward(); exit; } }
+  if (has_totag()) { if (loose_route()) { \$du = "sip:$1"; forward(); exit; } }
   else { if (is_method("INVITE")) record_route(); }
   \$du = "sip:$1";
   forward();
@@ -127,6 +129,11 @@ figure() {
     grep -o "\"$1\":[^,}]*" "$folder/calls.json" | head -1 | cut -d: -f2
 }
 
+# The median and the 99 % quantile from an INVITE to its answer.
+answer() {
+    tr -d ' \n' <"$folder/calls.json" | grep -o '"answer":{[^}]*}' | grep -oE '"(p50|p99)":[0-9.]*' | tr '\n' ' '
+}
+
 # CPU of a call over one connection each side.
 calls() {
     local rate=${RATE:-1000} duration=${DURATION:-8s}
@@ -145,9 +152,9 @@ calls() {
                 local before after
                 before=$(cpu "$program")
                 call "$to" --transport $transport --connections 1 "${pace[@]}" "${extra[@]}"
-                after=$(cpu "$program")
                 local carried
                 carried=$(figure carried)
+                after=$(cpu "$program")
                 echo "round $round $transport $who: $(((after - before) / (carried > 0 ? carried : 1))) us/call, $carried carried, $(figure failed) failed"
                 end "$program"
                 end "$server"
@@ -182,7 +189,7 @@ connections() { "$sipyard" ctl --admin "$folder/admin.sock" status --json 2>/dev
 
 # Memory of 20,000 connections that carry nothing.
 idle() {
-    local number=${NUMBER:-20000}
+    local number=${NUMBER:-$(($(ulimit -n) > 20100 ? 20000 : $(ulimit -n) - 1000))}
     for transport in tcp tls; do
         RECORD=false start_sipyard "$core" "registrar = { domains = [\"example.com\"], store = \"memory\", auth = false }
 [[route]]
@@ -209,7 +216,7 @@ to = \"registrar\""
 
 # Phones that connect and register all at once, and UDP calls meanwhile.
 avalanche() {
-    local number=${NUMBER:-20000}
+    local number=${NUMBER:-$(($(ulimit -n) > 20100 ? 20000 : $(ulimit -n) - 1000))}
     on 1 "$sipyard" load serve --address "$core"
     local server=$last
     start_sipyard "$core" "registrar = { domains = [\"phones.example\"], store = \"memory\", auth = false }
@@ -217,17 +224,19 @@ avalanche() {
 hosts = [\"phones.example\"]
 to = \"registrar\""
     call "$edge" --rate 200 --duration 6s
-    echo "before: $(figure carried) calls, $(figure failed) failed, p99 of the answer $(grep -o '"answer":{[^}]*}' "$folder/calls.json" | grep -o '"p99":[^,}]*') ms"
+    echo "before: $(figure carried) calls, $(figure failed) failed, p99 of the answer $(answer) ms"
     call "$edge" --rate 200 --duration 25s &
-    local calls=$! began
+    local calls=$! began before
     sleep 2
+    before=$(cpu "$program")
     began=$(date +%s%N)
     taskset --cpu-list 1 "$sipyard" load register --to "$edge_tls" --transport tls --users "$number" --rate 20000 --stay \
         --domain phones.example --json "$folder/phones.json" --success 0 --authorities "$folder/chain.pem" \
         --from 127.0.0.11,127.0.0.12,127.0.0.13,127.0.0.14,127.0.0.15 >/dev/null 2>&1 || true
-    echo "$number phones: $((($(date +%s%N) - began) / 1000000)) ms, $(grep -o '"carried":[0-9]*' "$folder/phones.json") $(grep -o '"failed":[0-9]*' "$folder/phones.json" | head -1)"
+    echo "$(((($(cpu "$program") - before)) / number)) us of CPU for each phone, with the calls' share"
+    echo "$number phones: $((($(date +%s%N) - began) / 1000000)) ms, $(tr -d ' \n' <"$folder/phones.json" | grep -oE '"(carried|failed|resumed)":[0-9]+' | head -3 | tr '\n' ' ')"
     wait $calls
-    echo "meanwhile: $(figure carried) calls, $(figure failed) failed, p99 of the answer $(grep -o '"answer":{[^}]*}' "$folder/calls.json" | grep -o '"p99":[^,}]*') ms"
+    echo "meanwhile: $(figure carried) calls, $(figure failed) failed, p99 of the answer $(answer) ms"
     end "$server"
     end "$program"
 }
@@ -265,13 +274,13 @@ for s in deaf: s.setblocking(False)
 for i in range(100000):
     try: deaf[i % 500].send(ask % (i, i))
     except BlockingIOError: pass
-    if i % 500 == 0: time.sleep(0.05)
+    if i % 100 == 0: time.sleep(0.05)
 time.sleep(600)"
                 local clients=$last
                 sleep 2
             fi
             call "$edge" --rate 300 --duration 8s
-            echo "round $round $what: $(figure carried) calls, $(figure failed) failed, answer $(grep -o '"answer":{[^}]*}' "$folder/calls.json" | grep -o '"p[59][09]":[^,}]*' | tr '\n' ' ') connections $(connections)"
+            echo "round $round $what: $(figure carried) calls, $(figure failed) failed, answer $(answer) ms; connections $(connections)"
             [ $what = without ] || { end "$clients"; end "$hole"; }
             end "$program"
         done

@@ -4,121 +4,10 @@
 
 mod common;
 
-use std::{
-    fs,
-    io::IoSliceMut,
-    mem::MaybeUninit,
-    net::SocketAddr,
-    os::{
-        fd::{AsRawFd, OwnedFd},
-        unix::net::UnixDatagram,
-    },
-    path::PathBuf,
-    process::{Child, Command, Stdio},
-    thread,
-    time::Duration,
-};
+use std::{fs, net::SocketAddr, process::Stdio, thread, time::Duration};
 
-use common::{
-    PATIENCE, Settings,
-    load::{self, Serving},
-    sipyard,
-};
-use rustix::{
-    io::fcntl_setfd,
-    net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg},
-};
+use common::{Settings, load::Serving, manager::Manager, sipyard};
 use serde_json::Value;
-
-/// Plays the service manager: it hears a service, and keeps its sockets.
-struct Manager {
-    socket: UnixDatagram,
-    path: PathBuf,
-    kept: Vec<OwnedFd>,
-    heard: Vec<String>,
-}
-
-impl Manager {
-    fn new(settings: &Settings) -> Self {
-        let path = settings.path().with_file_name("notify");
-        let socket = UnixDatagram::bind(&path).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        Self {
-            socket,
-            path,
-            kept: Vec::new(),
-            heard: Vec::new(),
-        }
-    }
-
-    /// Starts a node, with the sockets that were kept.
-    fn start(&self, settings: &Settings, watchdog: &str) -> Running {
-        let sockets = self.kept.iter().enumerate();
-        let sockets: Vec<String> = sockets
-            .map(|(place, fd)| {
-                // The shell inherits it, as the node does.
-                fcntl_setfd(fd, rustix::io::FdFlags::empty()).unwrap();
-                format!("{}<&{}", place + 3, fd.as_raw_fd())
-            })
-            .collect();
-        let script = format!(
-            "LISTEN_PID=$$ exec \"$0\" serve --config \"$1\" {}",
-            sockets.join(" ")
-        );
-        let child = Command::new("bash")
-            .args(["-c", &script, env!("CARGO_BIN_EXE_sipyard")])
-            .arg(settings.path())
-            .env("NOTIFY_SOCKET", &self.path)
-            .env("LISTEN_FDS", self.kept.len().to_string())
-            .env("WATCHDOG_USEC", watchdog)
-            .stderr(Stdio::inherit())
-            .spawn()
-            .unwrap();
-        Running(child)
-    }
-
-    /// Hears the node until it says this.
-    fn wait_for(&mut self, words: &str) {
-        while !self.heard.iter().any(|it| it.contains(words)) {
-            self.hear();
-        }
-    }
-
-    fn hear(&mut self) {
-        let mut bytes = [0; 4096];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(64))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let mut slices = [IoSliceMut::new(&mut bytes)];
-        let got = recvmsg(&self.socket, &mut slices, &mut control, RecvFlags::empty()).unwrap();
-        let text = String::from_utf8_lossy(&bytes[..got.bytes]).into_owned();
-        if text.contains("FDSTOREREMOVE=1") {
-            self.kept.clear();
-        }
-        for message in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(fds) = message {
-                self.kept.extend(fds);
-            }
-        }
-        self.heard.push(text);
-    }
-}
-
-/// A node; killed when it is dropped.
-struct Running(Child);
-
-impl Running {
-    fn signal(&self, name: &str) {
-        load::signal(self.0.id(), name);
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // One that has ended can't be killed.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 fn settings(servers: &[SocketAddr], workers: usize) -> Settings {
     let settings = Settings::new();
@@ -156,7 +45,7 @@ fn a_restart_under_load_drops_no_datagram() {
             #[expect(clippy::disallowed_methods, reason = "the load is to run for a while")]
             thread::sleep(Duration::from_secs(1));
             node.signal("USR2");
-            assert!(node.0.wait().unwrap().success());
+            assert!(node.wait().success());
             manager.heard.clear();
             node = manager.start(&settings, "");
             manager.wait_for("READY=1");
@@ -187,5 +76,5 @@ fn the_manager_hears_of_starts_reloads_stops_and_a_fed_watchdog() {
     manager.wait_for("READY=1\nSTATUS=reloaded");
     node.signal("TERM");
     manager.wait_for("STOPPING=1");
-    assert!(node.0.wait().unwrap().success());
+    assert!(node.wait().success());
 }

@@ -6,8 +6,8 @@
 mod common;
 
 use std::{
-    io::Write,
-    net::{SocketAddr, UdpSocket},
+    io::{Read, Write},
+    net::{SocketAddr, TcpListener, UdpSocket},
     process::Stdio,
 };
 
@@ -195,4 +195,49 @@ fn register(node: SocketAddr, cseq: u32, field: &str) -> String {
     let mut answer = [0; 2_000];
     let length = socket.recv(&mut answer).unwrap();
     String::from_utf8_lossy(&answer[..length]).into_owned()
+}
+
+/// What a server sends to a domain goes by the transport that its NAPTR records prefer, of those that the node speaks.
+/// RFC 3263 §4.1
+#[test]
+fn a_domain_is_reached_by_the_transport_that_it_prefers() {
+    let domain = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = domain.local_addr().unwrap().port();
+    let records = format!(
+        "phones NAPTR 10 1 \"s\" \"SIPS+D2T\" \"\" _sips._tcp.phones\n\
+         phones NAPTR 20 1 \"s\" \"SIP+D2T\" \"\" _sip._tcp.phones\n\
+         phones NAPTR 30 1 \"s\" \"SIP+D2U\" \"\" _sip._udp.phones\n\
+         _sips._tcp.phones SRV 1 1 9 local\n_sip._tcp.phones SRV 1 1 {port} local\n\
+         _sip._udp.phones SRV 1 1 9 local\n"
+    );
+    let dns = Dns::start(&records);
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let us = server.local_addr().unwrap();
+    let settings = Settings::new();
+    let (sip, admin, tcp) = (settings.sip, settings.admin, common::free_tcp());
+    settings.write_whole(&format!(
+        r#"node = {{ name = "edge", secret = "file:secret" }}
+listen = [ {{ transport = "udp", address = "{sip}" }}, {{ transport = "tcp", address = "{tcp}" }} ]
+pool.app = {{ probe = false, servers = [ "{us}" ] }}
+route = [ {{ hosts = ["example.com"], to = "app" }} ]
+dns.servers = ["{}"]
+admin = {{ address = "{admin}", socket = "admin.sock" }}
+"#,
+        dns.address
+    ));
+    let _edge = settings.start();
+    let message = format!(
+        "MESSAGE sip:bob@phones.test SIP/2.0\r\nVia: SIP/2.0/UDP {us};rport;branch=z9hG4bK-m\r\nMax-Forwards: 70\r\n\
+         From: <sip:alice@example.com>;tag=a\r\nTo: <sip:bob@phones.test>\r\nCall-ID: m\r\nCSeq: 1 MESSAGE\r\n\
+         Content-Length: 0\r\n\r\n"
+    );
+    server.send_to(message.as_bytes(), sip).unwrap();
+    let mut stream = common::accepted(&domain);
+    let mut received = [0; 4_000];
+    let length = stream.read(&mut received).unwrap();
+    let received = String::from_utf8_lossy(&received[..length]);
+    assert!(
+        received.starts_with("MESSAGE sip:bob@phones.test SIP/2.0\r\nVia: SIP/2.0/TCP"),
+        "{received}"
+    );
 }

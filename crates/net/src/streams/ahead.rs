@@ -1,6 +1,6 @@
 //! Connections to servers: opened before there is something to send, closed when their server is gone.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use node::{ConnectionId, Flow, Shared, Snapshot};
 use stream::{Connections, Upkeep};
@@ -8,6 +8,9 @@ use wire::Wire;
 
 /// How often it is looked after them.
 const PAUSE: Duration = Duration::from_millis(200);
+
+/// How many are opened in one go: to begin a handshake costs as much as several messages.
+const OPENED: usize = 4;
 
 /// The connections that shall be there, and those that shall not be there any more.
 #[derive(Debug)]
@@ -17,6 +20,10 @@ pub(super) struct Ahead {
     snapshot: Option<Arc<Snapshot>>,
     /// Where servers were, which may have requests open.
     left: Vec<Flow>,
+    /// What is to be opened.
+    due: VecDeque<Flow>,
+    /// How many each server is to have.
+    wanted: usize,
     next: Duration,
 }
 
@@ -26,6 +33,8 @@ impl Ahead {
             upkeep: Upkeep::new(seed),
             snapshot: None,
             left: Vec::new(),
+            due: VecDeque::new(),
+            wanted: 0,
             next: now,
         }
     }
@@ -37,8 +46,8 @@ impl Ahead {
         shared: &Shared,
         connections: &Connections<Wire>,
     ) -> (Vec<Flow>, Vec<ConnectionId>) {
-        if now < self.next {
-            return Default::default();
+        if now < self.next || !self.due.is_empty() {
+            return (self.next_due(connections), Vec::new());
         }
         self.next = now + PAUSE;
         let snapshot = shared.snapshot();
@@ -48,12 +57,23 @@ impl Ahead {
             self.left.extend(left);
             self.snapshot = Some(Arc::clone(&snapshot));
         }
-        let wanted = snapshot.config().connections.per_server;
-        let due = self.upkeep.due(now, connections, wanted);
+        self.wanted = snapshot.config().connections.per_server;
+        self.due
+            .extend(self.upkeep.due(now, connections, self.wanted));
         let is_over = |flow: &mut Flow| !snapshot.is_in_use(flow.remote);
         let over = self.left.extract_if(.., is_over);
         let gone = over.flat_map(|flow| connections.ours_to(flow));
-        (due, gone.collect())
+        let gone = gone.collect();
+        (self.next_due(connections), gone)
+    }
+
+    /// A few that are to be opened, unless a message has opened them meanwhile.
+    fn next_due(&mut self, connections: &Connections<Wire>) -> Vec<Flow> {
+        let count = self.due.len().min(OPENED);
+        let wanted = self.wanted;
+        let due = self.due.drain(..count);
+        due.filter(|&flow| connections.ours_to(flow).count() < wanted)
+            .collect()
     }
 
     /// A connection is open.

@@ -195,6 +195,9 @@ impl Proxy {
             None => routing::known_course(cx, &mut self.work.calls, request, session)?,
             Some(_) => None,
         };
+        if let Some(course) = course.as_ref().filter(|_| !is_of_invite(request.method)) {
+            request.check_way(cx, course.next_hop.transport.is_secure())?;
+        }
         match (request.method, course, registrar) {
             (Method::Cancel, course, _) => self.on_cancel(cx, request, course, out)?,
             (Method::Ack, course, _) => self.on_ack(cx, request, course, out)?,
@@ -546,6 +549,11 @@ impl Proxy {
         };
         (&mut self.stateful, &mut self.stateless, step)
     }
+}
+
+/// Whether a request of this method follows an INVITE.
+fn is_of_invite(method: Method<'_>) -> bool {
+    matches!(method, Method::Ack | Method::Cancel)
 }
 
 /// The worker that owns the dialog that a request names.

@@ -239,6 +239,7 @@ pub(super) fn new_course(
     named: Option<ServerId>,
 ) -> Result<Course, Reply> {
     if let Some((member, next_hop)) = outward(cx, request) {
+        request.check_way(cx, next_hop.transport.is_secure())?;
         let begun = work.calls.originate(cx, request, member, next_hop);
         return Ok(Course {
             direction: Direction::FromServer,
@@ -254,6 +255,8 @@ pub(super) fn new_course(
     }
     let pool = cx.snapshot.pool_at(route);
     let pool = pool.ok_or_else(|| Reply::new(404))?;
+    let mut servers = pool.config().servers.iter();
+    request.check_way(cx, servers.all(|server| server.transport.is_secure()))?;
     let named = named.and_then(|server| cx.snapshot.member(server));
     let (member, reason) = match named {
         Some(member) => {

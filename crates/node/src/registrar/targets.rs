@@ -79,13 +79,13 @@ pub(crate) fn targets(
     cx: Context<'_>,
     record: &Record,
     hit: u8,
-    wanted: Option<Device>,
+    (device, is_sips): (Option<Device>, bool),
 ) -> Result<Vec<Target>, Reply> {
     let mut location = bindings::read(Some(record), cx.wall())?;
     if let Some(Device {
         device,
         registration,
-    }) = wanted
+    }) = device
     {
         location.bindings.retain(|known| known.device == device);
         let is_of = |known: &Binding<'_>| registration == Some(gruu::registration(known.call_id));
@@ -94,7 +94,9 @@ pub(crate) fn targets(
             return Err(Reply::new(404));
         }
     }
-    let targets = location.bindings.iter();
+    // RFC 5630 §5.3: what must be secure goes to contacts alone that are.
+    let fits = |known: &&Binding<'_>| !is_sips || is_sips_uri(known.contact);
+    let targets = location.bindings.iter().filter(fits);
     let mut targets: Vec<_> = targets.filter_map(|known| target(cx, known, hit)).collect();
     let forbidden = targets
         .iter_mut()
@@ -128,6 +130,11 @@ fn by_device(targets: Vec<Target>) -> Vec<Target> {
     devices
 }
 
+fn is_sips_uri(contact: &str) -> bool {
+    let uri = Uri::parse(contact.as_bytes());
+    uri.is_ok_and(|uri| uri.scheme == Scheme::Sips)
+}
+
 /// Where a binding leads, if it may.
 pub(super) fn target_of(cx: Context<'_>, binding: &Binding<'_>, hit: u8) -> Option<Target> {
     let mut target = target(cx, binding, hit)?;
@@ -149,7 +156,10 @@ fn target(cx: Context<'_>, binding: &Binding<'_>, hit: u8) -> Option<Target> {
     let snapshot = cx.snapshot;
     let contact = Uri::parse(binding.contact.as_bytes()).ok()?;
     let has_path = !binding.path.is_empty();
-    if contact.scheme != Scheme::Sip || (!has_path && reach::names_us(snapshot, &contact)) {
+    let is_sips = contact.scheme == Scheme::Sips;
+    if !(is_sips || contact.scheme == Scheme::Sip)
+        || (!has_path && reach::names_us(snapshot, &contact))
+    {
         return None;
     }
     let mut path = binding.path.as_bytes();
@@ -181,6 +191,7 @@ fn target(cx: Context<'_>, binding: &Binding<'_>, hit: u8) -> Option<Target> {
             snapshot.flow_to(hop, hit),
         )
     };
+    let flow = flow.filter(|flow| !is_sips || flow.transport.is_secure());
     let mut uri = Vec::with_capacity(binding.contact.len());
     contact.write_as_request_uri(&mut uri);
     Some(Target {

@@ -215,7 +215,7 @@ fn path(cx: Context<'_>, request: &Request<'_>, has_flow: bool) -> Result<String
             cx.snapshot,
             flow.listener,
             flow,
-            has_flow && is_direct,
+            (relay::scheme(request), has_flow && is_direct),
             &mut own,
         );
         path = String::from_utf8(own).map_err(|_| Reply::new(500))?;

@@ -161,7 +161,7 @@ fn push_record_routes(
     let two = [Some(hit).filter(|_| hit != sent), Some(sent)];
     for index in two.into_iter().flatten() {
         edits.push_record_route(request.message, |out| {
-            out.extend_from_slice(b"<sip:");
+            out.extend_from_slice(scheme(request));
             let (call_id, tag) = (request.call_id, request.from_tag);
             token::write(snapshot.keys(), ends, call_id, tag, out);
             out.push(b'@');
@@ -193,9 +193,19 @@ fn push_path(snapshot: &Snapshot, edits: &mut Edits, request: &Request<'_>, sent
     let transport = |index| snapshot.listener(index).transport;
     let is_same = transport(flow.listener) == transport(sent);
     let at = if is_same { flow.listener } else { sent };
+    let start = scheme(request);
     edits.push_path(request.message, |out| {
-        write_path(snapshot, at, flow, is_outbound, out);
+        write_path(snapshot, at, flow, (start, is_outbound), out);
     });
+}
+
+/// How a URI of ours begins in a request: RFC 3261 §16.6 item 4.
+pub(crate) fn scheme(request: &Request<'_>) -> &'static [u8] {
+    if request.is_sips() {
+        b"<sips:"
+    } else {
+        b"<sip:"
+    }
 }
 
 /// Appends the Path value that leads back to a flow of this node, by the listener `at`. `is_outbound`: its phone has several.
@@ -203,11 +213,11 @@ pub(crate) fn write_path(
     snapshot: &Snapshot,
     at: u8,
     flow: Flow,
-    is_outbound: bool,
+    (start, is_outbound): (&[u8], bool),
     out: &mut Vec<u8>,
 ) {
     let listener = snapshot.listener(at);
-    out.extend_from_slice(b"<sip:");
+    out.extend_from_slice(start);
     token::write_flow(snapshot.keys(), flow, listener.advertise.as_bytes(), out);
     out.push(b'@');
     listener.write_at(out);

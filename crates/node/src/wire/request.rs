@@ -176,8 +176,8 @@ impl<'a> Request<'a> {
         {
             return Err(Reply::because(403, "Route Not Allowed"));
         }
-        if self.path.target.scheme == Scheme::Sips {
-            return Err(Reply::because(416, "SIPS Not Supported"));
+        if self.is_sips() && !self.datagram.flow.transport.is_secure() {
+            return Err(Reply::because(416, "SIPS Needs TLS"));
         }
         if self.breadth() == 0 && !matches!(self.method, Method::Ack | Method::Cancel) {
             return Err(Reply::new(440));
@@ -201,6 +201,21 @@ impl<'a> Request<'a> {
             let uri = route.ok().and_then(|route| Uri::parse(route.uri).ok());
             uri.is_some_and(|uri| snapshot.is_open_route(&uri))
         })
+    }
+
+    /// Whether each hop of its way must be secure. RFC 5630
+    pub(crate) fn is_sips(&self) -> bool {
+        self.path.target.scheme == Scheme::Sips
+    }
+
+    /// Refuses one whose next hop would not be as secure as it must. RFC 5630 §6.2
+    pub(crate) fn check_way(&self, cx: Context<'_>, is_secure: bool) -> Result<(), Reply> {
+        if is_secure || !self.is_sips() {
+            return Ok(());
+        }
+        let us = &cx.snapshot.listener(self.datagram.flow.listener).advertise;
+        let warning = format!("380 {us} \"SIPS Not Allowed\"");
+        Err(Reply::new(480).with("Warning", warning))
     }
 
     /// Max-Forwards as it goes on: RFC 3261 §16.6 step 3.

@@ -36,6 +36,7 @@ mod registrar;
 mod reload;
 mod routes;
 mod script;
+mod sips;
 mod stateful;
 mod strangers;
 mod streams;

@@ -13,12 +13,13 @@
 
 pub mod dns;
 pub mod load;
+pub mod manager;
 pub mod phones;
 
 use std::{
     fs,
     io::{BufRead, BufReader, Read},
-    net::SocketAddr,
+    net::{SocketAddr, TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, ExitStatus, Stdio},
     sync::{Arc, Condvar, Mutex},
@@ -49,6 +50,20 @@ pub fn free_udp() -> SocketAddr {
 /// A TCP address of this machine that nobody uses.
 pub fn free_tcp() -> SocketAddr {
     testbed::free_tcp().unwrap()
+}
+
+/// The next connection that somebody opens, with patience for what comes by it.
+pub fn accepted(listener: &TcpListener) -> TcpStream {
+    listener.set_nonblocking(true).unwrap();
+    let mut found = None;
+    eventually("a connection", || {
+        found = listener.accept().ok();
+        found.is_some()
+    });
+    let (stream, _) = found.unwrap();
+    stream.set_nonblocking(false).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream
 }
 
 /// Waits until `holds`, and says `what` did not come if it never does.

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    common::{Edge, PATIENCE, Settings},
+    common::{Edge, PATIENCE, Settings, accepted},
     edge::{Counts, within_counts},
     phones::Baresip,
     process::within,
@@ -285,11 +285,7 @@ pool.app = {{ probe = false, servers = [ "{at}" ] }}
         );
         caller.send_to(message.as_bytes(), edge.sip()).unwrap();
         let received = match connections {
-            Some(connections) => {
-                let (stream, _) = connections.accept().unwrap();
-                stream.set_read_timeout(Some(PATIENCE)).unwrap();
-                Phone(stream).next()
-            }
+            Some(connections) => Phone(accepted(&connections)).next(),
             None => {
                 let mut buffer = [0; 4096];
                 let length = datagrams.recv(&mut buffer).unwrap();

@@ -1,4 +1,4 @@
-//! The node among programs that others wrote: SIPp, sipsak, baresip, Kamailio and Redis.
+//! The node among programs that others wrote: SIPp, sipsak, baresip, Kamailio, OpenSSL, stunnel, Chromium and Redis.
 //!
 //! Each test has its own processes on free ports of the loopback interface, and prints what they
 //! wrote if it fails. Tests with much load take turns, so that none takes the other's time.

@@ -53,6 +53,8 @@ pub(super) struct ResponseContext {
     pub(super) aor: Box<[u8]>,
     /// It goes to this device of theirs alone.
     pub(super) device: Option<Device>,
+    /// Each hop of its way must be secure. RFC 5630
+    pub(super) is_sips: bool,
     pub(super) phase: Phase,
     /// Its 100 was due while it was looked up.
     pub(super) owes_trying: bool,
@@ -185,6 +187,7 @@ impl Contexts {
             route: None,
             aor: Box::default(),
             device: None,
+            is_sips: false,
             phase: Phase::Search,
             owes_trying: false,
             open: 0,

@@ -55,6 +55,7 @@ impl Stateful {
         let place = place.map_err(|why| refuse(cx, why))?;
         cx.stats.count(Event::LookedUp, 1);
         self.contexts.look_up(place, route, aor.key(), device);
+        self.contexts.get_mut(place).is_sips = request.is_sips();
         self.contexts.arm(place, cx.now + STORE_WAIT_MAX);
         self.ask_where(step, place, aor.key().into());
         Ok(())
@@ -92,8 +93,8 @@ impl Stateful {
 
     fn on_bindings(&mut self, step: &mut Step<'_>, place: ContextId, record: &Record) {
         let context = self.contexts.get(place);
-        let (hit, device) = (context.hit(), context.device);
-        match targets(step.cx, record, hit, device) {
+        let (hit, wanted) = (context.hit(), (context.device, context.is_sips));
+        match targets(step.cx, record, hit, wanted) {
             Ok(targets) if !targets.is_empty() => {
                 self.contexts.get_mut(place).targets.set(&targets);
                 self.locate_targets(step, place);

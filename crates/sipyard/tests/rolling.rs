@@ -1,0 +1,157 @@
+//! Every node of a cluster is replaced while calls go on.
+
+#![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+
+mod common;
+
+use std::{
+    env,
+    process::{Child, Stdio},
+};
+
+use common::{
+    Settings, eventually,
+    load::{Serving, load},
+    manager::{Manager, Running},
+    sipyard,
+};
+use serde_json::Value;
+use testbed::Redis;
+
+const USERS: &str = "50";
+const ROUNDS: usize = 3;
+
+/// A node, and who starts it.
+struct Node {
+    settings: Settings,
+    manager: Manager,
+    running: Running,
+}
+
+impl Node {
+    fn start(settings: Settings) -> Self {
+        let mut manager = Manager::new(&settings);
+        let running = manager.start(&settings, "");
+        manager.wait_for("READY=1");
+        Self {
+            settings,
+            manager,
+            running,
+        }
+    }
+
+    /// Ends the process by a signal, and starts another one.
+    fn replace(&mut self, signal: &str) {
+        self.running.signal(signal);
+        assert!(self.running.wait().success());
+        match signal {
+            "TERM" => self.manager.forget(),
+            _ => self.manager.heard.clear(),
+        }
+        self.running = self.manager.start(&self.settings, "");
+        self.manager.wait_for("READY=1");
+    }
+
+    /// Waits until the manager keeps its socket.
+    fn await_socket(&mut self) {
+        while self.manager.kept.is_empty() {
+            self.manager.hear();
+        }
+    }
+
+    /// The servers of its pool that take calls.
+    fn servers_up(&self) -> usize {
+        let socket = self.settings.path().with_file_name("admin.sock");
+        let mut ctl = sipyard();
+        ctl.arg("ctl").arg("--admin").arg(socket);
+        let output = ctl.args(["status", "--json"]).output().unwrap();
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let servers = status["pools"][0]["servers"].as_array().unwrap();
+        servers
+            .iter()
+            .filter(|server| server["state"] == "up")
+            .count()
+    }
+}
+
+fn edge(redis: &Redis) -> Node {
+    let settings = Settings::new();
+    settings.write(
+        "servers = \"pool:core\"\npolicy = \"user-hash\"\nslow_start = \"0s\"",
+        &format!("cluster.store = \"redis://{}\"", redis.address),
+    );
+    Node::start(settings)
+}
+
+fn registrar(redis: &Redis) -> Node {
+    let settings = Settings::new();
+    let (sip, admin, redis) = (settings.sip, settings.admin, redis.address);
+    settings.write_whole(&format!(
+        r#"node = {{ name = "core", secret = "file:secret", workers = 1 }}
+listen = [ {{ transport = "udp", address = "{sip}" }} ]
+admin = {{ address = "{admin}", socket = "admin.sock" }}
+route = [ {{ to = "registrar" }} ]
+registrar = {{ auth = false, domains = ["example.com"], store = "redis://{redis}" }}
+cluster = {{ store = "redis://{redis}", announce = "core" }}
+"#
+    ));
+    Node::start(settings)
+}
+
+fn callers(edge: &Node, rate: &str) -> Child {
+    let to = edge.settings.sip.to_string();
+    let mut caller = sipyard();
+    caller.args(["load", "call", "--json", "-", "--to", &to, "--rate", rate]);
+    caller.args(["--users", USERS, "--holding", "500ms", "--duration", "60s"]);
+    caller.stdout(Stdio::piped()).spawn().unwrap()
+}
+
+/// `ROLLING_RATE` is the rate at each edge, in calls per second.
+#[test]
+fn every_node_of_a_cluster_is_replaced_without_a_failed_call() {
+    let rate = env::var("ROLLING_RATE").unwrap_or_else(|_| "100".to_owned());
+    let redis = Redis::start(&[]).unwrap();
+    let phones = Serving::start(&[]);
+    let mut edges = [edge(&redis), edge(&redis)];
+    let mut registrars = [registrar(&redis), registrar(&redis)];
+    let are_up = |edges: &[Node; 2]| edges.iter().all(|edge| edge.servers_up() == 2);
+    eventually("both registrars are used", || are_up(&edges));
+    edges.iter_mut().for_each(Node::await_socket);
+    let (to, contact) = (
+        edges[0].settings.sip.to_string(),
+        phones.address.to_string(),
+    );
+    let registered = load(&[
+        "register",
+        "--to",
+        &to,
+        "--users",
+        USERS,
+        "--rate",
+        "100",
+        "--contact",
+        &contact,
+        "--stay",
+    ]);
+    assert!(registered.status.success(), "{registered:?}");
+    let callers: Vec<Child> = edges.iter().map(|edge| callers(edge, &rate)).collect();
+    for _ in 0..ROUNDS {
+        for registrar in &mut registrars {
+            registrar.replace("TERM");
+            eventually("the new registrar is used", || are_up(&edges));
+        }
+        for edge in &mut edges {
+            edge.replace("USR2");
+            edge.await_socket();
+        }
+        eventually("the new edges use both registrars", || are_up(&edges));
+    }
+    for mut caller in callers {
+        common::load::signal(caller.id(), "INT");
+        let output = caller.stdout.take().unwrap();
+        let told: Value = serde_json::from_reader(output).unwrap();
+        caller.wait().unwrap();
+        assert_eq!(told["failed"], 0, "{told:#}");
+        assert!(told["carried"].as_u64().unwrap() > 50, "{told:#}");
+    }
+}
