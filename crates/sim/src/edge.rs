@@ -6,7 +6,7 @@ use fastrand::Rng;
 use node::{Config, Datagram, Flow, Input, Node, Outbox, Question, Quotation, ReloadError, Shared};
 
 use crate::{
-    Capacity, Pace, Store,
+    Capacity, Pace, Scheme, Store,
     host::{Cheap, Host},
     processor::Queue,
 };
@@ -77,6 +77,13 @@ impl Edge {
     pub(crate) fn set_pace(&mut self, pace: Pace) {
         if let Some(host) = &mut self.host {
             host.set_pace(pace);
+        }
+    }
+
+    /// Puts another's overload control before a processor that has a pace.
+    pub fn set_door(&mut self, scheme: Box<dyn Scheme>) {
+        if let Some(host) = &mut self.host {
+            host.set_door(scheme);
         }
     }
 
@@ -174,6 +181,10 @@ impl Edge {
     fn work(&mut self, now: Duration, out: &mut Outbox) {
         while let Some(host) = &mut self.host {
             if let Some((delay, waiting)) = host.pop(now) {
+                if !host.lets_in(now, delay, &waiting, out) {
+                    host.recycle(waiting);
+                    continue;
+                }
                 let tells_delay = host.tells_delay();
                 let worker = self.worker_of(waiting.flow.remote);
                 let before = self.cheap(worker);

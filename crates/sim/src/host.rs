@@ -4,11 +4,14 @@
 use std::{collections::VecDeque, mem, net::SocketAddr, time::Duration};
 
 use node::{
-    Flow, Node, Shared, Sieve,
+    Flow, Node, Outbox, Shared, Sieve,
     stats::{Dropped, Event, WorkerStats},
 };
 
-use crate::processor::Waiting;
+use crate::{
+    door::{Door, Scheme, Verdict},
+    processor::Waiting,
+};
 
 /// What a node's processor needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,6 +40,7 @@ pub(crate) struct Host {
     arrived: VecDeque<(Duration, Waiting)>,
     spare: Vec<Vec<u8>>,
     sieve: Option<Sieve>,
+    door: Option<Door>,
     free_at: Duration,
     busy: Duration,
     /// What of that the node was told.
@@ -74,6 +78,7 @@ impl Host {
             arrived: VecDeque::new(),
             spare: Vec::new(),
             sieve: None,
+            door: None,
             free_at: Duration::ZERO,
             busy: Duration::ZERO,
             told: Duration::ZERO,
@@ -96,14 +101,18 @@ impl Host {
         if self.stops(shared, flow.remote, bytes) {
             return true;
         }
-        if self.arrived.len() >= self.pace.buffer {
+        if self.waiting() >= self.pace.buffer {
             self.lost += 1;
             return false;
         }
         let mut kept = self.spare.pop().unwrap_or_default();
         kept.extend_from_slice(bytes);
         let waiting = Waiting { flow, bytes: kept };
-        self.arrived.push_back((now, waiting));
+        let waiting = match &mut self.door {
+            Some(door) => door.sort(now, waiting),
+            None => Some(waiting),
+        };
+        self.arrived.extend(waiting.map(|waiting| (now, waiting)));
         self.free_at = self.free_at.max(now);
         true
     }
@@ -119,8 +128,42 @@ impl Host {
 
     /// The next datagram, and how long it has waited; none: the processor is busy, or there is none.
     pub(crate) fn pop(&mut self, now: Duration) -> Option<(Duration, Waiting)> {
-        let (came, waiting) = self.arrived.pop_front_if(|_| self.free_at <= now)?;
+        if self.free_at > now {
+            return None;
+        }
+        let next = self.arrived.pop_front();
+        let of_door = || self.door.as_mut().and_then(|door| door.pop(now));
+        let (came, waiting) = next.or_else(of_door)?;
         Some((now - came, waiting))
+    }
+
+    /// Puts another's overload control before the node.
+    pub(crate) fn set_door(&mut self, scheme: Box<dyn Scheme>) {
+        self.door = Some(Door::new(scheme));
+    }
+
+    /// Whether the node gets a datagram. What it does not get has its cost.
+    pub(crate) fn lets_in(
+        &mut self,
+        now: Duration,
+        delay: Duration,
+        waiting: &Waiting,
+        out: &mut Outbox,
+    ) -> bool {
+        let Some(door) = &mut self.door else {
+            return true;
+        };
+        let cost = match door.judge(now, delay, waiting, out) {
+            Verdict::Pass => return true,
+            Verdict::Refused => self.pace.read + self.pace.refuse,
+            Verdict::Absorbed => self.pace.read,
+        };
+        self.spend(now, cost);
+        false
+    }
+
+    fn waiting(&self) -> usize {
+        self.arrived.len() + self.door.as_ref().map_or(0, Door::len)
     }
 
     pub(crate) fn tells_delay(&self) -> bool {
@@ -129,7 +172,7 @@ impl Host {
 
     /// Whether the processor can serve those who wait at the node.
     pub(crate) fn is_idle(&self, now: Duration) -> bool {
-        self.free_at <= now && self.arrived.is_empty()
+        self.free_at <= now && self.waiting() == 0
     }
 
     pub(crate) fn recycle(&mut self, mut waiting: Waiting) {
@@ -186,7 +229,7 @@ impl Host {
 
     /// When the processor can go on; `Duration::MAX`: nothing waits.
     pub(crate) fn deadline(&self, has_waiting: bool) -> Duration {
-        if has_waiting || !self.arrived.is_empty() {
+        if has_waiting || self.waiting() > 0 {
             self.free_at
         } else {
             Duration::MAX

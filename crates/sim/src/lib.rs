@@ -6,6 +6,7 @@
 //! ([`Trace`]) or hash them ([`Digest`]). This crate uses no socket, clock, thread or entropy
 //! source. Read [`World`] and [`Network`] first.
 
+mod door;
 mod edge;
 mod estimate;
 mod experiment;
@@ -26,6 +27,7 @@ mod wakes;
 mod watch;
 mod world;
 
+pub use door::Scheme;
 pub use edge::{Edge, Machine};
 pub use estimate::Estimate;
 pub use experiment::{Action, Deed, Experiment, Noise, Outcome, Span, Who, run};
