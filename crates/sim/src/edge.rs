@@ -8,7 +8,7 @@ use fastrand::Rng;
 use node::{Config, Datagram, Flow, Input, Node, Outbox, Question, Quotation, ReloadError, Shared};
 
 use crate::{
-    Capacity, Pace, PartyId, Reading, Store,
+    Capacity, Conduct, Pace, PartyId, Store,
     host::{Cheap, Host},
     processor::Queue,
     streams::{Endpoint, Line},
@@ -27,7 +27,7 @@ pub struct Machine {
     /// The time in addition, with a pace, to hold a transaction and not only pass it on.
     pub hold: Duration,
     /// How it deals with connections.
-    pub reading: Reading,
+    pub conduct: Conduct,
     /// Where its registrar keeps users' bindings. It outlives the node.
     pub store: Store,
 }
@@ -64,8 +64,8 @@ impl Edge {
         let listeners = config.listeners.iter();
         let addresses: Vec<_> = listeners.map(|listener| listener.address).collect();
         let streams = (0..workers).map(|worker| {
-            let (worker, reading) = (worker as u8, machine.reading);
-            Endpoint::new(party, worker, addresses.clone(), reading, now)
+            let (worker, conduct) = (worker as u8, machine.conduct);
+            Endpoint::new(party, worker, addresses.clone(), conduct, now)
         });
         let streams = streams.collect();
         let shared = Arc::new(Shared::new(config, workers)?);

@@ -39,7 +39,7 @@ pub use processor::Capacity;
 pub use setup::{Calls, Cluster, ServerSetup, Setup, edge_address, server_address};
 pub use stages::{Duty, Second, node_address};
 pub use store::Store;
-pub use streams::{Buffers, Reading};
+pub use streams::{Buffers, Conduct};
 pub use trace::{LEGEND, Trace};
 pub use watch::{Digest, Event, Watch, What};
 pub use world::{Death, PartyId, World};

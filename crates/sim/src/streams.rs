@@ -7,6 +7,6 @@ mod tcp;
 
 pub use end::Buffers;
 pub(crate) use end::EndId;
-pub use endpoint::Reading;
+pub use endpoint::Conduct;
 pub(crate) use endpoint::{Endpoint, Missed};
 pub(crate) use tcp::{Line, Read, Tcp, Told, What};

@@ -129,7 +129,7 @@ impl World {
         machine: Machine,
     ) -> Result<PartyId, ReloadError> {
         let id = self.next_id();
-        self.listen_as(id, &config.listeners, machine.reading.buffers);
+        self.listen_as(id, &config.listeners, machine.conduct.buffers);
         let listeners = config.listeners.iter();
         let sockets = listeners.map(|listener| listener.address).collect();
         let is_oracle = |pool: &Pool| pool.policy == Policy::Oracle;

@@ -12,7 +12,7 @@ use node::{
     Transport,
     config::{Listener, Mode},
 };
-use sim::{Death, Link, Machine, PartyId, Reading, World, edge_address, server_address};
+use sim::{Conduct, Death, Link, Machine, PartyId, World, edge_address, server_address};
 
 const CALLS: u64 = 500;
 
@@ -28,7 +28,7 @@ impl Scene {
     fn new(mode: Mode, link: Link) -> Self {
         let mut world = World::new(7, link);
         let server = ServerConfig::prompt(server_address(0));
-        let server = world.add_stream_server(server, Reading::default());
+        let server = world.add_stream_server(server, Conduct::default());
         let mut setup = setup();
         setup.servers.truncate(1);
         let mut config = setup.node(0);
@@ -49,7 +49,7 @@ impl Scene {
             holding: Law::Constant(s(2)),
             ..CallerConfig::plain(sockets.collect(), edge_address(0), arrivals)
         };
-        let caller = world.add_stream_caller(caller, Reading::default());
+        let caller = world.add_stream_caller(caller, Conduct::default());
         Self {
             world,
             server,

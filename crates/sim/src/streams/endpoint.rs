@@ -16,18 +16,21 @@ use crate::PartyId;
 
 /// How a process deals with connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reading {
+pub struct Conduct {
     /// The buffers of each.
     pub buffers: Buffers,
     /// The most bytes that are read at once.
     pub bytes: usize,
+    /// Whether a node learns where something waits to be sent.
+    pub tells_backlog: bool,
 }
 
-impl Default for Reading {
+impl Default for Conduct {
     fn default() -> Self {
         Self {
             buffers: Buffers::default(),
             bytes: 64 * 1024,
+            tells_backlog: true,
         }
     }
 }
@@ -38,7 +41,7 @@ pub(crate) struct Endpoint {
     party: PartyId,
     /// Its listeners, or what it connects from.
     addresses: Vec<SocketAddr>,
-    reading: Reading,
+    conduct: Conduct,
     is_reading: bool,
     connections: Connections<Plain>,
     held: BTreeMap<ConnectionId, Held>,
@@ -73,13 +76,13 @@ impl Endpoint {
         party: PartyId,
         worker: u8,
         addresses: Vec<SocketAddr>,
-        reading: Reading,
+        conduct: Conduct,
         now: Duration,
     ) -> Self {
         Self {
             party,
             addresses,
-            reading,
+            conduct,
             is_reading: true,
             connections: Connections::new(worker, 1, limits(), now),
             held: BTreeMap::new(),
@@ -92,7 +95,7 @@ impl Endpoint {
 
     /// The connections of the process that comes after it: none.
     pub(crate) fn restarted(&self, now: Duration) -> Self {
-        Self::new(self.party, 0, self.addresses.clone(), self.reading, now)
+        Self::new(self.party, 0, self.addresses.clone(), self.conduct, now)
     }
 
     /// Whether this is one of its ends.
@@ -177,7 +180,7 @@ impl Endpoint {
         };
         let since = held.ready_since.expect("it is ready");
         self.buffer.clear();
-        match line.read(held.end, self.reading.bytes, &mut self.buffer) {
+        match line.read(held.end, self.conduct.bytes, &mut self.buffer) {
             Read::Bytes => {
                 if line.tcp.is_readable(held.end) {
                     self.ready.push_back(id);
@@ -206,7 +209,7 @@ impl Endpoint {
             may_open.then(|| self.connect(line, flow)).flatten()
         });
         let now = line.now;
-        if !found.is_some_and(|id| self.connections.send(now, id, message).is_ok()) {
+        if found.is_none_or(|id| self.connections.send(now, id, message).is_err()) {
             self.missed.push(Missed::Unsent(flow, message.to_vec()));
         }
         self.settle(line);
@@ -223,7 +226,7 @@ impl Endpoint {
     fn connect(&mut self, line: &mut Line<'_>, flow: Flow) -> Option<ConnectionId> {
         let from = *self.addresses.get(usize::from(flow.listener))?;
         let id = self.connections.open(line.now, flow, Plain).ok()?;
-        let end = line.connect(self.party, from, flow.remote, self.reading.buffers);
+        let end = line.connect(self.party, from, flow.remote, self.conduct.buffers);
         self.hold(id, end, flow, false);
         Some(id)
     }
@@ -281,6 +284,7 @@ impl Endpoint {
             self.connections.wrote(line.now, id, count);
         };
         let is_backed_up = has_more || line.tcp.unsent(held.end) > 0;
+        let is_backed_up = is_backed_up && self.conduct.tells_backlog;
         if mem::replace(&mut held.is_backed_up, is_backed_up) != is_backed_up {
             let flow = held.flow;
             self.missed.push(Missed::Backlog(flow, is_backed_up));

@@ -83,13 +83,6 @@ impl Tcp {
         let end = self.ends.get(&end);
         end.is_none_or(|end| end.is_ended || !end.inbox.is_empty())
     }
-
-    /// Changes how many bytes may wait to be read.
-    pub(crate) fn set_receive_buffer(&mut self, end: EndId, bytes: usize) {
-        if let Some(end) = self.ends.get_mut(&end) {
-            end.buffers.receive = bytes;
-        }
-    }
 }
 
 /// What a party does.

@@ -7,7 +7,7 @@ use node::{Flow, Transport, config::Listener};
 
 use super::{PartyId, Role, World};
 use crate::{
-    Event, Reading, Watch, What,
+    Conduct, Event, Watch, What,
     streams::{Buffers, Endpoint, Line, Told},
 };
 
@@ -16,21 +16,21 @@ type Heard = (Flow, Vec<u8>);
 
 impl World {
     /// Starts a server that listens for connections, and sends nothing but over them.
-    pub fn add_stream_server(&mut self, config: ServerConfig, reading: Reading) -> PartyId {
+    pub fn add_stream_server(&mut self, config: ServerConfig, conduct: Conduct) -> PartyId {
         let id = self.add_server(config);
-        self.tcp.listen(config.address, id, 0, reading.buffers);
-        self.connect_by(id, reading);
+        self.tcp.listen(config.address, id, 0, conduct.buffers);
+        self.connect_by(id, conduct);
         id
     }
 
     /// Starts a caller that opens a connection in the place of each socket.
-    pub fn add_stream_caller(&mut self, config: CallerConfig, reading: Reading) -> PartyId {
+    pub fn add_stream_caller(&mut self, config: CallerConfig, conduct: Conduct) -> PartyId {
         let transport = Transport::Tcp;
         let id = self.add_caller(CallerConfig {
             transport,
             ..config
         });
-        self.connect_by(id, reading);
+        self.connect_by(id, conduct);
         id
     }
 
@@ -67,10 +67,10 @@ impl World {
         }
     }
 
-    fn connect_by(&mut self, id: PartyId, reading: Reading) {
+    fn connect_by(&mut self, id: PartyId, conduct: Conduct) {
         let now = self.now;
         let party = &mut self.parties[id.index()];
-        let endpoint = Endpoint::new(id, 0, party.sockets.clone(), reading, now);
+        let endpoint = Endpoint::new(id, 0, party.sockets.clone(), conduct, now);
         party.streams = Some(Box::new(endpoint));
     }
 
