@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use custody::Figures;
 use sip::Message;
+use transaction::Flow;
 
 use crate::{
     admission::{self, Guest, Leaves, sieve::Sieve},
@@ -21,6 +22,17 @@ impl Node {
     /// Learns how long the next datagrams have waited until the driver gives them to the node, at most.
     pub fn handle_delay(&mut self, now: Duration, delay: Duration) {
         self.desks.lobby.note_delay(now, delay);
+    }
+
+    /// Learns whether something waits to be sent on this worker's connection to a peer. A server that does not read what
+    /// it has gets nothing new.
+    pub fn handle_backlog(&mut self, flow: Flow, is_backed_up: bool) {
+        for member in self.snapshot.members_of(flow) {
+            self.desks
+                .proxy
+                .work
+                .note_backlog(member.server.id(), is_backed_up);
+        }
     }
 
     /// Learns that the worker was busy for so long since it was told last.

@@ -1,14 +1,17 @@
 //! A node's process: its workers, the queues before and between them, and its store.
 
+mod streams;
+
 use std::{mem, net::SocketAddr, sync::Arc, time::Duration};
 
 use fastrand::Rng;
 use node::{Config, Datagram, Flow, Input, Node, Outbox, Question, Quotation, ReloadError, Shared};
 
 use crate::{
-    Capacity, Pace, Scheme, Store,
+    Capacity, Conduct, Pace, PartyId, Scheme, Store,
     host::{Cheap, Host},
     processor::Queue,
+    streams::{Endpoint, Line},
 };
 
 /// How often a worker looks at its timers while it has work, as one on sockets does.
@@ -23,6 +26,8 @@ pub struct Machine {
     pub pace: Option<Pace>,
     /// The time in addition, with a pace, to hold a transaction and not only pass it on.
     pub hold: Duration,
+    /// How it deals with connections.
+    pub conduct: Conduct,
     /// Where its registrar keeps users' bindings. It outlives the node.
     pub store: Store,
 }
@@ -40,16 +45,29 @@ pub struct Edge {
     timers_due: Duration,
     /// What workers have asked a store that is locked.
     asked: Vec<(usize, Question)>,
+    party: PartyId,
+    /// The connections of each worker.
+    streams: Vec<Endpoint>,
+    /// Whether the processor reads before it serves who waits.
+    is_to_read: bool,
 }
 
 impl Edge {
     pub(crate) fn new(
+        party: PartyId,
         config: Config,
         workers: usize,
         machine: Machine,
         mut rng: Rng,
         now: Duration,
     ) -> Result<Self, ReloadError> {
+        let listeners = config.listeners.iter();
+        let addresses: Vec<_> = listeners.map(|listener| listener.address).collect();
+        let streams = (0..workers).map(|worker| {
+            let (worker, conduct) = (worker as u8, machine.conduct);
+            Endpoint::new(party, worker, addresses.clone(), conduct, now)
+        });
+        let streams = streams.collect();
         let shared = Arc::new(Shared::new(config, workers)?);
         let nodes = (0..workers)
             .map(|worker| Node::new(Arc::clone(&shared), worker, rng.u64(..), now))
@@ -64,6 +82,9 @@ impl Edge {
             machine,
             timers_due: now,
             asked: Vec::new(),
+            party,
+            streams,
+            is_to_read: true,
         })
     }
 
@@ -125,7 +146,14 @@ impl Edge {
     /// The process after a restart, with only the configuration that it last had.
     pub(crate) fn restarted(&self, rng: Rng, now: Duration) -> Result<Self, ReloadError> {
         let config = self.shared.snapshot().config().clone();
-        Self::new(config, self.nodes.len(), self.machine.clone(), rng, now)
+        Self::new(
+            self.party,
+            config,
+            self.nodes.len(),
+            self.machine.clone(),
+            rng,
+            now,
+        )
     }
 
     /// Takes a datagram, at once or when the processor comes to it; whether there was room for it.
@@ -158,7 +186,14 @@ impl Edge {
     }
 
     /// Does what is due.
-    pub(crate) fn wake(&mut self, now: Duration, out: &mut Outbox) {
+    pub(crate) fn wake(&mut self, line: &mut Line<'_>, out: &mut Outbox) {
+        let now = line.now;
+        for endpoint in &mut self.streams {
+            endpoint.handle_timeout(line);
+        }
+        if self.host.is_none() {
+            self.read_all(line, out);
+        }
         while let Some(queue) = &mut self.queue
             && let Some(done) = queue.pop(now)
         {
@@ -171,14 +206,15 @@ impl Edge {
                 self.answer(now, worker, out);
             }
         }
-        self.work(now, out);
+        self.work(line, out);
         if self.timers_due <= now {
             self.handle_timeout(now, out);
         }
     }
 
     /// Lets the processor read and serve what it has time for.
-    fn work(&mut self, now: Duration, out: &mut Outbox) {
+    fn work(&mut self, line: &mut Line<'_>, out: &mut Outbox) {
+        let now = line.now;
         while let Some(host) = &mut self.host {
             if let Some((delay, waiting)) = host.pop(now) {
                 if !host.lets_in(now, delay, &waiting, out) {
@@ -186,7 +222,7 @@ impl Edge {
                     continue;
                 }
                 let tells_delay = host.tells_delay();
-                let worker = self.worker_of(waiting.flow.remote);
+                let worker = self.worker_for(waiting.flow);
                 let before = self.cheap(worker);
                 if tells_delay {
                     self.nodes[worker].handle_delay(now, delay);
@@ -196,9 +232,17 @@ impl Edge {
                 let host = self.host.as_mut().expect("it was there");
                 host.worked(now, before, after);
                 host.recycle(waiting);
-            } else if host.is_idle(now)
-                && let Some(worker) = self.nodes.iter().position(Node::has_waiting)
+            } else if !host.is_idle(now) {
+                break;
+            } else if (self.is_to_read || !self.nodes.iter().any(Node::has_waiting))
+                && let Some(endpoint) = self.streams.iter_mut().find(|it| it.is_ready())
             {
+                endpoint.read(line, &mut |came, flow, bytes| {
+                    host.take_read(came, flow, bytes)
+                });
+                self.is_to_read = false;
+            } else if let Some(worker) = self.nodes.iter().position(Node::has_waiting) {
+                self.is_to_read = true;
                 let before = self.cheap(worker);
                 let served = self.nodes[worker].handle_waiting(now, out);
                 let after = self.cheap(worker);
@@ -219,7 +263,7 @@ impl Edge {
     /// When to call [`Self::wake`].
     pub(crate) fn wake_at(&self) -> Duration {
         let done = self.queue.as_ref().map_or(Duration::MAX, Queue::deadline);
-        let has_waiting = self.nodes.iter().any(Node::has_waiting);
+        let has_waiting = self.nodes.iter().any(Node::has_waiting) || self.is_ready();
         let host = self.host.as_ref();
         let free = host.map_or(Duration::MAX, |host| host.deadline(has_waiting));
         let unlocked = if self.asked.is_empty() {
@@ -227,7 +271,10 @@ impl Edge {
         } else {
             self.machine.store.locked_until()
         };
-        self.timers_due.min(done).min(free).min(unlocked)
+        let streams = self.streams.iter().filter_map(Endpoint::deadline).min();
+        let streams = streams.unwrap_or(Duration::MAX);
+        let all = self.timers_due.min(done).min(free).min(unlocked);
+        all.min(streams)
     }
 
     /// Another party may have changed what its timers wait for.
@@ -236,12 +283,23 @@ impl Edge {
     }
 
     fn handle_datagram(&mut self, now: Duration, flow: Flow, bytes: &[u8], out: &mut Outbox) {
+        let worker = self.worker_for(flow);
+        self.handle_datagram_of(now, worker, flow, bytes, out);
+    }
+
+    fn handle_datagram_of(
+        &mut self,
+        now: Duration,
+        worker: usize,
+        flow: Flow,
+        bytes: &[u8],
+        out: &mut Outbox,
+    ) {
         let datagram = Datagram {
             flow,
             bytes,
             truncated: false,
         };
-        let worker = self.worker_of(flow.remote);
         self.handle_input(now, worker, Input::Datagram(datagram), out);
     }
 

@@ -117,6 +117,14 @@ impl Host {
         true
     }
 
+    /// Takes a message that was read from a connection. It may have waited there since `came`.
+    pub(crate) fn take_read(&mut self, came: Duration, flow: Flow, bytes: &[u8]) {
+        let mut kept = self.spare.pop().unwrap_or_default();
+        kept.extend_from_slice(bytes);
+        let waiting = Waiting { flow, bytes: kept };
+        self.arrived.push_back((came, waiting));
+    }
+
     fn stops(&self, shared: &Shared, from: SocketAddr, bytes: &[u8]) -> bool {
         let is_stopped = self.sieve.is_some_and(|sieve| !sieve.passes(bytes, from));
         let is_known = || {

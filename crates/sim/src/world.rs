@@ -2,6 +2,7 @@
 
 mod parties;
 mod public;
+mod streams;
 
 use std::{collections::BTreeMap, mem, net::SocketAddr, time::Duration};
 
@@ -9,33 +10,21 @@ use balance::Policy;
 use fastrand::Rng;
 use load::{Caller, CallerConfig, Phones, PhonesConfig, Server, ServerConfig};
 use node::{
-    Config, Flow, Quotation, ReloadError,
+    Config, Flow, NextHop, Quotation, ReloadError, Transport,
     config::Pool,
     tap::{self, Tap},
 };
 
 use crate::{
-    Edge, Event, Link, Machine, Nat, Network, Watch, What,
+    Death, Edge, Event, Link, Machine, Nat, Network, PartyId, Watch, What,
     flights::{Flight, Flights, Route},
     network::Passage,
+    streams::{Endpoint, Line, Tcp},
     wakes::Wakes,
 };
 
 /// What a node may receive and send at one moment, for a watch that asks why.
 const TAPPED_BYTES: usize = 1 << 20;
-
-/// A party's number, in the order in which the parties were added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PartyId(pub(crate) u32);
-
-/// How a party dies.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Death {
-    /// Its process ends. The system tells senders with ICMP that no socket listens.
-    Process,
-    /// Its machine fails, so senders get no ICMP.
-    Machine,
-}
 
 /// The state of all parties at one moment.
 #[derive(Debug)]
@@ -43,6 +32,7 @@ pub struct World {
     now: Duration,
     rng: Rng,
     network: Network,
+    tcp: Tcp,
     flights: Flights,
     wakes: Wakes,
     parties: Vec<Party>,
@@ -60,6 +50,8 @@ struct Party {
     name: String,
     sockets: Vec<SocketAddr>,
     role: Role,
+    /// The connections of a party that is no node, if it has any.
+    streams: Option<Box<Endpoint>>,
     death: Option<Death>,
 }
 
@@ -73,14 +65,6 @@ enum Role {
     Stranger,
 }
 
-impl PartyId {
-    /// Its index in [`World::names`].
-    #[must_use]
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
 /// Who is there.
 impl World {
     /// An empty world at time zero. `seed` determines everything that will happen in it.
@@ -91,6 +75,7 @@ impl World {
             now: Duration::ZERO,
             network: Network::new(usual, rng.fork()),
             rng,
+            tcp: Tcp::default(),
             flights: Flights::default(),
             wakes: Wakes::new(1),
             parties: Vec::new(),
@@ -122,11 +107,13 @@ impl World {
         workers: usize,
         machine: Machine,
     ) -> Result<PartyId, ReloadError> {
+        let id = self.next_id();
+        self.listen_as(id, &config.listeners, machine.conduct.buffers);
         let listeners = config.listeners.iter();
         let sockets = listeners.map(|listener| listener.address).collect();
         let is_oracle = |pool: &Pool| pool.policy == Policy::Oracle;
         self.has_oracle |= config.pools.iter().any(is_oracle);
-        let edge = Edge::new(config, workers, machine, self.rng.fork(), self.now)?;
+        let edge = Edge::new(id, config, workers, machine, self.rng.fork(), self.now)?;
         Ok(self.add(kind, sockets, Role::Edge(edge)))
     }
 
@@ -152,7 +139,7 @@ impl World {
     }
 
     fn add(&mut self, kind: &str, sockets: Vec<SocketAddr>, role: Role) -> PartyId {
-        let id = PartyId(self.parties.len() as u32);
+        let id = self.next_id();
         let like = |party: &&Party| party.name.starts_with(kind);
         let number = 1 + self.parties.iter().filter(like).count();
         for (index, &address) in sockets.iter().enumerate() {
@@ -162,9 +149,14 @@ impl World {
             name: format!("{kind}-{number}"),
             sockets,
             role,
+            streams: None,
             death: None,
         });
         id
+    }
+
+    fn next_id(&self) -> PartyId {
+        PartyId(self.parties.len() as u32)
     }
 
     /// The parties' names.
@@ -205,6 +197,7 @@ impl World {
     /// Kills a party. It loses everything in its memory.
     pub fn crash(&mut self, id: PartyId, death: Death, watch: &mut impl Watch) {
         self.parties[id.index()].death = Some(death);
+        self.line().leave(id, death);
         self.show_party(id, What::Crashed, watch);
     }
 
@@ -221,6 +214,9 @@ impl World {
             Role::Caller(caller, config) => **caller = Caller::new(config.clone(), rng, now),
             Role::Phones(phones, config) => **phones = Phones::new(config.clone(), rng, now),
             Role::Stranger => {}
+        }
+        if let Some(streams) = &mut party.streams {
+            **streams = streams.restarted(now);
         }
         party.death = None;
         self.show_party(id, What::Restarted, watch);
@@ -246,7 +242,8 @@ impl World {
     /// When the next thing happens; `Duration::MAX` if nothing ever will.
     fn next_at(&self) -> Duration {
         let arrival = self.flights.next_at().unwrap_or(Duration::MAX);
-        arrival.min(self.wakes.next_at())
+        let step = self.tcp.next_at().unwrap_or(Duration::MAX);
+        arrival.min(step).min(self.wakes.next_at())
     }
 
     /// The holder of a party may have changed what it waits for.
@@ -264,13 +261,21 @@ impl World {
                 Role::Phones(phones, _) => phones.deadline(),
                 Role::Stranger => None,
             };
+            let of_streams = party.streams.as_ref().and_then(|it| it.deadline());
+            let wake = wake.into_iter().chain(of_streams).min();
             self.wakes.set(index, wake.unwrap_or(Duration::MAX));
         }
     }
 
     fn step(&mut self, watch: &mut impl Watch) {
         let wake = self.wakes.next_at();
-        if self.flights.next_at().is_none_or(|arrival| wake < arrival) {
+        if self
+            .tcp
+            .next_at()
+            .is_some_and(|step| step <= self.next_at())
+        {
+            self.step_streams(watch);
+        } else if self.flights.next_at().is_none_or(|arrival| wake < arrival) {
             self.now = self.now.max(wake);
             self.wake(self.wakes.next(), watch);
         } else if let Some((at, slot, flight)) = self.flights.arrive() {
@@ -284,7 +289,9 @@ impl World {
         let now = self.now;
         let next = match &mut self.parties[index].role {
             Role::Edge(edge) => {
-                edge.wake(now, &mut self.node_out);
+                let (tcp, network) = (&mut self.tcp, &mut self.network);
+                let line = &mut Line { now, tcp, network };
+                edge.wake(line, &mut self.node_out);
                 edge.wake_at()
             }
             Role::Server(server, _) => {
@@ -302,6 +309,7 @@ impl World {
             Role::Stranger => Duration::MAX,
         };
         self.wakes.set(index, next);
+        self.wake_streams(index, watch);
         self.post(index, watch);
     }
 
@@ -414,6 +422,10 @@ impl World {
             tap.clear();
         }
         for transmit in &out.transmits {
+            if transmit.flow.transport.is_stream() {
+                self.send_on_stream(index, transmit.flow, out.payload(transmit), watch);
+                continue;
+            }
             let socket = usize::from(transmit.flow.listener);
             self.send(
                 index,
@@ -427,10 +439,19 @@ impl World {
         self.node_out = out;
         let mut out = mem::take(&mut self.load_out);
         for (socket, to, bytes) in out.datagrams() {
-            self.send(index, socket, to, bytes, watch);
+            if self.parties[index].streams.is_some() {
+                let hop = NextHop {
+                    transport: Transport::Tcp,
+                    address: to,
+                };
+                self.send_on_stream(index, Flow::to(socket as u8, hop), bytes, watch);
+            } else {
+                self.send(index, socket, to, bytes, watch);
+            }
         }
         out.clear();
         self.load_out = out;
+        self.settle_streams(index, watch);
     }
 
     fn send(

@@ -52,6 +52,8 @@ pub(crate) struct Work {
     copies: Buffers,
     /// Servers that a request may not go to; memory that is used again.
     avoided: Vec<ServerId>,
+    /// Servers that have not read what was sent to them.
+    backed_up: Vec<ServerId>,
     /// Breaks ties between servers.
     rng: Rng,
 }
@@ -72,6 +74,7 @@ impl Work {
             retained: Slab::new(retained),
             copies: copies_of(retained, limits.message_bytes),
             avoided: Vec::new(),
+            backed_up: Vec::new(),
             rng,
         }
     }
@@ -380,7 +383,8 @@ impl Work {
         avoided.clear();
         avoided.extend_from_slice(avoid);
         let withheld = control::withhold(cx, request, pool, &mut avoided);
-        let full = room::avoid_full(cx, request, pool, &mut avoided);
+        let full = self.avoid_backed_up(request, pool, &mut avoided)
+            | room::avoid_full(cx, request, pool, &mut avoided);
         let placed = self.place_but(cx, request, pool, is_call, &avoided);
         self.avoided = avoided;
         let member = placed.ok_or(match (withheld, full) {

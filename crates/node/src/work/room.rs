@@ -5,7 +5,7 @@ use std::{mem, time::Duration};
 use balance::ServerId;
 use overload::Limit;
 
-use super::{Kind, OpenRequest};
+use super::{Kind, OpenRequest, Work};
 use crate::{
     admission::is_for_help,
     context::Context,
@@ -51,6 +51,33 @@ impl OpenRequest {
         if mem::take(&mut self.met) != 0 {
             self.limit(member).end();
         }
+    }
+}
+
+impl Work {
+    /// A server reads what it gets, or does not. Some are in several pools: each is told of once.
+    pub(crate) fn note_backlog(&mut self, server: ServerId, is_backed_up: bool) {
+        self.backed_up.retain(|&other| other != server);
+        if is_backed_up {
+            self.backed_up.push(server);
+        }
+    }
+
+    /// Adds the servers that have not read what they got before. Returns whether there are any. Who calls for help is
+    /// sent there all the same.
+    pub(super) fn avoid_backed_up(
+        &self,
+        request: &Request<'_>,
+        pool: &PoolView,
+        avoid: &mut Vec<ServerId>,
+    ) -> bool {
+        if self.backed_up.is_empty() || is_for_help(request.message) {
+            return false;
+        }
+        let before = avoid.len();
+        let servers = pool.pool().all_servers().map(|server| server.id());
+        avoid.extend(servers.filter(|server| self.backed_up.contains(server)));
+        avoid.len() > before
     }
 }
 

@@ -2,8 +2,8 @@
 
 use load::{Caller, Phones, Server};
 
-use super::{PartyId, Role, World};
-use crate::{Edge, Pace};
+use super::{Role, World};
+use crate::{Edge, Pace, PartyId};
 
 impl World {
     /// An edge, or another node.

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use super::{PartyId, Role, World};
-use crate::{Nat, Watch, flights::Route, network::Passage};
+use super::{Role, World};
+use crate::{Nat, PartyId, Watch, flights::Route, network::Passage};
 
 impl World {
     /// Adds somebody at these addresses who does nothing alone.

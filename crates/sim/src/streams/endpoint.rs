@@ -1,0 +1,313 @@
+//! A party's connections: what its process does with those that its system keeps.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    mem,
+    net::SocketAddr,
+    time::Duration,
+};
+
+use node::{ConnectionId, Flow, Transport};
+use sip::FrameLimits;
+use stream::{Connections, Event, Limits, Plain, Why};
+
+use super::{Buffers, EndId, Line, Read, What};
+use crate::PartyId;
+
+/// How a process deals with connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Conduct {
+    /// The buffers of each.
+    pub buffers: Buffers,
+    /// The most bytes that are read at once.
+    pub bytes: usize,
+    /// Whether a node learns where something waits to be sent.
+    pub tells_backlog: bool,
+}
+
+impl Default for Conduct {
+    fn default() -> Self {
+        Self {
+            buffers: Buffers::default(),
+            bytes: 64 * 1024,
+            tells_backlog: true,
+        }
+    }
+}
+
+/// A party's connections.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    party: PartyId,
+    /// Its listeners, or what it connects from.
+    addresses: Vec<SocketAddr>,
+    conduct: Conduct,
+    is_reading: bool,
+    connections: Connections<Plain>,
+    held: BTreeMap<ConnectionId, Held>,
+    numbers: BTreeMap<EndId, ConnectionId>,
+    /// Those from which something can be read.
+    ready: VecDeque<ConnectionId>,
+    buffer: Vec<u8>,
+    missed: Vec<Missed>,
+}
+
+#[derive(Debug)]
+struct Held {
+    end: EndId,
+    flow: Flow,
+    is_connected: bool,
+    is_backed_up: bool,
+    /// Since when there is something to read.
+    ready_since: Option<Duration>,
+}
+
+/// What the process has to know of a connection.
+#[derive(Debug)]
+pub(crate) enum Missed {
+    /// A message that could not be sent.
+    Unsent(Flow, Vec<u8>),
+    /// Whether something waits to be sent.
+    Backlog(Flow, bool),
+}
+
+impl Endpoint {
+    pub(crate) fn new(
+        party: PartyId,
+        worker: u8,
+        addresses: Vec<SocketAddr>,
+        conduct: Conduct,
+        now: Duration,
+    ) -> Self {
+        Self {
+            party,
+            addresses,
+            conduct,
+            is_reading: true,
+            connections: Connections::new(worker, 1, limits(), now),
+            held: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            ready: VecDeque::new(),
+            buffer: Vec::new(),
+            missed: Vec::new(),
+        }
+    }
+
+    /// The connections of the process that comes after it: none.
+    pub(crate) fn restarted(&self, now: Duration) -> Self {
+        Self::new(self.party, 0, self.addresses.clone(), self.conduct, now)
+    }
+
+    /// Whether this is one of its ends.
+    pub(crate) fn has(&self, end: EndId) -> bool {
+        self.numbers.contains_key(&end)
+    }
+
+    /// Whether something can be read.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.is_reading && !self.ready.is_empty()
+    }
+
+    /// Lets it stop to read, or go on.
+    pub(crate) fn set_reading(&mut self, is_reading: bool) {
+        self.is_reading = is_reading;
+    }
+
+    pub(crate) fn deadline(&self) -> Option<Duration> {
+        self.connections.deadline()
+    }
+
+    pub(crate) fn connections(&self) -> &Connections<Plain> {
+        &self.connections
+    }
+
+    /// What has to be known since this was asked last.
+    pub(crate) fn take_missed(&mut self) -> Vec<Missed> {
+        mem::take(&mut self.missed)
+    }
+
+    /// Its system tells of one of its ends.
+    pub(crate) fn on(&mut self, line: &mut Line<'_>, end: EndId, what: What) {
+        let now = line.now;
+        if let What::Accepted { listener, remote } = what {
+            let flow = Flow {
+                transport: Transport::Tcp,
+                listener,
+                remote,
+                connection: None,
+            };
+            match self.connections.accept(now, flow, Plain) {
+                Ok(id) => self.hold(id, end, flow, true),
+                Err(_) => line.reset(end),
+            }
+        } else if let Some(&id) = self.numbers.get(&end) {
+            self.on_held(line, id, what);
+        }
+        self.settle(line);
+    }
+
+    fn on_held(&mut self, line: &mut Line<'_>, id: ConnectionId, what: What) {
+        let now = line.now;
+        let held = self.held.get_mut(&id).expect("it has a number");
+        match what {
+            What::Accepted { .. } => {}
+            What::Connected => {
+                held.is_connected = true;
+                self.connections.connected(now, id);
+            }
+            What::Readable if held.ready_since.is_none() => {
+                held.ready_since = Some(now);
+                self.ready.push_back(id);
+            }
+            What::Readable => {}
+            What::Writable => self.write(line, id),
+            What::Broken if held.is_connected => self.connections.closed(now, id, Why::Failed),
+            What::Broken => self.connections.closed(now, id, Why::NotConnected),
+        }
+    }
+
+    /// Reads once from the connection whose turn it is. What is heard has its flow, and since when it may have waited.
+    pub(crate) fn read(
+        &mut self,
+        line: &mut Line<'_>,
+        heard: &mut impl FnMut(Duration, Flow, &[u8]),
+    ) {
+        let Some(id) = self.ready.pop_front() else {
+            return;
+        };
+        let Some(held) = self.held.get_mut(&id) else {
+            return;
+        };
+        let since = held.ready_since.expect("it is ready");
+        self.buffer.clear();
+        match line.read(held.end, self.conduct.bytes, &mut self.buffer) {
+            Read::Bytes => {
+                if line.tcp.is_readable(held.end) {
+                    self.ready.push_back(id);
+                } else {
+                    held.ready_since = None;
+                }
+                let mut take = |flow: Flow, heard_it: stream::Heard<'_>| {
+                    if heard_it.fault.is_none() {
+                        heard(since, flow, heard_it.bytes);
+                    }
+                };
+                self.connections
+                    .receive(line.now, id, &self.buffer, &mut take);
+            }
+            Read::Later => held.ready_since = None,
+            Read::End => self.connections.closed(line.now, id, Why::Peer),
+        }
+        self.settle(line);
+    }
+
+    /// Queues a message on the connection of a flow, or on a new one where it leads.
+    pub(crate) fn send(&mut self, line: &mut Line<'_>, flow: Flow, message: &[u8]) {
+        let found = self.connections.find(flow);
+        let found = found.or_else(|| {
+            let may_open = flow.connection.is_none();
+            may_open.then(|| self.connect(line, flow)).flatten()
+        });
+        let now = line.now;
+        if found.is_none_or(|id| self.connections.send(now, id, message).is_err()) {
+            self.missed.push(Missed::Unsent(flow, message.to_vec()));
+        }
+        self.settle(line);
+    }
+
+    /// Ends what takes too long.
+    pub(crate) fn handle_timeout(&mut self, line: &mut Line<'_>) {
+        if self.deadline().is_some_and(|due| due <= line.now) {
+            self.connections.handle_timeout(line.now);
+            self.settle(line);
+        }
+    }
+
+    fn connect(&mut self, line: &mut Line<'_>, flow: Flow) -> Option<ConnectionId> {
+        let from = *self.addresses.get(usize::from(flow.listener))?;
+        let id = self.connections.open(line.now, flow, Plain).ok()?;
+        let end = line.connect(self.party, from, flow.remote, self.conduct.buffers);
+        self.hold(id, end, flow, false);
+        Some(id)
+    }
+
+    fn hold(&mut self, id: ConnectionId, end: EndId, flow: Flow, is_connected: bool) {
+        let held = Held {
+            end,
+            flow,
+            is_connected,
+            is_backed_up: false,
+            ready_since: None,
+        };
+        self.held.insert(id, held);
+        self.numbers.insert(end, id);
+    }
+
+    fn settle(&mut self, line: &mut Line<'_>) {
+        while let Some(event) = self.connections.next_event() {
+            match event {
+                Event::Writable(id) => self.write(line, id),
+                Event::Opened(_) => {}
+                Event::Close(closed) => self.close(line, closed.id),
+                Event::Unsent { flow, message } => {
+                    self.missed.push(Missed::Unsent(flow, message));
+                }
+            }
+        }
+    }
+
+    fn close(&mut self, line: &mut Line<'_>, id: ConnectionId) {
+        let Some(held) = self.held.remove(&id) else {
+            return;
+        };
+        self.numbers.remove(&held.end);
+        self.ready.retain(|&ready| ready != id);
+        line.close(held.end);
+        if held.is_backed_up {
+            self.missed.push(Missed::Backlog(held.flow, false));
+        }
+    }
+
+    fn write(&mut self, line: &mut Line<'_>, id: ConnectionId) {
+        let Some(held) = self.held.get_mut(&id).filter(|held| held.is_connected) else {
+            return;
+        };
+        let has_more = loop {
+            let bytes = self.connections.to_write(id);
+            if bytes.is_empty() {
+                break false;
+            }
+            let count = line.write(held.end, bytes);
+            if count == 0 {
+                break true;
+            }
+            self.connections.wrote(line.now, id, count);
+        };
+        let is_backed_up = has_more || line.tcp.unsent(held.end) > 0;
+        let is_backed_up = is_backed_up && self.conduct.tells_backlog;
+        if mem::replace(&mut held.is_backed_up, is_backed_up) != is_backed_up {
+            let flow = held.flow;
+            self.missed.push(Missed::Backlog(flow, is_backed_up));
+        }
+    }
+}
+
+fn limits() -> Limits {
+    Limits {
+        total: 4_096,
+        per_source: 1_024,
+        connecting: 1_024,
+        handshaking: 1_024,
+        handshake: Duration::from_secs(5),
+        idle: Duration::from_secs(900),
+        message: Duration::from_secs(10),
+        stall: Duration::from_secs(32),
+        linger: Duration::from_secs(5),
+        queue_bytes: 1 << 20,
+        total_bytes: 256 << 20,
+        frame: FrameLimits {
+            head_bytes: 16_384,
+            message_bytes: 16_384,
+        },
+    }
+}
