@@ -5,7 +5,7 @@ mod profile;
 
 use std::{
     fs, io,
-    net::SocketAddr,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::Path,
     thread,
     time::{Duration, Instant},
@@ -33,6 +33,9 @@ const RUN_MAX: Duration = Duration::from_secs(60);
 
 /// Users who call and are called.
 const USERS: u32 = 50;
+
+/// The pool's server where calls go to users instead: a user may not be where a server is.
+const NOBODY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9);
 
 /// What the program does for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -172,6 +175,7 @@ impl Program {
         let running = match self {
             Self::Kamailio => subject::kamailio_in_mode(server, &mode.definitions()),
             Self::Sipyard => {
+                let server = if mode.looks_up() { NOBODY } else { server };
                 subject::sipyard_in_mode(server, &mode.route(), mode.has_dialogs(), &table())
             }
         }?;

@@ -25,6 +25,7 @@ use crate::{
     io::{Origin, Outbox},
     question::{Answer, Ask, Asker, Question, QuestionId, Record},
     snapshot::Snapshot,
+    stats::Event,
     wire::{
         mark::{self, Check},
         reply::{self, Reply},
@@ -151,6 +152,7 @@ impl Registrar {
         };
         match checked {
             Ok(id) => {
+                cx.stats.count(Event::Proven, 1);
                 self.callers.accepted.add(cx, id);
                 Some(self.callers.waiting.take(place))
             }
