@@ -122,15 +122,14 @@ fn run_ours(kamailio: SocketAddr, rate: u32) -> io::Result<Run> {
 }
 
 /// A scenario of bench/peers, in a folder of the run's own.
-pub(crate) fn scenario(folder: &Path, name: &str) -> io::Result<String> {
+fn scenario(folder: &Path, name: &str) -> io::Result<String> {
     let path = folder.join(name);
     let peers = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("peers");
     fs::copy(peers.join(name), &path)?;
     Ok(path.display().to_string())
 }
 
-/// SIPp on the load's core, in a folder of the run's own.
-pub(crate) fn sipp(folder: &Path, arguments: &[&str]) -> io::Result<Process> {
+fn sipp(folder: &Path, arguments: &[&str]) -> io::Result<Process> {
     let folder = folder.display().to_string();
     let own = ["-C", &folder, "sipp", "-nostdin", "-i", "127.0.0.1"];
     Process::start(
@@ -140,7 +139,7 @@ pub(crate) fn sipp(folder: &Path, arguments: &[&str]) -> io::Result<Process> {
     )
 }
 
-pub(crate) fn sipp_callee(folder: &Path) -> io::Result<(Process, SocketAddr)> {
+fn sipp_callee(folder: &Path) -> io::Result<(Process, SocketAddr)> {
     let address = subject::free_addresses(1)?;
     let (file, port) = (
         scenario(folder, "sipp-callee.xml")?,
@@ -209,7 +208,7 @@ fn values<'a>(table: &'a str, column: &str) -> impl Iterator<Item = f64> + 'a {
 }
 
 /// The last value of a column of SIPp's statistics.
-pub(crate) fn last(table: &str, column: &str) -> Option<f64> {
+fn last(table: &str, column: &str) -> Option<f64> {
     values(table, column).last()
 }
 

@@ -4,11 +4,9 @@ mod page;
 mod profile;
 
 use std::{
-    fs, io,
+    io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::Path,
-    thread,
-    time::{Duration, Instant},
 };
 
 use serde::{Deserialize, Serialize};
@@ -16,22 +14,21 @@ use serde::{Deserialize, Serialize};
 pub(crate) use self::page::page;
 use self::profile::{Group, Profiler};
 use crate::{
-    agree::{last, scenario, sipp, sipp_callee},
-    load_program::register,
+    load_program::{self, Callees, register},
     process::micros,
     subject::{self, Running},
 };
 
-/// Calls per second: below the limit of SIPp, which is the load as it can prove who calls.
-const RATE: u32 = 300;
+/// Calls in progress.
+const WINDOW: u32 = 256;
 
 /// How long calls begin in a run.
-const SECONDS: u32 = 8;
+const SECONDS: u32 = 5;
 
-/// Longer than any run takes.
-const RUN_MAX: Duration = Duration::from_secs(60);
+/// The password of all users.
+const PASSWORD: &str = "secret";
 
-/// Users who call and are called.
+/// Users who are called.
 const USERS: u32 = 50;
 
 /// The pool's server where calls go to users instead: a user may not be where a server is.
@@ -186,8 +183,9 @@ impl Program {
 
 /// The users with their password.
 fn table() -> String {
-    let line = |user| format!("user-{user},example.com,secret\n");
-    let lines: String = (0..USERS).map(line).collect();
+    let line = |user| format!("{user},example.com,{PASSWORD}\n");
+    let called = (0..USERS).map(|number| line(format!("user-{number}")));
+    let lines: String = called.chain([line("caller".to_owned())]).collect();
     format!("username,domain,password\n{lines}")
 }
 
@@ -231,7 +229,8 @@ fn measure_run(
     profiler: Option<Profiler>,
 ) -> io::Result<(Run, Option<Shares>)> {
     let folder = tempfile::tempdir()?;
-    let (_callee, server) = sipp_callee(folder.path())?;
+    let callees = Callees::start(1, &[])?;
+    let server = callees.addresses[0];
     let running = program.start(mode, server)?;
     if mode.looks_up() {
         register_users(&running, server)?;
@@ -240,7 +239,7 @@ fn measure_run(
         .map(|profiler| profiler.start(&running.process, folder.path(), SECONDS - 2))
         .transpose()?;
     let before = running.process.cpu();
-    let (carried, failed) = call(folder.path(), running.address, mode)?;
+    let (carried, failed) = call(running.address, mode)?;
     let cpu = running.process.cpu() - before;
     let shares = profiled.map(profile::Recording::shares).transpose()?;
     let run = Run {
@@ -259,7 +258,7 @@ fn register_users(running: &Running, contact: SocketAddr) -> io::Result<()> {
     let own = ["--users", &users, "--rate", "200", "--contact", &contact];
     let outcome = register(
         running.address,
-        &[&own[..], &["--password", "secret"]].concat(),
+        &[&own[..], &["--password", PASSWORD]].concat(),
     )?;
     match outcome.carried {
         granted if granted == u64::from(USERS) => Ok(()),
@@ -267,54 +266,23 @@ fn register_users(running: &Running, contact: SocketAddr) -> io::Result<()> {
     }
 }
 
-/// SIPp's calls through the program: those that were carried, and those that failed.
-fn call(folder: &Path, program: SocketAddr, mode: Mode) -> io::Result<(u64, u64)> {
-    let name = match mode.is_proven() {
-        true => "sipp-modes-proven.xml",
-        false => "sipp-modes-caller.xml",
-    };
-    let line = |user| {
-        let (called, calling) = (user, (user + 1) % USERS);
-        format!(
-            "user-{called};user-{calling};[authentication username=user-{calling} password=secret]\n"
-        )
-    };
-    let lines: String = (0..USERS).map(line).collect();
-    let users = folder.join("users.csv");
-    fs::write(&users, format!("SEQUENTIAL\n{lines}"))?;
-    let users = users.display().to_string();
-    let (file, to) = (scenario(folder, name)?, program.to_string());
-    let port = subject::free_addresses(1)?.port().to_string();
-    let (rate, calls) = (RATE.to_string(), (RATE * SECONDS).to_string());
-    let arguments = [
-        "-sf",
-        &file,
-        "-inf",
+/// Calls through the program, as many as it carries: those that were carried, and those that failed.
+fn call(program: SocketAddr, mode: Mode) -> io::Result<(u64, u64)> {
+    let (users, window) = (USERS.to_string(), WINDOW.to_string());
+    let duration = format!("{SECONDS}s");
+    let own = [
+        "--users",
         &users,
-        "-p",
-        &port,
-        "-r",
-        &rate,
-        "-m",
-        &calls,
-        "-l",
-        "10000",
-        "-trace_stat",
-        "-stf",
-        "stats.csv",
-        "-fd",
-        "1",
-        &to,
+        "--window",
+        &window,
+        "--duration",
+        &duration,
     ];
-    let mut process = sipp(folder, &arguments)?;
-    let began = Instant::now();
-    while !process.has_ended() {
-        if began.elapsed() > RUN_MAX {
-            return Err(io::Error::other(format!("no end:\n{}", process.log())));
-        }
-        thread::sleep(Duration::from_millis(20));
-    }
-    let stats = fs::read_to_string(folder.join("stats.csv"))?;
-    let number = |column: &str| last(&stats, column).unwrap_or(0.0) as u64;
-    Ok((number("SuccessfulCall(C)"), number("FailedCall(C)")))
+    let proof: &[&str] = match mode.is_proven() {
+        true => &["--password", PASSWORD],
+        false => &[],
+    };
+    let from = ["--from", "127.0.0.1"];
+    let (outcome, _) = load_program::call(program, &[&own[..], &from, proof].concat(), || {})?;
+    Ok((outcome.carried, outcome.failed))
 }

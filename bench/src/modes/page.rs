@@ -2,7 +2,7 @@
 
 use report::{Page, Table};
 
-use super::{Mode, Profile, Program, RATE, Results, Run, profile::Group};
+use super::{Mode, Profile, Program, Results, Run, WINDOW, profile::Group};
 use crate::{
     figures::Stamped,
     range::{Range, median},
@@ -13,10 +13,10 @@ pub(crate) fn page(results: &Stamped<Results>) -> Page {
     let Results { runs, profiles } = &results.results;
     let page = Page::new("Modes of a proxy: figures")
         .text(&format!(
-            "SIPp makes {RATE} calls a second through the program in each of its modes, which are those of SERvartuka's \
-             Figure 1 and some more. The program has one core, SIPp and its callee the other. A call whose caller proves \
-             who they are begins with a challenge, so it has three messages more. Figures are medians over rounds in \
-             which programs and modes took turns. {}",
+            "Calls go through the program in each of its modes, which are those of SERvartuka's Figure 1 and some more, \
+             {WINDOW} at once. The program has one core, the callers and their callee the other. A call whose caller \
+             proves who they are begins with a challenge, so it has three messages more. Figures are medians over \
+             rounds in which programs and modes took turns. {}",
             results.note()
         ))
         .table(table(runs));

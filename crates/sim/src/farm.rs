@@ -1,9 +1,11 @@
 //! Nodes in series, in trees and in diamonds, before servers that are prompt: who holds the state of a call?
 
+mod checks;
 mod controller;
 mod holders;
 
 pub use self::{
+    checks::{Checks, Users},
     controller::Controller,
     holders::{Holders, Tally},
 };
@@ -22,7 +24,7 @@ use node::{
 use sip::digest::Algorithm;
 use topology::{Node, Topology};
 
-use crate::{Link, Machine, Pace, PartyId, Store, Watch, World, edge_address, server_address};
+use crate::{Link, Machine, Pace, PartyId, Watch, World, edge_address, server_address};
 
 /// Messages of a call at a node that passes it: INVITE, 180, 200, ACK, BYE, 200.
 const MESSAGES: f64 = 6.0;
@@ -40,17 +42,6 @@ pub struct Farm {
     callers: Vec<PartyId>,
     topology: Topology,
     users: Option<Users>,
-}
-
-/// Who may call: the user `caller` of each path's [domain].
-#[derive(Clone, Debug)]
-pub struct Users {
-    /// Where they are.
-    pub store: Store,
-    /// Their password.
-    pub password: String,
-    /// What it costs a node of speed 1 to check one of them.
-    pub check: Duration,
 }
 
 fn machine(node: &Node, users: Option<&Users>) -> Machine {
@@ -219,8 +210,7 @@ impl Farm {
 }
 
 /// The domain of a path's callers.
-#[must_use]
-pub fn domain(path: usize) -> String {
+fn domain(path: usize) -> String {
     format!("p{path}.example.com")
 }
 
