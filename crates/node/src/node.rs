@@ -79,12 +79,7 @@ impl Node {
         let probes = Probes::new(is_first, rng.fork());
         let desks = Desks {
             worker,
-            lobby: Lobby::new(
-                limits.message_bytes,
-                Rng::with_seed(!seed),
-                snapshot.transaction_max(),
-                now,
-            ),
+            lobby: Lobby::new(limits.message_bytes, Rng::with_seed(!seed), now),
             proxy: Proxy::new(&snapshot, share, rng, now),
             registrar,
             exchange: Exchange::new(is_first, snapshot.owner()),
@@ -168,7 +163,7 @@ impl Node {
             desks.registrar.deadline(),
             desks.probes.deadline(&self.shared, now),
             desks.exchange.deadline(is_busy),
-            desks.lobby.deadline(),
+            desks.lobby.deadline(now),
         ]
         .into_iter()
         .flatten()
@@ -252,11 +247,15 @@ impl Desks {
             return cx.drop_of(datagram.flow, Dropped::Scanner);
         }
         if let Some(class) = admission::class_of(cx, &datagram, message)
-            && !self.lobby.lets_pass(cx.now, class)
+            && !self.lobby.lets_pass(cx.now, class, &datagram)
         {
             return match self.lobby.take_in(cx, class, &datagram, message, origin) {
                 Taken::Waits => cx.stats.count(Event::OverloadWaited, 1),
                 Taken::WaitsAlready => cx.stats.drop_one(Dropped::Repeated),
+                Taken::Refused => {
+                    cx.stats.count(class.out(), 1);
+                    self.send_away(cx, datagram, message, origin, out);
+                }
                 Taken::StaysOut => {
                     control::note_refused(cx, datagram.flow, message);
                     cx.stats.drop_one(Dropped::Overload);

@@ -197,6 +197,8 @@ impl Host {
     pub(crate) fn worked(&mut self, now: Duration, before: Cheap, after: Cheap) {
         let cost = if after.read > before.read {
             self.pace.read
+        } else if after.refused > before.refused {
+            self.pace.read + self.pace.refuse
         } else {
             self.pace.serve
         };

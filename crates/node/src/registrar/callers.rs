@@ -10,6 +10,7 @@ use std::{
 };
 
 use location::Aor;
+use overload::Limit;
 use sip::{HeaderName, Method, Uri};
 use slots::{Id, Ticket};
 
@@ -72,8 +73,8 @@ impl Callers {
         self.waiting.deadline()
     }
 
-    fn room(&self) -> Result<(), NotNow> {
-        if self.waiting.has_room() {
+    fn room(&self, now: Duration, store: &Limit) -> Result<(), NotNow> {
+        if self.waiting.has_room() && store.has_room(now) {
             Ok(())
         } else {
             Err(NotNow::CallersFull)
@@ -113,7 +114,9 @@ impl Registrar {
         if self.callers.accepted.has(cx, id(cx, request)) {
             return Ok(Access::Open(Sender::Proven));
         }
-        admission::admit(cx, self.callers.room(), || self.auth.retry_after_s())?;
+        admission::admit(cx, self.callers.room(cx.now, &self.store), || {
+            self.auth.retry_after_s()
+        })?;
         let config = config(cx)?;
         let user = user(request);
         let proof = self
@@ -128,6 +131,7 @@ impl Registrar {
         let Some(place) = waiting.open(cx.now, request, |_| origin) else {
             return Err(self.not_now(cx, NotNow::CallersFull));
         };
+        waiting.get_mut(place).asks(cx.now, &self.store);
         let id = QuestionId(Asker::Caller(waiting.ticket(place)));
         let ask = Ask::Read { key };
         out.questions.push(Question { id, ask });
@@ -144,6 +148,8 @@ impl Registrar {
         out: &mut Outbox,
     ) -> Option<Waiting<Origin>> {
         let place = self.callers.waiting.find(ticket)?;
+        let waiting = self.callers.waiting.get_mut(place);
+        waiting.is_answered(cx.now, &self.store, &answer);
         let checked = match answer {
             Answer::Record(record) => self.check_caller(cx, place, record),
             Answer::Changed | Answer::Located(_) | Answer::Failed => {
@@ -170,6 +176,8 @@ impl Registrar {
 
     pub(super) fn refuse_silent_callers(&mut self, cx: Context<'_>, out: &mut Outbox) {
         while let Some(place) = self.callers.waiting.pop_due(cx.now) {
+            let waiting = self.callers.waiting.get_mut(place);
+            waiting.gives_up(cx.now, &self.store);
             let refusal = self.not_now(cx, NotNow::StoreFailed);
             self.refuse_caller(cx, place, &refusal, out);
         }
