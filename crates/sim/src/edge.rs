@@ -26,6 +26,8 @@ pub struct Machine {
     pub pace: Option<Pace>,
     /// The time in addition, with a pace, to hold a transaction and not only pass it on.
     pub hold: Duration,
+    /// The time in addition, with a pace, to check who sent a request.
+    pub check: Duration,
     /// How it deals with connections.
     pub conduct: Conduct,
     /// Where its registrar keeps users' bindings. It outlives the node.
@@ -78,7 +80,7 @@ impl Edge {
             queue: machine.capacity.map(Queue::new),
             host: machine
                 .pace
-                .map(|pace| Box::new(Host::new(pace, machine.hold))),
+                .map(|pace| Box::new(Host::new(pace, machine.hold, machine.check))),
             machine,
             timers_due: now,
             asked: VecDeque::new(),
