@@ -50,9 +50,10 @@ const OFF: Control = Control {
     conduct: Conduct {
         buffers: Buffers {
             send: 87_040,
-            receive: 131_072,
+            receive: 65_536,
+            unsent: usize::MAX,
         },
-        bytes: 64 * 1024,
+        is_measured: false,
         tells_backlog: true,
     },
 };
@@ -85,6 +86,14 @@ impl Scene {
             let machine = Machine {
                 conduct: Conduct {
                     tells_backlog: control.forwards_smartly,
+                    buffers: Buffers {
+                        unsent: if control.forwards_smartly {
+                            1
+                        } else {
+                            usize::MAX
+                        },
+                        ..Buffers::default()
+                    },
                     ..Conduct::default()
                 },
                 ..Machine::default()
@@ -175,9 +184,10 @@ fn sender(number: usize, control: Control) -> Config {
 const SMALL: Conduct = Conduct {
     buffers: Buffers {
         send: 87_040,
-        receive: 4_096,
+        receive: 65_536,
+        unsent: 1,
     },
-    bytes: 2_048,
+    is_measured: true,
     tells_backlog: true,
 };
 

@@ -10,6 +10,7 @@ use crate::{
     Closed, Connections, Event, Layer, Why,
     connection::{Connection, Phase},
     index::Peer,
+    intake::Intake,
     queue::Queue,
 };
 
@@ -35,10 +36,12 @@ impl<L: Layer> Connections<L> {
             is_of_peer,
             is_counted,
             is_told: false,
+            is_backed_up: false,
             before: None,
             framer: Framer::new(self.limits.frame),
             inbound: Vec::new(),
             queue: Queue::default(),
+            intake: Intake::default(),
             held: 0,
             quiet_since: now,
             within_since: None,
@@ -77,8 +80,14 @@ impl<L: Layer> Connections<L> {
 
     pub(crate) fn move_to(&mut self, id: Id<Connection<L>>, flow: Flow) {
         self.unlink(id);
-        self.table.get_mut(id).flow = flow;
+        let connection = self.table.get_mut(id);
+        let before = mem::replace(&mut connection.flow, flow);
+        let is_backed_up = connection.is_backed_up;
         self.link(id);
+        if is_backed_up {
+            self.tell_backlog(before);
+            self.tell_backlog(flow);
+        }
     }
 
     pub(crate) fn answer_pings(&mut self, now: Duration, id: Id<Connection<L>>, pings: u64) {
@@ -166,6 +175,7 @@ impl<L: Layer> Connections<L> {
                 self.events.push_back(Event::Writable(connection.number));
             }
         }
+        self.catch_up(id);
         self.arm(id);
         if has_grown {
             self.make_room();
@@ -248,6 +258,7 @@ impl<L: Layer> Connections<L> {
         }
         self.opening[usize::from(connection.is_of_peer)] -= usize::from(connection.is_opening());
         self.held -= connection.held;
+        self.speed.waiting -= usize::from(connection.intake.waits());
         self.counters.close(why);
         self.events.push_back(Event::Close(Closed {
             flow,
@@ -260,6 +271,9 @@ impl<L: Layer> Connections<L> {
                 .or(detail)
                 .map(String::into_boxed_str),
         }));
+        if connection.is_backed_up {
+            self.tell_backlog(flow);
+        }
         for message in connection.queue.unsent() {
             self.counters.lose(message);
             let message = message.to_vec();

@@ -56,8 +56,8 @@ impl Watch {
         })
     }
 
-    /// Waits until something is ready.
-    pub(super) fn wait(&mut self, timeout: Duration) {
+    /// Waits until something is ready. Whether all that is ready was told.
+    pub(super) fn wait(&mut self, timeout: Duration) -> bool {
         let ready = self.open.wait(READS, timeout);
         // The worker's own may be behind the others then.
         let is_crowded = ready.len() == READS;
@@ -71,6 +71,7 @@ impl Watch {
                 _ => self.ready.push(ready),
             }
         }
+        !is_crowded
     }
 
     /// Whether one of the worker's own is ready, and has an error.
