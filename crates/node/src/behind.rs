@@ -7,10 +7,10 @@ use sip::Message;
 use transaction::Flow;
 
 use crate::{
-    admission::{self, Guest, Leaves, sieve::Sieve},
+    admission::{self, Class, Guest, Leaves, sieve::Sieve},
     context::Context,
     control,
-    io::Outbox,
+    io::{Datagram, Outbox},
     node::{Desks, Node, answer},
     stats::{Dropped, Event},
 };
@@ -22,6 +22,11 @@ impl Node {
     /// Learns how long the next datagrams have waited until the driver gives them to the node, at most.
     pub fn handle_delay(&mut self, now: Duration, delay: Duration) {
         self.desks.lobby.note_delay(now, delay);
+    }
+
+    /// Learns that what has come on a connection is old when it is read, and more is left.
+    pub fn handle_unread(&mut self, now: Duration) {
+        self.desks.lobby.note_unread(now);
     }
 
     /// Learns whether something waits to be sent on this worker's connection to a peer. A server that does not read what
@@ -59,6 +64,16 @@ impl Node {
     /// Whether new requests wait for [`Self::handle_waiting`].
     pub fn has_waiting(&self) -> bool {
         !self.desks.lobby.is_empty()
+    }
+
+    /// Whether connections are to be read: not while enough wait for the node to catch up. What is not read stays with
+    /// its senders, who learn of it.
+    pub fn may_read(&mut self, now: Duration) -> bool {
+        let may = self.desks.lobby.len() < SERVED_AT_ONCE as usize;
+        if !may {
+            self.desks.lobby.note_unread(now);
+        }
+        may
     }
 
     /// Whether the sockets stop what the sieve stops, of unknown sources. Otherwise the node does.
@@ -138,9 +153,32 @@ impl Desks {
         if self.knows(cx, &message) {
             return self.begin(cx, datagram, &message, guest.origin, out);
         }
-        control::note_refused(cx, guest.datagram().flow, &message);
-        let refusal = admission::refuse_late(cx, &message, self.lobby.pause_s());
-        answer(cx, &datagram, &message, &refusal, out);
+        self.send_back(cx, &datagram, &message, out);
+    }
+
+    /// Refuses a request that can't wait.
+    pub(crate) fn refuse_new(
+        &mut self,
+        cx: Context<'_>,
+        class: Class,
+        datagram: &Datagram<'_>,
+        message: &Message<'_>,
+        out: &mut Outbox,
+    ) {
+        cx.stats.count(class.out(), 1);
+        self.send_back(cx, datagram, message, out);
+    }
+
+    fn send_back(
+        &mut self,
+        cx: Context<'_>,
+        datagram: &Datagram<'_>,
+        message: &Message<'_>,
+        out: &mut Outbox,
+    ) {
+        control::note_refused(cx, datagram.flow, message);
+        let refusal = admission::refuse_late(cx, message, self.lobby.pause_s());
+        answer(cx, datagram, message, &refusal, out);
     }
 
     /// Whether a call of this Call-ID is known.

@@ -257,6 +257,7 @@ impl Desks {
             return match self.lobby.take_in(cx, class, &datagram, message, origin) {
                 Taken::Waits => cx.stats.count(Event::OverloadWaited, 1),
                 Taken::WaitsAlready => cx.stats.drop_one(Dropped::Repeated),
+                Taken::Refused => self.refuse_new(cx, class, &datagram, message, out),
                 Taken::StaysOut => {
                     control::note_refused(cx, datagram.flow, message);
                     cx.stats.drop_one(Dropped::Overload);

@@ -21,6 +21,9 @@ const ROOM: Duration = Duration::from_millis(25);
 /// Bytes that wait for so long are read before anything else is done.
 const LATE: Duration = Duration::from_millis(100);
 
+/// For no longer nothing is read.
+const PAUSE_MAX: Duration = Duration::from_millis(20);
+
 /// Reads from one connection in one turn at most.
 pub const READS: usize = 8;
 
@@ -57,6 +60,9 @@ pub(crate) struct Intake {
 pub(crate) struct Speed {
     began: Duration,
     bytes: usize,
+    /// When something was read last, and whether it was late.
+    read_at: Duration,
+    is_late: bool,
     /// Bytes that may wait over all connections.
     room: usize,
     /// Connections from which something is left to read, and the most of this period and of the one before.
@@ -69,6 +75,8 @@ pub(crate) struct Speed {
 pub struct Came {
     /// How long the first of these bytes has waited, at most.
     pub delay: Duration,
+    /// Whether that is too long, and more is left.
+    pub is_old: bool,
     /// Whether it is to be read on at once, at most [`READS`] times in a turn: what belongs to something known waits
     /// behind new requests, and must not wait for these to be served.
     pub is_late: bool,
@@ -119,6 +127,8 @@ impl Speed {
         Self {
             began: now,
             bytes: 0,
+            read_at: now,
+            is_late: false,
             room: ROOM_MAX,
             waiting: 0,
             most: [0; 2],
@@ -154,6 +164,24 @@ impl<L: Layer> Connections<L> {
         (TURN_BYTES / ready.max(1)).max(READ_BYTES_MIN)
     }
 
+    /// Whether a connection need not be read at once: a peer has opened it, and sends requests. What servers answer
+    /// belongs to something known.
+    #[must_use]
+    pub fn may_wait(&self, id: ConnectionId) -> bool {
+        let connection = self.index.find(id).map(|id| self.table.get(id));
+        connection.is_some_and(|of| of.is_of_peer && of.is_open())
+    }
+
+    /// How many connections are read in one turn at most. A worker that is behind reads no more than it soon serves.
+    #[must_use]
+    pub const fn read_at_once(is_behind: bool) -> usize {
+        if is_behind {
+            TURN_BYTES / READ_BYTES_MIN
+        } else {
+            64
+        }
+    }
+
     /// So many bytes were read from a connection, which was empty at a moment unless the last read has left something;
     /// this read has left nothing if it `is_all`.
     pub fn note_read(
@@ -166,6 +194,7 @@ impl<L: Layer> Connections<L> {
     ) -> Came {
         let mut came = Came {
             delay: Duration::ZERO,
+            is_old: false,
             is_late: false,
             is_asked: false,
             room: None,
@@ -177,7 +206,9 @@ impl<L: Layer> Connections<L> {
         self.speed.waiting -= usize::from(intake.waits());
         came.delay = intake.read(now, empty_at, bytes, is_all);
         self.speed.waiting += usize::from(intake.waits());
+        came.is_old = came.delay > OLD && !is_all;
         came.is_late = came.delay > LATE && !is_all;
+        (self.speed.read_at, self.speed.is_late) = (now, came.is_late);
         came.is_asked = intake.waits() && intake.mark.is_none();
         self.speed.read(now, bytes);
         came.room = intake.make_room(now, came.delay, self.speed.share());
@@ -194,6 +225,12 @@ impl<L: Layer> Connections<L> {
                 (intake.since, intake.mark) = (None, None);
             }
         }
+    }
+
+    /// Whether nothing was read for so long that it must be, whatever else there is to do.
+    #[must_use]
+    pub fn is_late(&self, now: Duration) -> bool {
+        now > self.speed.read_at + PAUSE_MAX || self.speed.is_late
     }
 
     /// Connections from which something is left to read.

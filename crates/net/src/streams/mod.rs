@@ -118,9 +118,10 @@ impl Streams {
     }
 
     /// Waits until something is ready: one of the worker's own descriptors, or a connection.
-    pub(crate) fn wait(&mut self, timeout: Duration) {
+    pub(crate) fn wait(&mut self, timeout: Duration, is_behind: bool) {
         let before = self.clock.now();
-        let is_all = self.watch.wait(timeout);
+        let most = Connections::<Wire>::read_at_once(is_behind);
+        let is_all = self.watch.wait(most, timeout);
         let now = self.clock.now();
         self.empty_at = self.looked_at + (now - before);
         self.looked_at = if is_all { now } else { self.empty_at };
@@ -138,13 +139,15 @@ impl Streams {
 
     /// Does what is ready, a bounded part of it.
     pub(crate) fn turn(&mut self, ground: &mut Ground<'_>) {
+        let now = ground.now;
+        let reads = ground.node.may_read(now) || self.connections.is_late(now);
         let count = self.watch.gather();
         let bytes = Connections::<Wire>::read_bytes(count).min(READ_BYTES);
         for place in 0..count {
             let ready = self.watch.ready(place);
             match ready.token.checked_sub(LISTENERS) {
                 Some(listener) => self.accept(ground, listener as usize),
-                None => self.serve(ground, ready, bytes),
+                None => self.serve(ground, ready, bytes, reads),
             }
         }
         self.watch.clear();
@@ -310,7 +313,7 @@ impl Streams {
         }
     }
 
-    fn serve(&mut self, ground: &mut Ground<'_>, ready: Ready, bytes: usize) {
+    fn serve(&mut self, ground: &mut Ground<'_>, ready: Ready, bytes: usize, reads: bool) {
         let Some(id) = connection(ready.token) else {
             return;
         };
@@ -325,7 +328,7 @@ impl Streams {
             self.connections.connected(ground.now, id);
             self.set_interest(id, Interest::Read);
         }
-        if ready.readable {
+        if ready.readable && (reads || !self.connections.may_wait(id)) {
             self.read(ground, id, bytes);
         }
         if ready.writable {
@@ -364,6 +367,9 @@ impl Streams {
                     held.socket.set_room(room);
                 }
                 node.handle_delay(now, came.delay);
+                if came.is_old {
+                    node.handle_unread(now);
+                }
                 let bytes = &self.buffer[..length];
                 self.connections
                     .receive(now, id, bytes, &mut |flow, heard| {

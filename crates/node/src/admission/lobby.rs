@@ -44,6 +44,9 @@ const GUESTS: usize = 4_096;
 const BURST: Duration = Duration::from_secs(1);
 /// Refusals for each request that is served. All others that wait too long are dropped.
 const REFUSALS: f64 = 1.0;
+/// Refusals on connections for each request that is served: nobody repeats what was sent there, so to drop it leaves its
+/// caller without an answer for half a minute.
+const REFUSALS_ON_STREAMS: f64 = 4.0;
 /// Refusals that may be saved up.
 const REFUSALS_MAX: f64 = 64.0;
 
@@ -106,6 +109,9 @@ pub(crate) enum Taken {
     Waits,
     /// A copy of it waits.
     WaitsAlready,
+    /// It is told so.
+    Refused,
+    /// It is not.
     StaysOut,
 }
 
@@ -130,6 +136,8 @@ pub(crate) struct Lobby {
     behind_until: Duration,
     /// Since when requests have waited too long.
     late_since: Option<Duration>,
+    /// Since when requests have waited on connections, and when they did last.
+    unread: Option<(Duration, Duration)>,
     turn: usize,
     refusals: f64,
     /// Of INVITEs, and of REGISTERs: a flood of one leaves the other alone.
@@ -195,6 +203,7 @@ impl Lobby {
             names: HashSet::default(),
             behind_until: Duration::ZERO,
             late_since: None,
+            unread: None,
             turn: 0,
             refusals: REFUSALS_MAX,
             calls: Share::new(now, repeated),
@@ -214,6 +223,12 @@ impl Lobby {
         }
     }
 
+    /// Somebody waits on a connection, as too many wait here or it can't be read soon enough.
+    pub(crate) fn note_unread(&mut self, now: Duration) {
+        let since = self.unread.map_or(now, |(since, _)| since);
+        self.unread = Some((since, now));
+    }
+
     /// Whether new requests are to wait.
     pub(crate) fn is_open(&self, now: Duration) -> bool {
         now < self.behind_until || !self.is_empty()
@@ -231,6 +246,11 @@ impl Lobby {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.guests.iter().all(VecDeque::is_empty)
+    }
+
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        self.guests.iter().map(VecDeque::len).sum()
     }
 
     /// When the next one has waited too long.
@@ -261,7 +281,7 @@ impl Lobby {
         let is_sifted = self.is_filtered && !is_known(cx.snapshot, from.ip());
         let is_stopped = !is_sifted && !self.sieve.passes(datagram.bytes, from);
         if is_stopped && class != Class::Emergency {
-            return Taken::StaysOut;
+            return self.leave_out(datagram);
         }
         if let Some(share) = self.share_of(class) {
             share.came();
@@ -279,7 +299,7 @@ impl Lobby {
             if let Some(share) = self.share_of(class) {
                 share.turned_away();
             }
-            return Taken::StaysOut;
+            return self.leave_out(datagram);
         };
         self.guests[class as usize].push_back(Guest {
             flow: datagram.flow,
@@ -291,6 +311,28 @@ impl Lobby {
         });
         self.names.extend(name);
         Taken::Waits
+    }
+
+    /// What becomes of a request that can't wait here: on a connection nobody would repeat it.
+    fn leave_out(&mut self, datagram: &Datagram<'_>) -> Taken {
+        if datagram.flow.transport.is_stream() && self.may_refuse(datagram.flow) {
+            Taken::Refused
+        } else {
+            Taken::StaysOut
+        }
+    }
+
+    /// Whether there is a refusal left for somebody.
+    fn may_refuse(&mut self, flow: Flow) -> bool {
+        let is_stream = flow.transport.is_stream();
+        let price = if is_stream {
+            REFUSALS / REFUSALS_ON_STREAMS
+        } else {
+            1.0
+        };
+        let may = self.refusals >= price;
+        self.refusals -= if may { price } else { 0.0 };
+        may
     }
 
     /// Whether such a request would stay out unread.
@@ -334,10 +376,10 @@ impl Lobby {
             share.turned_away();
         }
         let since = *self.late_since.get_or_insert(now);
-        if self.refusals < 1.0 || now < since + BURST {
+        let is_repeated = !guest.flow.transport.is_stream();
+        if (is_repeated && now < since + BURST) || !self.may_refuse(guest.flow) {
             return Some(Leaves::Dropped(guest));
         }
-        self.refusals -= 1.0;
         Some(Leaves::Refused(guest))
     }
 
@@ -361,6 +403,7 @@ impl Lobby {
         if !self.is_open(now) {
             self.late_since = None;
         }
+        self.unread = self.unread.filter(|&(_, last)| now < last + MEMORY);
         let is_due = self.calls.is_due(now);
         if is_due {
             let wait = |class: Class| !self.guests[class as usize].is_empty();
@@ -380,7 +423,8 @@ impl Lobby {
     /// New requests that can be served per second; none: there are not more.
     pub(crate) fn capacity_per_s(&self, now: Duration) -> Option<f64> {
         let is_over = self.late_since.is_some_and(|since| since + BURST < now);
-        let is_over = is_over || !self.sieve.is_open();
+        let is_unread = self.unread.is_some_and(|(since, _)| since + BURST < now);
+        let is_over = is_over || is_unread || !self.sieve.is_open();
         is_over.then(|| self.calls.served_per_s() + self.registers.served_per_s())
     }
 

@@ -14,9 +14,6 @@ use stream::{Connections, Event, Limits, Plain, READS, Why};
 use super::{Buffers, EndId, Line, Read, What};
 use crate::PartyId;
 
-/// Connections that are read in one turn at most, as on sockets.
-const READY: usize = 64;
-
 /// Bytes that are read at once, where that is not measured.
 const READ_BYTES: usize = 64 * 1024;
 
@@ -28,6 +25,8 @@ pub struct Conduct {
     /// Whether it reads no faster than it serves, and gives connections that wait for it little room. Otherwise it reads
     /// all that there is.
     pub is_measured: bool,
+    /// Whether new requests may wait in the process, so that what is late can be read on at once.
+    pub admits: bool,
     /// Whether a node learns where something waits to be sent.
     pub tells_backlog: bool,
 }
@@ -37,6 +36,7 @@ impl Default for Conduct {
         Self {
             buffers: Buffers::default(),
             is_measured: true,
+            admits: true,
             tells_backlog: true,
         }
     }
@@ -57,6 +57,7 @@ pub(crate) struct Endpoint {
     ready: VecDeque<ConnectionId>,
     buffer: Vec<u8>,
     missed: Vec<Missed>,
+    is_old: bool,
 }
 
 #[derive(Debug)]
@@ -95,6 +96,7 @@ impl Endpoint {
             ready: VecDeque::new(),
             buffer: Vec::new(),
             missed: Vec::new(),
+            is_old: false,
         }
     }
 
@@ -111,6 +113,21 @@ impl Endpoint {
     /// Whether something can be read.
     pub(crate) fn is_ready(&self) -> bool {
         self.is_reading && !self.ready.is_empty()
+    }
+
+    /// Whether something can be read that must not wait.
+    pub(crate) fn has_answers(&self) -> bool {
+        self.ready.iter().any(|&id| !self.connections.may_wait(id))
+    }
+
+    /// Whether reads have left something old.
+    pub(crate) fn take_old(&mut self) -> bool {
+        mem::take(&mut self.is_old)
+    }
+
+    /// Whether it has read nothing for so long that it must.
+    pub(crate) fn is_late(&self, now: Duration) -> bool {
+        self.connections.is_late(now) || !self.conduct.is_measured
     }
 
     /// Lets it stop to read, or go on.
@@ -176,16 +193,24 @@ impl Endpoint {
     pub(crate) fn read(
         &mut self,
         line: &mut Line<'_>,
+        reads: bool,
+        is_behind: bool,
         heard: &mut impl FnMut(Duration, Flow, &[u8]),
     ) {
-        let ready = self.ready.len().min(READY);
+        let most = Connections::<Plain>::read_at_once(is_behind);
+        let ready = self.ready.len().min(most);
         let bytes = if self.conduct.is_measured {
             Connections::<Plain>::read_bytes(ready)
         } else {
             READ_BYTES
         };
         for _ in 0..ready {
-            if let Some(id) = self.ready.pop_front() {
+            let Some(id) = self.ready.pop_front() else {
+                break;
+            };
+            if !reads && self.connections.may_wait(id) {
+                self.ready.push_back(id);
+            } else {
                 self.read_one(line, id, bytes, heard);
             }
         }
@@ -201,7 +226,7 @@ impl Endpoint {
     ) {
         for _ in 0..READS {
             let is_late = self.read_once(line, id, bytes, heard);
-            if !is_late || !self.conduct.is_measured {
+            if !is_late || !self.conduct.admits {
                 break;
             }
         }
@@ -239,6 +264,7 @@ impl Endpoint {
                     .connections
                     .note_read(now, id, empty_at, count, count < bytes);
                 is_late = came.is_late;
+                self.is_old |= came.is_old;
                 if came.is_asked {
                     let unread = line.tcp.unread(end);
                     self.connections.note_unread(now, id, unread);
