@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use custody::Room;
 use sip::{Edits, Essentials, HeaderName, Message, Method, NameAddr, OVERLOAD_OFFER, Uri};
-use transaction::Flow;
+use transaction::{Flow, Transport};
 
 use super::{
     branch::{Branch, Purpose, write_hex},
@@ -117,7 +117,7 @@ pub(crate) fn prepare(
     if request.method == Method::Register {
         push_path(snapshot, edits, request, listener);
     }
-    frame(edits, message, hop.flow);
+    frame(edits, message, hop.flow.transport);
     let branch = Branch {
         purpose: hop.purpose,
         listener: hit,
@@ -269,17 +269,15 @@ pub(crate) fn back(
         mark::tell_room(snapshot.keys(), edits, response, below, room);
     }
     outbound::tell_timer(snapshot, edits, response);
+    frame(edits, message, response.transport);
     let back = || response.return_flow();
-    if let Some(flow) = back() {
-        frame(edits, message, flow);
-    }
     identity::guard(snapshot, edits, message, response.flow, back);
 }
 
 /// Has a message say its length, as a stream needs it: a datagram or a frame of a WebSocket need not. Who says
 /// two gets no further. RFC 3261 §18.3
-fn frame(edits: &mut Edits, message: &Message<'_>, to: Flow) {
-    if !to.transport.is_stream() || message.header(HeaderName::ContentLength).is_some() {
+fn frame(edits: &mut Edits, message: &Message<'_>, over: Transport) {
+    if !over.is_stream() || message.header(HeaderName::ContentLength).is_some() {
         return;
     }
     edits.append_header(message, "Content-Length", |out| {

@@ -438,7 +438,9 @@ impl<'a> Path<'a> {
             self.own_routes += 1;
             first = uri.user;
             if let (Ok(None), Some(_)) = (self.affinity, uri.user) {
-                if let Some((flow, elsewhere)) = phone(snapshot, &uri) {
+                if affinity.is_none()
+                    && let Some((flow, elsewhere)) = phone(snapshot, &uri)
+                {
                     (self.phone, self.elsewhere) = (Some(flow), elsewhere);
                 }
                 self.affinity = match affinity {
