@@ -207,7 +207,7 @@ impl World {
             side.wire.extend_from_slice(&bytes);
         }
         self.connections.wrote(self.now, id, bytes.len());
-        self.connections.back_up(id);
+        self.connections.back_up(self.now, id);
     }
 
     /// The peer has read a message if and only if it is not told as unsent.

@@ -54,7 +54,6 @@ const OFF: Control = Control {
             unsent: usize::MAX,
         },
         is_measured: false,
-        admits: false,
         tells_backlog: true,
     },
 };
@@ -83,10 +82,7 @@ impl Scene {
                 tells_delay: control.admits,
                 ..PACE
             }),
-            conduct: Conduct {
-                admits: control.admits,
-                ..control.conduct
-            },
+            conduct: control.conduct,
             ..Machine::default()
         };
         let receiver = world.add_node("receiver", receiver, 1, machine).unwrap();
@@ -206,11 +202,10 @@ fn sender(number: usize, control: Control) -> Config {
 const SMALL: Conduct = Conduct {
     buffers: Buffers {
         send: 87_040,
-        receive: 65_536,
+        receive: stream::ROOM_MIN,
         unsent: 1,
     },
     is_measured: true,
-    admits: true,
     tells_backlog: true,
 };
 

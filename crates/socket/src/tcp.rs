@@ -65,6 +65,11 @@ impl Listener {
         self.local
     }
 
+    /// The system keeps about so many bytes of each new peer that are not read.
+    pub fn set_room(&self, bytes: usize) {
+        let _ = self.inner.set_recv_buffer_size(bytes);
+    }
+
     /// The next peer that waits, and its address.
     ///
     /// # Errors
@@ -168,8 +173,15 @@ impl Stream {
 
     /// From now on the system keeps about so many bytes that are not read. What the other end was told before holds.
     pub fn set_room(&self, bytes: usize) {
-        // A window would bound what comes at once, and not what waits.
+        // The window would bound what comes at once, and not what waits. But it must not stay what it was at first.
         let _ = self.inner.set_recv_buffer_size(bytes);
+        let clamp = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+        // SAFETY: the pointer is to a number of this size.
+        unsafe {
+            let (fd, clamp) = (self.inner.as_raw_fd(), (&raw const clamp).cast());
+            let length = size_of::<libc::c_int>() as libc::socklen_t;
+            libc::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, clamp, length);
+        }
     }
 
     /// Reads what is there; 0: the peer has closed.

@@ -6,7 +6,7 @@ use sip::Framer;
 use slots::Id;
 use transaction::{ConnectionId, Flow};
 
-use crate::{Layer, Limits, Why, intake::Intake, queue::Queue};
+use crate::{Layer, Limits, Why, backlog::Backlog, intake::Intake, queue::Queue};
 
 /// What is known of a connection.
 #[derive(Debug)]
@@ -22,8 +22,6 @@ pub(crate) struct Connection<L> {
     pub(crate) is_counted: bool,
     /// Whether the driver has been told that there is something to write.
     pub(crate) is_told: bool,
-    /// Whether something waits, as the peer does not read.
-    pub(crate) is_backed_up: bool,
     /// The connection to the same peer that was there before.
     pub(crate) before: Option<Id<Self>>,
     pub(crate) framer: Framer,
@@ -31,6 +29,7 @@ pub(crate) struct Connection<L> {
     pub(crate) inbound: Vec<u8>,
     pub(crate) queue: Queue,
     pub(crate) intake: Intake,
+    pub(crate) backlog: Backlog,
     /// What it was last counted with, in bytes.
     pub(crate) held: usize,
     /// Since when it carries nothing; at first, since when it is there.

@@ -16,30 +16,24 @@ const TURN_BYTES: usize = 32 * 1024;
 const READ_BYTES_MIN: usize = 2 * 1024;
 
 /// What may wait unread over all connections, by the time that it takes to serve it.
-const ROOM: Duration = Duration::from_millis(25);
-
-/// Bytes that wait for so long are read before anything else is done.
-const LATE: Duration = Duration::from_millis(100);
+const ROOM: Duration = Duration::from_millis(12);
 
 /// For no longer nothing is read.
 const PAUSE_MAX: Duration = Duration::from_millis(20);
 
-/// Reads from one connection in one turn at most.
-pub const READS: usize = 8;
-
 /// Bytes that wait for so long are too many.
 const OLD: Duration = Duration::from_millis(10);
-
-/// A connection with nothing that old for so long may have room as before.
-const CALM: Duration = Duration::from_secs(2);
 
 /// How often it is seen how fast connections are read.
 const PERIOD: Duration = Duration::from_millis(50);
 
-/// The room of a connection that gets little: less than two long messages would wait for each other.
-const ROOM_MIN: usize = 4 * 1024;
+/// The room of a peer's connection at first, and the least: less than two long messages would wait for each other.
+///
+/// What a peer was told that it may send can't be taken back. So it gets more only when it has filled half of what it
+/// has, and that was read in time.
+pub const ROOM_MIN: usize = 4 * 1024;
 
-/// The room of a connection that has not grown old, as systems begin.
+/// The most room of a connection that a peer has opened.
 const ROOM_MAX: usize = 64 * 1024;
 
 /// What is known of a connection's bytes before they are read.
@@ -51,8 +45,8 @@ pub(crate) struct Intake {
     since: Option<Duration>,
     /// A moment, and the position behind what had come until then.
     mark: Option<(Duration, u64)>,
-    /// The room that it was given, and when it had bytes that were old; none: what systems give.
-    room: Option<(usize, Duration)>,
+    /// Its room; none: what systems give.
+    room: Option<usize>,
 }
 
 /// How fast a worker reads while something waits.
@@ -60,9 +54,8 @@ pub(crate) struct Intake {
 pub(crate) struct Speed {
     began: Duration,
     bytes: usize,
-    /// When something was read last, and whether it was late.
+    /// When something was read last.
     read_at: Duration,
-    is_late: bool,
     /// Bytes that may wait over all connections.
     room: usize,
     /// Connections from which something is left to read, and the most of this period and of the one before.
@@ -77,9 +70,6 @@ pub struct Came {
     pub delay: Duration,
     /// Whether that is too long, and more is left.
     pub is_old: bool,
-    /// Whether it is to be read on at once, at most [`READS`] times in a turn: what belongs to something known waits
-    /// behind new requests, and must not wait for these to be served.
-    pub is_late: bool,
     /// Whether [`Connections::note_unread`] wants to know how many bytes are left.
     pub is_asked: bool,
     /// How many bytes may wait unread from now on, if that changes.
@@ -106,18 +96,22 @@ impl Intake {
         now.saturating_sub(since)
     }
 
-    /// The room of a connection whose bytes waited for so long, if it changes.
-    fn make_room(&mut self, now: Duration, delay: Duration, share: usize) -> Option<usize> {
-        let (room, old_at) = self.room.unwrap_or((ROOM_MAX, now));
-        let old_at = if delay > OLD { now } else { old_at };
+    pub(crate) fn of(is_of_peer: bool) -> Self {
+        Self {
+            room: is_of_peer.then_some(ROOM_MIN),
+            ..Self::default()
+        }
+    }
+
+    /// The room after so many bytes came that had waited for so long, if it changes.
+    fn make_room(&mut self, bytes: usize, delay: Duration, share: usize) -> Option<usize> {
+        let room = self.room?;
         let next = match delay > OLD {
-            true if share <= room / 2 || share >= room * 2 => share,
-            false if now > old_at + CALM => ROOM_MAX,
+            true if share < room => share,
+            false if bytes >= room / 2 => (room * 2).min(ROOM_MAX),
             _ => room,
         };
-        if self.room.is_some() || next != room {
-            self.room = Some((next, old_at));
-        }
+        self.room = Some(next);
         (next != room).then_some(next)
     }
 }
@@ -128,7 +122,6 @@ impl Speed {
             began: now,
             bytes: 0,
             read_at: now,
-            is_late: false,
             room: ROOM_MAX,
             waiting: 0,
             most: [0; 2],
@@ -195,7 +188,6 @@ impl<L: Layer> Connections<L> {
         let mut came = Came {
             delay: Duration::ZERO,
             is_old: false,
-            is_late: false,
             is_asked: false,
             room: None,
         };
@@ -207,11 +199,10 @@ impl<L: Layer> Connections<L> {
         came.delay = intake.read(now, empty_at, bytes, is_all);
         self.speed.waiting += usize::from(intake.waits());
         came.is_old = came.delay > OLD && !is_all;
-        came.is_late = came.delay > LATE && !is_all;
-        (self.speed.read_at, self.speed.is_late) = (now, came.is_late);
+        self.speed.read_at = now;
         came.is_asked = intake.waits() && intake.mark.is_none();
         self.speed.read(now, bytes);
-        came.room = intake.make_room(now, came.delay, self.speed.share());
+        came.room = intake.make_room(bytes, came.delay, self.speed.share());
         came
     }
 
@@ -230,7 +221,7 @@ impl<L: Layer> Connections<L> {
     /// Whether nothing was read for so long that it must be, whatever else there is to do.
     #[must_use]
     pub fn is_late(&self, now: Duration) -> bool {
-        now > self.speed.read_at + PAUSE_MAX || self.speed.is_late
+        now > self.speed.read_at + PAUSE_MAX
     }
 
     /// Connections from which something is left to read.

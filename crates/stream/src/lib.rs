@@ -28,7 +28,7 @@ mod upkeep;
 pub use connections::Connections;
 pub use event::{Closed, Event};
 pub use figures::{Counters, Limits, NotSent, Refused, Why};
-pub use intake::{Came, READS};
+pub use intake::{Came, ROOM_MIN};
 pub use layer::{Layer, Plain, Said};
 pub use proxied::Proxied;
 pub use reader::Heard;

@@ -8,6 +8,7 @@ use transaction::Flow;
 
 use crate::{
     Closed, Connections, Event, Layer, Why,
+    backlog::Backlog,
     connection::{Connection, Phase},
     index::Peer,
     intake::Intake,
@@ -36,12 +37,12 @@ impl<L: Layer> Connections<L> {
             is_of_peer,
             is_counted,
             is_told: false,
-            is_backed_up: false,
             before: None,
             framer: Framer::new(self.limits.frame),
             inbound: Vec::new(),
             queue: Queue::default(),
-            intake: Intake::default(),
+            intake: Intake::of(is_of_peer),
+            backlog: Backlog::default(),
             held: 0,
             quiet_since: now,
             within_since: None,
@@ -82,7 +83,7 @@ impl<L: Layer> Connections<L> {
         self.unlink(id);
         let connection = self.table.get_mut(id);
         let before = mem::replace(&mut connection.flow, flow);
-        let is_backed_up = connection.is_backed_up;
+        let is_backed_up = connection.backlog.is_too_long;
         self.link(id);
         if is_backed_up {
             self.tell_backlog(before);
@@ -271,7 +272,7 @@ impl<L: Layer> Connections<L> {
                 .or(detail)
                 .map(String::into_boxed_str),
         }));
-        if connection.is_backed_up {
+        if connection.backlog.is_too_long {
             self.tell_backlog(flow);
         }
         for message in connection.queue.unsent() {

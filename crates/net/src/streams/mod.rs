@@ -10,7 +10,7 @@ use std::{collections::HashMap, io, os::fd::BorrowedFd, sync::Arc, time::Duratio
 
 use node::{ConnectionId, Datagram, Flow, Input, Node, Outbox, Quotation, Shared};
 use socket::{Clock, Interest, Ready, seed, tcp};
-use stream::{Connections, Counters, Event, READS, Why};
+use stream::{Connections, Counters, Event, ROOM_MIN, Why};
 use wire::Wire;
 
 use ahead::Ahead;
@@ -92,6 +92,7 @@ impl Streams {
         let limits = limits_of(shared.snapshot().config(), shared.workers().len());
         let watch = Watch::new(own)?;
         for (place, (_, listener)) in listeners.iter().enumerate() {
+            listener.set_room(ROOM_MIN);
             watch.add(listener, LISTENERS + place as u64, Interest::Read, true)?;
         }
         Ok(Self {
@@ -336,20 +337,11 @@ impl Streams {
         }
     }
 
-    /// Reads at most so many bytes; more if they have waited for long.
+    /// Reads at most so many bytes.
     fn read(&mut self, ground: &mut Ground<'_>, id: ConnectionId, bytes: usize) {
-        for _ in 0..READS {
-            ground.now = self.clock.now();
-            if !self.read_once(ground, id, bytes) {
-                break;
-            }
-        }
-    }
-
-    /// Reads once; whether it is to be read on at once.
-    fn read_once(&mut self, ground: &mut Ground<'_>, id: ConnectionId, bytes: usize) -> bool {
+        ground.now = self.clock.now();
         let Some(held) = self.sockets.get(&id) else {
-            return false;
+            return;
         };
         let (node, out, now) = (&mut *ground.node, &mut *ground.out, ground.now);
         match held.socket.read(&mut self.buffer[..bytes]) {
@@ -383,12 +375,10 @@ impl Streams {
                         };
                         node.handle_input(now, Input::Datagram(datagram), out);
                     });
-                return came.is_late;
             }
             Err(error) if is_later(&error) => {}
             Err(error) => self.fail(id, &error),
         }
-        false
     }
 
     fn fail(&mut self, id: ConnectionId, error: &io::Error) {
@@ -413,7 +403,7 @@ impl Streams {
                 Ok(count) => self.connections.wrote(now, id, count),
                 Err(error) if is_later(&error) => {
                     if !self.connections.is_backed_up(id) && held.socket.awaits_reader() {
-                        self.connections.back_up(id);
+                        self.connections.back_up(now, id);
                     }
                     return self.set_interest(id, Interest::Both);
                 }

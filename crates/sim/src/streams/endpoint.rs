@@ -9,7 +9,7 @@ use std::{
 
 use node::{ConnectionId, Flow, Transport};
 use sip::FrameLimits;
-use stream::{Connections, Event, Limits, Plain, READS, Why};
+use stream::{Connections, Event, Limits, Plain, Why};
 
 use super::{Buffers, EndId, Line, Read, What};
 use crate::PartyId;
@@ -25,8 +25,6 @@ pub struct Conduct {
     /// Whether it reads no faster than it serves, and gives connections that wait for it little room. Otherwise it reads
     /// all that there is.
     pub is_measured: bool,
-    /// Whether new requests may wait in the process, so that what is late can be read on at once.
-    pub admits: bool,
     /// Whether a node learns where something waits to be sent.
     pub tells_backlog: bool,
 }
@@ -36,7 +34,6 @@ impl Default for Conduct {
         Self {
             buffers: Buffers::default(),
             is_measured: true,
-            admits: true,
             tells_backlog: true,
         }
     }
@@ -224,12 +221,7 @@ impl Endpoint {
         bytes: usize,
         heard: &mut impl FnMut(Duration, Flow, &[u8]),
     ) {
-        for _ in 0..READS {
-            let is_late = self.read_once(line, id, bytes, heard);
-            if !is_late || !self.conduct.admits {
-                break;
-            }
-        }
+        self.read_once(line, id, bytes, heard);
         let held = self.held.get_mut(&id);
         if let Some(held) = held.filter(|held| held.ready_since.is_some()) {
             if line.tcp.is_readable(held.end) {
@@ -240,30 +232,27 @@ impl Endpoint {
         }
     }
 
-    /// Reads once; whether it is to be read on at once.
     fn read_once(
         &mut self,
         line: &mut Line<'_>,
         id: ConnectionId,
         bytes: usize,
         heard: &mut impl FnMut(Duration, Flow, &[u8]),
-    ) -> bool {
+    ) {
         let Some(held) = self.held.get_mut(&id) else {
-            return false;
+            return;
         };
         let Some(empty_at) = held.ready_since else {
-            return false;
+            return;
         };
         self.buffer.clear();
         let (now, end) = (line.now, held.end);
-        let mut is_late = false;
         match line.read(end, bytes, &mut self.buffer) {
             Read::Bytes => {
                 let count = self.buffer.len();
                 let came = self
                     .connections
                     .note_read(now, id, empty_at, count, count < bytes);
-                is_late = came.is_late;
                 self.is_old |= came.is_old;
                 if came.is_asked {
                     let unread = line.tcp.unread(end);
@@ -287,7 +276,6 @@ impl Endpoint {
                 self.connections.closed(now, id, Why::Peer);
             }
         }
-        is_late
     }
 
     /// Queues a message on the connection of a flow, or on a new one where it leads.
@@ -367,7 +355,7 @@ impl Endpoint {
             }
             let count = line.write(held.end, bytes);
             if count == 0 {
-                return self.connections.back_up(id);
+                return self.connections.back_up(line.now, id);
             }
             self.connections.wrote(line.now, id, count);
         }
