@@ -7,7 +7,7 @@
 mod lobby;
 pub(crate) mod sieve;
 
-pub(crate) use lobby::{Class, Guest, Leaves, Lobby, Taken, class_of, is_for_help};
+pub(crate) use lobby::{Guest, Leaves, Lobby, Taken, class_of, is_for_help};
 
 use sip::{Message, Method};
 

@@ -9,9 +9,9 @@ use transaction::{Flow, Transport};
 use super::{
     branch::{Branch, Purpose, write_hex},
     identity,
-    mark::{self, Mark},
+    mark::{self, Check, Mark},
     nat, outbound, reply,
-    request::Request,
+    request::{Request, Sender},
     response::Response,
     token::{self, End, Ends, Starter},
 };
@@ -42,6 +42,11 @@ pub(crate) fn request(
     hop: &Hop<'_>,
     out: &mut Outbox,
 ) {
+    let is_left = hop.mark == Some(Mark::Open) && snapshot.is_trusted(hop.flow);
+    if request.is_unchecked() && !is_left {
+        debug_assert!(false, "an unchecked request goes to nobody who checks it");
+        return;
+    }
     prepare(snapshot, edits, request, hop);
     let bytes = request.message.bytes();
     out.send(hop.flow, |out| edits.apply(bytes, out));
@@ -108,7 +113,7 @@ pub(crate) fn prepare(
     identity::guard(snapshot, edits, message, request.datagram.flow, || {
         Some(hop.flow)
     });
-    if request.is_proven {
+    if request.is_proven() {
         identity::assert_proven(snapshot, edits, request, hop.flow);
     }
     if let Some(ends) = ends(snapshot, request, hop) {
@@ -129,10 +134,32 @@ pub(crate) fn prepare(
         if hop.offers_control {
             out.extend_from_slice(OVERLOAD_OFFER);
         }
-        if let Some(mark) = hop.mark.filter(|_| snapshot.is_trusted(hop.flow)) {
-            mark.write(snapshot.keys(), request.key, branch, out);
+        if (hop.mark.is_some() || request.sender != Sender::Unasked)
+            && snapshot.is_trusted(hop.flow)
+        {
+            write_marks(snapshot, request, hop, branch, out);
         }
     });
+}
+
+/// Appends to our Via what nodes tell each other of a request.
+fn write_marks(
+    snapshot: &Snapshot,
+    request: &Request<'_>,
+    hop: &Hop<'_>,
+    branch: Branch,
+    out: &mut Vec<u8>,
+) {
+    let keys = snapshot.keys();
+    if let Some(mark) = hop.mark {
+        mark.write(keys, request.key, branch, out);
+    }
+    let check = match request.sender {
+        Sender::Unasked => return,
+        Sender::Known | Sender::Proven => Check::Done,
+        Sender::Unchecked => Check::Open,
+    };
+    check.write(keys, request, branch, out);
 }
 
 /// The ends of the dialog that a request may start. A request without a From tag, as of RFC 2543, starts none
