@@ -225,11 +225,15 @@ impl Worker {
         let known = self.shared.snapshot().known_networks();
         let program = sieve.program(&known).filter(|_| !sieve.is_open());
         let sockets = &self.team.seats[self.number].sockets;
+        let is_wanted = program.is_some();
         let is_filtered = program.is_some_and(|program| {
             let mut sockets = sockets.iter();
             sockets.all(|socket| socket.set_filter(program.iter().map(instruction)).is_ok())
         });
         self.node.set_filtered(is_filtered);
+        if is_wanted && !is_filtered {
+            self.node.note_filter_refused();
+        }
         if !is_filtered {
             sockets
                 .iter()

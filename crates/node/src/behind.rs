@@ -56,6 +56,11 @@ impl Node {
         self.desks.proxy.dynamic.fix(share);
     }
 
+    /// Asks the store whatever comes, and not only what it answers in time. For comparisons.
+    pub fn leave_store_unlimited(&mut self) {
+        self.desks.registrar.leave_store_unlimited();
+    }
+
     /// How busy the worker is, what it holds, and what it could hold.
     pub fn custody(&self) -> Figures {
         self.desks.proxy.dynamic.figures()
@@ -84,6 +89,11 @@ impl Node {
     /// Whether the sockets stop what the sieve stops, of unknown sources. Otherwise the node does.
     pub fn set_filtered(&mut self, is_filtered: bool) {
         self.desks.lobby.set_filtered(is_filtered);
+    }
+
+    /// The system does not let the sockets stop anything.
+    pub fn note_filter_refused(&self) {
+        self.shared.workers()[self.desks.worker].count(Event::FilterRefused, 1);
     }
 
     /// What the sockets are to let in from now on, if that has changed.

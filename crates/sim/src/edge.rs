@@ -103,8 +103,9 @@ impl Edge {
         }
     }
 
-    /// Puts another's overload control before a processor that has a pace.
+    /// Puts another's overload control before a processor that has a pace. The node's own limit at the store is off then.
     pub fn set_door(&mut self, scheme: Box<dyn Scheme>) {
+        self.nodes.iter_mut().for_each(Node::leave_store_unlimited);
         if let Some(host) = &mut self.host {
             host.set_door(scheme);
         }
@@ -190,6 +191,7 @@ impl Edge {
     /// Does what is due.
     pub(crate) fn wake(&mut self, line: &mut Line<'_>, out: &mut Outbox) {
         let now = line.now;
+        let sent = out.transmits.len();
         for endpoint in &mut self.streams {
             endpoint.handle_timeout(line);
         }
@@ -209,6 +211,11 @@ impl Edge {
         self.work(line, out);
         if self.timers_due <= now {
             self.handle_timeout(now, out);
+        }
+        if let Some(host) = &mut self.host {
+            for transmit in &out.transmits[sent..] {
+                host.note_sent(now, &out.bytes[transmit.range.clone()]);
+            }
         }
     }
 

@@ -175,6 +175,13 @@ impl Host {
         false
     }
 
+    /// The node sends this.
+    pub(crate) fn note_sent(&mut self, now: Duration, bytes: &[u8]) {
+        if let Some(door) = &mut self.door {
+            door.note_sent(now, bytes);
+        }
+    }
+
     fn waiting(&self) -> usize {
         self.arrived.len() + self.door.as_ref().map_or(0, Door::len)
     }
