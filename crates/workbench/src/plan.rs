@@ -1,5 +1,5 @@
-//! `sipyard plan`: calculates how many nodes a demand and an availability target need, and where state is held
-//! best.
+//! `sipyard plan`: calculates how many nodes a demand and an availability target need, where state is held
+//! best, and what users in several sites need.
 
 mod arguments;
 mod availability;
@@ -7,6 +7,7 @@ mod capacity;
 mod crashes;
 mod keep;
 mod queue;
+mod scale;
 mod serve;
 mod stages;
 mod state;
@@ -27,7 +28,8 @@ use settings::refuse;
 #[command(after_help = "Examples:
   sipyard plan capacity --busy-hour-calls 1000000 --stage edge:call-ms=0.1,cores=4 --stage app:call-ms=2.6,cores=4
   sipyard plan availability --first-stage 99.9% --second-stage 99.5% --clusters 3
-  sipyard plan state experiments/003/two.toml")]
+  sipyard plan state experiments/003/two.toml
+  sipyard plan scale experiments/scale/hundred-million.toml")]
 pub struct Plan {
     #[command(subcommand)]
     command: Command,
@@ -38,6 +40,7 @@ enum Command {
     Capacity(serve::Capacity),
     Availability(keep::Availability),
     State(state::State),
+    Scale(scale::Scale),
 }
 
 /// The forms of the answer.
@@ -59,6 +62,7 @@ impl Plan {
             Command::Capacity(command) => command.answer(),
             Command::Availability(command) => command.answer(),
             Command::State(command) => command.answer(),
+            Command::Scale(command) => command.answer(),
         };
         match answered {
             Ok(text) => {
