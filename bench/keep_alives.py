@@ -13,6 +13,10 @@ CONNECTIONS = 2000
 PER_S = 10_000
 SECONDS = 8
 
+CONTEXT = ssl.create_default_context()
+CONTEXT.check_hostname = False
+CONTEXT.verify_mode = ssl.CERT_NONE
+
 
 def cpu_us(pid):
     files = glob.glob(f"/proc/{pid}/task/*/schedstat")
@@ -26,10 +30,7 @@ def connect(transport, port):
         return plain
     if transport == "tcp":
         return socket.create_connection(("127.0.0.1", port))
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context.wrap_socket(socket.create_connection(("127.0.0.1", port + 1)))
+    return CONTEXT.wrap_socket(socket.create_connection(("127.0.0.1", port + 1)))
 
 
 def main():

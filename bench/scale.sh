@@ -143,9 +143,10 @@ serve() {
 
 # Phones with passwords register through an edge at a registrar with Redis; then the registrar hears news.
 registers() {
-    local users=${USERS:-20000} rate=${RATE:-2000} redis edge registrar before news
+    local users=${USERS:-20000} rate=${RATE:-2000} redis edge registrar before news memory
     start_redis $((base + 5))
     redis=$last
+    memory=$(used $((base + 5)))
     cat >"$folder/registrar.toml" <<TOML
 node = { name = "registrar", secret = "a secret for benchmarks, of no use elsewhere", workers = 1 }
 listen = [ { transport = "udp", address = "127.0.0.1:$((base + 6))" } ]
@@ -165,6 +166,7 @@ abuse = { rate = 1000000, burst = 1000000 }
 TOML
     (echo username,domain,password; seq 0 $((users - 1)) | sed 's/.*/user-&,example.com,secret-user-&/') |
         "$sipyard" user import --config "$folder/registrar.toml" - >>"$folder/log"
+    echo "memory of a subscriber: $((($(used $((base + 5))) - memory) / users)) bytes"
     serve "$folder/registrar.toml" $((base + 6))
     registrar=$last
     serve "$folder/edge.toml" "$base"

@@ -1,5 +1,6 @@
 //! LQNS's `.lqnx` XML.
 
+mod graph;
 mod read;
 mod write;
 
@@ -70,11 +71,6 @@ mod tests {
                 r#"scheduling="ps""#,
                 r#"scheduling="pp""#,
                 "line 16: scheduling=\"pp\": use fcfs, ps or inf",
-            ),
-            (
-                r#"<entry name="se" type="PH1PH2">"#,
-                r#"<entry name="se" type="GRAPH">"#,
-                "line 18: activity graphs are not supported: write a sequence as phases",
             ),
             (
                 r#"name="b" phase="1""#,

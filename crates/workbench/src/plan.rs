@@ -5,6 +5,7 @@ mod arguments;
 mod availability;
 mod capacity;
 mod crashes;
+mod forms;
 mod keep;
 mod queue;
 mod scale;
@@ -13,14 +14,11 @@ mod stages;
 mod state;
 
 use std::{
-    fs,
     io::{self, Write},
-    path::PathBuf,
     process::ExitCode,
 };
 
 use clap::{Args, Subcommand};
-use report::Page;
 use settings::refuse;
 
 /// Plan a farm: the nodes for a demand, the spare nodes for availability, where state is held
@@ -43,17 +41,6 @@ enum Command {
     Scale(scale::Scale),
 }
 
-/// The forms of the answer.
-#[derive(Args)]
-struct Forms {
-    /// Print the answer as JSON
-    #[arg(long)]
-    json: bool,
-    /// Also write the answer as an HTML page to this file
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
-}
-
 impl Plan {
     /// Prints the plan and returns the exit code.
     #[must_use]
@@ -72,22 +59,5 @@ impl Plan {
             }
             Err(problems) => refuse(problems),
         }
-    }
-}
-
-impl Forms {
-    /// Returns the text to print; writes the page if --html is given.
-    fn give(&self, page: &Page, answer: &impl serde::Serialize) -> Result<String, Vec<String>> {
-        if let Some(path) = &self.html {
-            fs::write(path, page.html())
-                .map_err(|error| vec![format!("{}: {error}", path.display())])?;
-        }
-        Ok(match self.json {
-            true => {
-                serde_json::to_string_pretty(answer).expect("numbers and texts have a JSON form")
-                    + "\n"
-            }
-            false => page.plain(),
-        })
     }
 }

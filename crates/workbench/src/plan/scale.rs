@@ -1,5 +1,6 @@
 //! `sipyard plan scale`: calculates what very many users in several sites need, and what breaks first when they grow.
 
+mod answer;
 mod design;
 mod limits;
 mod load;
@@ -7,17 +8,14 @@ mod loss;
 mod read;
 mod show;
 mod size;
+mod words;
 
 use std::path::PathBuf;
 
 use clap::Args;
-use serde::Serialize;
 
-use super::Forms;
-use design::Design;
-use limits::{Limit, Setting};
-use loss::Loss;
-use size::Sized;
+use super::forms::Forms;
+use answer::Answer;
 
 /// Find the nodes, stores and links for users in several sites, any one of which may be lost
 #[derive(Args)]
@@ -42,22 +40,6 @@ pub(super) struct Scale {
     forms: Forms,
 }
 
-/// What is printed as JSON.
-#[derive(Debug, Serialize)]
-struct Answer {
-    /// What is needed, and what breaks first.
-    summary: String,
-    design: Design,
-    sites: Vec<Sized>,
-    losses: Vec<Loss>,
-    times: f64,
-    /// What is full first on the nodes as planned.
-    limits_of_nodes: Vec<Limit>,
-    /// What is in the way of more nodes.
-    limits_of_design: Vec<Limit>,
-    settings: Vec<Setting>,
-}
-
 impl Scale {
     pub(super) fn answer(&self) -> Result<String, Vec<String>> {
         let design = read::load(&self.file).map_err(|problems| {
@@ -66,24 +48,6 @@ impl Scale {
         })?;
         let answer = Answer::new(design, self.times);
         self.forms.give(&answer.page(), &answer)
-    }
-}
-
-impl Answer {
-    fn new(design: Design, times: f64) -> Self {
-        let sites = design.sized();
-        let limits_of_nodes = design.limits_of_nodes(&sites);
-        let limits_of_design = design.limits_of_design();
-        Self {
-            summary: show::summary(&design, &sites, times, &limits_of_nodes, &limits_of_design),
-            losses: design.losses(&sites),
-            settings: design.settings(&sites),
-            limits_of_nodes,
-            limits_of_design,
-            times,
-            sites,
-            design,
-        }
     }
 }
 

@@ -72,10 +72,8 @@ impl Design {
         let edges_s = time(phones * self.return_us(), edges, edges_busy[1]);
         let register_us = REGISTERS_TO_RETURN * self.costs.registrar_register_us;
         let registrars_s = time(phones * register_us, registrars, registrars_busy[1]);
-        let per_cluster = phones / site.stores.clusters;
-        let of_a_shard = self.shard_busy(
-            per_cluster,
-            REGISTERS_TO_RETURN * per_cluster,
+        let of_a_shard = self.return_of_shard_s(
+            users / site.stores.clusters,
             site.stores.shards,
             site.stores.listeners,
         );

@@ -2,51 +2,13 @@
 
 use report::{Page, Table};
 
-use super::{Answer, Design, Limit, Sized};
-
-/// One sentence: what is needed, and what breaks first.
-pub(super) fn summary(
-    design: &Design,
-    sites: &[Sized],
-    times: f64,
-    of_nodes: &[Limit],
-    of_design: &[Limit],
-) -> String {
-    let sum = |count: fn(&Sized) -> f64| sites.iter().map(count).sum::<f64>();
-    let edges = sum(|site| site.edges.nodes);
-    let registrars = sum(|site| site.registrars.nodes);
-    let shards = sum(|site| site.stores.clusters * site.stores.shards);
-    let stores = sum(|site| site.stores.clusters);
-    let cores = edges * design.edge.cores
-        + registrars * design.registrar.cores
-        + shards * (1.0 + design.store.replicas);
-    let breaks = |limits: &[Limit]| {
-        let first = limits
-            .first()
-            .filter(|it| it.at_times.is_some_and(|at| at <= times))?;
-        Some(format!(
-            "{} (at {} times)",
-            first.what,
-            figure(first.at_times?)
-        ))
-    };
-    let growth = match (breaks(of_nodes), breaks(of_design)) {
-        (None, None) => "nothing breaks".to_owned(),
-        (Some(nodes), None) => format!("{nodes} is full first, and nodes can be added"),
-        (None, Some(design)) => format!("{design} breaks first"),
-        (Some(nodes), Some(design)) => {
-            format!("{nodes} is full first, and if nodes are added, {design} breaks first")
-        }
-    };
-    format!(
-        "{} users and {} calls/s need {edges:.0} edges, {registrars:.0} registrars and {stores:.0} stores \
-         of {shards:.0} shards in all, {cores:.0} cores in {} sites; on the way to {} times the demand {growth}.",
-        grouped(design.demand.users),
-        grouped(design.demand.calls_per_s),
-        sites.len(),
-        figure(times),
-    )
-}
+use super::{
+    answer::Answer,
+    limits::Limit,
+    load::TransportLoad,
+    size::GIB,
+    words::{figure, grouped, percent},
+};
 
 impl Answer {
     pub(super) fn page(&self) -> Page {
@@ -131,9 +93,8 @@ impl Answer {
         let mut table = Table::new("Load of the busy hour, all sites up", columns);
         for site in &self.sites {
             let load = &site.load;
-            let alive = |of: fn(&super::load::TransportLoad) -> f64| {
-                load.by_transport.iter().map(of).sum::<f64>()
-            };
+            let alive =
+                |of: fn(&TransportLoad) -> f64| load.by_transport.iter().map(of).sum::<f64>();
             table.push([
                 site.name.clone(),
                 grouped(load.open_calls),
@@ -142,7 +103,7 @@ impl Answer {
                 grouped(load.connections),
                 figure(load.edge_cores),
                 figure(alive(|it| it.keep_alive_cores)),
-                figure(load.edge_bytes / super::size::GIB),
+                figure(load.edge_bytes / GIB),
                 figure(load.registrar_cores),
             ]);
         }
@@ -316,32 +277,4 @@ fn limits(caption: &str, limits: &[Limit], has_cures: bool) -> Table {
         table.push(row);
     }
     table
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1}", 100.0 * share)
-}
-
-/// Three digits, or all before the point.
-fn figure(number: f64) -> String {
-    let digits = match number.abs() {
-        size if size >= 100.0 => return grouped(number),
-        size if size >= 10.0 => 1,
-        size if size >= 1.0 || size == 0.0 => 2,
-        _ => 3,
-    };
-    format!("{number:.digits$}")
-}
-
-/// A whole number with its thousands apart.
-fn grouped(number: f64) -> String {
-    let digits = format!("{number:.0}");
-    let mut grouped = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }

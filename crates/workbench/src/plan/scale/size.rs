@@ -125,7 +125,7 @@ impl Design {
         loop {
             let registrars = self.registrars(worst, taken, clusters);
             if let Some(registrars) = registrars
-                && let Some(stores) = self.stores(load, worst, clusters, registrars.nodes)
+                && let Some(stores) = self.stores(load, worst, taken, clusters, registrars.nodes)
             {
                 return (registrars, stores);
             }
@@ -184,9 +184,11 @@ impl Design {
             )
         };
         let first = for_memory.ceil().max(1.0) as u32;
-        let shards = (first..=SHARDS_MAX)
-            .map(f64::from)
-            .find(|&shards| busy(worst, shards) <= self.aims.busy_max)?;
+        let shards = (first..=SHARDS_MAX).map(f64::from).find(|&shards| {
+            let usual = busy(worst, shards);
+            let back = self.return_of_shard_s(taken / clusters, shards, listeners);
+            usual <= self.aims.busy_max && back <= self.aims.return_within_s * (1.0 - usual)
+        })?;
         Some(Stores {
             clusters,
             shards,
@@ -194,6 +196,12 @@ impl Design {
             busy_worst: busy(worst, shards),
             listeners,
         })
+    }
+
+    /// The work of a shard until the connected phones of so many users are back, in seconds.
+    pub(super) fn return_of_shard_s(&self, users: f64, shards: f64, listeners: f64) -> f64 {
+        let phones = self.connected(users);
+        self.shard_busy(phones, REGISTERS_TO_RETURN * phones, shards, listeners)
     }
 
     /// How busy a shard is with so much in its cluster a second.

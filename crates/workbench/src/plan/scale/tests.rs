@@ -1,7 +1,7 @@
 //! Tables that were computed by hand.
 
 use super::*;
-use design::{Aims, Connection, Costs, Demand, Machine, Site, Store, Transport};
+use design::{Aims, Connection, Costs, Demand, Design, Machine, Site, Store, Transport};
 
 #[track_caller]
 fn near(value: f64, expected: f64) {
@@ -9,6 +9,26 @@ fn near(value: f64, expected: f64) {
         (value - expected).abs() <= 1e-9 * expected.abs().max(1.0),
         "{value} is not {expected}"
     );
+}
+
+fn costs() -> Costs {
+    Costs {
+        edge_call_us: 50.0,
+        edge_register_us: 10.0,
+        registrar_call_us: 100.0,
+        registrar_register_us: 40.0,
+        registrar_news_us: 100.0,
+        store_change_us: 100.0,
+        store_news_us: 10.0,
+        store_bus_us: 50.0,
+        store_look_up_us: 20.0,
+        call_bytes: 250.0,
+        binding_bytes: 400.0,
+        subscriber_bytes: 200.0,
+        cached_bytes: 500.0,
+        call_wire_bytes: 5_000.0,
+        register_wire_bytes: 1_000.0,
+    }
 }
 
 /// Two sites of 600,000 and 400,000 users, half of them over TLS, with round costs.
@@ -64,23 +84,7 @@ fn two() -> Design {
             store_round_trip_s: 0.001,
             link_gbit_per_s: 1.0,
         },
-        costs: Costs {
-            edge_call_us: 50.0,
-            edge_register_us: 10.0,
-            registrar_call_us: 100.0,
-            registrar_register_us: 40.0,
-            registrar_news_us: 100.0,
-            store_change_us: 100.0,
-            store_news_us: 10.0,
-            store_bus_us: 50.0,
-            store_look_up_us: 20.0,
-            call_bytes: 250.0,
-            binding_bytes: 400.0,
-            subscriber_bytes: 200.0,
-            cached_bytes: 500.0,
-            call_wire_bytes: 5_000.0,
-            register_wire_bytes: 1_000.0,
-        },
+        costs: costs(),
         sources: Vec::new(),
     }
 }
@@ -243,4 +247,17 @@ fn mistakes_have_a_place() {
             "{wrong}: {texts:?}"
         );
     }
+}
+
+/// `cargo test -p workbench scale::tests::prints -- --ignored --nocapture`
+#[test]
+#[ignore = "it prints"]
+#[expect(clippy::print_stdout, reason = "it prints")]
+fn prints() {
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../experiments/scale/hundred-million.toml"
+    );
+    let answer = Answer::new(read::load(file.as_ref()).unwrap(), 10.0);
+    println!("{}", answer.page().plain());
 }
