@@ -14,7 +14,7 @@ use parts::Part;
 use sums::Sums;
 
 /// Events of a model with forks, and the seed that makes its answer repeatable.
-const FORKS_EVENTS: u64 = 300_000;
+const FORKS_EVENTS: u64 = 250_000;
 const FORKS_SEED: u64 = 1;
 
 /// Solves the model part by part: by its Markov chain if that is small, else by mean value

@@ -4,6 +4,7 @@ mod graph;
 mod read;
 mod tokens;
 mod write;
+mod write_forks;
 
 #[cfg(test)]
 mod tests {

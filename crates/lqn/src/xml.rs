@@ -3,6 +3,7 @@
 mod graph;
 mod read;
 mod write;
+mod write_forks;
 
 #[cfg(test)]
 mod tests {

@@ -11,7 +11,7 @@ fn model(customers: u32, graph: &str) -> String {
         "P 0\n p desk i\n p host f\n p disk f\n p net f\n-1\n\
          T 0\n t users r call -1 desk z 1 m {customers}\n t server i work -1 host\n\
          \u{20}t disk f read -1 disk\n t net f send -1 net\n-1\n\
-         E 0\n s call 0 -1\n y call work 1 -1\n A work first\n s read 0.5 -1\n s send 0.3 -1\n-1\n\
+         E 0\n s call 0 -1\n f call 1 -1\n y call work 1 -1\n A work first\n s read 0.5 -1\n s send 0.3 -1\n-1\n\
          A server\n s first 0.2\n{graph}-1\n"
     )
 }
@@ -134,6 +134,25 @@ fn both_formats_say_the_same() {
             .value
     };
     assert!((of(0, &text) / of(1, &xml) - 1.0).abs() < 0.02);
+}
+
+#[test]
+fn forks_are_written_and_read_back() {
+    let graph = " s one 0\n y one read 1\n s two 0.1\n s last 0.1\n:\n first -> one & two;\n one & two (1) -> last[work]\n";
+    let model = Model::from_text(&model(2, graph)).unwrap();
+    let again = [
+        Model::from_text(&model.to_text()),
+        Model::from_xml(&model.to_xml()),
+    ];
+    let throughput = |model: &Model| {
+        let users = model.task_named("users").unwrap();
+        solve(model).tasks[users.0].throughput.value
+    };
+    for again in again {
+        let again = again.unwrap_or_else(|problems| panic!("{problems:?}\n{}", model.to_xml()));
+        let ratio = throughput(&again) / throughput(&model);
+        assert!((ratio - 1.0).abs() < 0.02, "{ratio}\n{}", model.to_text());
+    }
 }
 
 #[test]

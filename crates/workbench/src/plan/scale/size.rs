@@ -125,7 +125,7 @@ impl Design {
         loop {
             let registrars = self.registrars(worst, taken, clusters);
             if let Some(registrars) = registrars
-                && let Some(stores) = self.stores(load, worst, taken, clusters, registrars.nodes)
+                && let Some(stores) = self.stores(load, worst, clusters, registrars.nodes)
             {
                 return (registrars, stores);
             }
@@ -171,6 +171,7 @@ impl Design {
     /// None: no number of shards is enough, because each of them hears of each change.
     fn stores(&self, load: &Load, worst: &Load, clusters: f64, registrars: f64) -> Option<Stores> {
         let listeners = (registrars / clusters).ceil();
+        let taken = worst.users - load.users;
         // Whoever may come needs credentials here.
         let bytes = worst.users * self.costs.binding_bytes
             + self.demand.users * self.costs.subscriber_bytes;
