@@ -53,9 +53,9 @@ pub(crate) enum After {
 /// A part of a way through the graph.
 enum Step {
     Activity(String),
-    Or(Vec<(f64, Vec<Step>)>),
-    And(Vec<Vec<Step>>, Option<u32>),
-    Loop(Vec<(f64, Vec<Step>)>),
+    Or(Vec<(f64, Vec<Self>)>),
+    And(Vec<Vec<Self>>, Option<u32>),
+    Loop(Vec<(f64, Vec<Self>)>),
 }
 
 /// Deeper graphs are refused.

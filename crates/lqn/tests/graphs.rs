@@ -127,7 +127,7 @@ fn both_formats_say_the_same() {
         names
     };
     assert_eq!(names(&text), names(&xml));
-    let found = [&text, &xml].map(|model| solve(model));
+    let found = [&text, &xml].map(solve);
     let of = |place: usize, model: &Model| {
         found[place].tasks[model.task_named("users").unwrap().0]
             .throughput

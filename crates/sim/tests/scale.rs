@@ -139,6 +139,11 @@ fn a_lost_site_costs_others_no_call() {
     assert_eq!(loss.lost_alive, 0, "{loss:?}");
     assert!(loss.healed.is_some_and(|healed| healed < 60), "{loss:?}");
     assert!(loss.back.is_some(), "{loss:?}");
+    // Europe's callers wait for ten seconds, and its users for their phones.
+    assert!((1..500).contains(&loss.lost), "{loss:?}");
+    for (before, most) in loss.busy_before.into_iter().zip(loss.busy_most) {
+        assert!(before < most && most < 1.0, "{loss:?}");
+    }
 }
 
 #[test]
