@@ -224,9 +224,50 @@ pub(crate) fn kamailio_registrar() -> io::Result<Running> {
     })
 }
 
+/// Starts Sipyard in a mode of SERvartuka's Figure 1, which its route says. The users of a table may call.
+pub(crate) fn sipyard_in_mode(
+    server: SocketAddr,
+    route: &str,
+    records: bool,
+    users: &str,
+) -> io::Result<Running> {
+    let files = tempfile::tempdir()?;
+    let table = written(files.path(), "users.csv", users)?;
+    let store = format!("file:{}", files.path().join("location.db").display());
+    let import = ["user", "import", "--store", &store, &table];
+    let imported = Command::new(sipyard()).args(import).output()?;
+    if !imported.status.success() {
+        return Err(io::Error::other(String::from_utf8_lossy(&imported.stderr)));
+    }
+    let config = include_str!("../peers/sipyard-modes.toml")
+        .replace("@SERVERS@", &format!("{{ address = \"{server}\" }}"))
+        .replace("@ROUTE@", route)
+        .replace("@RECORD@", &records.to_string());
+    serve_in(files, &sipyard(), &config)
+}
+
+/// Starts Kamailio in the mode that these definitions say.
+pub(crate) fn kamailio_in_mode(server: SocketAddr, definitions: &[&str]) -> io::Result<Running> {
+    let files = tempfile::tempdir()?;
+    let address = free_address()?;
+    let definitions = definitions.iter().map(|it| format!("#!define {it}\n"));
+    let config = include_str!("../peers/kamailio-modes.cfg")
+        .replace("@MODE@\n", &definitions.collect::<String>());
+    let config = with_list(files.path(), &config, &[server], "")?;
+    Ok(Running {
+        process: kamailio(files.path(), &config, &address.to_string())?,
+        address,
+        _files: files,
+    })
+}
+
 /// Starts Sipyard with a configuration that leaves its own addresses open.
 fn serve(program: &Path, config: &str) -> io::Result<Running> {
-    let files = tempfile::tempdir()?;
+    serve_in(tempfile::tempdir()?, program, config)
+}
+
+/// The same beside files that are there already.
+fn serve_in(files: tempfile::TempDir, program: &Path, config: &str) -> io::Result<Running> {
     let address = free_address()?;
     let config = config
         .replace("@LISTEN@", &address.to_string())

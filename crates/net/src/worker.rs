@@ -41,6 +41,9 @@ const NAP: Duration = Duration::from_micros(200);
 /// The most batches that are read in a row from one socket while the node is behind.
 const READS: usize = 8;
 
+/// How long requests that had to wait are served before it looks again what has come.
+const SERVED_FOR: Duration = Duration::from_millis(1);
+
 /// The most rounds in a row of sending and reading ICMP errors.
 const FLUSHES: usize = 4;
 
@@ -131,9 +134,7 @@ impl Worker {
                 }
                 self.tick = now + TICK;
             }
-            if self.node.has_waiting() {
-                self.node.handle_waiting(now, &mut self.out);
-            }
+            self.serve_waiting(now);
             self.ask(now);
             self.flush(now);
             let unheard = self.unheard() - unheard;
@@ -143,6 +144,17 @@ impl Worker {
             }
         }
         self.leave();
+    }
+
+    /// Serves requests that had to wait, for a moment: what has come meanwhile goes first.
+    fn serve_waiting(&mut self, now: Duration) {
+        let until = self.clock.now() + SERVED_FOR;
+        while self.node.has_waiting() {
+            self.node.handle_waiting(now, &mut self.out);
+            if self.clock.now() >= until {
+                break;
+            }
+        }
     }
 
     /// Deals with what the workers have read and left to each other. What nobody has read waits in the

@@ -10,13 +10,14 @@ use crate::{
     admission::{self, Guest, Leaves, sieve::Sieve},
     context::Context,
     control,
-    io::Outbox,
+    io::{Datagram, Origin, Outbox},
     node::{Desks, Node, answer},
     stats::{Dropped, Event},
 };
 
-/// Requests that are served in a row while the node is behind, before it looks what has come.
-const SERVED_AT_ONCE: u32 = 32;
+/// Requests that are served in a row while the node is behind. The driver knows how long that takes, and when to look
+/// what has come.
+const SERVED_AT_ONCE: u32 = 4;
 
 impl Node {
     /// Learns how long the next datagrams have waited until the driver gives them to the node, at most.
@@ -38,6 +39,7 @@ impl Node {
     /// Learns that the worker was busy for so long since it was told last.
     pub fn handle_busy(&mut self, busy: Duration) {
         self.desks.proxy.dynamic.note_busy(busy);
+        self.desks.lobby.note_busy(busy);
     }
 
     /// Leaves this share of the open requests of routes with dynamic state to nodes behind that take any, whatever
@@ -116,7 +118,7 @@ impl Desks {
             cx.stats.count(guest.class().out(), 1);
             let guest = match leaves {
                 Leaves::Refused(guest) => {
-                    self.send_away(cx, &guest, out);
+                    self.send_guest_away(cx, &guest, out);
                     guest
                 }
                 Leaves::Dropped(guest) => {
@@ -128,19 +130,29 @@ impl Desks {
         }
     }
 
-    /// Refuses a request that waited, unless it repeats one that was served.
-    fn send_away(&mut self, cx: Context<'_>, guest: &Guest, out: &mut Outbox) {
+    fn send_guest_away(&mut self, cx: Context<'_>, guest: &Guest, out: &mut Outbox) {
         let headers_max = cx.snapshot.config().limits.headers;
         let datagram = guest.datagram();
-        let Ok(message) = Message::parse(datagram.bytes, headers_max) else {
-            return;
-        };
-        if self.knows(cx, &message) {
-            return self.begin(cx, datagram, &message, guest.origin, out);
+        if let Ok(message) = Message::parse(datagram.bytes, headers_max) {
+            self.send_away(cx, datagram, &message, guest.origin, out);
         }
-        control::note_refused(cx, guest.datagram().flow, &message);
-        let refusal = admission::refuse_late(cx, &message, self.lobby.pause_s());
-        answer(cx, &datagram, &message, &refusal, out);
+    }
+
+    /// Refuses a request, unless it repeats one that was served.
+    pub(crate) fn send_away(
+        &mut self,
+        cx: Context<'_>,
+        datagram: Datagram<'_>,
+        message: &Message<'_>,
+        origin: Origin,
+        out: &mut Outbox,
+    ) {
+        if self.knows(cx, message) {
+            return self.begin(cx, datagram, message, origin, out);
+        }
+        control::note_refused(cx, datagram.flow, message);
+        let refusal = admission::refuse_late(cx, message, self.lobby.pause_s());
+        answer(cx, &datagram, message, &refusal, out);
     }
 
     /// Whether a call of this Call-ID is known.

@@ -26,7 +26,7 @@ use crate::{
         kept::KeptRequest,
         keys::worker_of,
         reply::{self, Reply},
-        request::{Request, without_our_maddr},
+        request::{Request, Sender, without_our_maddr},
         response::Response,
     },
     work::Learner,
@@ -79,12 +79,7 @@ impl Node {
         let probes = Probes::new(is_first, rng.fork());
         let desks = Desks {
             worker,
-            lobby: Lobby::new(
-                limits.message_bytes,
-                Rng::with_seed(!seed),
-                snapshot.transaction_max(),
-                now,
-            ),
+            lobby: Lobby::new(limits.message_bytes, Rng::with_seed(!seed), now),
             proxy: Proxy::new(&snapshot, share, rng, now),
             registrar,
             exchange: Exchange::new(is_first, snapshot.owner()),
@@ -168,7 +163,7 @@ impl Node {
             desks.registrar.deadline(),
             desks.probes.deadline(&self.shared, now),
             desks.exchange.deadline(is_busy),
-            desks.lobby.deadline(),
+            desks.lobby.deadline(now),
         ]
         .into_iter()
         .flatten()
@@ -252,11 +247,15 @@ impl Desks {
             return cx.drop_of(datagram.flow, Dropped::Scanner);
         }
         if let Some(class) = admission::class_of(cx, &datagram, message)
-            && !self.lobby.lets_pass(cx.now, class)
+            && !self.lobby.lets_pass(cx.now, class, &datagram)
         {
             return match self.lobby.take_in(cx, class, &datagram, message, origin) {
                 Taken::Waits => cx.stats.count(Event::OverloadWaited, 1),
                 Taken::WaitsAlready => cx.stats.drop_one(Dropped::Repeated),
+                Taken::Refused => {
+                    cx.stats.count(class.out(), 1);
+                    self.send_away(cx, datagram, message, origin, out);
+                }
                 Taken::StaysOut => {
                     control::note_refused(cx, datagram.flow, message);
                     cx.stats.drop_one(Dropped::Overload);
@@ -329,9 +328,14 @@ impl Desks {
         if self.proxy.lead_elsewhere(cx, &mut request, out)? {
             return Ok(());
         }
-        match self.registrar.access(cx, &request, origin, out)? {
+        let dynamic = &self.proxy.dynamic;
+        let may_leave = || dynamic.may_leave_unchecked(cx, &request);
+        match self
+            .registrar
+            .access(cx, &request, origin, may_leave, out)?
+        {
             Access::Waits => return Ok(()),
-            access => request.is_proven = access == Access::Proven,
+            Access::Open(sender) => request.sender = sender,
         }
         if self.proxy.park(cx, &request, origin, out)? {
             return Ok(());
@@ -358,6 +362,15 @@ impl Desks {
         match self.proxy.route(cx, self.worker, request, origin, out)? {
             Routed::Done => Ok(()),
             Routed::Registers(config) => self.registrar.register(cx, config, request, out),
+            Routed::IsUnchecked => {
+                let access = self.registrar.check(cx, request, origin, || false, out)?;
+                debug_assert_eq!(
+                    access,
+                    Access::Waits,
+                    "who has proven it is not asked again"
+                );
+                Ok(())
+            }
             Routed::Asks(worker) => {
                 let Datagram { flow, bytes, .. } = request.datagram;
                 hand_over(cx, flow, bytes, worker, Some(Named::Unasked), out);
@@ -465,7 +478,7 @@ impl Desks {
             return;
         };
         self.resume(cx, &proven.request, out, |desks, mut request, out| {
-            request.is_proven = true;
+            request.sender = Sender::Proven;
             desks.route(cx, &request, proven.progress, out)
         });
         self.registrar.release(proven);

@@ -42,6 +42,7 @@
 
 mod allotment;
 mod fair;
+mod history;
 mod limit;
 mod neighbours;
 mod restriction;

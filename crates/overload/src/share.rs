@@ -2,27 +2,40 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
+use crate::history::History;
+
 /// How often the share is looked at.
 const TICK: Duration = Duration::from_millis(100);
 /// After so many ticks the share is set to what the window tells.
 const WINDOW: u32 = 10;
+/// Unless it is far off, so many are waited for: in a few hundred requests there is much chance.
+const LONG_WINDOW: u32 = 40;
+const PLAUSIBLE: RangeInclusive<f64> = 1.0..=1.4;
 /// What comes in for each request that is served, so that there is always one to serve.
-const SURPLUS: f64 = 1.12;
-/// What the share is left alone for at the end of a window: as it changes, old requests come in.
-const CLOSE: RangeInclusive<f64> = 1.0..=1.35;
+const SURPLUS: f64 = 1.15;
+/// The share is left alone at the end of a window with so much: as it changes, old requests come in.
+const CLOSE: RangeInclusive<f64> = 1.08..=1.25;
 /// How far a window may change the share.
-const CHANGE: RangeInclusive<f64> = 0.92..=1.05;
+const CHANGE: RangeInclusive<f64> = 0.92..=1.03;
+/// How far a window may that leaves the processor idle.
+const IDLE_CHANGE: f64 = 1.15;
 /// More than this, two ticks in a row, is too much to wait for the end of the window.
 const TOO_MUCH: f64 = 2.5;
 /// What remains after a tick of the most that a tick has served. In a flood nothing may be served for a tick.
 const FORGETS: f64 = 0.9;
 /// With less than this, three ticks in a row, the share grows by a step, and by a longer one in each further tick.
 const TOO_LITTLE: f64 = 1.02;
+/// There is no too little while the processor is busy for more than this part of the time.
+const BUSY: f64 = 0.95;
+/// It is idle now and then if it is busy for less than this.
+const NO_IDLE: f64 = 0.9;
 /// With fewer in a tick, their ratio is chance: it is too little if none waits.
 const FEW: u32 = 10;
 /// How long the first step is, and the longest.
 const STEPS: RangeInclusive<f64> = 0.01..=0.5;
 const LONGER: f64 = 2.0;
+/// What a step lets in takes so many times what new ones alone would: most of them are old, and are refused.
+const COPIES: f64 = 2.0;
 /// For so many ticks what comes in is laid to the last step.
 const STEP_TICKS: u32 = 10;
 /// The weight of a tick in the mean of what was served lately.
@@ -41,6 +54,9 @@ pub struct Share {
     tick: Counted,
     window: Counted,
     ticks: u32,
+    /// The part of the time that the processor was busy, summed over the ticks of this window.
+    busy: f64,
+    lately_busy: [f64; 3],
     too_little: u32,
     too_much: u32,
     /// The next step of growth; the share before the last one, and the ticks since then.
@@ -52,10 +68,8 @@ pub struct Share {
     /// What a tick can serve.
     capacity: f64,
     next: Duration,
-    /// The least share in this period and in the last one, and when this one ends.
-    lowest: [f64; 2],
-    repeated: Duration,
-    forget_lowest: Duration,
+    history: History,
+    surely_new: f64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,23 +77,32 @@ struct Counted {
     came: u32,
     served: u32,
     turned_away: u32,
+    /// Of these, which surely were new.
+    new_turned_away: u32,
 }
 
 impl Counted {
     fn ratio(self) -> f64 {
         f64::from(self.came) / f64::from(self.served.max(1))
     }
+
+    /// The same of those that surely were new.
+    fn surplus(self) -> f64 {
+        1.0 + f64::from(self.new_turned_away) / f64::from(self.served.max(1))
+    }
 }
 
 impl Share {
-    /// All may come in. What stays out is repeated for a time of `repeated`.
+    /// All may come in.
     #[must_use]
-    pub fn new(now: Duration, repeated: Duration) -> Self {
+    pub fn new(now: Duration) -> Self {
         Self {
             share: 1.0,
             tick: Counted::default(),
             window: Counted::default(),
             ticks: 0,
+            busy: 0.0,
+            lately_busy: [0.0; 3],
             too_little: 0,
             too_much: 0,
             step: *STEPS.start(),
@@ -88,9 +111,8 @@ impl Share {
             served: 0.0,
             capacity: 0.0,
             next: now + TICK,
-            lowest: [1.0; 2],
-            repeated,
-            forget_lowest: now + repeated,
+            history: History::default(),
+            surely_new: 1.0,
         }
     }
 
@@ -105,9 +127,10 @@ impl Share {
         self.tick.came += 1;
     }
 
-    /// A request had to wait too long, or found no room.
-    pub fn turned_away(&mut self) {
+    /// A request had to wait too long, or found no room; it surely was new, or it may have been a copy.
+    pub fn turned_away(&mut self, is_new: bool) {
         self.tick.turned_away += 1;
+        self.tick.new_turned_away += u32::from(is_new);
     }
 
     /// A request was served.
@@ -121,10 +144,24 @@ impl Share {
         self.served / TICK.as_secs_f64()
     }
 
-    /// The least share for as long as a request is repeated: what it let in was not repeated.
+    /// Of those who are let in, who drew less is no copy of a request that was kept out before, if copies come at the
+    /// times of RFC 3261.
     #[must_use]
-    pub fn lowest(&self) -> f64 {
-        self.lowest.iter().copied().fold(self.share, f64::min)
+    pub fn surely_new(&self) -> f64 {
+        self.share.min(self.surely_new)
+    }
+
+    /// A request that came so long ago is sent away and not told so.
+    pub fn dropped(&mut self, waited: Duration, is_new: bool) {
+        let heard = if is_new { 0.0 } else { self.surely_new() };
+        let ago = (waited.as_millis() / TICK.as_millis()) as usize;
+        self.history.forget(ago, heard);
+    }
+
+    /// Whether there was no idle moment lately.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.lately_busy[0] > NO_IDLE
     }
 
     /// Whether it is time for [`Self::next`].
@@ -133,21 +170,24 @@ impl Share {
         self.next <= now
     }
 
-    /// Looks at what came and was served, and whether some wait; the new share, if it is to be another.
-    pub fn next(&mut self, now: Duration, some_wait: bool) -> Option<f64> {
+    /// Looks at what came and was served, whether some wait, and for how long the processor was busy since the last
+    /// time; the new share, if it is to be another.
+    pub fn next(&mut self, now: Duration, some_wait: bool, busy: Duration) -> Option<f64> {
+        let passed = TICK + now.saturating_sub(self.next);
+        let busy = busy.as_secs_f64() / passed.as_secs_f64();
+        self.busy += busy;
+        self.lately_busy = [busy, self.lately_busy[0], self.lately_busy[1]];
         self.next = now + TICK;
-        if self.forget_lowest <= now {
-            self.forget_lowest = now + self.repeated;
-            self.lowest = [self.share, self.lowest[0]];
-        }
-        self.lowest[0] = self.lowest[0].min(self.share);
+        self.history.push(self.share);
+        self.surely_new = self.history.surely_new();
         let tick = std::mem::take(&mut self.tick);
         self.served += (f64::from(tick.served) - self.served) * LATELY;
         self.window.came += tick.came;
         self.window.served += tick.served;
+        self.window.new_turned_away += tick.new_turned_away;
         self.ticks += 1;
         let share = self.wanted(tick, some_wait)?;
-        (self.window, self.ticks) = (Counted::default(), 0);
+        (self.window, self.ticks, self.busy) = (Counted::default(), 0, 0.0);
         let before = std::mem::replace(&mut self.share, share.clamp(LEAST, 1.0));
         (self.share != before).then_some(self.share)
     }
@@ -162,7 +202,8 @@ impl Share {
             return Some(self.cut(excess));
         }
         let none_is_left = tick.came < FEW && tick.turned_away == 0 && !some_wait;
-        self.too_little = if tick.ratio() < TOO_LITTLE || none_is_left {
+        let is_too_little = self.busy_lately() < BUSY && tick.ratio() < TOO_LITTLE;
+        self.too_little = if is_too_little || none_is_left {
             self.too_little + 1
         } else {
             0
@@ -171,17 +212,39 @@ impl Share {
             return Some(self.grow());
         }
         self.step = *STEPS.start();
-        let change = match self.window.ratio() {
+        let change = match self.window.surplus() {
             _ if self.ticks < WINDOW => return None,
-            ratio if CLOSE.contains(&ratio) => 1.0,
-            ratio => (SURPLUS / ratio).clamp(*CHANGE.start(), *CHANGE.end()),
+            surplus if self.ticks < LONG_WINDOW && self.is_plausible(surplus) => return None,
+            surplus if CLOSE.contains(&surplus) => 1.0,
+            surplus => {
+                let busy = self.busy / f64::from(self.ticks);
+                let most = (1.0 / busy).clamp(*CHANGE.end(), IDLE_CHANGE);
+                (SURPLUS / surplus).clamp(*CHANGE.start(), most)
+            }
         };
         Some(self.share * change)
     }
 
+    /// Of the last ticks.
+    fn busy_lately(&self) -> f64 {
+        self.lately_busy.iter().sum::<f64>() / self.lately_busy.len() as f64
+    }
+
+    /// Whether it can be chance that it is another than is aimed at.
+    fn is_plausible(&self, surplus: f64) -> bool {
+        let busy = self.busy / f64::from(self.ticks);
+        PLAUSIBLE.contains(&surplus) && (self.busy == 0.0 || busy > BUSY)
+    }
+
     fn grow(&mut self) -> f64 {
         (self.base, self.since_step) = (self.share, 0);
-        let grown = self.share * (1.0 + self.step);
+        let idle = 1.0 / self.busy_lately() - 1.0;
+        let step = if idle.is_finite() {
+            (idle / COPIES).clamp(*STEPS.start(), *STEPS.end())
+        } else {
+            self.step
+        };
+        let grown = self.share * (1.0 + step);
         self.step = (self.step * LONGER).min(*STEPS.end());
         grown
     }
@@ -214,10 +277,13 @@ mod tests {
                 let comes = (offered * self.share.get()) as u32;
                 (0..comes).for_each(|_| self.share.came());
                 (0..comes.min(100)).for_each(|_| self.share.served());
-                (100..comes).for_each(|_| self.share.turned_away());
+                (100..comes).for_each(|_| self.share.turned_away(true));
                 self.ticks += 1;
-                self.changes +=
-                    u32::from(self.share.next(TICK * self.ticks, comes > 100).is_some());
+                self.changes += u32::from(
+                    self.share
+                        .next(TICK * self.ticks, comes > 100, Duration::ZERO)
+                        .is_some(),
+                );
             }
             self.share.get()
         }
@@ -225,7 +291,7 @@ mod tests {
 
     #[test]
     fn the_share_follows_what_is_served() {
-        let share = Share::new(Duration::ZERO, Duration::from_secs(32));
+        let share = Share::new(Duration::ZERO);
         let mut load = Load {
             share,
             ticks: 0,

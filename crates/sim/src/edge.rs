@@ -2,7 +2,7 @@
 
 mod streams;
 
-use std::{mem, net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::VecDeque, mem, net::SocketAddr, sync::Arc, time::Duration};
 
 use fastrand::Rng;
 use node::{Config, Datagram, Flow, Input, Node, Outbox, Question, Quotation, ReloadError, Shared};
@@ -26,6 +26,8 @@ pub struct Machine {
     pub pace: Option<Pace>,
     /// The time in addition, with a pace, to hold a transaction and not only pass it on.
     pub hold: Duration,
+    /// The time in addition, with a pace, to check who sent a request.
+    pub check: Duration,
     /// How it deals with connections.
     pub conduct: Conduct,
     /// Where its registrar keeps users' bindings. It outlives the node.
@@ -43,8 +45,8 @@ pub struct Edge {
     host: Option<Box<Host>>,
     /// When the workers look at their timers at the latest.
     timers_due: Duration,
-    /// What workers have asked a store that is locked.
-    asked: Vec<(usize, Question)>,
+    /// What workers have asked the store, and when it answers.
+    asked: VecDeque<(Duration, usize, Question)>,
     party: PartyId,
     /// The connections of each worker.
     streams: Vec<Endpoint>,
@@ -78,10 +80,10 @@ impl Edge {
             queue: machine.capacity.map(Queue::new),
             host: machine
                 .pace
-                .map(|pace| Box::new(Host::new(pace, machine.hold))),
+                .map(|pace| Box::new(Host::new(pace, machine.hold, machine.check))),
             machine,
             timers_due: now,
-            asked: Vec::new(),
+            asked: VecDeque::new(),
             party,
             streams,
             is_to_read: true,
@@ -200,11 +202,9 @@ impl Edge {
             self.handle_datagram(now, done.flow, &done.bytes, out);
             self.queue.as_mut().expect("it was there").recycle(done);
         }
-        if self.machine.store.locked_until() <= now {
-            for (worker, question) in mem::take(&mut self.asked) {
-                out.questions.push(question);
-                self.answer(now, worker, out);
-            }
+        while let Some((_, worker, question)) = self.asked.pop_front_if(|asked| asked.0 <= now) {
+            self.tell(now, worker, question, out);
+            self.answer(now, worker, out);
         }
         self.work(line, out);
         if self.timers_due <= now {
@@ -266,14 +266,10 @@ impl Edge {
         let has_waiting = self.nodes.iter().any(Node::has_waiting) || self.is_ready();
         let host = self.host.as_ref();
         let free = host.map_or(Duration::MAX, |host| host.deadline(has_waiting));
-        let unlocked = if self.asked.is_empty() {
-            Duration::MAX
-        } else {
-            self.machine.store.locked_until()
-        };
+        let asked = self.asked.front().map_or(Duration::MAX, |asked| asked.0);
         let streams = self.streams.iter().filter_map(Endpoint::deadline).min();
         let streams = streams.unwrap_or(Duration::MAX);
-        let all = self.timers_due.min(done).min(free).min(unlocked);
+        let all = self.timers_due.min(done).min(free).min(asked);
         all.min(streams)
     }
 
@@ -344,23 +340,26 @@ impl Edge {
 
     /// Lets the store answer what a worker has asked.
     fn answer(&mut self, now: Duration, worker: usize, out: &mut Outbox) {
-        if now < self.machine.store.locked_until() {
-            let questions = out.questions.drain(..);
-            return self
-                .asked
-                .extend(questions.map(|question| (worker, question)));
-        }
         while !out.questions.is_empty() {
             for question in mem::take(&mut out.questions) {
-                // No simulated node is told another wall time than the world's.
-                let answer = self.machine.store.answer(now, question.ask);
-                let input = Input::Answer {
-                    question: question.id,
-                    answer,
-                };
-                self.nodes[worker].handle_input(now, input, out);
+                let at = self.machine.store.answers_at(now);
+                if at > now {
+                    self.asked.push_back((at, worker, question));
+                } else {
+                    self.tell(now, worker, question, out);
+                }
             }
         }
+    }
+
+    fn tell(&mut self, now: Duration, worker: usize, question: Question, out: &mut Outbox) {
+        // No simulated node is told another wall time than the world's.
+        let answer = self.machine.store.answer(now, question.ask);
+        let input = Input::Answer {
+            question: question.id,
+            answer,
+        };
+        self.nodes[worker].handle_input(now, input, out);
     }
 
     fn worker_of(&self, from: SocketAddr) -> usize {

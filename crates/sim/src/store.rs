@@ -1,4 +1,4 @@
-//! A location service's store: a map that answers at once, unless it is locked.
+//! A location service's store: a map that answers at once, unless it is slow or locked.
 
 use std::{
     cell::{Cell, RefCell},
@@ -17,6 +17,9 @@ pub struct Store(Rc<Kept>);
 struct Kept {
     records: RefCell<BTreeMap<Box<[u8]>, Record>>,
     locked_until: Cell<Duration>,
+    /// What a question takes, one after another; zero: no time.
+    takes: Cell<Duration>,
+    free_at: Cell<Duration>,
 }
 
 impl Store {
@@ -30,8 +33,24 @@ impl Store {
         self.0.locked_until.set(until);
     }
 
-    pub(crate) fn locked_until(&self) -> Duration {
-        self.0.locked_until.get()
+    /// Lets each question take so long, one after another.
+    pub fn set_takes(&self, takes: Duration) {
+        self.0.takes.set(takes);
+    }
+
+    /// When a question will be answered that is asked at this moment.
+    pub(crate) fn answers_at(&self, now: Duration) -> Duration {
+        let Kept {
+            locked_until,
+            takes,
+            free_at,
+            ..
+        } = &*self.0;
+        let begins = now.max(locked_until.get()).max(free_at.get());
+        if !takes.get().is_zero() {
+            free_at.set(begins + takes.get());
+        }
+        begins + takes.get()
     }
 
     /// What the store says at this wall time.

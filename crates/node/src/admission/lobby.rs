@@ -33,7 +33,13 @@ const BEHIND: Duration = Duration::from_millis(20);
 /// For how long it stays behind after that.
 const MEMORY: Duration = Duration::from_millis(100);
 /// How long a request may wait here. RFC 3261 has callers repeat an INVITE after 500 ms.
-const PATIENCE: Duration = Duration::from_millis(200);
+const PATIENCE: Duration = Duration::from_millis(400);
+/// The same while a share stays out: others come who need not wait.
+const PATIENCE_OF_MANY: Duration = Duration::from_millis(60);
+/// For so long after a call had to go that surely is new, those go at once that may be repeated.
+const CROWDED: Duration = Duration::from_secs(3);
+/// If no less than this part of those who come surely are new.
+const ENOUGH: f64 = 0.8;
 /// The same of a REGISTER: nobody listens for its answer, and its phone waits for 32 s. To drop it while the node is
 /// idle again later would waste what it can serve.
 const PATIENCE_OF_REGISTERS: Duration = Duration::from_secs(3);
@@ -41,7 +47,7 @@ const PATIENCE_OF_REGISTERS: Duration = Duration::from_secs(3);
 const GUESTS: usize = 4_096;
 /// An overload that is shorter is a burst: who waits too long is not refused, as the node can serve the repeated
 /// request.
-const BURST: Duration = Duration::from_secs(1);
+const BURST: Duration = Duration::from_secs(2);
 /// Refusals for each request that is served. All others that wait too long are dropped.
 const REFUSALS: f64 = 1.0;
 /// Refusals that may be saved up.
@@ -106,6 +112,8 @@ pub(crate) enum Taken {
     Waits,
     /// A copy of it waits.
     WaitsAlready,
+    /// It is told that there is no room.
+    Refused,
     StaysOut,
 }
 
@@ -130,6 +138,8 @@ pub(crate) struct Lobby {
     behind_until: Duration,
     /// Since when requests have waited too long.
     late_since: Option<Duration>,
+    crowded_until: Duration,
+    busy: Duration,
     turn: usize,
     refusals: f64,
     /// Of INVITEs, and of REGISTERs: a flood of one leaves the other alone.
@@ -158,9 +168,10 @@ impl Class {
 }
 
 impl Class {
-    fn patience(self) -> Duration {
+    fn patience(self, are_many: bool) -> Duration {
         match self {
             Self::Login | Self::Register => PATIENCE_OF_REGISTERS,
+            Self::Call | Self::Repeated if are_many => PATIENCE_OF_MANY,
             _ => PATIENCE,
         }
     }
@@ -181,12 +192,7 @@ impl Guest {
 }
 
 impl Lobby {
-    pub(crate) fn new(
-        message_bytes: usize,
-        mut rng: Rng,
-        repeated: Duration,
-        now: Duration,
-    ) -> Self {
+    pub(crate) fn new(message_bytes: usize, mut rng: Rng, now: Duration) -> Self {
         let salt = rng.u32(..);
         Self {
             rng,
@@ -195,10 +201,12 @@ impl Lobby {
             names: HashSet::default(),
             behind_until: Duration::ZERO,
             late_since: None,
+            crowded_until: Duration::ZERO,
+            busy: Duration::ZERO,
             turn: 0,
             refusals: REFUSALS_MAX,
-            calls: Share::new(now, repeated),
-            registers: Share::new(now, repeated),
+            calls: Share::new(now),
+            registers: Share::new(now),
             sieve: Sieve::new(salt, 1.0),
             salt,
             is_new: false,
@@ -214,17 +222,30 @@ impl Lobby {
         }
     }
 
+    /// The worker was busy for so long since it told last.
+    pub(crate) fn note_busy(&mut self, busy: Duration) {
+        self.busy += busy;
+    }
+
     /// Whether new requests are to wait.
     pub(crate) fn is_open(&self, now: Duration) -> bool {
         now < self.behind_until || !self.is_empty()
     }
 
     /// Whether a new request need not wait. It counts as served then.
-    pub(crate) fn lets_pass(&mut self, now: Duration, class: Class) -> bool {
-        let passes = !self.is_open(now);
+    pub(crate) fn lets_pass(
+        &mut self,
+        now: Duration,
+        class: Class,
+        datagram: &Datagram<'_>,
+    ) -> bool {
+        let is_unwelcome =
+            || class == Class::Call && self.is_crowded(now) && !self.is_surely_new(datagram);
+        let passes = !self.is_open(now) && !is_unwelcome();
         if passes && let Some(share) = self.share_of(class) {
             share.came();
             share.served();
+            self.refusals = REFUSALS_MAX.min(self.refusals + REFUSALS);
         }
         passes
     }
@@ -234,9 +255,28 @@ impl Lobby {
     }
 
     /// When the next one has waited too long.
-    pub(crate) fn deadline(&self) -> Option<Duration> {
+    pub(crate) fn deadline(&self, now: Duration) -> Option<Duration> {
         let first = self.guests.iter().filter_map(|guests| guests.front());
-        first.map(|guest| guest.came + guest.class.patience()).min()
+        let are_many = self.is_over(now) && self.some_stay_out();
+        first
+            .map(|guest| guest.came + guest.class.patience(are_many))
+            .min()
+    }
+
+    /// Whether it is more than a burst.
+    fn is_over(&self, now: Duration) -> bool {
+        self.late_since.is_some_and(|since| since + BURST <= now)
+    }
+
+    /// Whether there are enough calls that surely are new.
+    fn is_crowded(&self, now: Duration) -> bool {
+        let [new, all] = [self.calls.surely_new(), self.calls.get()];
+        self.is_over(now) && now < self.crowded_until && self.calls.is_busy() && new > ENOUGH * all
+    }
+
+    /// Whether a share of the calls stays out.
+    fn some_stay_out(&self) -> bool {
+        self.calls.get() < 1.0
     }
 
     /// Memory of the requests that wait, in bytes.
@@ -270,6 +310,9 @@ impl Lobby {
             Class::Call if !self.is_surely_new(datagram) => Class::Repeated,
             class => class,
         };
+        if class == Class::Repeated && self.is_crowded(cx.now) {
+            return self.turn_away(cx.now, class, Duration::ZERO);
+        }
         let is_crowded = name.is_some() && !self.copies.has_room(bytes_of(GUESTS / 2, 0));
         let copy = match is_crowded {
             true => None,
@@ -277,7 +320,7 @@ impl Lobby {
         };
         let Some(bytes) = copy else {
             if let Some(share) = self.share_of(class) {
-                share.turned_away();
+                share.turned_away(true);
             }
             return Taken::StaysOut;
         };
@@ -301,9 +344,9 @@ impl Lobby {
 
     /// Whether the sieve has let such an INVITE pass for as long as one is repeated.
     fn is_surely_new(&self, datagram: &Datagram<'_>) -> bool {
-        let lowest = self.calls.lowest();
-        lowest == self.calls.get()
-            || Sieve::new(self.salt, lowest).passes(datagram.bytes, datagram.flow.remote)
+        let share = self.calls.surely_new();
+        share == self.calls.get()
+            || Sieve::new(self.salt, share).passes(datagram.bytes, datagram.flow.remote)
     }
 
     /// The next request to serve; [`Self::release`] takes it back.
@@ -327,18 +370,39 @@ impl Lobby {
 
     /// The next request that has waited too long; [`Self::release`] takes it back.
     pub(crate) fn next_late(&mut self, now: Duration) -> Option<Leaves> {
-        let is_late = |guest: &mut Guest| guest.came + guest.class.patience() <= now;
+        let are_many = self.is_over(now) && self.some_stay_out();
+        let is_late = |guest: &mut Guest| guest.came + guest.class.patience(are_many) <= now;
         let mut classes = self.guests.iter_mut();
         let guest = classes.find_map(|guests| guests.pop_front_if(is_late))?;
-        if let Some(share) = self.share_of(guest.class) {
-            share.turned_away();
+        self.late_since.get_or_insert(now);
+        if guest.class == Class::Call && self.some_stay_out() {
+            self.crowded_until = now + CROWDED;
         }
-        let since = *self.late_since.get_or_insert(now);
-        if self.refusals < 1.0 || now < since + BURST {
-            return Some(Leaves::Dropped(guest));
+        Some(match self.turn_away(now, guest.class, now - guest.came) {
+            Taken::Refused => Leaves::Refused(guest),
+            _ => Leaves::Dropped(guest),
+        })
+    }
+
+    /// A request has to go that has waited for so long.
+    fn turn_away(&mut self, now: Duration, class: Class, waited: Duration) -> Taken {
+        let least = match class {
+            Class::Repeated if waited.is_zero() => REFUSALS_MAX / 2.0,
+            _ => 1.0,
+        };
+        let is_told = self.refusals >= least && self.is_over(now);
+        if let Some(share) = self.share_of(class) {
+            let is_new = class != Class::Repeated;
+            share.turned_away(is_new);
+            if !is_told {
+                share.dropped(waited, is_new);
+            }
+        }
+        if !is_told {
+            return Taken::StaysOut;
         }
         self.refusals -= 1.0;
-        Some(Leaves::Refused(guest))
+        Taken::Refused
     }
 
     /// Uses a request's memory again.
@@ -358,16 +422,17 @@ impl Lobby {
 
     /// Looks at what came and was served, and sets the share of new requests that may come in. Whether it is time.
     pub(crate) fn on_timers(&mut self, now: Duration) -> bool {
-        if !self.is_open(now) {
+        if !self.is_open(now) && self.sieve.is_open() {
             self.late_since = None;
         }
         let is_due = self.calls.is_due(now);
         if is_due {
             let wait = |class: Class| !self.guests[class as usize].is_empty();
+            let busy = mem::take(&mut self.busy);
+            let logins_wait = wait(Class::Register) || wait(Class::Login);
             let changes = [
-                self.calls.next(now, wait(Class::Call)),
-                self.registers
-                    .next(now, wait(Class::Register) || wait(Class::Login)),
+                self.calls.next(now, wait(Class::Call), busy),
+                self.registers.next(now, logins_wait, busy),
             ];
             if changes.iter().any(Option::is_some) {
                 self.sieve = Sieve::of(self.salt, self.calls.get(), self.registers.get());
@@ -379,8 +444,7 @@ impl Lobby {
 
     /// New requests that can be served per second; none: there are not more.
     pub(crate) fn capacity_per_s(&self, now: Duration) -> Option<f64> {
-        let is_over = self.late_since.is_some_and(|since| since + BURST < now);
-        let is_over = is_over || !self.sieve.is_open();
+        let is_over = self.is_over(now) || !self.sieve.is_open();
         is_over.then(|| self.calls.served_per_s() + self.registers.served_per_s())
     }
 
@@ -422,7 +486,7 @@ impl Lobby {
 /// The next of a class: the first while none has waited long, or else the last, as the first ones are too late.
 fn take(guests: &mut VecDeque<Guest>, now: Duration) -> Option<Guest> {
     let first = guests.front()?;
-    if first.came + first.class.patience() / 2 > now || first.name.is_some() {
+    if first.came + BEHIND > now || first.name.is_some() {
         guests.pop_front()
     } else {
         guests.pop_back()

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use location::Binding;
+use overload::Limit;
 use slots::{Buffers, Id, Ticket};
 
 #[cfg(test)]
@@ -34,7 +35,7 @@ use self::{
     wish::{Wish, too_many_contacts},
 };
 pub(crate) use self::{
-    callers::{Access, wants_proof},
+    callers::{Access, is_to_prove},
     removals::Removals,
     targets::{Target, targets},
     waiting::{STORE_WAIT_MAX, Waiting},
@@ -58,6 +59,8 @@ const NONCES_MIN: usize = 16;
 
 /// How often a change is tried when others change the same record.
 const TRIES_MAX: u8 = 8;
+/// Of the questions that a slow store can take, the part that REGISTERs may have open.
+const SHARE_OF_REGISTERS: f64 = 0.75;
 
 /// What a worker's registrar remembers.
 #[derive(Debug)]
@@ -65,6 +68,8 @@ pub(crate) struct Registrar {
     waiting: Waitings<Progress>,
     callers: Callers,
     auth: Authenticator,
+    /// How many questions may be open at the store.
+    store: Limit,
     pub(crate) keep_alives: KeepAlives,
 }
 
@@ -88,6 +93,7 @@ impl Registrar {
             waiting: Waitings::new(limit, message_bytes, now),
             callers: Callers::new(limit, message_bytes, now),
             auth: Authenticator::new(keys, rng),
+            store: Limit::default(),
         }
     }
 
@@ -127,7 +133,7 @@ impl Registrar {
         request: &Request<'_>,
         out: &mut Outbox,
     ) -> Result<(), Reply> {
-        admission::admit(cx, self.room(), || self.auth.retry_after_s())?;
+        admission::admit(cx, self.room(cx), || self.auth.retry_after_s())?;
         let wish = Wish::read(cx, config, request)?;
         let (step, key) = match self.auth.proof(cx, config, request, &Claim::of(&wish))? {
             Some(Proof { subscriber, .. }) => (Step::Subscriber, subscriber),
@@ -137,12 +143,17 @@ impl Registrar {
         let Some(place) = self.waiting.open(cx.now, request, progress) else {
             return Err(self.not_now(cx, NotNow::RegistrationsFull));
         };
-        self.ask_store(place, Ask::Read { key }, out);
+        self.ask_store(cx, place, Ask::Read { key }, out);
         Ok(())
     }
 
-    fn room(&self) -> Result<(), NotNow> {
-        if self.waiting.has_room() {
+    /// A flood of REGISTERs leaves callers a part of what a slow store can do.
+    fn room(&self, cx: Context<'_>) -> Result<(), NotNow> {
+        let waiting = self.waiting.len() as f64;
+        let is_in_share = |limit: u32| waiting < (f64::from(limit) * SHARE_OF_REGISTERS).max(1.0);
+        let has_room =
+            self.store.has_room(cx.now) && self.store.get(cx.now).is_none_or(is_in_share);
+        if self.waiting.has_room() && has_room {
             Ok(())
         } else {
             Err(NotNow::RegistrationsFull)
@@ -160,6 +171,8 @@ impl Registrar {
         let Some(place) = self.waiting.find(ticket) else {
             return;
         };
+        let waiting = self.waiting.get_mut(place);
+        waiting.is_answered(cx.now, &self.store, &answer);
         let turn = match answer {
             Answer::Changed => return self.grant(cx, place, out),
             Answer::Failed => Turn::NotNow(NotNow::StoreFailed),
@@ -168,7 +181,7 @@ impl Registrar {
         match turn {
             Turn::Ask(step, ask) => {
                 self.waiting.get_mut(place).progress.step = step;
-                self.ask_store(place, ask, out);
+                self.ask_store(cx, place, ask, out);
             }
             Turn::Reply(reply) => self.answer_waiting(cx, place, &reply, out),
             Turn::NotNow(why) => {
@@ -181,6 +194,7 @@ impl Registrar {
     /// Those that have waited for too long are told to come again.
     pub(crate) fn on_timers(&mut self, cx: Context<'_>, out: &mut Outbox) {
         while let Some(place) = self.waiting.pop_due(cx.now) {
+            self.waiting.get_mut(place).gives_up(cx.now, &self.store);
             let reply = self.not_now(cx, NotNow::StoreFailed);
             self.answer_waiting(cx, place, &reply, out);
         }
@@ -227,7 +241,14 @@ impl Registrar {
         self.waiting.close(place);
     }
 
-    fn ask_store(&self, place: Id<Waiting<Progress>>, ask: Ask, out: &mut Outbox) {
+    fn ask_store(
+        &mut self,
+        cx: Context<'_>,
+        place: Id<Waiting<Progress>>,
+        ask: Ask,
+        out: &mut Outbox,
+    ) {
+        self.waiting.get_mut(place).asks(cx.now, &self.store);
         let id = QuestionId(Asker::Registration(self.waiting.ticket(place)));
         out.questions.push(Question { id, ask });
     }

@@ -1,15 +1,19 @@
 //! Requests that wait for the store.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, mem, time::Duration};
 
 use location::UsedNonce;
+use overload::Limit;
 use slots::{Buffers, Id, Table, Ticket};
 use transaction::Flow;
 
 use super::keep_alives;
-use crate::wire::{
-    kept::{KeptRequest, copies_of},
-    request::Request,
+use crate::{
+    question::Answer,
+    wire::{
+        kept::{KeptRequest, copies_of},
+        request::Request,
+    },
 };
 
 /// How long a request waits for the store, all its questions together.
@@ -19,6 +23,9 @@ pub(crate) const STORE_WAIT_MAX: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub(crate) struct Waiting<T> {
     id: u64,
+    /// When it asked its last question, and how many were open then; 0: it has its answer.
+    asked_at: Duration,
+    met: u32,
     pub(crate) request: KeptRequest,
     pub(crate) progress: T,
 }
@@ -53,6 +60,32 @@ pub(super) enum Step {
     Bindings,
     /// To change them.
     Change,
+}
+
+impl<T> Waiting<T> {
+    /// It asks the store something.
+    pub(super) fn asks(&mut self, now: Duration, store: &Limit) {
+        (self.asked_at, self.met) = (now, store.begin(now));
+    }
+
+    /// The store has answered. That it failed tells nothing of its speed.
+    pub(super) fn is_answered(&mut self, now: Duration, store: &Limit, answer: &Answer) {
+        let after = now.saturating_sub(self.asked_at);
+        match mem::take(&mut self.met) {
+            0 => {}
+            _ if *answer == Answer::Failed => store.end(),
+            met => store.answered(now, met, after),
+        }
+    }
+
+    /// It waits no longer for the store.
+    pub(super) fn gives_up(&mut self, now: Duration, store: &Limit) {
+        let after = now.saturating_sub(self.asked_at);
+        match mem::take(&mut self.met) {
+            0 => {}
+            met => store.silent(met, after),
+        }
+    }
 }
 
 impl Progress {
@@ -102,6 +135,8 @@ impl<T> Waitings<T> {
     ) -> Option<Id<Waiting<T>>> {
         let waiting = Waiting {
             id: request.id,
+            asked_at: now,
+            met: 0,
             request: KeptRequest::new(request, &mut self.copies)?,
             progress: progress(&mut self.copies),
         };

@@ -480,7 +480,7 @@ fn who_waited_in_vain_is_counted_and_told() {
             "it waits"
         );
     }
-    let refused = node.wait(ms(250));
+    let refused = node.wait(ms(450));
     let is_told = |sent: &&Sent| sent.status() == 503 && sent.get("Call-ID") == "two@test";
     let told: Vec<_> = refused.iter().filter(is_told).collect();
     assert!(!told.is_empty(), "{refused:#?}");
