@@ -13,7 +13,7 @@ use clap::{Args, Command, CommandFactory};
 use clap_complete::{Shell, generate_to};
 use settings::refuse;
 
-use crate::Cli;
+use crate::{Cli, admin};
 
 /// Write man pages, completions for shells, and reference pages
 #[derive(Args)]
@@ -63,6 +63,7 @@ fn pages(folder: &Path) -> io::Result<()> {
         describe(command, "sipyard", &mut text);
     }
     fs::write(folder.join("commands.md"), text)?;
+    fs::write(folder.join("api.md"), admin::page())?;
     fs::write(folder.join("keys.md"), keys::page())
 }
 

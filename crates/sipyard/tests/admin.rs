@@ -10,6 +10,7 @@ use std::{
 };
 
 use common::{Edge, Settings, sipyard};
+use serde_json::Value;
 
 const POOL: &str = r#"servers = [ { address = "127.0.0.1:9" } ]
 probe = false"#;
@@ -166,4 +167,47 @@ fn a_file_of_another_kind_is_left_alone() {
     assert_eq!(edge.wait().code(), Some(2));
     edge.wait_for_log("there is a file that is not a socket: choose another path");
     assert_eq!(fs::read_to_string(&path).unwrap(), "somebody's");
+}
+
+/// Each call of the API is described, and each that is described is there, for those who may make it.
+#[test]
+fn the_api_describes_itself() {
+    let (reader, read) = token("read");
+    let (operator, operate) = token("operate");
+    let hash = |line: &str| line.split('"').nth(1).unwrap().to_owned();
+    let tokens = [hash(&read), hash(&operate)];
+    let edge = edge("127.0.0.1", &format!("tokens = {tokens:?}"));
+    let (status, text) = edge.ask("GET", "/api/v1/openapi.json");
+    assert_eq!(status, 200, "{text}");
+    let api: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(api["openapi"], "3.1.0");
+    let paths = api["paths"].as_object().unwrap();
+    assert!(paths.contains_key("/api/v1/status") && paths.contains_key("/api/v1/reload"));
+    let asked = paths.iter().flat_map(|(path, methods)| {
+        methods
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(move |it| (path, it))
+    });
+    for (path, (method, described)) in asked {
+        let is_endless = path.ends_with("/live");
+        let changes_the_node = ["/drain", "/reload"].iter().any(|end| path.ends_with(end));
+        if is_endless || changes_the_node {
+            continue;
+        }
+        let may = described["description"].as_str().unwrap();
+        let (method, place) = (method.to_uppercase(), path.replace(['{', '}'], ""));
+        let as_reader = with(&edge, &reader, &method, &place);
+        assert_eq!(
+            as_reader == 403,
+            may.contains("operates"),
+            "{method} {path}: {as_reader}"
+        );
+        let as_operator = with(&edge, &operator, &method, &place);
+        assert!(
+            ![401, 403, 405].contains(&as_operator),
+            "{method} {path}: {as_operator}"
+        );
+    }
 }

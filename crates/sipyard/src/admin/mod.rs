@@ -1,6 +1,7 @@
 //! The admin API: health, metrics, status, and the changes that an operator can make while calls
 //! continue.
 
+mod api;
 mod bans;
 mod calls;
 mod configuration;
@@ -16,11 +17,11 @@ use std::{future::IntoFuture, net::SocketAddr, sync::Arc, time::Duration};
 use axum::{
     Json, Router,
     body::Bytes,
-    extract::{DefaultBodyLimit, Path, Query, State},
+    extract::{Path, Query, State},
     http::{StatusCode, header::CONTENT_TYPE},
     middleware::from_fn_with_state,
     response::{IntoResponse, Response},
-    routing::{delete, get, post},
+    routing::get,
 };
 use node::{Forecast, Member};
 use serde::Deserialize;
@@ -30,91 +31,51 @@ use crate::{
     dashboard::{files, keeper::status_of},
     explain::Explanation,
     serve::{Control, open_calls},
-    store::{ASK_BYTES_MAX, PATH},
-    token::Role,
     view::{Done, ServerState, members, state_of},
 };
-use guard::{Access, audit, guard, require};
+use api::Who;
+pub(crate) use api::page;
+use guard::{audit, guard, require};
 use metrics::{MEDIA_TYPE, Metrics};
 use refusal::refused;
-
-/// The largest message that `explain` takes: a longer one fits no datagram.
-const BODY_BYTES_MAX: usize = 65_535;
 
 /// Answers the API on TCP, where clients need tokens, and on the Unix socket, which only the node's
 /// user can open.
 pub(crate) fn spawn(control: &Arc<Control>, tcp: TcpListener, socket: UnixListener) {
-    let on_tcp = |access| from_fn_with_state((Arc::clone(control), access), require);
-    let routes = open()
-        .merge(for_readers(control).route_layer(on_tcp(Access::OpenOnLoopback(Role::Read))))
-        .merge(for_witnesses().route_layer(on_tcp(Access::Token(Role::Read))))
-        .merge(
-            for_operators()
-                .route_layer(from_fn_with_state(Arc::clone(control), audit))
-                .route_layer(on_tcp(Access::Token(Role::Operate))),
-        )
-        .layer(from_fn_with_state(Arc::clone(control), guard));
-    let all_routes = open()
-        .merge(for_readers(control))
-        .merge(for_witnesses())
-        .merge(for_operators().route_layer(from_fn_with_state(Arc::clone(control), audit)));
+    let on_tcp = |who: Who| {
+        let routes = routes_of(who, control);
+        match who.access() {
+            Some(access) => {
+                routes.route_layer(from_fn_with_state((Arc::clone(control), access), require))
+            }
+            None => routes,
+        }
+    };
+    let merged = |routes: &dyn Fn(Who) -> Router<Arc<Control>>| {
+        let all = Who::ALL.into_iter().map(routes);
+        all.fold(dashboard(), Router::merge)
+    };
+    let routes = merged(&on_tcp).layer(from_fn_with_state(Arc::clone(control), guard));
+    let all_routes = merged(&|who| routes_of(who, control));
     tokio::spawn(axum::serve(tcp, routes.with_state(Arc::clone(control))).into_future());
     let all_routes = all_routes.with_state(Arc::clone(control));
     tokio::spawn(axum::serve(socket, all_routes).into_future());
 }
 
-/// What whoever watches over the node asks.
-fn open() -> Router<Arc<Control>> {
+/// What these may ask. What changes the node is noted.
+fn routes_of(who: Who, control: &Arc<Control>) -> Router<Arc<Control>> {
+    match who {
+        Who::Operators => {
+            api::routes(who).route_layer(from_fn_with_state(Arc::clone(control), audit))
+        }
+        _ => api::routes(who),
+    }
+}
+
+fn dashboard() -> Router<Arc<Control>> {
     Router::new()
-        .route("/healthz", get(|| async { "ok\n" }))
-        .route("/readyz", get(readyz))
         .route("/", get(files::index))
         .route("/web/{*name}", get(files::asset))
-}
-
-/// What changes nothing and tells no secret.
-fn for_readers(control: &Arc<Control>) -> Router<Arc<Control>> {
-    let metrics = Arc::new(Metrics::new(Arc::clone(control)));
-    Router::new()
-        .route(
-            "/metrics",
-            get(move || async move { metrics_text(&metrics) }),
-        )
-        .route("/api/v1/status", get(show_status))
-        .route("/api/v1/bans", get(bans::list))
-        .route("/api/v1/live", get(live::stream))
-        .route("/api/v1/history", get(live::history))
-        .route("/api/v1/explain", get(explain_call).post(explain_message))
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-}
-
-/// What changes nothing and tells who calls whom: no other user of this machine may know that.
-fn for_witnesses() -> Router<Arc<Control>> {
-    Router::new()
-        .route("/api/v1/calls", get(calls::list))
-        .route("/api/v1/call", get(calls::show))
-}
-
-/// What changes the node, or shows and changes its users.
-fn for_operators() -> Router<Arc<Control>> {
-    Router::new()
-        .route("/api/v1/servers/{address}/drain", post(drain))
-        .route("/api/v1/servers/{address}/undrain", post(undrain))
-        .route("/api/v1/servers/{address}/weight", post(weight))
-        .route("/api/v1/bans", delete(bans::lift_all))
-        .route("/api/v1/bans/{source}", delete(bans::lift))
-        .route("/api/v1/log", post(set_levels))
-        .route("/api/v1/drain", post(drain_node))
-        .route("/api/v1/undrain", post(undrain_node))
-        .route("/api/v1/reload", post(reload))
-        .route("/api/v1/configuration", get(configuration::show))
-        .route("/api/v1/users/{user}", get(users::show))
-        .route("/api/v1/users/{user}/bindings", delete(users::remove))
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .route(
-            PATH,
-            post(records::records).layer(DefaultBodyLimit::max(ASK_BYTES_MAX)),
-        )
 }
 
 async fn readyz(State(control): State<Arc<Control>>) -> (StatusCode, String) {
@@ -174,8 +135,8 @@ async fn undrain_node(State(control): State<Arc<Control>>) -> Response {
     Json(Done { done }).into_response()
 }
 
-fn metrics_text(metrics: &Metrics) -> Response {
-    match metrics.text() {
+async fn show_metrics(State(control): State<Arc<Control>>) -> Response {
+    match Metrics::new(control).text() {
         Ok(text) => ([(CONTENT_TYPE, MEDIA_TYPE)], text).into_response(),
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
     }
