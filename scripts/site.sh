@@ -19,6 +19,7 @@ listen = [ { transport = "udp", address = "127.0.0.1:$((20000 + RANDOM % 10000))
 registrar = { domains = ["example.com"], store = "memory" }
 route = [ { to = "registrar" } ]
 admin = { socket = "admin.sock" }
+calls = { records = { file = "calls.jsonl" } }
 END
     (cd "$folder" && exec "$sipyard" serve --config node.toml) 2>"$folder/log" &
     for _ in $(seq 100); do

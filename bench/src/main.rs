@@ -11,6 +11,7 @@ mod live;
 mod load_program;
 mod machine;
 mod memory;
+mod modes;
 mod overload;
 mod process;
 mod public;
@@ -64,6 +65,13 @@ enum What {
     Sockets,
     /// CPU per REGISTER and per call to a registered user, beside Kamailio.
     Register,
+    /// CPU per call of each mode, from stateless to dialogs with digest authentication, beside Kamailio. With perf: by
+    /// function group.
+    Modes {
+        /// How often each mode is measured; fewer than five are too few for the record and go to target/bench.
+        #[arg(long, default_value_t = 5)]
+        rounds: u32,
+    },
     /// What an edge that all may reach loses to attacks. As root, for forged ICMP.
     Public,
     /// The peak that a model of one call a second predicts, and the one that is measured.
@@ -130,6 +138,7 @@ fn run(arguments: Arguments) -> io::Result<()> {
             let page = register::page(&measured);
             return write(&arguments.results, "register", &measured, &page);
         }
+        What::Modes { rounds } => return modes(rounds, &arguments.results),
         What::Public => {
             let measured = figures::stamped(public::measure()?)?;
             return write(
@@ -162,6 +171,15 @@ fn run(arguments: Arguments) -> io::Result<()> {
         What::All | What::Quick | What::Balance | What::Spread | What::Memory => {}
     }
     balancing(what, arguments.results)
+}
+
+fn modes(rounds: u32, results: &Path) -> io::Result<()> {
+    let measured = figures::stamped(modes::measure(rounds)?)?;
+    let folder = match rounds {
+        0..5 => Path::new("target/bench"),
+        _ => results,
+    };
+    write(folder, "modes", &measured, &modes::page(&measured))
 }
 
 fn overload(only: Option<&str>, quick: bool, results: &Path) -> io::Result<()> {

@@ -224,9 +224,57 @@ pub(crate) fn kamailio_registrar() -> io::Result<Running> {
     })
 }
 
+/// Starts Sipyard in a mode of SERvartuka's Figure 1, which its route says. The users of a table may call.
+pub(crate) fn sipyard_in_mode(
+    server: SocketAddr,
+    route: &str,
+    records: bool,
+    users: &str,
+) -> io::Result<Running> {
+    let files = tempfile::tempdir()?;
+    let table = written(files.path(), "users.csv", users)?;
+    let store = format!("file:{}", files.path().join("location.db").display());
+    let import = ["user", "import", "--store", &store, &table];
+    let imported = Command::new(sipyard()).args(import).output()?;
+    if !imported.status.success() {
+        return Err(io::Error::other(String::from_utf8_lossy(&imported.stderr)));
+    }
+    let config = include_str!("../peers/sipyard-modes.toml")
+        .replace("@SERVERS@", &format!("{{ address = \"{server}\" }}"))
+        .replace("@ROUTE@", route)
+        .replace("@RECORD@", &records.to_string());
+    serve_in(files, &sipyard(), &config)
+}
+
+/// Starts Kamailio in the mode that these definitions say. It has its fastest allocator: with the one that it has by
+/// default (`qm`), half of its time goes there.
+pub(crate) fn kamailio_in_mode(server: SocketAddr, definitions: &[&str]) -> io::Result<Running> {
+    let files = tempfile::tempdir()?;
+    let address = free_address()?;
+    let definitions = definitions.iter().map(|it| format!("#!define {it}\n"));
+    let config = include_str!("../peers/kamailio-modes.cfg")
+        .replace("@MODE@\n", &definitions.collect::<String>());
+    let config = with_list(files.path(), &config, &[server], "")?;
+    Ok(Running {
+        process: kamailio_with(
+            files.path(),
+            &config,
+            &address.to_string(),
+            4 << 20,
+            &["-x", "tlsf", "-X", "tlsf"],
+        )?,
+        address,
+        _files: files,
+    })
+}
+
 /// Starts Sipyard with a configuration that leaves its own addresses open.
 fn serve(program: &Path, config: &str) -> io::Result<Running> {
-    let files = tempfile::tempdir()?;
+    serve_in(tempfile::tempdir()?, program, config)
+}
+
+/// The same beside files that are there already.
+fn serve_in(files: tempfile::TempDir, program: &Path, config: &str) -> io::Result<Running> {
     let address = free_address()?;
     let config = config
         .replace("@LISTEN@", &address.to_string())
@@ -256,7 +304,7 @@ pub(crate) fn kamailio_call_load(
     };
     let config = with_list(files.path(), &config, servers, ";maxload=1000000")?;
     Ok(Running {
-        process: kamailio_with(files.path(), &config, &address.to_string(), 256 << 10)?,
+        process: kamailio_with(files.path(), &config, &address.to_string(), 256 << 10, &[])?,
         address,
         _files: files,
     })
@@ -289,7 +337,7 @@ fn with_list(
 
 /// Kamailio with the buffer limit of the other programs; its own default may lose datagrams.
 fn kamailio(files: &Path, config: &str, listen: &str) -> io::Result<Process> {
-    kamailio_with(files, config, listen, 4 << 20)
+    kamailio_with(files, config, listen, 4 << 20, &[])
 }
 
 fn kamailio_with(
@@ -297,6 +345,7 @@ fn kamailio_with(
     config: &str,
     listen: &str,
     buffer_bytes: u32,
+    more: &[&str],
 ) -> io::Result<Process> {
     let config = config.replace("@LISTEN@", listen);
     let config = written(files, "kamailio.cfg", &config)?;
@@ -305,7 +354,7 @@ fn kamailio_with(
     let args = [
         "-f", &config, "-m", "1024", "-M", "32", "-b", &buffer, "-DD", "-E", "-P", &pid,
     ];
-    Process::start(CORE, Path::new(KAMAILIO), &args)
+    Process::start(CORE, Path::new(KAMAILIO), &[&args, more].concat())
 }
 
 fn written(files: &Path, name: &str, text: &str) -> io::Result<String> {

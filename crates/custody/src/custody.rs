@@ -42,6 +42,8 @@ pub struct Request {
     pub to: Option<u64>,
     /// A node before this one holds it.
     pub is_held: bool,
+    /// Nobody has checked yet who sent it, and whoever holds it has to.
+    pub is_unchecked: bool,
     /// Evenly spread among requests, the same for each copy of one.
     pub draw: u64,
 }
@@ -64,6 +66,8 @@ pub struct Room {
     pub per_s: f64,
     /// How long that holds.
     pub validity: Duration,
+    /// Whether it checks who sent them, where that is to be checked.
+    pub checks: bool,
 }
 
 /// Where a worker stands, for people.
@@ -108,8 +112,15 @@ pub struct Custody {
 struct Hop {
     told: f64,
     until: Duration,
+    checks: bool,
     /// The share of the open requests that is left to it.
     share: f64,
+}
+
+impl Hop {
+    fn takes(&self, now: Duration, is_unchecked: bool) -> bool {
+        now < self.until && (self.checks || !is_unchecked)
+    }
 }
 
 impl Custody {
@@ -142,11 +153,20 @@ impl Custody {
         self.is_behind = true;
     }
 
-    /// Whether a node behind told of room, and still stands to it.
+    /// Whether a node behind told of room, and still stands to it; for a request that is unchecked, too.
     #[must_use]
-    pub fn takes(&self, now: Duration, hop: u64) -> bool {
+    pub fn takes(&self, now: Duration, hop: u64, is_unchecked: bool) -> bool {
         let hop = self.peers.find(hop).map(|place| &self.hops[place]);
-        hop.is_some_and(|hop| now < hop.until)
+        hop.is_some_and(|hop| hop.takes(now, is_unchecked))
+    }
+
+    /// Whether an unchecked request with this draw may be left to some node behind. Which one it goes to is not
+    /// known yet, so [`Self::decide`] may say otherwise.
+    #[must_use]
+    pub fn may_leave_unchecked(&self, now: Duration, draw: u64) -> bool {
+        let hops = self.hops.iter().take(self.peers.end()).skip(1);
+        hops.filter(|hop| hop.takes(now, true))
+            .any(|hop| self.is_left(hop, draw))
     }
 
     /// Says who is to hold a new request. What was said about one must be remembered until it is answered.
@@ -163,13 +183,16 @@ impl Custody {
             return Decision::IsHeld;
         }
         let hop = &self.hops[to];
-        let share = self.fixed.unwrap_or(hop.share);
-        let is_left = now < hop.until && (request.draw as f64) < share * u64::MAX as f64;
-        if is_left {
+        if hop.takes(now, request.is_unchecked) && self.is_left(hop, request.draw) {
             return Decision::LeaveOpen;
         }
         self.held += 1;
         Decision::Hold
+    }
+
+    fn is_left(&self, hop: &Hop, draw: u64) -> bool {
+        let share = self.fixed.unwrap_or(hop.share);
+        (draw as f64) < share * u64::MAX as f64
     }
 
     /// What was to be held could not be, and was left open.
@@ -184,16 +207,19 @@ impl Custody {
             let hop = &mut self.hops[place];
             hop.told = room.per_s.max(0.0);
             hop.until = now + room.validity.min(VALIDITY_MAX);
+            hop.checks = room.checks;
         }
     }
 
-    /// What to tell a node before this one. None: it has left nothing here, or too little is known yet.
+    /// What to tell a node before this one. None: it has left nothing here, or too little is known yet. `checks`:
+    /// this node checks who sent what is left to it.
     #[must_use]
-    pub fn room(&self, before: u64) -> Option<Room> {
+    pub fn room(&self, before: u64, checks: bool) -> Option<Room> {
         let place = self.peers.find(before)?;
         self.costs.are_known().then(|| Room {
             per_s: self.grants[place].max(0.0),
             validity: VALIDITY,
+            checks,
         })
     }
 

@@ -21,7 +21,7 @@
 //! use custody::{Custody, Decision, Request};
 //!
 //! let mut node = Custody::new(Duration::ZERO);
-//! let request = Request { from: None, to: Some(7), is_held: false, draw: 0 };
+//! let request = Request { from: None, to: Some(7), is_held: false, is_unchecked: false, draw: 0 };
 //! // Nobody has told of room: the node holds the request itself.
 //! assert_eq!(node.decide(Duration::ZERO, &request), Decision::Hold);
 //! ```

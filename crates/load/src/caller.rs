@@ -11,12 +11,13 @@ pub use self::config::{CallerConfig, Habits};
 pub(crate) use self::wire::CallName;
 use self::{
     config::Plan,
-    wire::{Dialog, INVITE_CSEQ, Requests},
+    wire::{Dialog, INVITE_CSEQ, Opening, PROVEN_CSEQ, Requests},
 };
 use crate::{
     Arrivals, HEADERS_MAX, Outbox,
     arrivals::Schedule,
     cohorts::{Cohort, Cohorts, Member},
+    login::{Challenge, Login},
     server::put_reply,
     stats::{Failure, Stats, record},
     template::Template,
@@ -69,6 +70,8 @@ struct Call {
     give_up: Duration,
     alarm: Alarm,
     dialog: Dialog,
+    /// It was challenged, and its INVITE is the second one.
+    login: Option<Box<Login>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +90,16 @@ enum Phase {
     Renewing,
     /// BYE sent.
     Closing,
+}
+
+impl Call {
+    /// The CSeq of its INVITE.
+    fn opening(&self) -> u32 {
+        match self.login {
+            None => INVITE_CSEQ,
+            Some(_) => PROVEN_CSEQ,
+        }
+    }
 }
 
 impl Caller {
@@ -265,7 +278,8 @@ impl Caller {
         call.member = self.cohorts.join();
         call.plan = self.config.habits.draw(&mut self.rng);
         call.socket = (self.stats.offered % self.requests.len() as u64) as usize;
-        call.cseq = INVITE_CSEQ;
+        call.cseq = self.config.last_opening();
+        call.login = None;
         call.is_heard = false;
         call.failure = None;
         self.calls_left -= 1;
@@ -291,6 +305,7 @@ impl Caller {
             give_up: Duration::ZERO,
             alarm: Alarm::OFF,
             dialog: Dialog::new(self.config.proxy),
+            login: None,
         });
         slot
     }
@@ -317,8 +332,8 @@ impl Caller {
     fn send_request(&self, slot: u32, out: &mut Outbox) {
         let cseq = self.calls[slot as usize].cseq;
         match self.calls[slot as usize].state {
-            Phase::Calling => self.send_invite(slot, |requests| &requests.invite, out),
-            Phase::Cancelling => self.send_invite(slot, |requests| &requests.cancel, out),
+            Phase::Calling => self.send_invite(slot, |opening| &opening.invite, out),
+            Phase::Cancelling => self.send_invite(slot, |opening| &opening.cancel, out),
             Phase::Renewing => self.send_in_dialog(slot, cseq, |requests| &requests.reinvite, out),
             Phase::Closing => self.send_in_dialog(slot, cseq, |requests| &requests.bye, out),
             Phase::Vacant | Phase::Proceeding | Phase::Holding => {}
@@ -424,12 +439,45 @@ impl Caller {
         self.send_request(slot, out);
     }
 
-    fn send_invite(&self, slot: u32, kind: impl Fn(&Requests) -> &Template, out: &mut Outbox) {
+    fn send_invite(&self, slot: u32, kind: impl Fn(&Opening) -> &Template, out: &mut Outbox) {
         let call = &self.calls[slot as usize];
-        let fill = self.name(slot).fill(self.config.users);
-        out.send(call.socket, self.config.proxy, |out| {
-            kind(&self.requests[call.socket]).write(&fill, out);
+        let name = self.name(slot);
+        let mut fill = name.fill(self.config.users, call.opening());
+        let credentials = call.login.as_ref().map(|login| {
+            let callee = name.called(self.config.users);
+            let uri = format!("sip:{callee}@{}", self.config.domain);
+            login.line("INVITE", &uri, name.nonce)
         });
+        fill.lines = credentials.as_ref().map_or(&[], |line| line.as_bytes());
+        let opening = self.requests[call.socket].opening(call.opening());
+        out.send(call.socket, self.config.proxy, |out| {
+            kind(opening).write(&fill, out);
+        });
+    }
+
+    /// Sends the INVITE anew with credentials. False: the challenge can't be met.
+    fn meet(
+        &mut self,
+        now: Duration,
+        slot: u32,
+        challenge: &Message<'_>,
+        status: u16,
+        out: &mut Outbox,
+    ) -> bool {
+        let call = &mut self.calls[slot as usize];
+        let password = self.config.password.as_ref();
+        let password = password.filter(|_| call.login.is_none());
+        let met = Challenge::of(challenge, status).zip(password);
+        let Some((challenge, password)) = met else {
+            return false;
+        };
+        let mut login = challenge.meet("caller", password);
+        login.count();
+        call.login = Some(Box::new(login));
+        self.stats.challenges += 1;
+        let began = call.began;
+        self.request(slot, Phase::Calling, began, now, out);
+        true
     }
 
     fn send_in_dialog(

@@ -39,6 +39,7 @@ mod arrivals;
 mod caller;
 mod cohorts;
 mod law;
+mod login;
 mod outbox;
 mod phones;
 mod server;

@@ -1,5 +1,4 @@
 mod config;
-mod login;
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -7,12 +6,12 @@ use fastrand::Rng;
 use sip::{Message, Method, StartLine};
 
 pub use self::config::{Account, Accounts, PhonesConfig, Turns};
-use self::login::{Challenge, Login};
 use crate::{
     HEADERS_MAX, Outbox, Rate,
     arrivals::Schedule,
     caller::CallName,
     cohorts::{Cohort, Cohorts, Member},
+    login::{Challenge, Login},
     server::put_reply,
     stats::{Failure, Stats, record},
     template::{Fill, Template, uri_param},
@@ -333,7 +332,7 @@ impl Phones {
         };
         let login = phone.login.as_ref().map(|login| {
             let cnonce = phone.nonce.wrapping_add(phone.cseq.into());
-            login.line(&self.uri, cnonce)
+            login.line("REGISTER", &self.uri, cnonce)
         });
         let fill = Fill {
             slot: number,

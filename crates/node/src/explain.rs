@@ -12,7 +12,7 @@ use crate::{
     decisions::DecisionView,
     io::Datagram,
     node::Node,
-    registrar::wants_proof,
+    registrar::is_to_prove,
     routes::NoRoute,
     snapshot::PoolView,
     wire::{request::Request, token::Direction},
@@ -165,7 +165,7 @@ impl Node {
 
     fn forecast(&self, now: Duration, request: &Request<'_>) -> Forecast {
         let shown = request.message.header(HeaderName::ProxyAuthorization);
-        if shown.is_none() && wants_proof(&self.snapshot, request) {
+        if shown.is_none() && is_to_prove(&self.snapshot, request) {
             return Forecast::answered(407);
         }
         if let Ok(Some(affinity)) = request.affinity() {

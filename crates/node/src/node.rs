@@ -26,7 +26,7 @@ use crate::{
         kept::KeptRequest,
         keys::worker_of,
         reply::{self, Reply},
-        request::{Request, without_our_maddr},
+        request::{Request, Sender, without_our_maddr},
         response::Response,
     },
     work::Learner,
@@ -328,9 +328,14 @@ impl Desks {
         if self.proxy.lead_elsewhere(cx, &mut request, out)? {
             return Ok(());
         }
-        match self.registrar.access(cx, &request, origin, out)? {
+        let dynamic = &self.proxy.dynamic;
+        let may_leave = || dynamic.may_leave_unchecked(cx, &request);
+        match self
+            .registrar
+            .access(cx, &request, origin, may_leave, out)?
+        {
             Access::Waits => return Ok(()),
-            access => request.is_proven = access == Access::Proven,
+            Access::Open(sender) => request.sender = sender,
         }
         if self.proxy.park(cx, &request, origin, out)? {
             return Ok(());
@@ -357,6 +362,15 @@ impl Desks {
         match self.proxy.route(cx, self.worker, request, origin, out)? {
             Routed::Done => Ok(()),
             Routed::Registers(config) => self.registrar.register(cx, config, request, out),
+            Routed::IsUnchecked => {
+                let access = self.registrar.check(cx, request, origin, || false, out)?;
+                debug_assert_eq!(
+                    access,
+                    Access::Waits,
+                    "who has proven it is not asked again"
+                );
+                Ok(())
+            }
             Routed::Asks(worker) => {
                 let Datagram { flow, bytes, .. } = request.datagram;
                 hand_over(cx, flow, bytes, worker, Some(Named::Unasked), out);
@@ -464,7 +478,7 @@ impl Desks {
             return;
         };
         self.resume(cx, &proven.request, out, |desks, mut request, out| {
-            request.is_proven = true;
+            request.sender = Sender::Proven;
             desks.route(cx, &request, proven.progress, out)
         });
         self.registrar.release(proven);

@@ -397,9 +397,16 @@ impl Snapshot {
                 .any(|route| route.hosts.iter().any(names))
     }
 
-    /// Whether the sender of a request must prove who they are.
-    pub(crate) fn wants_proof(&self, traits: &Traits<'_>) -> bool {
-        self.wants_proof && self.route(traits).is_ok_and(|route| route.auth)
+    /// The route of a request whose sender must prove who they are.
+    pub(crate) fn route_that_asks(&self, traits: &Traits<'_>) -> Option<&config::Route> {
+        let route = self.wants_proof.then(|| self.route(traits).ok())??;
+        route.auth.then_some(route)
+    }
+
+    /// Whether this node can check who sends requests.
+    pub(crate) fn checks(&self) -> bool {
+        let registrar = self.config.registrar.as_ref();
+        registrar.is_some_and(|registrar| !registrar.algorithms.is_empty())
     }
 
     /// Whether some route adds or removes headers.

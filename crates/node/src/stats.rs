@@ -145,6 +145,8 @@ counted! {
         ControlIgnored = "overload_control_ignored", "A response told how much to send, but not from a server at which its request is open, or too late",
         ControlRefused = "overload_control_refused", "A server answered 400 to an offer of overload control twice, so it gets none for an hour",
         Held = "held", "A transaction was begun, and not only passed on",
+        Proven = "proven", "The sender of a request that is no REGISTER has proven who they are",
+        LeftUnchecked = "left_unchecked", "It was left to a node behind to check who sent a request",
         LeftOpen = "left_open", "The transaction of a request was left to a node behind, which has told of room",
         HeldBefore = "held_before", "The transaction of a request is held by a node before",
         ReportSent = "reports_sent", "A report of open work went to a peer",

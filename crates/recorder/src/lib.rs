@@ -10,6 +10,7 @@ mod capture_file;
 mod hep;
 mod ladder;
 mod mask;
+mod records;
 mod search;
 mod state;
 mod text;
@@ -29,6 +30,7 @@ use sip::{HeaderName, Message};
 
 pub use hep::Collector;
 pub use ladder::{Ladder, Party, Rung, Seen, Step};
+pub use records::{Outcome, Record, RecordCounts, Records, Tried};
 pub use search::{Order, Search};
 pub use state::{End, State, Summary};
 pub use text::{gist, placement_words};

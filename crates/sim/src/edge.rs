@@ -26,6 +26,8 @@ pub struct Machine {
     pub pace: Option<Pace>,
     /// The time in addition, with a pace, to hold a transaction and not only pass it on.
     pub hold: Duration,
+    /// The time in addition, with a pace, to check who sent a request.
+    pub check: Duration,
     /// How it deals with connections.
     pub conduct: Conduct,
     /// Where its registrar keeps users' bindings. It outlives the node.
@@ -78,7 +80,7 @@ impl Edge {
             queue: machine.capacity.map(Queue::new),
             host: machine
                 .pace
-                .map(|pace| Box::new(Host::new(pace, machine.hold))),
+                .map(|pace| Box::new(Host::new(pace, machine.hold, machine.check))),
             machine,
             timers_due: now,
             asked: VecDeque::new(),
@@ -240,11 +242,18 @@ impl Edge {
             } else if !host.is_idle(now) {
                 break;
             } else if (self.is_to_read || !self.nodes.iter().any(Node::has_waiting))
-                && let Some(endpoint) = self.streams.iter_mut().find(|it| it.is_ready())
+                && let Some(worker) = streams::to_read(&self.streams, &mut self.nodes, now)
             {
-                endpoint.read(line, &mut |came, flow, bytes| {
+                let endpoint = &mut self.streams[worker];
+                let node = &mut self.nodes[worker];
+                let reads = endpoint.is_late(now) || node.may_read(now);
+                let is_behind = node.is_behind(now);
+                endpoint.read(line, reads, is_behind, &mut |came, flow, bytes| {
                     host.take_read(came, flow, bytes)
                 });
+                if endpoint.take_old() && host.tells_delay() {
+                    node.handle_unread(now);
+                }
                 self.is_to_read = false;
             } else if let Some(worker) = self.nodes.iter().position(Node::has_waiting) {
                 self.is_to_read = true;

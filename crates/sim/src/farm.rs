@@ -1,9 +1,11 @@
 //! Nodes in series, in trees and in diamonds, before servers that are prompt: who holds the state of a call?
 
+mod checks;
 mod controller;
 mod holders;
 
 pub use self::{
+    checks::{Checks, Users},
     controller::Controller,
     holders::{Holders, Tally},
 };
@@ -14,8 +16,12 @@ use balance::Policy;
 use load::{Arrivals, CallerConfig, Law, Rate, Retransmission, ServerConfig, Stats, Stream};
 use node::{
     Config, CustodyFigures, ReloadError, Transport,
-    config::{Destination, IpNet, Limits, Listener, Mode, Pool, PoolServer, Route, Timers, Trust},
+    config::{
+        Destination, IpNet, Limits, Listener, Mode, Pool, PoolServer, Registrar, Route, Timers,
+        Trust, WhenFull,
+    },
 };
+use sip::digest::Algorithm;
 use topology::{Node, Topology};
 
 use crate::{Link, Machine, Pace, PartyId, Watch, World, edge_address, server_address};
@@ -35,9 +41,10 @@ pub struct Farm {
     servers: Vec<PartyId>,
     callers: Vec<PartyId>,
     topology: Topology,
+    users: Option<Users>,
 }
 
-fn machine(node: &Node) -> Machine {
+fn machine(node: &Node, users: Option<&Users>) -> Machine {
     let serve = 1.0 / node.stateless / MESSAGES;
     let hold = (1.0 / node.stateful - 1.0 / node.stateless) / TRANSACTIONS;
     let part = |share: f64| Duration::from_secs_f64(serve * share);
@@ -51,6 +58,8 @@ fn machine(node: &Node) -> Machine {
             tells_delay: true,
         }),
         hold: Duration::from_secs_f64(hold),
+        check: users.map_or(Duration::ZERO, |users| users.check),
+        store: users.map(|users| users.store.clone()).unwrap_or_default(),
         ..Machine::default()
     }
 }
@@ -89,14 +98,31 @@ impl Farm {
         seed: u64,
         link: Link,
     ) -> Result<Self, ReloadError> {
+        Self::of_users(topology, mode, seed, link, None)
+    }
+
+    /// The same, and callers have to prove who they are if there are users.
+    ///
+    /// # Errors
+    /// If a node refuses its configuration.
+    pub fn of_users(
+        topology: &Topology,
+        mode: impl Fn(usize) -> Mode,
+        seed: u64,
+        link: Link,
+        users: Option<Users>,
+    ) -> Result<Self, ReloadError> {
         let mut world = World::new(seed, link);
         let paths = 0..topology.paths.len();
         let servers = paths
             .map(|path| world.add_server(ServerConfig::prompt(server_address(path))))
             .collect();
         let nodes = topology.nodes.iter().enumerate().map(|(index, node)| {
-            let config = config(topology, index, mode(index));
-            world.add_node("node", config, 1, machine(node))
+            let mut config = config(topology, index, mode(index));
+            if users.is_some() {
+                ask(&mut config, topology);
+            }
+            world.add_node("node", config, 1, machine(node, users.as_ref()))
         });
         Ok(Self {
             nodes: nodes.collect::<Result<_, _>>()?,
@@ -104,6 +130,7 @@ impl Farm {
             servers,
             callers: Vec::new(),
             topology: topology.clone(),
+            users,
         })
     }
 
@@ -138,6 +165,7 @@ impl Farm {
                 calls_max: (rate * time.as_secs_f64()) as u64,
                 holding: Law::ZERO,
                 retransmission: Retransmission::Rfc3261,
+                password: self.users.as_ref().map(|users| users.password.clone()),
                 ..CallerConfig::plain(sockets.collect(), to, arrivals)
             };
             self.callers.push(self.world.add_caller(config));
@@ -181,6 +209,7 @@ impl Farm {
     }
 }
 
+/// The domain of a path's callers.
 fn domain(path: usize) -> String {
     format!("p{path}.example.com")
 }
@@ -202,6 +231,26 @@ fn config(topology: &Topology, node: usize, mode: Mode) -> Config {
         });
     }
     config
+}
+
+/// Has a node ask those who call for their passwords. All of a path's calls come from one address.
+fn ask(config: &mut Config, topology: &Topology) {
+    for route in &mut config.routes {
+        route.auth = true;
+    }
+    (config.abuse.rules.rate, config.abuse.rules.burst) = (1 << 20, 1 << 20);
+    config.registrar = Some(Registrar {
+        domains: (0..topology.paths.len()).map(domain).collect(),
+        expires_min: Duration::from_secs(60),
+        expires_default: Duration::from_secs(3600),
+        expires_max: Duration::from_secs(7200),
+        contacts_max: 1,
+        when_full: WhenFull::Refuse,
+        algorithms: vec![Algorithm::Sha256],
+        service_route: Vec::new(),
+        removes_dead: true,
+        keep_alive: None,
+    });
 }
 
 fn bare_node(topology: &Topology, node: usize) -> Config {

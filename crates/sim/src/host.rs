@@ -36,6 +36,8 @@ pub(crate) struct Host {
     pace: Pace,
     /// To hold a transaction, in addition.
     hold: Duration,
+    /// To check who sent a request, in addition.
+    check: Duration,
     speed: f64,
     arrived: VecDeque<(Duration, Waiting)>,
     spare: Vec<Vec<u8>>,
@@ -54,6 +56,7 @@ pub(crate) struct Cheap {
     read: u64,
     refused: u64,
     held: u64,
+    proven: u64,
 }
 
 impl Cheap {
@@ -65,15 +68,17 @@ impl Cheap {
                 + stats.dropped(Dropped::AckOfOurs),
             refused: stats.event(Event::OverloadRefused),
             held: stats.event(Event::Held),
+            proven: stats.event(Event::Proven),
         }
     }
 }
 
 impl Host {
-    pub(crate) fn new(pace: Pace, hold: Duration) -> Self {
+    pub(crate) fn new(pace: Pace, hold: Duration, check: Duration) -> Self {
         Self {
             pace,
             hold,
+            check,
             speed: 1.0,
             arrived: VecDeque::new(),
             spare: Vec::new(),
@@ -197,7 +202,9 @@ impl Host {
 
     /// The processor has worked on one message.
     pub(crate) fn worked(&mut self, now: Duration, before: Cheap, after: Cheap) {
-        let cost = if after.read > before.read {
+        let cost = if after.refused > before.refused {
+            self.pace.read + self.pace.refuse
+        } else if after.read > before.read {
             self.pace.read
         } else if after.refused > before.refused {
             self.pace.read + self.pace.refuse
@@ -227,6 +234,7 @@ impl Host {
 
     fn held(&self, before: Cheap, after: Cheap) -> Duration {
         self.hold * (after.held - before.held) as u32
+            + self.check * (after.proven - before.proven) as u32
     }
 
     /// The time that it has worked since this was asked last.

@@ -110,7 +110,7 @@ fn callers(edge: &Node, rate: &str) -> Child {
 #[test]
 fn every_node_of_a_cluster_is_replaced_without_a_failed_call() {
     let rate = env::var("ROLLING_RATE").unwrap_or_else(|_| "100".to_owned());
-    let redis = Redis::start(&[]).unwrap();
+    let mut redis = Redis::start(&[]).unwrap();
     let phones = Serving::start(&[]);
     let mut edges = [edge(&redis), edge(&redis)];
     let mut registrars = [registrar(&redis), registrar(&redis)];
@@ -144,6 +144,7 @@ fn every_node_of_a_cluster_is_replaced_without_a_failed_call() {
             edge.replace("USR2");
             edge.await_socket();
         }
+        redis.replace().unwrap();
         eventually("the new edges use both registrars", || are_up(&edges));
     }
     for mut caller in callers {

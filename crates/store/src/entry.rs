@@ -13,7 +13,7 @@ pub(crate) const KEY_BYTES_MAX: usize = 4 * 1024;
 pub(crate) const VALUE_BYTES_MAX: usize = 1024 * 1024;
 
 /// A key with its value, or a note that the key has no value.
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(crate) struct Entry(Arc<[u8]>);
 
 impl Entry {

@@ -8,8 +8,12 @@
 mod servers;
 
 use std::{
-    sync::mpsc,
+    sync::{
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+        mpsc,
+    },
     task::Poll,
+    thread,
     time::{Duration, Instant, SystemTime},
 };
 
@@ -138,7 +142,7 @@ fn two_nodes_share_a_cluster() {
 fn updates_at_once_are_all_kept() {
     let server = start(&[]);
     let address = server.url();
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for node in 0..4 {
             let store = open(&address);
             scope.spawn(move || {
@@ -200,6 +204,44 @@ fn a_server_that_is_down_is_told_at_once_and_found_again() {
     let _server = Redis::start_at(address, &[]).unwrap();
     until("it is found again", || {
         put(&store, "b", None, Some("1")) == Ok(Put::Stored)
+    });
+}
+
+/// A server that was replaced for an upgrade cost the requests of a third of a second, as each was refused at
+/// once until the next attempt to connect.
+#[test]
+fn a_server_that_is_replaced_costs_nothing() {
+    let mut server = start(&[]);
+    let limits = Limits {
+        wait_max: PATIENCE,
+        ..Limits::default()
+    };
+    let store = Store::open(&server.url().parse().unwrap(), &limits).unwrap();
+    assert_eq!(put(&store, "0", None, Some("1")), Ok(Put::Stored));
+    let (asked, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let ask = |number: usize| {
+        let (this, next) = (number.to_string(), (number + 1).to_string());
+        assert_eq!(put(&store, &next, None, Some("1")), Ok(Put::Stored));
+        // What is known is not waited for.
+        let known =
+            get(&store, &this).is_ok() || store.last_known(this.as_bytes()) != Known::Unknown;
+        assert!(known, "{this}");
+        assert_eq!(get(&store, &format!("not {this}")), Ok(None));
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                ask(asked.fetch_add(1, Ordering::Relaxed));
+            }
+        });
+        for _ in 0..3 {
+            server.replace().unwrap();
+            let before = asked.load(Ordering::Relaxed);
+            until("more was asked", || {
+                asked.load(Ordering::Relaxed) > before + 10
+            });
+        }
+        is_over.store(true, Ordering::Relaxed);
     });
 }
 

@@ -4,6 +4,7 @@ use std::{
     fs,
     io::{self, Read as _, Write as _},
     net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    path::Path,
     process::{Child, Command, Stdio},
     time::Duration,
 };
@@ -18,8 +19,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A cluster's servers take the port that is so much higher, too.
 const CLUSTER_PORTS: u16 = 10_000;
 
-/// A process of redis-server on a loopback port, in a folder of its own. It keeps nothing on disk. It is
-/// killed when it is dropped.
+/// A process of redis-server on a loopback port, in a folder of its own. It keeps nothing on disk unless it is
+/// replaced. It is killed when it is dropped.
 #[derive(Debug)]
 pub struct Redis {
     /// Where it answers.
@@ -59,31 +60,33 @@ impl Redis {
     }
 
     fn run(folder: TempDir, address: SocketAddr, options: &[&str]) -> io::Result<Self> {
-        let child = Command::new("redis-server")
-            .args(options)
-            .args(["--bind", "127.0.0.1", "--port"])
-            .arg(address.port().to_string())
-            .args(["--logfile", "log", "--dir"])
-            .arg(folder.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .map_err(|error| {
-                io::Error::other(format!(
-                    "redis-server: {error}: apt-get install redis-server"
-                ))
-            })?;
+        let child = spawn(folder.path(), address, options)?;
         let redis = Self {
             address,
             child,
             folder,
         };
-        redis.until("Redis answers", |redis| {
+        redis.await_answer()?;
+        Ok(redis)
+    }
+
+    fn await_answer(&self) -> io::Result<()> {
+        self.until("Redis answers", |redis| {
             let answer = redis.ask("PING");
             // It asks for a password where one is set.
             answer.starts_with("+PONG") || answer.starts_with("-NOAUTH")
-        })?;
-        Ok(redis)
+        })
+    }
+
+    /// Ends it as an upgrade does, with all that it knows on disk, and starts another process that knows the same.
+    ///
+    /// # Errors
+    /// It does not end, or the other one can't be started or does not answer.
+    pub fn replace(&mut self) -> io::Result<()> {
+        self.ask("SHUTDOWN SAVE");
+        self.child.wait()?;
+        self.child = spawn(self.folder.path(), self.address, &["--save", ""])?;
+        self.await_answer()
     }
 
     /// It as a store: `redis://` and its address.
@@ -150,6 +153,23 @@ impl Drop for Redis {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+fn spawn(folder: &Path, address: SocketAddr, options: &[&str]) -> io::Result<Child> {
+    Command::new("redis-server")
+        .args(options)
+        .args(["--bind", "127.0.0.1", "--port"])
+        .arg(address.port().to_string())
+        .args(["--logfile", "log", "--dir"])
+        .arg(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .map_err(|error| {
+            io::Error::other(format!(
+                "redis-server: {error}: apt-get install redis-server"
+            ))
+        })
 }
 
 fn free_address() -> io::Result<SocketAddr> {

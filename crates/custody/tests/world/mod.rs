@@ -214,6 +214,7 @@ impl World {
             from: request.place.checked_sub(1).and_then(key),
             to: key(request.place + 1),
             is_held: request.is_held,
+            is_unchecked: false,
             draw: self.rng.u64(..),
         };
         let decision = machine
@@ -250,7 +251,7 @@ impl World {
         let path = &self.topology.paths[path].nodes;
         let now = Duration::from_secs_f64(self.now);
         for pair in path.windows(2).rev() {
-            let room = self.nodes[pair[1]].custody.room(1 + pair[0] as u64);
+            let room = self.nodes[pair[1]].custody.room(1 + pair[0] as u64, false);
             if let Some(room) = room {
                 self.nodes[pair[0]]
                     .custody

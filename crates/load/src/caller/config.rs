@@ -2,6 +2,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use transaction::Transport;
 
+use super::wire::{INVITE_CSEQ, PROVEN_CSEQ};
 use crate::{Arrivals, Law, Retransmission};
 
 /// The calls that a [`Caller`](crate::Caller) makes.
@@ -28,6 +29,8 @@ pub struct CallerConfig {
     pub habits: Habits,
     /// Whether requests are retransmitted.
     pub retransmission: Retransmission,
+    /// With it the callers, all of whom are `caller`, answer a challenge to their INVITE.
+    pub password: Option<String>,
     /// The time between two keep-alives from each socket, if there are any. RFC 5626 §3.5.1
     pub keep_alive: Option<Duration>,
 }
@@ -68,7 +71,18 @@ impl CallerConfig {
             calls_max: u64::MAX,
             habits: Habits::default(),
             retransmission: Retransmission::Rfc3261,
+            password: None,
             keep_alive: None,
+        }
+    }
+}
+
+impl CallerConfig {
+    /// The highest CSeq of an INVITE that begins a call.
+    pub(super) fn last_opening(&self) -> u32 {
+        match self.password {
+            None => INVITE_CSEQ,
+            Some(_) => PROVEN_CSEQ,
         }
     }
 }

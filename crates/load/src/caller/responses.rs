@@ -4,11 +4,7 @@ use std::time::Duration;
 
 use sip::{Message, Method};
 
-use super::{
-    CallName, Caller, Phase,
-    config::Plan,
-    wire::{self, INVITE_CSEQ},
-};
+use super::{CallName, Caller, Phase, config::Plan, wire};
 use crate::{
     Outbox,
     stats::{Failure, record},
@@ -28,9 +24,14 @@ impl Caller {
             return;
         };
         match cseq.method {
-            Method::Invite if cseq.number == INVITE_CSEQ => {
+            Method::Invite if cseq.number <= self.config.last_opening() => {
                 if status >= 300 {
-                    self.acknowledge_refusal(socket, name, message, out);
+                    self.acknowledge_refusal(socket, name, cseq.number, message, out);
+                }
+                let is_open = self.state_of(name) != Phase::Vacant;
+                if is_open && self.calls[name.slot as usize].opening() != cseq.number {
+                    self.stats.strays += u64::from(status >= 200);
+                    return;
                 }
                 self.on_invite_response(now, name, status, message, out);
             }
@@ -63,7 +64,8 @@ impl Caller {
             Phase::Cancelling => {}
             Phase::Holding | Phase::Renewing | Phase::Closing if (200..300).contains(&status) => {
                 self.stats.strays += 1;
-                return self.send_in_dialog(slot, INVITE_CSEQ, |requests| &requests.ack, out);
+                let cseq = self.calls[slot as usize].opening();
+                return self.send_in_dialog(slot, cseq, |requests| &requests.ack, out);
             }
             _ => {
                 self.stats.strays += u64::from(status >= 200);
@@ -77,6 +79,7 @@ impl Caller {
                 self.stats.cancelled += 1;
                 self.vacate(slot);
             }
+            401 | 407 if self.meet(now, slot, message, status, out) => {}
             300.. => self.fail(slot, Failure::Rejected(status)),
         }
     }
@@ -86,15 +89,17 @@ impl Caller {
         &self,
         socket: usize,
         name: CallName,
+        cseq: u32,
         refusal: &Message<'_>,
         out: &mut Outbox,
     ) {
         let mut to = Vec::new();
         wire::put_to(&mut to, refusal);
-        let mut fill = name.fill(self.config.users);
+        let mut fill = name.fill(self.config.users, cseq);
         fill.lines = &to;
         out.send(socket, self.config.proxy, |out| {
-            self.requests[socket].ack_of_refusal.write(&fill, out);
+            let opening = self.requests[socket].opening(cseq);
+            opening.ack_of_refusal.write(&fill, out);
         });
     }
 
@@ -119,7 +124,8 @@ impl Caller {
             self.cohorts.answer(call.member, elapsed);
         }
         call.dialog.confirm(answer, self.config.proxy);
-        self.send_in_dialog(slot, INVITE_CSEQ, |requests| &requests.ack, out);
+        let cseq = self.calls[slot as usize].opening();
+        self.send_in_dialog(slot, cseq, |requests| &requests.ack, out);
         match self.calls[slot as usize].plan {
             // The CANCEL came too late (RFC 3261 §9.1).
             Plan::Cancel => self.hang_up(now, now, slot, out),

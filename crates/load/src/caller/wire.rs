@@ -11,19 +11,28 @@ use crate::template::{Fill, Template, User, from_hex, session_description, uri_p
 /// The CSeq of a call's first request.
 pub(super) const INVITE_CSEQ: u32 = 1;
 
+/// The CSeq of the INVITE that answers a challenge.
+pub(super) const PROVEN_CSEQ: u32 = 2;
+
 /// The requests that are sent from one socket.
 #[derive(Debug)]
 pub(super) struct Requests {
-    pub invite: Template,
-    /// The ACK that belongs to the INVITE's transaction, for a final response other than 2xx
-    /// (RFC 3261 §17.1.1.3).
-    pub ack_of_refusal: Template,
-    pub cancel: Template,
+    /// Without credentials, and with them.
+    openings: [Opening; 2],
     pub ack: Template,
     pub reinvite: Template,
     /// The same as `ack_of_refusal`, for a re-INVITE.
     pub ack_of_reinvite: Template,
     pub bye: Template,
+}
+
+/// An INVITE that begins a call, and what belongs to its transaction.
+#[derive(Debug)]
+pub(super) struct Opening {
+    pub invite: Template,
+    /// The ACK for a final response other than 2xx (RFC 3261 §17.1.1.3).
+    pub ack_of_refusal: Template,
+    pub cancel: Template,
 }
 
 /// What names a call: it is the Call-ID, and branches and tags are made of it.
@@ -69,15 +78,28 @@ impl Requests {
         };
         let in_dialog =
             |method, branch, end: &str| request(method, "{target}", branch, "{lines}", end);
+        let opening = |branch, lines: &str| Opening {
+            invite: request("INVITE", &callee, branch, lines, &offer),
+            ack_of_refusal: request("ACK", &callee, branch, "{lines}", nothing),
+            cancel: request("CANCEL", &callee, branch, &no_dialog, nothing),
+        };
         Self {
-            invite: request("INVITE", &callee, "i", &no_dialog, &offer),
-            ack_of_refusal: request("ACK", &callee, "i", "{lines}", nothing),
-            cancel: request("CANCEL", &callee, "i", &no_dialog, nothing),
+            openings: [
+                opening("i", &no_dialog),
+                opening("p", &format!("{no_dialog}{{lines}}")),
+            ],
             ack: in_dialog("ACK", "a{cseq}", nothing),
             reinvite: in_dialog("INVITE", "r", &offer),
             ack_of_reinvite: in_dialog("ACK", "r", nothing),
             bye: in_dialog("BYE", "b", nothing),
         }
+    }
+}
+
+impl Requests {
+    /// The opening with this CSeq.
+    pub(super) fn opening(&self, cseq: u32) -> &Opening {
+        &self.openings[usize::from(cseq == PROVEN_CSEQ)]
     }
 }
 
@@ -95,14 +117,21 @@ impl CallName {
     }
 
     /// What goes into a request outside a dialog of a call to one of so many users.
-    pub(super) fn fill(self, users: u32) -> Fill<'static> {
+    pub(super) fn fill(self, users: u32, cseq: u32) -> Fill<'static> {
         Fill {
             slot: self.slot,
             nonce: self.nonce,
-            user: User::Numbered((self.nonce % u64::from(users)) as u32),
-            cseq: INVITE_CSEQ,
+            user: self.called(users),
+            cseq,
             ..Fill::default()
         }
+    }
+}
+
+impl CallName {
+    /// The user of so many who is called.
+    pub(super) fn called(self, users: u32) -> User<'static> {
+        User::Numbered((self.nonce % u64::from(users)) as u32)
     }
 }
 

@@ -12,11 +12,14 @@ use crate::{
     wire::{
         mark::{self, Mark},
         reply,
-        request::Request,
+        request::{Request, Sender},
         response::Response,
     },
     work::{Course, Holder, OpenRequest},
 };
+
+/// 2^64 over the golden ratio.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// What a worker knows of the nodes before and behind it.
 #[derive(Debug, Default)]
@@ -71,11 +74,12 @@ impl Dynamic {
                 from: mark.map(|_| keys.neighbour(before.remote)),
                 to: Some(behind),
                 is_held: mark.is_some_and(|mark| mark != Mark::Open),
-                // Another one than that which withholds: RFC 7339 §5.10.
-                draw: request.id.wrapping_mul(0x9e37_79b9_7f4a_7c15),
+                is_unchecked: request.is_unchecked(),
+                draw: draw(request),
             },
         );
-        let is_left = decision == Decision::Hold && !has_room && custody.takes(cx.now, behind);
+        let takes = || custody.takes(cx.now, behind, request.is_unchecked());
+        let is_left = decision == Decision::Hold && !has_room && takes();
         if is_left {
             custody.could_not_hold();
         }
@@ -91,10 +95,20 @@ impl Dynamic {
     }
 
     /// Whether a node behind still takes what was to be left to it.
-    pub(super) fn takes(&self, cx: Context<'_>, course: &Course) -> bool {
+    pub(super) fn takes(&self, cx: Context<'_>, request: &Request<'_>, course: &Course) -> bool {
         let behind = cx.snapshot.keys().neighbour(course.next_hop.remote);
         let custody = self.custody.as_ref();
-        custody.is_some_and(|custody| custody.takes(cx.now, behind))
+        custody.is_some_and(|custody| custody.takes(cx.now, behind, request.is_unchecked()))
+    }
+
+    /// Whether it may be left to a node behind to check who sent a request, as whoever holds it does.
+    pub(crate) fn may_leave_unchecked(&self, cx: Context<'_>, request: &Request<'_>) -> bool {
+        let Some(custody) = &self.custody else {
+            return false;
+        };
+        let route = cx.snapshot.route(&request.traits());
+        route.is_ok_and(|route| route.state == Mode::Dynamic)
+            && custody.may_leave_unchecked(cx.now, draw_of_call(request))
     }
 
     /// The node that a response comes from may tell of its room in it.
@@ -114,7 +128,8 @@ impl Dynamic {
     pub(super) fn room(&self, cx: Context<'_>, response: &Response<'_>) -> Option<Room> {
         let custody = self.custody.as_ref()?;
         let before = response.return_flow()?.remote;
-        let room = custody.room(cx.snapshot.keys().neighbour(before))?;
+        let before = cx.snapshot.keys().neighbour(before);
+        let room = custody.room(before, cx.snapshot.checks())?;
         Some(Room {
             per_s: room.per_s * cx.shared.workers().len() as f64,
             ..room
@@ -162,6 +177,19 @@ impl Dynamic {
     }
 }
 
+/// A number below which a share of the requests is; another one than that which withholds: RFC 7339 §5.10.
+/// Credentials are good once at a node, so the same node gets all of a call.
+fn draw(request: &Request<'_>) -> u64 {
+    match request.sender {
+        Sender::Unasked => request.id.wrapping_mul(SPREAD),
+        Sender::Known | Sender::Proven | Sender::Unchecked => draw_of_call(request),
+    }
+}
+
+fn draw_of_call(request: &Request<'_>) -> u64 {
+    request.key.bits().wrapping_mul(SPREAD)
+}
+
 /// What the next node is told of a request that this one neither holds nor counts: what it is told itself. A
 /// retransmission of what was left open may be the first copy that gets to a node behind.
 pub(super) fn mark_of_uncounted(
@@ -205,7 +233,10 @@ fn mode_of(cx: Context<'_>, request: &Request<'_>, course: &Course) -> Mode {
 }
 
 /// Counts who holds a new request.
-pub(super) fn count(cx: Context<'_>, verdict: Verdict) {
+pub(super) fn count(cx: Context<'_>, request: &Request<'_>, verdict: Verdict) {
+    if request.is_unchecked() {
+        cx.stats.count(Event::LeftUnchecked, 1);
+    }
     let event = match (verdict.holder, verdict.mark) {
         (Holder::Stateful, _) => Event::Held,
         (Holder::Stateless, Some(Mark::Open)) => Event::LeftOpen,

@@ -15,6 +15,7 @@ mod routing;
 mod stateful;
 mod stateless;
 mod step;
+mod transact;
 
 use std::time::Duration;
 
@@ -23,16 +24,12 @@ use sip::Method;
 use transaction::{Flow, NextHop};
 
 use self::{
-    budget::PerSource,
-    dynamic::{Dynamic, mark_of_uncounted},
-    parked::Parked,
-    stateful::Stateful,
-    stateless::Stateless,
+    budget::PerSource, dynamic::Dynamic, parked::Parked, stateful::Stateful, stateless::Stateless,
     step::Step,
 };
 pub(crate) use self::{parked::ParkedRequest, step::Unsent};
 use crate::{
-    admission::{NotNow, RETRY_AFTER_S, admit, refuse},
+    admission::{RETRY_AFTER_S, admit, refuse},
     calls::{SessionId, tag_pair},
     config,
     context::Context,
@@ -67,6 +64,8 @@ pub(crate) enum Routed<'s> {
     Registers(&'s config::Registrar),
     /// It names a dialog of this worker, which is to be asked where that is.
     Asks(usize),
+    /// No node behind checks who sent it, so this one has to.
+    IsUnchecked,
 }
 
 impl Proxy {
@@ -201,9 +200,10 @@ impl Proxy {
         match (request.method, course, registrar) {
             (Method::Cancel, course, _) => self.on_cancel(cx, request, course, out)?,
             (Method::Ack, course, _) => self.on_ack(cx, request, course, out)?,
-            (_, Some(course), _) => self.transact(cx, request, course, out)?,
+            (_, Some(course), _) => return self.transact(cx, request, course, out),
             _ if !request.is_initial() => return Err(Reply::new(481)),
             (Method::Register, None, Some(registrar)) => return Ok(Routed::Registers(registrar)),
+            (_, None, Some(_)) if request.is_unchecked() => return Ok(Routed::IsUnchecked),
             (_, None, Some(registrar)) => {
                 let (stateful, _, mut step) = self.split(cx, out);
                 stateful.look_up(&mut step, registrar, request)?;
@@ -238,8 +238,7 @@ impl Proxy {
         };
         let room = self.stateful.room();
         let course = routing::new_course(cx, &mut self.work, room, request, named)?;
-        self.transact(cx, request, course, out)?;
-        Ok(Routed::Done)
+        self.transact(cx, request, course, out)
     }
 
     /// Where the dialog is that a request names in Replaces, Join or Target-Dialog.
@@ -248,70 +247,6 @@ impl Proxy {
         let key = call_id.map(|call_id| cx.snapshot.keys().session(call_id));
         let server = key.and_then(|key| self.work.calls.server_of(key));
         server.map_or(Named::Nowhere, Named::At)
-    }
-
-    /// Forwards a request other than ACK and CANCEL, and opens it unless it is a retransmission.
-    fn transact(
-        &mut self,
-        cx: Context<'_>,
-        request: &Request<'_>,
-        mut course: Course,
-        out: &mut Outbox,
-    ) -> Result<(), Reply> {
-        let (stateful, stateless, mut step) = self.split(cx, out);
-        let step = &mut step;
-        let Some(session) = course.session else {
-            let mark = mark_of_uncounted(cx, request, &course);
-            stateless.forward(step, request, &course, 0, mark);
-            return Ok(());
-        };
-        if let Some(open) = step.work.find(session, request.id, false) {
-            cx.stats.count(Event::Retransmission, 1);
-            let is_orphaned = dynamic::renew(cx, request, step.work.get_mut(open));
-            let is_taken_over = is_orphaned
-                && stateful.room().is_ok()
-                && stateful.take_over(step, request, &course, open).is_ok();
-            if is_taken_over {
-                cx.stats.count(Event::Held, 1);
-            } else {
-                stateless.send_again(step, request, course, open);
-            }
-            return Ok(());
-        }
-        if !step.work.is_new(request, course.direction, session) {
-            cx.stats.count(Event::Retransmission, 1);
-            let attempt = stateless::attempt(step, course.session, request.id)?;
-            let mark = mark_of_uncounted(cx, request, &course);
-            stateless.forward(step, request, &course, attempt, mark);
-            return Ok(());
-        }
-        let has_room = stateful.room().is_ok();
-        let mut verdict = step.dynamic.decide(cx, request, &course, has_room);
-        let room = step
-            .work
-            .room_in(session)
-            .and_then(|()| match verdict.holder {
-                Holder::Stateless => Ok(()),
-                Holder::Stateful => stateful.room(),
-            });
-        if let Err(why) = room {
-            return pass_uncounted(stateless, step, request, &course, why);
-        }
-        let direction = course.direction;
-        step.work.calls.go_on(cx, request, direction, session);
-        step.work
-            .leave_fallen_server(cx, request, &mut course, session);
-        if verdict.mark == Some(Mark::Open) && has_room && !step.dynamic.takes(cx, &course) {
-            (verdict.holder, verdict.mark) = (Holder::Stateful, Some(Mark::Here));
-        }
-        dynamic::count(cx, verdict);
-        match verdict.holder {
-            Holder::Stateless => stateless.send(step, request, &course, session, verdict.mark),
-            Holder::Stateful => stateful
-                .hold(step, request, &course, session, verdict.mark)
-                .map_err(|why| refuse(cx, why))?,
-        }
-        Ok(())
     }
 
     /// ACK opens nothing and is never answered. For a failure it goes where the INVITE went and
@@ -560,25 +495,4 @@ fn is_of_invite(method: Method<'_>) -> bool {
 fn owner_of_named(cx: Context<'_>, request: &Request<'_>) -> Option<usize> {
     let named = cx.snapshot.keys().session(request.message.dialog_named()?);
     Some(named.worker(cx.shared.workers().len()))
-}
-
-/// Without room for its transaction what starts something is refused, while what goes on or
-/// ends passes: a call that can't be ended would only fill the table for longer. Where the call
-/// itself has too many open requests, only what ends it passes.
-fn pass_uncounted(
-    stateless: &mut Stateless,
-    step: &mut Step<'_>,
-    request: &Request<'_>,
-    course: &Course,
-    why: NotNow,
-) -> Result<(), Reply> {
-    let refusal = refuse(step.cx, why);
-    let only_adds = why == NotNow::SessionBusy && !request.ends_dialog();
-    if request.is_initial() || only_adds {
-        return Err(refusal);
-    }
-    step.cx.stats.count(Event::Uncounted, 1);
-    let mark = mark_of_uncounted(step.cx, request, course);
-    stateless.forward(step, request, course, 0, mark);
-    Ok(())
 }

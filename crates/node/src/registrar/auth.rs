@@ -50,6 +50,13 @@ pub(super) struct Proof<'a> {
 }
 
 impl Proof<'_> {
+    /// Whether the credentials name whom the request calls, so that they are good at other nodes, too.
+    pub(super) fn is_for_target(&self, request: &Request<'_>) -> bool {
+        let target = &request.path.target;
+        let shown = Uri::parse(self.credentials.uri);
+        shown.is_ok_and(|uri| uri.user == target.user && uri.host.matches(&target.host))
+    }
+
     /// What a node that gets the same credentials later must know to refuse them.
     pub(super) fn used_nonce(&self) -> Option<UsedNonce> {
         let Nonce { issued_s, random } = Nonce::read(self.credentials.nonce)?;

@@ -20,14 +20,16 @@ use super::{
 };
 use crate::{
     admission::{self, NotNow},
-    config,
+    config::{self, Mode},
     context::Context,
     io::{Origin, Outbox},
     question::{Answer, Ask, Asker, Question, QuestionId, Record},
     snapshot::Snapshot,
+    stats::Event,
     wire::{
+        mark::{self, Check},
         reply::{self, Reply},
-        request::Request,
+        request::{Request, Sender},
     },
 };
 
@@ -37,10 +39,8 @@ const ACCEPTED_MAX: usize = 65_536;
 /// Whether a request may go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Its sender need not prove anything.
-    Open,
-    /// Its sender is the user in its From.
-    Proven,
+    /// It may, with this known of its sender.
+    Open(Sender),
     /// The store is asked who its sender is.
     Waits,
 }
@@ -82,7 +82,8 @@ impl Callers {
 }
 
 impl Registrar {
-    /// Asks the sender of a request for a proof if the request's route wants one.
+    /// Asks the sender of a request for a proof if the request's route wants one. `may_leave`: whether a node
+    /// behind may check what the sender shows.
     ///
     /// # Errors
     /// The challenge, or another refusal.
@@ -91,13 +92,26 @@ impl Registrar {
         cx: Context<'_>,
         request: &Request<'_>,
         origin: Origin,
+        may_leave: impl FnOnce() -> bool,
         out: &mut Outbox,
     ) -> Result<Access, Reply> {
-        if !wants_proof(cx.snapshot, request) {
-            return Ok(Access::Open);
+        match sender_of(cx.snapshot, request) {
+            Sender::Unchecked => self.check(cx, request, origin, may_leave, out),
+            known => Ok(Access::Open(known)),
         }
-        if self.callers.accepted.has(cx, mark(cx, request)) {
-            return Ok(Access::Proven);
+    }
+
+    /// The same for a request whose sender has to prove who they are.
+    pub(crate) fn check(
+        &mut self,
+        cx: Context<'_>,
+        request: &Request<'_>,
+        origin: Origin,
+        may_leave: impl FnOnce() -> bool,
+        out: &mut Outbox,
+    ) -> Result<Access, Reply> {
+        if self.callers.accepted.has(cx, id(cx, request)) {
+            return Ok(Access::Open(Sender::Proven));
         }
         admission::admit(cx, self.callers.room(self.store_has_room(cx)), || {
             self.auth.retry_after_s()
@@ -107,7 +121,11 @@ impl Registrar {
         let proof = self
             .auth
             .proof(cx, config, request, &claim(config, user.as_ref()))?;
-        let key = proof.ok_or_else(|| Reply::new(500))?.subscriber;
+        let proof = proof.ok_or_else(|| Reply::new(500))?;
+        if proof.is_for_target(request) && may_leave() {
+            return Ok(Access::Open(Sender::Unchecked));
+        }
+        let key = proof.subscriber;
         let waiting = &mut self.callers.waiting;
         let Some(place) = waiting.open(cx.now, request, |_| origin) else {
             return Err(self.not_now(cx, NotNow::CallersFull));
@@ -138,8 +156,9 @@ impl Registrar {
             }
         };
         match checked {
-            Ok(mark) => {
-                self.callers.accepted.add(cx, mark);
+            Ok(id) => {
+                cx.stats.count(Event::Proven, 1);
+                self.callers.accepted.add(cx, id);
                 Some(self.callers.waiting.take(place))
             }
             Err(refusal) => {
@@ -163,7 +182,7 @@ impl Registrar {
         }
     }
 
-    /// The mark of a request whose sender is proven.
+    /// The [id] of a request whose sender is proven.
     fn check_caller(
         &mut self,
         cx: Context<'_>,
@@ -181,7 +200,7 @@ impl Registrar {
             if auth.check(cx, config, request, &claim, &proof, record)? {
                 return Err(auth.challenge(cx, config, request, &claim, true));
             }
-            Ok(mark(cx, request))
+            Ok(id(cx, request))
         });
         checked.unwrap_or_else(|| Err(Reply::new(500)))
     }
@@ -207,16 +226,43 @@ fn config(cx: Context<'_>) -> Result<&config::Registrar, Reply> {
     config.ok_or_else(|| Reply::new(500))
 }
 
-/// Whether the sender of a request must prove who they are. An ACK can't be challenged, nor a CANCEL: RFC 3261 §22.1. The registrar itself asks who registers.
-pub(crate) fn wants_proof(snapshot: &Snapshot, request: &Request<'_>) -> bool {
+/// What is known of a request's sender before it is checked here. An ACK can't be challenged, nor a CANCEL: RFC 3261
+/// §22.1. The registrar itself asks who registers.
+///
+/// A peer is believed, or has believed whoever sent it the request. But where the nodes of a path settle who of them
+/// checks, one says of each request whether it was checked; what a node's own branch comes without that is checked.
+fn sender_of(snapshot: &Snapshot, request: &Request<'_>) -> Sender {
     let is_exempt = matches!(
         request.method,
         Method::Ack | Method::Cancel | Method::Register
     );
-    !is_exempt
-        && request.is_initial()
-        && snapshot.wants_proof(&request.traits())
-        && !snapshot.is_trusted(request.datagram.flow)
+    if is_exempt || !request.is_initial() {
+        return Sender::Unasked;
+    }
+    let asks = snapshot.route_that_asks(&request.traits());
+    if asks.is_none() && !request.via.has_private {
+        return Sender::Unasked;
+    }
+    let is_trusted = snapshot.is_trusted(request.datagram.flow);
+    let told = is_trusted.then(|| Check::told(snapshot.keys(), request));
+    match (told.flatten(), asks) {
+        (Some(Check::Done), _) => Sender::Known,
+        (Some(Check::Open), _) => Sender::Unchecked,
+        (None, None) => Sender::Unasked,
+        (None, Some(route)) => {
+            let is_unmarked = route.state == Mode::Dynamic && mark::is_of_node(request);
+            if is_trusted && !is_unmarked {
+                Sender::Known
+            } else {
+                Sender::Unchecked
+            }
+        }
+    }
+}
+
+/// Whether the sender of a request must prove who they are.
+pub(crate) fn is_to_prove(snapshot: &Snapshot, request: &Request<'_>) -> bool {
+    sender_of(snapshot, request) == Sender::Unchecked
 }
 
 /// The user in the From.
@@ -240,10 +286,10 @@ fn claim<'a>(config: &'a config::Registrar, user: Option<&'a Aor>) -> Claim<'a> 
 
 /// What the retransmissions of a request have in common: its transaction, and what its credentials were
 /// good for. Who copies the one can't change the other.
-fn mark(cx: Context<'_>, request: &Request<'_>) -> u64 {
+fn id(cx: Context<'_>, request: &Request<'_>) -> u64 {
     let from = request.message.header(HeaderName::From).unwrap_or_default();
-    let (id, method) = (request.id.to_be_bytes(), request.method.as_bytes());
-    let parts = [&id[..], method, from, request.path.uri];
+    let (branch, method) = (request.id.to_be_bytes(), request.method.as_bytes());
+    let parts = [&branch[..], method, from, request.path.uri];
     cx.snapshot.keys().of_session(request.key, &parts)
 }
 

@@ -35,7 +35,7 @@ use self::{
     wish::{Wish, too_many_contacts},
 };
 pub(crate) use self::{
-    callers::{Access, wants_proof},
+    callers::{Access, is_to_prove},
     removals::Removals,
     targets::{Target, targets},
     waiting::{STORE_WAIT_MAX, Waiting},

@@ -4,7 +4,10 @@ use sip::Message;
 use slots::{Buffers, Kept};
 use transaction::Flow;
 
-use super::{reply::Reply, request::Request};
+use super::{
+    reply::Reply,
+    request::{Request, Sender},
+};
 use crate::{config::bytes_of, io::Datagram, snapshot::Snapshot};
 
 /// The copies that so many kept requests may have.
@@ -17,7 +20,7 @@ pub(crate) fn copies_of(requests: usize, message_bytes: usize) -> Buffers {
 pub(crate) struct KeptRequest {
     pub(crate) flow: Flow,
     pub(crate) bytes: Kept,
-    is_proven: bool,
+    sender: Sender,
 }
 
 impl KeptRequest {
@@ -26,7 +29,7 @@ impl KeptRequest {
         Some(Self {
             flow: request.datagram.flow,
             bytes: copies.keep(request.message.bytes())?,
-            is_proven: request.is_proven,
+            sender: request.sender,
         })
     }
 
@@ -63,7 +66,7 @@ impl KeptRequest {
         message: &'a Message<'a>,
     ) -> Result<Request<'a>, Reply> {
         let mut request = Request::read(snapshot, self.datagram(), message)?;
-        request.is_proven = self.is_proven;
+        request.sender = self.sender;
         Ok(request)
     }
 }

@@ -5,7 +5,7 @@
 use std::{io::Write, time::Duration};
 
 use custody::Room;
-use sip::{Edits, Message, Via};
+use sip::{Edits, HeaderName, Message, Via};
 
 use super::{
     branch::Branch,
@@ -20,6 +20,12 @@ const MARK: &[u8] = b"sy-state";
 
 /// The parameter that the next node writes into our Via in a response.
 const ROOM: &[u8] = b"sy-room";
+
+/// The parameter of our Via in a request that says whether anybody has checked who sent it.
+const CHECK: &[u8] = b"sy-check";
+
+/// What the text of a room ends with if whoever tells it checks, too.
+const CHECKS: &str = ".c";
 
 const MAC_DIGITS: usize = 16;
 
@@ -97,6 +103,72 @@ impl Mark {
     }
 }
 
+/// Whether anybody has checked who sent a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Check {
+    /// A node has, or believes who sent it.
+    Done,
+    /// A node behind has to.
+    Open,
+}
+
+impl Check {
+    fn letter(self) -> u8 {
+        match self {
+            Self::Done => b'd',
+            Self::Open => b'o',
+        }
+    }
+
+    /// Appends it to our Via, which has this branch.
+    pub(crate) fn write(
+        self,
+        keys: &Keys,
+        request: &Request<'_>,
+        branch: Branch,
+        out: &mut Vec<u8>,
+    ) {
+        let mac = check_mac(keys, request, branch.id, self.letter());
+        out.push(b';');
+        out.extend_from_slice(CHECK);
+        out.extend_from_slice(&[b'=', self.letter()]);
+        write!(out, "{mac:016x}").expect("a Vec takes all");
+    }
+
+    /// What a peer that is believed says of a request. What is not as we write it, or is of another request, says
+    /// that nobody has checked. None: the peer says nothing.
+    pub(crate) fn told(keys: &Keys, request: &Request<'_>) -> Option<Self> {
+        let via = &request.via;
+        if !via.has_private {
+            return None;
+        }
+        let (_, value) = via.find_param(request.message, CHECK)?;
+        let is_done = || {
+            let (&letter, digits) = value.split_first()?;
+            let branch = via.branch.and_then(Branch::read)?;
+            let mac = check_mac(keys, request, branch.id, letter);
+            Some(letter == Self::Done.letter() && hex(digits)? == mac)
+        };
+        Some(match is_done() {
+            Some(true) => Self::Done,
+            _ => Self::Open,
+        })
+    }
+}
+
+/// Whether a node of ours, or somebody who writes as one, sent a request here.
+pub(crate) fn is_of_node(request: &Request<'_>) -> bool {
+    request.via.branch.and_then(Branch::read).is_some()
+}
+
+/// Binds to the Call-ID, to the branch and so to the CSeq, to the method, and to the From whose user was checked.
+fn check_mac(keys: &Keys, request: &Request<'_>, id: u64, letter: u8) -> u64 {
+    let from = request.message.header(HeaderName::From).unwrap_or_default();
+    let (id, method) = (id.to_be_bytes(), request.method.as_bytes());
+    let purpose = [b'c', b'h', letter];
+    keys.of_session(request.key, &[&purpose, &id, method, from])
+}
+
 /// Puts a room into the Via of the node before, to which a response goes on.
 pub(crate) fn tell_room(
     keys: &Keys,
@@ -118,7 +190,8 @@ pub(crate) fn tell_room(
         out.push(b'=');
         let start = out.len();
         let (per_s, validity_ms) = (room.per_s.min(1e9) as u64, room.validity.as_millis());
-        write!(out, "{per_s}.{validity_ms}").expect("a Vec takes all");
+        let checks = if room.checks { CHECKS } else { "" };
+        write!(out, "{per_s}.{validity_ms}{checks}").expect("a Vec takes all");
         let mac = mac(keys, response.key, branch.id, &out[start..]);
         write!(out, ".{mac:016x}").expect("a Vec takes all");
     });
@@ -134,8 +207,14 @@ pub(crate) fn room_told(keys: &Keys, response: &Response<'_>) -> Option<Room> {
     if hex(digits.strip_prefix(b".")?)? != mac(keys, response.key, response.branch.id, text) {
         return None;
     }
-    let (per_s, validity_ms) = str::from_utf8(text).ok()?.split_once('.')?;
+    let text = str::from_utf8(text).ok()?;
+    let (numbers, checks) = match text.strip_suffix(CHECKS) {
+        Some(numbers) => (numbers, true),
+        None => (text, false),
+    };
+    let (per_s, validity_ms) = numbers.split_once('.')?;
     Some(Room {
+        checks,
         per_s: per_s.parse().ok().filter(|per_s: &f64| per_s.is_finite())?,
         validity: Duration::from_millis(validity_ms.parse::<u32>().ok()?.into()),
     })

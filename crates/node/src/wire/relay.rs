@@ -4,14 +4,14 @@ use std::net::SocketAddr;
 
 use custody::Room;
 use sip::{Edits, Essentials, HeaderName, Message, Method, NameAddr, OVERLOAD_OFFER, Uri};
-use transaction::Flow;
+use transaction::{Flow, Transport};
 
 use super::{
     branch::{Branch, Purpose, write_hex},
     identity,
-    mark::{self, Mark},
+    mark::{self, Check, Mark},
     nat, outbound, reply,
-    request::Request,
+    request::{Request, Sender},
     response::Response,
     token::{self, End, Ends, Starter},
 };
@@ -42,6 +42,11 @@ pub(crate) fn request(
     hop: &Hop<'_>,
     out: &mut Outbox,
 ) {
+    let is_left = hop.mark == Some(Mark::Open) && snapshot.is_trusted(hop.flow);
+    if request.is_unchecked() && !is_left {
+        debug_assert!(false, "an unchecked request goes to nobody who checks it");
+        return;
+    }
     prepare(snapshot, edits, request, hop);
     let bytes = request.message.bytes();
     out.send(hop.flow, |out| edits.apply(bytes, out));
@@ -108,7 +113,7 @@ pub(crate) fn prepare(
     identity::guard(snapshot, edits, message, request.datagram.flow, || {
         Some(hop.flow)
     });
-    if request.is_proven {
+    if request.is_proven() {
         identity::assert_proven(snapshot, edits, request, hop.flow);
     }
     if let Some(ends) = ends(snapshot, request, hop) {
@@ -117,7 +122,7 @@ pub(crate) fn prepare(
     if request.method == Method::Register {
         push_path(snapshot, edits, request, listener);
     }
-    frame(edits, message, hop.flow);
+    frame(edits, message, hop.flow.transport);
     let branch = Branch {
         purpose: hop.purpose,
         listener: hit,
@@ -129,10 +134,32 @@ pub(crate) fn prepare(
         if hop.offers_control {
             out.extend_from_slice(OVERLOAD_OFFER);
         }
-        if let Some(mark) = hop.mark.filter(|_| snapshot.is_trusted(hop.flow)) {
-            mark.write(snapshot.keys(), request.key, branch, out);
+        if (hop.mark.is_some() || request.sender != Sender::Unasked)
+            && snapshot.is_trusted(hop.flow)
+        {
+            write_marks(snapshot, request, hop, branch, out);
         }
     });
+}
+
+/// Appends to our Via what nodes tell each other of a request.
+fn write_marks(
+    snapshot: &Snapshot,
+    request: &Request<'_>,
+    hop: &Hop<'_>,
+    branch: Branch,
+    out: &mut Vec<u8>,
+) {
+    let keys = snapshot.keys();
+    if let Some(mark) = hop.mark {
+        mark.write(keys, request.key, branch, out);
+    }
+    let check = match request.sender {
+        Sender::Unasked => return,
+        Sender::Known | Sender::Proven => Check::Done,
+        Sender::Unchecked => Check::Open,
+    };
+    check.write(keys, request, branch, out);
 }
 
 /// The ends of the dialog that a request may start. A request without a From tag, as of RFC 2543, starts none
@@ -269,17 +296,15 @@ pub(crate) fn back(
         mark::tell_room(snapshot.keys(), edits, response, below, room);
     }
     outbound::tell_timer(snapshot, edits, response);
+    frame(edits, message, response.transport);
     let back = || response.return_flow();
-    if let Some(flow) = back() {
-        frame(edits, message, flow);
-    }
     identity::guard(snapshot, edits, message, response.flow, back);
 }
 
 /// Has a message say its length, as a stream needs it: a datagram or a frame of a WebSocket need not. Who says
 /// two gets no further. RFC 3261 §18.3
-fn frame(edits: &mut Edits, message: &Message<'_>, to: Flow) {
-    if !to.transport.is_stream() || message.header(HeaderName::ContentLength).is_some() {
+fn frame(edits: &mut Edits, message: &Message<'_>, over: Transport) {
+    if !over.is_stream() || message.header(HeaderName::ContentLength).is_some() {
         return;
     }
     edits.append_header(message, "Content-Length", |out| {

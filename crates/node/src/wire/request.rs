@@ -48,8 +48,20 @@ pub(crate) struct Request<'a> {
     pub(crate) path: Path<'a>,
     /// Where the next hop is, if that is a name and was asked for.
     pub(crate) located: Option<NextHop>,
-    /// Its sender has proven to be the user in its From.
-    pub(crate) is_proven: bool,
+    pub(crate) sender: Sender,
+}
+
+/// What is known of who sent a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sender {
+    /// Nobody asks.
+    Unasked,
+    /// A node before this one has checked it, or whoever sent it is believed.
+    Known,
+    /// The sender has proven here to be the user in the From.
+    Proven,
+    /// Nobody has checked it, and somebody must.
+    Unchecked,
 }
 
 /// What Request-URI and Route say once our own values are off.
@@ -119,8 +131,18 @@ impl<'a> Request<'a> {
             id,
             path,
             located: None,
-            is_proven: false,
+            sender: Sender::Unasked,
         })
+    }
+
+    /// Whether its sender has proven here to be the user in its From.
+    pub(crate) fn is_proven(&self) -> bool {
+        self.sender == Sender::Proven
+    }
+
+    /// Whether somebody still has to check who sent it.
+    pub(crate) fn is_unchecked(&self) -> bool {
+        self.sender == Sender::Unchecked
     }
 
     /// What routes look at.
@@ -438,7 +460,9 @@ impl<'a> Path<'a> {
             self.own_routes += 1;
             first = uri.user;
             if let (Ok(None), Some(_)) = (self.affinity, uri.user) {
-                if let Some((flow, elsewhere)) = phone(snapshot, &uri) {
+                if affinity.is_none()
+                    && let Some((flow, elsewhere)) = phone(snapshot, &uri)
+                {
                     (self.phone, self.elsewhere) = (Some(flow), elsewhere);
                 }
                 self.affinity = match affinity {

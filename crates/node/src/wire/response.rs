@@ -29,7 +29,7 @@ pub(crate) struct Response<'a> {
     pub(crate) to_tag: &'a [u8],
     pub(crate) branch: Branch,
     /// What carried its request here.
-    transport: Transport,
+    pub(crate) transport: Transport,
     /// The connection that its request came by.
     connection: Option<ConnectionId>,
     /// How much to send, says our Via. Who knows that its sender may say so takes it.

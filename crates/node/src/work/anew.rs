@@ -1,7 +1,11 @@
-//! Open requests that are sent once more.
+//! Open requests that are sent once more, and requests that are not sent yet.
 
-use super::{Holder, Kind, Offer, OpenId, Work};
-use crate::{context::Context, member::Member, snapshot::PoolView};
+use balance::Cost;
+
+use super::{Course, Holder, Kind, Offer, OpenId, Work};
+use crate::{
+    calls::SessionId, context::Context, member::Member, snapshot::PoolView, wire::request::Request,
+};
 
 impl Work {
     /// Takes back the offer of overload control of a request that was answered 400: it is to be sent anew to
@@ -39,5 +43,23 @@ impl Work {
             self.arm(open, cx.now + wait);
             self.calls.get_mut(session).set_attempt(id, attempt);
         }
+    }
+
+    /// Forgets that a request was placed, which is not sent before its sender is checked.
+    pub(crate) fn take_back(
+        &mut self,
+        cx: Context<'_>,
+        request: &Request<'_>,
+        course: &Course,
+        session: SessionId,
+    ) {
+        let placed = course.server.filter(|_| course.is_placed);
+        let Some(member) = placed.and_then(|server| cx.snapshot.member(server)) else {
+            return;
+        };
+        let pool = cx.snapshot.pool_of(member);
+        let cost = pool.map_or(Cost::ONE, |pool| pool.cost(request.method));
+        member.server.close_transaction(cost);
+        self.calls.settle(cx, session);
     }
 }

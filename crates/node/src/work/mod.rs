@@ -231,6 +231,7 @@ impl Work {
             offer: Offer::No,
             met: 0,
             mark: None,
+            is_unchecked: request.is_unchecked(),
         };
         if let Some(member) = member.filter(|_| is_initial) {
             opened.enters(cx.now, member);

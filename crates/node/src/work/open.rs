@@ -64,6 +64,8 @@ pub(crate) struct OpenRequest {
     pub(crate) met: u32,
     /// What the next node is told of who holds it.
     pub(crate) mark: Option<Mark>,
+    /// Its next node has to check who sent it, so it may go to no other.
+    pub(crate) is_unchecked: bool,
 }
 
 /// Who waits for the answer of an open request.
@@ -128,7 +130,7 @@ impl OpenRequest {
 
     /// The same, where one server is as good as another in a dialog, too.
     pub(crate) fn may_move_within_cluster(&self) -> bool {
-        !self.is_cancelled && !self.is_answered() && self.has_attempts_left()
+        !self.is_unchecked && !self.is_cancelled && !self.is_answered() && self.has_attempts_left()
     }
 
     pub(super) fn has_attempts_left(&self) -> bool {

@@ -4,6 +4,7 @@
 
 mod affinity;
 mod calls;
+mod checks;
 mod control;
 mod corpus;
 mod dialogs;

@@ -9,7 +9,7 @@ use topology::{Node, Path, Topology};
 use super::outcome::{Kind, Outcome, Violation};
 use crate::{
     Death, Link,
-    farm::{Farm, Holders},
+    farm::{Checks, Farm, Holders, Users},
 };
 
 /// One seed in so many draws such nodes, too.
@@ -48,11 +48,15 @@ fn play(
     let Ok(best) = topology.best() else {
         return bad("the linear program has no answer".to_owned());
     };
-    let farm = Farm::new(topology, |_| Mode::Dynamic, seed, link);
+    // Every other seed has callers who must prove who they are.
+    let users = (seed / ONE_IN % 2 == 1).then(|| Users::of(topology, Duration::from_micros(500)));
+    let asks = users.is_some();
+    let farm = Farm::of_users(topology, |_| Mode::Dynamic, seed, link, users);
     let Ok(mut farm) = farm else {
         return bad("a node refuses its configuration".to_owned());
     };
-    let mut watch = Holders::new(farm.servers().to_vec());
+    let servers = farm.servers().to_vec();
+    let mut watch = (Holders::new(servers.clone()), Checks::new(servers));
     let seconds = rng.u64(3..12);
     let load = 0.3 + 0.9 * rng.f64();
     farm.call(load * best.calls_per_s, Duration::from_secs(seconds));
@@ -77,14 +81,16 @@ fn play(
     outcome.failed += stats.failed.values().sum::<u64>();
     outcome.datagrams += farm.world.arrivals();
     outcome.lasted += farm.world.now();
-    let (now, tally) = (farm.world.now(), watch.tally());
-    if (tally.by_none, tally.by_two) != (0, 0) {
-        return Some((now, Kind::Safety, format!("{tally:?}")));
+    let (now, tally) = (farm.world.now(), watch.0.tally());
+    let is_unchecked = asks && watch.1.unchecked() > 0;
+    if (tally.by_none, tally.by_two) != (0, 0) || is_unchecked {
+        let what = format!("{tally:?}, {:?}", watch.1);
+        return Some((now, Kind::Safety, what));
     }
     let before = tally.transactions;
     farm.call(20.0, Duration::from_secs(5));
     let later = farm.stats(LINGER, &mut watch);
-    if watch.tally().transactions == before || later.carried + 5 < later.offered {
+    if watch.0.tally().transactions == before || later.carried + 5 < later.offered {
         let what = format!(
             "{} of {} later calls were carried",
             later.carried, later.offered

@@ -87,6 +87,7 @@ impl Collector for NodeCollector {
         )?;
         encode_store(encoder, control)?;
         encode_recorder(encoder, control)?;
+        encode_call_records(encoder, control)?;
         encode_connections(encoder, control)?;
         encode_figures(encoder, "server_", "", figures::SERVER, &servers)?;
         encode_costs(encoder, &snapshot.config().pools)?;
@@ -211,6 +212,32 @@ fn encode_recorder(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fm
             "record_missed",
             "Messages and reasons that workers had no room to record",
             counts.missed,
+        ),
+    ] {
+        let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        ConstCounter::new(value).encode(metric)?;
+    }
+    Ok(())
+}
+
+fn encode_call_records(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::Result {
+    let Some((counts, lost)) = control.calls().records() else {
+        return Ok(());
+    };
+    let (name, help) = ("call_records_open", "Attempts at calls that are not over");
+    let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    ConstGauge::new(counts.open as f64).encode(metric)?;
+    for (name, help, value) in [
+        ("call_records", "Call records that were made", counts.told),
+        (
+            "call_records_lost",
+            "Call records that could not be written",
+            lost,
+        ),
+        (
+            "call_records_crowded_out",
+            "Attempts whose beginning no record tells, as too many were open",
+            counts.crowded_out,
         ),
     ] {
         let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;

@@ -4,6 +4,7 @@
 //! exchange, and another thread reads the full one. A tap that is full counts what it misses.
 
 mod export;
+mod records;
 mod view;
 pub(crate) mod watch;
 
@@ -22,36 +23,54 @@ use node::{
     Snapshot,
     tap::{Tap, What as Seen},
 };
-use recorder::{Counts, Recorder, Search, Settings};
+use recorder::{Counts, RecordCounts, Recorder, Search, Settings};
+use records::Keeper;
+pub(crate) use records::{Format, RecordFile};
 use rustix::rand::{GetRandomFlags, getrandom};
 use socket::wall;
 pub(crate) use view::{Call, Calls, Row, Rung, What};
 
-/// The latest calls, or none while nothing is recorded.
+/// What is kept of calls.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// Of the latest calls, to be looked at; none: nothing.
+    pub(crate) latest: Option<Settings>,
+    /// Of all calls; none: nothing.
+    pub(crate) records: Option<RecordFile>,
+}
+
+/// The latest calls, or none while nothing is recorded, and the records of all.
 #[derive(Debug)]
 pub(crate) struct Recording {
+    /// The node's name.
+    node: String,
     recorder: Mutex<Option<Recorder>>,
+    keeper: Mutex<Option<Keeper>>,
     /// Recording was turned off: what the taps hold from before is not wanted.
     is_stale: AtomicBool,
     exporter: Exporter,
 }
 
 impl Recording {
-    pub(crate) fn new(settings: Option<Settings>) -> Self {
+    pub(crate) fn new(node: &str, kept: Kept) -> Self {
         let exporter = Exporter::default();
-        exporter.set(settings.as_ref());
+        exporter.set(kept.latest.as_ref());
+        let keeper = kept.records.map(|file| keeper(file, node));
         Self {
-            recorder: Mutex::new(settings.map(empty)),
+            node: node.to_owned(),
+            recorder: Mutex::new(kept.latest.map(empty)),
+            keeper: Mutex::new(keeper),
             is_stale: AtomicBool::new(false),
             exporter,
         }
     }
 
-    /// Records something else from now on. With none, it forgets all.
-    pub(crate) fn set(&self, settings: Option<Settings>) {
+    /// Keeps something else from now on. Of what is not wanted any more it forgets all.
+    pub(crate) fn set(&self, kept: Kept) {
+        self.set_records(kept.records);
         let mut recorder = self.locked();
-        self.exporter.set(settings.as_ref());
-        match (recorder.as_mut(), settings) {
+        self.exporter.set(kept.latest.as_ref());
+        match (recorder.as_mut(), kept.latest) {
             (Some(recorder), Some(settings)) => recorder.set(settings),
             (_, settings) => {
                 self.is_stale.store(true, Ordering::Relaxed);
@@ -60,18 +79,36 @@ impl Recording {
         }
     }
 
+    fn set_records(&self, file: Option<RecordFile>) {
+        let mut held = self.keeper();
+        match (held.as_mut(), file) {
+            (Some(keeper), Some(file)) => keeper.set(file),
+            (_, file) => *held = file.map(|file| keeper(file, &self.node)),
+        }
+    }
+
     fn locked(&self) -> MutexGuard<'_, Option<Recorder>> {
         let locked = self.recorder.lock();
         locked.unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn keeper(&self) -> MutexGuard<'_, Option<Keeper>> {
+        let locked = self.keeper.lock();
+        locked.unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn is_on(&self) -> bool {
-        self.locked().is_some()
+        self.locked().is_some() || self.keeper().is_some()
     }
 
     /// What it has done; none while nothing is recorded.
     pub(crate) fn counts(&self) -> Option<Counts> {
         self.locked().as_ref().map(Recorder::counts)
+    }
+
+    /// What the records told, and how many could not be written; none while there are none.
+    pub(crate) fn records(&self) -> Option<(RecordCounts, u64)> {
+        self.keeper().as_ref().map(Keeper::counts)
     }
 
     /// Messages that went to the collector, and those that could not be sent.
@@ -109,14 +146,22 @@ impl Recording {
         Some(show(&ladder, wall().saturating_sub(now)))
     }
 
-    fn take(&self, taps: &mut [Tap], snapshot: &Snapshot, now: Duration) {
+    /// Takes what the workers' taps have seen. What is later than `until` may be incomplete.
+    fn take(&self, taps: &mut [Tap], until: Duration, snapshot: &Snapshot, now: Duration) {
         if tells_messages() {
             taps.iter().for_each(|tap| log(tap, snapshot));
+        }
+        let zero = wall().saturating_sub(now);
+        if let Some(keeper) = self.keeper().as_mut() {
+            keeper.take(|records, told| {
+                let mut tell = |record| told.push(record);
+                records.take(taps, until, snapshot, zero, &mut tell);
+                records.look(now, zero, &mut tell);
+            });
         }
         let mut recorder = self.locked();
         let is_stale = self.is_stale.swap(false, Ordering::Relaxed);
         if let Some(recorder) = recorder.as_mut().filter(|_| !is_stale) {
-            let zero = wall().saturating_sub(now);
             self.exporter.send(recorder, taps, snapshot, zero);
             for tap in &mut *taps {
                 recorder.take(tap, snapshot);
@@ -153,10 +198,18 @@ fn log(tap: &Tap, snapshot: &Snapshot) {
 }
 
 fn empty(settings: Settings) -> Recorder {
+    Recorder::new(settings, mask_key())
+}
+
+fn keeper(file: RecordFile, node: &str) -> Keeper {
+    Keeper::new(file, node.to_owned(), mask_key())
+}
+
+fn mask_key() -> [u8; 16] {
     let mut key = [0; 16];
     // Without entropy masked users would be the same in each run, and no worse.
     let _ = getrandom(&mut key[..], GetRandomFlags::empty());
-    Recorder::new(settings, key)
+    key
 }
 
 /// The addresses of the node's listeners.

@@ -13,6 +13,8 @@ use crate::serve::Control;
 
 /// How often a worker gets an empty tap.
 const TICK: Duration = Duration::from_millis(100);
+/// The same if there are call records: a crash costs those of the calls that ended since.
+const RECORDS_TICK: Duration = Duration::from_millis(20);
 /// The same while there is much to record.
 const FAST_TICK: Duration = Duration::from_millis(40);
 /// So many bytes in a tick are much.
@@ -40,18 +42,34 @@ pub(crate) async fn run(control: Arc<Control>) {
             continue;
         }
         is_tapped = is_on;
-        let mut taps = change_taps(&control, is_on, &mut spare).await;
-        let recording = Arc::clone(control.calls());
-        let (snapshot, now) = (control.shared().snapshot(), control.now());
-        let taken = spawn_blocking(move || {
-            let bytes: usize = taps.iter().map(Tap::len).sum();
-            recording.take(&mut taps, &snapshot, now);
-            (bytes, taps)
-        });
-        let (bytes, emptied) = taken.await.expect("a recorder does not panic");
+        let until = control.now();
+        let taps = change_taps(&control, is_on, &mut spare).await;
+        let (bytes, emptied) = take(&control, taps, until).await;
         spare.extend(emptied);
-        sleep(if bytes > MUCH { FAST_TICK } else { TICK }).await;
+        let tick = if bytes > MUCH { FAST_TICK } else { TICK };
+        let has_records = control.calls().records().is_some();
+        sleep(if has_records { RECORDS_TICK } else { tick }).await;
     }
+}
+
+/// Takes what the workers have seen last, as the node ends.
+pub(crate) async fn end(control: &Control) {
+    if control.calls().is_on() {
+        let taps = change_taps(control, false, &mut Vec::new()).await;
+        take(control, taps, Duration::MAX).await;
+    }
+}
+
+/// Reads taps, of which all have what happened until then; how many bytes they had, and the taps, emptied.
+async fn take(control: &Control, mut taps: Vec<Tap>, until: Duration) -> (usize, Vec<Tap>) {
+    let recording = Arc::clone(control.calls());
+    let (snapshot, now) = (control.shared().snapshot(), control.now());
+    let taken = spawn_blocking(move || {
+        let bytes: usize = taps.iter().map(Tap::len).sum();
+        recording.take(&mut taps, until, &snapshot, now);
+        (bytes, taps)
+    });
+    taken.await.expect("a recorder does not panic")
 }
 
 /// The workers' taps with what they have seen. A worker that is too busy keeps its own.

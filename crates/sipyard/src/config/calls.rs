@@ -7,6 +7,7 @@ use settings::{
 };
 
 use super::address::address;
+use crate::calls::{Format, Kept, RecordFile};
 
 /// What may be hidden.
 const HIDDEN: [&str; 2] = ["users", "bodies"];
@@ -21,23 +22,62 @@ pub(crate) const DEFAULT: Settings = Settings {
     collector: None,
 };
 
-/// Reads `[calls]`; none: nothing is recorded.
-pub(crate) fn calls(mut section: Section<'_>) -> Option<Settings> {
+/// Reads `[calls]`.
+pub(crate) fn calls(mut section: Section<'_>) -> Kept {
     let records = section.get_or("record", true, boolean);
     let memory_mib = section.get_or("memory_mib", DEFAULT.bytes_max >> 20, integer(1..=65_536));
     let calls_max = section.get_or("keep", DEFAULT.calls_max, integer(1..=10_000_000));
     let one_in = section.get_or("one_in", 1, integer(1..=1_000_000));
     let hide = section.get_or("hide", Vec::new(), list(hidden));
     let collector = section.given_table("homer").and_then(homer);
+    let hides_users = hide.contains(&HIDDEN[0]);
+    let file = section.given_table("records");
+    let file = file.and_then(|file| record_file(file, hides_users));
     section.finish();
-    records.then_some(Settings {
+    let latest = records.then_some(Settings {
         bytes_max: memory_mib << 20,
         calls_max,
         one_in: one_in as u32,
-        masks_users: hide.contains(&HIDDEN[0]),
+        masks_users: hides_users,
         masks_bodies: hide.contains(&HIDDEN[1]),
         collector,
+    });
+    Kept {
+        latest,
+        records: file,
+    }
+}
+
+/// Reads `records`; none if it has a mistake.
+fn record_file(mut section: Section<'_>, hides_users: bool) -> Option<RecordFile> {
+    let folder = section.folder().to_path_buf();
+    let path = section.require("file", "write file = \"FILE\"", |value| {
+        Ok(folder.join(text(value)?))
+    });
+    let format = section.get_or("format", Format::Json, format);
+    let mib_max = section.get_or("mib_max", 64, integer(1..=65_536));
+    let files = section.get_or("files", 10, integer(1..=1_000));
+    let open_max = section.get_or("open_max", 200_000, integer(1..=10_000_000));
+    section.finish();
+    Some(RecordFile {
+        path: path?.value,
+        format,
+        bytes_max: (mib_max as u64) << 20,
+        files,
+        open_max,
+        hides_users,
     })
+}
+
+fn format(value: &Value<'_>) -> Read<Format> {
+    match text(value)? {
+        "json" => Ok(Format::Json),
+        "csv" => Ok(Format::Csv),
+        other => Err(format!(
+            "\"{other}\" is no format; {}",
+            hint(other, &["json", "csv"])
+        )),
+    }
 }
 
 /// Reads `homer`; none if it has a mistake.

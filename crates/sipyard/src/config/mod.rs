@@ -29,6 +29,8 @@ use std::{path::Path, time::Duration};
 use net::Security;
 use settings::{Place, Problem, Section};
 
+use crate::calls::Kept;
+
 pub(crate) use abuse::Nftables;
 pub(crate) use admin::{ADMIN_PORT, Admin, AdminPlaces};
 pub(crate) use calls::DEFAULT as DEFAULT_CALLS;
@@ -57,8 +59,8 @@ pub(crate) struct Configuration {
     pub(crate) registrar: Option<Registrar>,
     /// How long the end of the node waits for open calls.
     pub(crate) drain_calls: Duration,
-    /// What is kept of the latest calls; none: nothing.
-    pub(crate) calls: Option<recorder::Settings>,
+    /// What is kept of calls.
+    pub(crate) calls: Kept,
     /// The sets of nftables that hold the banned sources.
     pub(crate) nftables: Option<Nftables>,
     /// How the listeners' connections are secured.

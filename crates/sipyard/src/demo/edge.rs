@@ -20,7 +20,8 @@ use socket::Clock;
 use tokio::net::TcpListener;
 
 use crate::{
-    admin, calls,
+    admin,
+    calls::{self, Kept},
     config::{Admin, AdminPlaces, Configuration, DEFAULT_CALLS, Dns},
     dashboard::keeper,
     members::Members,
@@ -64,7 +65,10 @@ impl Edge {
             dns: Dns::default(),
             cluster: None,
             registrar: None,
-            calls: Some(DEFAULT_CALLS),
+            calls: Kept {
+                latest: Some(DEFAULT_CALLS),
+                records: None,
+            },
             nftables: None,
             security: Security::default(),
             listener_places: Vec::new(),

@@ -1,7 +1,7 @@
 //! The questions and changes that an operator can send to a running node.
 
 use std::{
-    fs,
+    fs, mem,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -86,7 +86,10 @@ impl Control {
             store,
             admin: Mutex::new(configuration.admin.clone()),
             nftables: configuration.nftables.clone(),
-            calls: Arc::new(Recording::new(configuration.calls.clone())),
+            calls: Arc::new(Recording::new(
+                &configuration.node.name,
+                configuration.calls.clone(),
+            )),
             servers: Servers::default(),
             history: History::default(),
             live: Arc::default(),
@@ -242,7 +245,7 @@ impl Control {
         if !changed.is_empty() {
             return Err(self.needs_restart(&changed));
         }
-        let calls = next.calls.take();
+        let calls = mem::take(&mut next.calls);
         let (text, summary) = (
             fs::read_to_string(&self.path).unwrap_or_default(),
             next.summary(),

@@ -225,6 +225,7 @@ impl Started {
                     announcing.abort();
                     if manager::is_there() {
                         tracing::info!("leaving the sockets to the next process");
+                        calls::watch::end(&control).await;
                         return Ok(());
                     }
                     tracing::warn!("no service manager keeps the sockets for the next process");
@@ -238,6 +239,7 @@ impl Started {
         );
         control.members().withdraw().await;
         drain(&control, &mut stop).await;
+        calls::watch::end(&control).await;
         Ok(())
     }
 }

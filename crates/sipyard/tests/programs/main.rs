@@ -28,6 +28,7 @@ mod nat;
 mod network;
 mod phones;
 mod process;
+mod records;
 mod registrar;
 mod restart;
 mod secure;

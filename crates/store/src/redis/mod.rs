@@ -6,6 +6,7 @@
 //! two seconds, its cached entries are no longer valid, but it can still return the last known
 //! ones.
 
+mod backlog;
 mod cache;
 mod news;
 mod topology;
@@ -21,7 +22,7 @@ use redis::{ErrorKind, RedisError, Script, ServerErrorKind, aio::ConnectionLike,
 use tokio::{
     runtime,
     sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc as queue},
-    time::{Instant, interval, sleep, timeout_at},
+    time::{Instant, interval, timeout_at},
 };
 
 use crate::{
@@ -30,16 +31,20 @@ use crate::{
     request::{Done, Now},
     table::Table,
 };
+use backlog::{Backlog, Request, Waiting};
 use cache::Cache;
 use news::Writer;
 use topology::{Failure, Servers};
 
 const PREFIX: &[u8] = b"sipyard:";
 /// How long after a failed attempt the next one starts.
-const RETRY: Duration = Duration::from_millis(500);
+const RETRY: Duration = Duration::from_millis(100);
 const PING_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a command may take to list all entries.
 const LIST_MAX: Duration = Duration::from_secs(600);
+
+/// What a server says that is not the master, or does not know its entries yet.
+const LEAVE: [ServerErrorKind; 2] = [ServerErrorKind::ReadOnly, ServerErrorKind::BusyLoading];
 
 /// KEYS: the entry's. ARGV: what it was seen as, what it shall be, when it ends, the channel, the news.
 /// Absent is empty. Replies with nothing when it was done, else with what the entry is.
@@ -54,34 +59,6 @@ static REPLACE: LazyLock<Script> = LazyLock::new(|| {
          return false",
     )
 });
-
-enum Request {
-    Get {
-        key: Vec<u8>,
-        done: Done<Option<Value>>,
-    },
-    Put {
-        seen: Option<Value>,
-        next: Entry,
-        done: Done<Put>,
-    },
-}
-
-impl Request {
-    fn refuse(self, error: Error) {
-        match self {
-            Self::Get { done, .. } => done(Err(error)),
-            Self::Put { done, .. } => done(Err(error)),
-        }
-    }
-}
-
-/// A request, its deadline, and its permit to wait.
-struct Waiting {
-    request: Request,
-    deadline: Instant,
-    _permit: OwnedSemaphorePermit,
-}
 
 /// The thread that connects to the server.
 pub(crate) struct Client {
@@ -160,7 +137,7 @@ impl Client {
         let waiting = Waiting {
             request,
             deadline: Instant::now() + self.shared.wait_max,
-            _permit: permit,
+            permit,
         };
         let requests = self.requests.as_ref().expect("it is not dropped yet");
         requests
@@ -199,22 +176,71 @@ enum End {
     Broken,
 }
 
+/// What to do when a connection fails.
+struct Failing {
+    broken: Arc<Notify>,
+    /// Takes its requests.
+    again: queue::UnboundedSender<Waiting>,
+}
+
+/// A request is sent.
+struct Attempt {
+    deadline: Instant,
+    permit: OwnedSemaphorePermit,
+    failing: Option<Failing>,
+}
+
+impl Attempt {
+    /// Tells an answer. If the connection has failed and there is time, the request is sent over another one instead.
+    fn end<T>(
+        self,
+        (answer, fails): (Result<T, Error>, bool),
+        done: Done<T>,
+        request: impl FnOnce(Done<T>) -> Request,
+    ) {
+        let deadline = self.deadline;
+        if let Some(failing) = self.failing.filter(|_| fails) {
+            failing.broken.notify_one();
+            if Instant::now() < deadline {
+                let waiting = Waiting {
+                    request: request(done),
+                    deadline,
+                    permit: self.permit,
+                };
+                // If nobody receives it, the store is closed.
+                let _ = failing.again.send(waiting);
+                return;
+            }
+        }
+        // Whoever is told may ask again.
+        drop(self.permit);
+        done(answer);
+    }
+}
+
 impl Shared {
-    async fn run(self: Arc<Self>, mut requests: queue::UnboundedReceiver<Waiting>) {
+    async fn run(self: Arc<Self>, incoming: queue::UnboundedReceiver<Waiting>) {
+        let mut backlog = Backlog::new(incoming);
         let mut down = false;
+        let mut patience = Instant::now() + self.wait_max;
         loop {
-            match self.serve(&mut requests, &mut down).await {
+            let why = match self.serve(&mut backlog, &mut down).await {
                 Ok(End::Idle) => return,
-                Ok(End::Broken) => (),
+                Ok(End::Broken) => {
+                    patience = Instant::now() + self.wait_max;
+                    Failure("the connection failed".into())
+                }
                 Err(failure) => {
                     if !down {
                         tracing::error!("store: {:?}: {failure}", self.address);
                         down = true;
                     }
-                    if let End::Idle = refuse(&failure, &mut requests).await {
-                        return;
-                    }
+                    failure
                 }
+            };
+            let is_known = |key: &[u8]| self.cache.last_known(key, Now::read()).is_some();
+            if let End::Idle = backlog.pause(&why.0, patience, is_known).await {
+                return;
             }
         }
     }
@@ -222,7 +248,7 @@ impl Shared {
     /// Connects, and serves requests until the connection fails.
     async fn serve(
         self: &Arc<Self>,
-        requests: &mut queue::UnboundedReceiver<Waiting>,
+        backlog: &mut Backlog,
         down: &mut bool,
     ) -> Result<End, Failure> {
         let mut address = self.address.clone();
@@ -240,8 +266,8 @@ impl Shared {
         let (cache, writer) = (Arc::clone(&self.cache), Arc::clone(&self.writer));
         let listening = tokio::spawn(news::listen(address, self.wait_max, cache, writer));
         let end = match (servers, cluster) {
-            (Servers::One(_, connection), _) => self.answer(connection, requests, true).await,
-            (Servers::Cluster, Some(connection)) => self.answer(connection, requests, false).await,
+            (Servers::One(_, connection), _) => self.answer(connection, backlog, true).await,
+            (Servers::Cluster, Some(connection)) => self.answer(connection, backlog, false).await,
             (Servers::Cluster, None) => End::Broken,
         };
         listening.abort();
@@ -254,7 +280,7 @@ impl Shared {
     async fn answer<C: ConnectionLike + Clone + Send + 'static>(
         self: &Arc<Self>,
         connection: C,
-        requests: &mut queue::UnboundedReceiver<Waiting>,
+        backlog: &mut Backlog,
         may_break: bool,
     ) -> End {
         let broken = Arc::new(Notify::new());
@@ -262,64 +288,77 @@ impl Shared {
         let mut open = tokio::task::JoinSet::new();
         loop {
             let work = tokio::select! {
-                request = requests.recv() => match request {
+                biased;
+                () = broken.notified() => {
+                    open.detach_all();
+                    return End::Broken;
+                }
+                _ = ping.tick(), if may_break => None,
+                Some(_) = open.join_next() => continue,
+                waiting = backlog.next() => match waiting {
                     Some(waiting) => Some(waiting),
                     None => {
                         open.join_all().await;
                         return End::Idle;
                     }
                 },
-                _ = ping.tick(), if may_break => None,
-                Some(_) = open.join_next() => continue,
-                () = broken.notified() => {
-                    open.detach_all();
-                    return End::Broken;
-                }
             };
             let (shared, connection) = (Arc::clone(self), connection.clone());
-            let broken = may_break.then(|| Arc::clone(&broken));
+            let failing = may_break.then(|| Failing {
+                broken: Arc::clone(&broken),
+                again: backlog.again(),
+            });
             open.spawn(async move {
-                let fails = match work {
-                    Some(waiting) => shared.handle(connection, waiting).await,
-                    None => shared.ping(connection).await,
-                };
-                if let Some(broken) = broken.filter(|_| fails) {
-                    broken.notify_one();
+                match work {
+                    Some(waiting) => shared.handle(connection, waiting, failing).await,
+                    None => shared.ping(connection, failing).await,
                 }
             });
         }
     }
 
-    /// Whether the connection is lost.
-    async fn ping(&self, mut connection: impl ConnectionLike) -> bool {
+    async fn ping(&self, mut connection: impl ConnectionLike, failing: Option<Failing>) {
         let ping = cmd("PING");
         let pong = ping.query_async::<redis::Value>(&mut connection);
         let deadline = Instant::now() + self.wait_max;
-        !matches!(timeout_at(deadline, pong).await, Ok(Ok(_)))
+        let answers = matches!(timeout_at(deadline, pong).await, Ok(Ok(_)));
+        if let Some(failing) = failing.filter(|_| !answers) {
+            failing.broken.notify_one();
+        }
     }
 
-    /// Answers a request, and returns whether the connection fails.
-    async fn handle(&self, connection: impl ConnectionLike + Send, waiting: Waiting) -> bool {
+    /// Answers a request. If its connection fails, another one gets it: a change that was made already is found
+    /// to be so.
+    async fn handle(
+        &self,
+        connection: impl ConnectionLike + Send,
+        waiting: Waiting,
+        failing: Option<Failing>,
+    ) {
         let Waiting {
-            request, deadline, ..
+            request,
+            deadline,
+            permit,
         } = waiting;
+        let attempt = Attempt {
+            deadline,
+            permit,
+            failing,
+        };
         match request {
             Request::Get { key, done } => {
-                let got = timeout_at(deadline, self.get(connection, &key)).await;
-                let (answer, fails) = outcome(got);
-                done(answer);
-                fails
+                let got = outcome(timeout_at(deadline, self.get(connection, &key)).await);
+                attempt.end(got, done, |done| Request::Get { key, done });
             }
             Request::Put { seen, next, done } => {
-                let put = timeout_at(deadline, self.put(connection, seen, &next)).await;
-                let (answer, fails) = outcome(put);
-                if answer.is_err() {
+                let put = self.put(connection, seen.as_ref(), &next);
+                let put = outcome(timeout_at(deadline, put).await);
+                if put.0.is_err() {
                     // It may have been made, or will be.
                     self.writer.renew();
                     self.cache.forget(next.key());
                 }
-                done(answer);
-                fails
+                attempt.end(put, done, |done| Request::Put { seen, next, done });
             }
         }
     }
@@ -342,7 +381,7 @@ impl Shared {
     async fn put(
         &self,
         mut connection: impl ConnectionLike + Send,
-        seen: Option<Value>,
+        seen: Option<&Value>,
         next: &Entry,
     ) -> Result<Put, RedisError> {
         let key = next.key();
@@ -351,7 +390,7 @@ impl Shared {
         let expires = expires.map_or_else(String::new, |end| end.as_millis().to_string());
         let current: Option<Vec<u8>> = REPLACE
             .key(name(key))
-            .arg(seen.as_ref().map_or(&[][..], Value::entry_bytes))
+            .arg(seen.map_or(&[][..], Value::entry_bytes))
             .arg(next.value().as_ref().map_or(&[][..], Value::entry_bytes))
             .arg(expires)
             .arg(news::CHANNEL)
@@ -365,6 +404,9 @@ impl Shared {
         let current = Some(&*current).filter(|current| !current.is_empty());
         let current = entry_of(key, current)?;
         self.cache.offer(ticket, current.clone(), Now::read());
+        if current == *next {
+            return Ok(Put::Stored);
+        }
         Ok(Put::Changed(current.value()))
     }
 
@@ -407,21 +449,6 @@ impl Shared {
     }
 }
 
-/// Refuses requests until the next attempt.
-async fn refuse(failure: &Failure, requests: &mut queue::UnboundedReceiver<Waiting>) -> End {
-    let pause = sleep(RETRY);
-    tokio::pin!(pause);
-    loop {
-        tokio::select! {
-            () = &mut pause => return End::Broken,
-            waiting = requests.recv() => match waiting {
-                Some(waiting) => waiting.request.refuse(Error::unavailable(&failure.0)),
-                None => return End::Idle,
-            },
-        }
-    }
-}
-
 /// The answer to a request, and whether its connection fails.
 fn outcome<T>(
     result: Result<Result<T, RedisError>, tokio::time::error::Elapsed>,
@@ -429,7 +456,7 @@ fn outcome<T>(
     match result {
         Ok(Ok(answer)) => (Ok(answer), false),
         Ok(Err(error)) => {
-            let fails = !matches!(error.kind(), ErrorKind::Server(kind) if kind != ServerErrorKind::ReadOnly);
+            let fails = !matches!(error.kind(), ErrorKind::Server(kind) if !LEAVE.contains(&kind));
             (Err(Error::unavailable(error.to_string())), fails)
         }
         Err(_) => (

@@ -81,6 +81,9 @@ pub(super) struct Call {
     /// Number of users, user-0 and so on; each call goes to a random one
     #[arg(long, value_name = "NUMBER", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..))]
     users: u32,
+    /// The password of `caller`, the user who calls, to answer a challenge to an INVITE with
+    #[arg(long, value_name = "TEXT")]
+    password: Option<String>,
     /// The share of calls that must go as planned for exit code 0
     #[arg(long, value_name = "SHARE", default_value = "99.99%", value_parser = values::share)]
     success: f64,
@@ -212,6 +215,7 @@ impl Call {
             },
             retransmission: self.carrier.retransmission(self.timers.into()),
             transport: self.carrier.transport,
+            password: self.password.clone(),
             ..CallerConfig::plain(sockets, self.to, arrivals)
         }
     }

@@ -218,7 +218,7 @@ impl Stateful {
         let flow = reply::return_flow(Some(&request.via), request.datagram.flow);
         let key = Key::server(request.id, request.method);
         let server = self.transactions.receive(cx.now, key, flow, place).ok();
-        if let Some(server) = server.filter(|_| !request.is_proven && !cx.has_heard_us(flow)) {
+        if let Some(server) = server.filter(|_| !request.is_proven() && !cx.has_heard_us(flow)) {
             let bytes = request.datagram.bytes.len();
             self.transactions
                 .limit_unasked(server, AMPLIFICATION * bytes);

@@ -1,3 +1,5 @@
+//! Digest as user agents answer it: RFC 7616.
+
 use sip::{
     Message,
     digest::{Demand, Prover},
@@ -6,22 +8,22 @@ use sip::{
 /// What a phone knows of the last demand for its user's password: it answers with the same nonce until
 /// it is told otherwise.
 #[derive(Debug)]
-pub(super) struct Login {
+pub(crate) struct Login {
     prover: Prover,
     header: &'static str,
-    /// How many REGISTERs were made with it.
+    /// How many requests were made with it.
     nc: u32,
 }
 
 /// A 401 or a 407 that can be met.
-pub(super) struct Challenge<'a> {
+pub(crate) struct Challenge<'a> {
     demand: Demand<'a>,
     header: &'static str,
 }
 
 impl<'a> Challenge<'a> {
     /// Of several that can be met, the first (RFC 8760 §2.4).
-    pub(super) fn of(response: &Message<'a>, status: u16) -> Option<Self> {
+    pub(crate) fn of(response: &Message<'a>, status: u16) -> Option<Self> {
         let (asking, header) = match status {
             401 => ("WWW-Authenticate", "Authorization"),
             407 => ("Proxy-Authenticate", "Proxy-Authorization"),
@@ -36,11 +38,11 @@ impl<'a> Challenge<'a> {
     }
 
     /// Whether what the phone showed was right but for its nonce.
-    pub(super) fn is_stale(&self) -> bool {
+    pub(crate) fn is_stale(&self) -> bool {
         self.demand.is_stale
     }
 
-    pub(super) fn meet(&self, user: &str, password: &str) -> Login {
+    pub(crate) fn meet(&self, user: &str, password: &str) -> Login {
         Login {
             prover: Prover::new(&self.demand, user, password),
             header: self.header,
@@ -50,14 +52,14 @@ impl<'a> Challenge<'a> {
 }
 
 impl Login {
-    /// Another REGISTER is to be made with it.
-    pub(super) fn count(&mut self) {
+    /// Another request is to be made with it.
+    pub(crate) fn count(&mut self) {
         self.nc += 1;
     }
 
-    /// The header line for the REGISTER that was counted last.
-    pub(super) fn line(&self, uri: &str, cnonce: u64) -> String {
-        let value = self.prover.credentials("REGISTER", uri, self.nc, cnonce);
+    /// The header line for the request that was counted last.
+    pub(crate) fn line(&self, method: &str, uri: &str, cnonce: u64) -> String {
+        let value = self.prover.credentials(method, uri, self.nc, cnonce);
         format!("{}: {value}\r\n", self.header)
     }
 }
