@@ -87,3 +87,22 @@ fn copies(bencher: Bencher<'_, '_>, registrars: u32) {
     let model = builder.build().unwrap();
     bencher.bench(|| lqn::solve(&model));
 }
+
+/// An INVITE that rings at so many phones at the same time, as an activity graph.
+#[divan::bench(args = [2, 4, 8], sample_count = 10)]
+fn forks(bencher: Bencher<'_, '_>, phones: u32) {
+    let names: Vec<String> = (0..phones).map(|phone| format!("ring_{phone}")).collect();
+    let work: String = names
+        .iter()
+        .map(|name| format!(" s {name} 0.05\n y {name} answer 1\n f {name} 1\n"))
+        .collect();
+    let all = names.join(" & ");
+    let text = format!(
+        "P 0\n p desk i\n p host f m 2\n p phone i\n-1\n\
+         T 0\n t users r call -1 desk z 5 m 20\n t proxy i invite -1 host\n t phone i answer -1 phone\n-1\n\
+         E 0\n y call invite 1 -1\n A invite find\n s answer 2 -1\n-1\n\
+         A proxy\n s find 0.1\n{work} s done 0.05\n:\n find -> {all}; {all} -> done[invite]\n-1\n"
+    );
+    let model = Model::from_text(&text).unwrap();
+    bencher.bench(|| lqn::solve(&model));
+}

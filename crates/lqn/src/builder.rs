@@ -4,6 +4,7 @@ use std::{collections::HashMap, fmt};
 
 use crate::{
     check,
+    graph::{self, Graph},
     model::{
         Call, CallKind, CallOrder, Entry, EntryId, Forward, Model, Multiplicity, Phase, Processor,
         ProcessorId, Role, Scheduling, Task, TaskId,
@@ -13,10 +14,6 @@ use crate::{
 
 /// The most phases of an entry.
 pub const PHASES_MAX: usize = 3;
-
-/// Why an activity graph is refused, and what to write.
-pub(crate) const NO_GRAPHS: &str = "activity graphs are not supported: write a sequence as phases of the entry, a choice \
-     as calls with their mean numbers, and what nobody waits for as asynchronous calls (z, asynch-call)";
 
 /// A problem of a model, and its place.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -59,6 +56,7 @@ pub struct Builder {
     pub(crate) processors: Vec<ProcessorDraft>,
     pub(crate) tasks: Vec<TaskDraft>,
     pub(crate) entries: Vec<EntryDraft>,
+    pub(crate) graphs: Vec<Graph>,
     pub(crate) line: Option<u32>,
 }
 
@@ -167,21 +165,22 @@ impl Builder {
 
     /// Adds an entry to a task.
     pub fn entry(&mut self, name: &str, task: &str) -> &mut EntryDraft {
-        let entry = Entry {
-            name: name.to_owned(),
-            task: TaskId(usize::MAX),
-            phases: Vec::new(),
-            forwards: Vec::new(),
-            open_arrival_rate: 0.0,
-        };
-        self.entries.push(EntryDraft {
+        self.entries.push(EntryDraft::new(name, task, self.line));
+        self.entries.last_mut().expect("it was pushed")
+    }
+
+    /// The activity graph of a task.
+    pub(crate) fn graph(&mut self, task: &str) -> &mut Graph {
+        let graphs = &mut self.graphs;
+        if let Some(place) = graphs.iter().position(|graph| graph.task == task) {
+            return &mut graphs[place];
+        }
+        graphs.push(Graph {
             line: self.line,
             task: task.to_owned(),
-            entry,
-            calls: Vec::new(),
-            forwards: Vec::new(),
+            ..Graph::default()
         });
-        self.entries.last_mut().expect("it was pushed")
+        graphs.last_mut().expect("it was pushed")
     }
 
     /// An entry that was added.
@@ -201,7 +200,8 @@ impl Builder {
 
     /// The model, unless problems were found already: then all of them.
     pub(crate) fn build_despite(self, mut problems: Vec<Problem>) -> Result<Model, Vec<Problem>> {
-        let flat = replicas::write_out(self, &mut problems);
+        let plain = graph::write_out(self, &mut problems);
+        let flat = replicas::write_out(plain, &mut problems);
         let lines = check::Lines {
             processors: flat.processors.iter().map(|draft| draft.line).collect(),
             tasks: flat.tasks.iter().map(|draft| draft.line).collect(),
@@ -367,6 +367,22 @@ impl TaskDraft {
 }
 
 impl EntryDraft {
+    pub(crate) fn new(name: &str, task: &str, line: Option<u32>) -> Self {
+        Self {
+            line,
+            task: task.to_owned(),
+            entry: Entry {
+                name: name.to_owned(),
+                task: TaskId(usize::MAX),
+                phases: Vec::new(),
+                forwards: Vec::new(),
+                open_arrival_rate: 0.0,
+            },
+            calls: Vec::new(),
+            forwards: Vec::new(),
+        }
+    }
+
     /// Mean times on the processor, one for each phase.
     pub fn service(&mut self, times: &[f64]) -> &mut Self {
         self.each_phase(times, |phase, time| phase.service_time = time)

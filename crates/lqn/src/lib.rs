@@ -7,6 +7,7 @@
 
 mod builder;
 mod check;
+mod graph;
 mod model;
 mod parameter;
 mod replicas;

@@ -118,6 +118,8 @@ pub struct Phase {
     pub think_time: f64,
     /// The number and the order of calls.
     pub order: CallOrder,
+    /// The calls are made at the same time, after the work, and the phase ends when so many have been answered.
+    pub quorum: Option<u32>,
     /// Calls in the order of the file.
     pub calls: Vec<Call>,
 }
@@ -211,6 +213,13 @@ impl Model {
             .iter()
             .position(|entry| entry.name == name)
             .map(EntryId)
+    }
+
+    /// Whether a phase makes calls at the same time. Such a model can only be simulated.
+    #[must_use]
+    pub fn has_forks(&self) -> bool {
+        let mut phases = self.entries.iter().flat_map(|entry| &entry.phases);
+        phases.any(|phase| phase.quorum.is_some())
     }
 
     /// The processor of an entry.
@@ -307,6 +316,7 @@ impl Default for Phase {
             cvsq: 1.0,
             think_time: 0.0,
             order: CallOrder::Stochastic,
+            quorum: None,
             calls: Vec::new(),
         }
     }

@@ -8,17 +8,31 @@ mod sums;
 use crate::{
     model::{CallKind, EntryId, Model, Task},
     results::{Method, Results},
+    simulate::{SimulationSettings, simulate},
 };
 use parts::Part;
 use sums::Sums;
 
+/// Events of a model with forks, and the seed that makes its answer repeatable.
+const FORKS_EVENTS: u64 = 250_000;
+const FORKS_SEED: u64 = 1;
+
 /// Solves the model part by part: by its Markov chain if that is small, else by mean value
 /// analysis.
+///
+/// A model in which a phase makes calls at the same time is simulated for a while, so its figures have intervals.
 ///
 /// If requests come faster than the servers can serve them, the share that fits is served and the
 /// rest is lost: no utilization is above the multiplicity.
 #[must_use]
 pub fn solve(model: &Model) -> Results {
+    if model.has_forks() {
+        let mut rng = fastrand::Rng::with_seed(FORKS_SEED);
+        let settings = SimulationSettings {
+            events: FORKS_EVENTS,
+        };
+        return simulate(model, &settings, &mut rng, |_| {});
+    }
     let mut sums = Sums::new(model);
     let mut method = Method::MarkovChain;
     let (mut iterations, mut converged) = (0, true);

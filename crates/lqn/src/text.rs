@@ -1,8 +1,10 @@
 //! LQNS's `.lqn` text.
 
+mod graph;
 mod read;
 mod tokens;
 mod write;
+mod write_forks;
 
 #[cfg(test)]
 mod tests {
@@ -106,7 +108,7 @@ E 3
         (
             " s xe 1 -1",
             " A xe act",
-            "line 13: A: activity graphs are not supported: write a sequence as phases",
+            "line 13: activities of task sT: act is no activity: write its work, as in `s act 0.5`",
         ),
     ];
 

@@ -1,7 +1,9 @@
 //! LQNS's `.lqnx` XML.
 
+mod graph;
 mod read;
 mod write;
+mod write_forks;
 
 #[cfg(test)]
 mod tests {
@@ -70,11 +72,6 @@ mod tests {
                 r#"scheduling="ps""#,
                 r#"scheduling="pp""#,
                 "line 16: scheduling=\"pp\": use fcfs, ps or inf",
-            ),
-            (
-                r#"<entry name="se" type="PH1PH2">"#,
-                r#"<entry name="se" type="GRAPH">"#,
-                "line 18: activity graphs are not supported: write a sequence as phases",
             ),
             (
                 r#"name="b" phase="1""#,

@@ -375,6 +375,7 @@ impl Replay<'_> {
             Event::Final(index) => self.conclude(index),
             Event::End(index) => self.end(index),
         }
+        self.drain();
     }
 
     /// A server has done its work on a request.

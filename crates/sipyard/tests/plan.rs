@@ -127,3 +127,19 @@ fn mistakes_in_a_topology_have_a_place() {
         assert!(problems.contains(text), "{text} is not in\n{problems}");
     }
 }
+
+/// docs/scale.md quotes its answer.
+#[test]
+fn a_hundred_million_users_are_planned() {
+    let design = "../../experiments/scale/hundred-million.toml";
+    let (code, printed, problems) = run(&format!("scale {design}"));
+    assert_eq!((code, problems.as_str()), (Some(0), ""));
+    assert!(printed.starts_with("100,000,000 users and 40,000 calls/s need "));
+    let (_, printed, _) = run(&format!("scale {design} --times 2 --json"));
+    let answer: Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(answer["sites"].as_array().unwrap().len(), 3);
+    assert_eq!(answer["losses"].as_array().unwrap().len(), 6);
+    let (code, _, problems) = run(&format!("scale {design} --times 0.5"));
+    assert_eq!(code, Some(2));
+    assert!(problems.contains("write a number from 1 to 1000"));
+}

@@ -200,6 +200,16 @@ fn the_node_decides_on_each_call_and_says_why_it_differs() {
     assert!((1.5..4.0).contains(&quick), "{quick} ms");
 }
 
+/// What an emulated server answered reached its caller with the next call, or after 10 ms: at few calls a second all
+/// times were too long.
+#[test]
+fn times_are_as_they_were_if_nothing_changes() {
+    let told = shadowed("round-robin", 200, 20);
+    let p50 = |key: &str| told[key]["p50"].as_f64().unwrap();
+    let (taken, would) = (p50("first_answer_ms_taken"), p50("first_answer_ms_would"));
+    assert!((taken - would).abs() < 0.2, "{taken} ms, {would} ms");
+}
+
 #[test]
 fn the_policy_that_was_in_force_decides_the_same() {
     let told = shadowed("round-robin", 400, 100);

@@ -1,25 +1,24 @@
-//! `sipyard plan`: calculates how many nodes a demand and an availability target need, and where state is held
-//! best.
+//! `sipyard plan`: calculates how many nodes a demand and an availability target need, where state is held
+//! best, and what users in several sites need.
 
 mod arguments;
 mod availability;
 mod capacity;
 mod crashes;
+mod forms;
 mod keep;
 mod queue;
+mod scale;
 mod serve;
 mod stages;
 mod state;
 
 use std::{
-    fs,
     io::{self, Write},
-    path::PathBuf,
     process::ExitCode,
 };
 
 use clap::{Args, Subcommand};
-use report::Page;
 use settings::refuse;
 
 /// Plan a farm: the nodes for a demand, the spare nodes for availability, where state is held
@@ -27,7 +26,8 @@ use settings::refuse;
 #[command(after_help = "Examples:
   sipyard plan capacity --busy-hour-calls 1000000 --stage edge:call-ms=0.1,cores=4 --stage app:call-ms=2.6,cores=4
   sipyard plan availability --first-stage 99.9% --second-stage 99.5% --clusters 3
-  sipyard plan state experiments/003/two.toml")]
+  sipyard plan state experiments/003/two.toml
+  sipyard plan scale experiments/scale/hundred-million.toml")]
 pub struct Plan {
     #[command(subcommand)]
     command: Command,
@@ -38,17 +38,7 @@ enum Command {
     Capacity(serve::Capacity),
     Availability(keep::Availability),
     State(state::State),
-}
-
-/// The forms of the answer.
-#[derive(Args)]
-struct Forms {
-    /// Print the answer as JSON
-    #[arg(long)]
-    json: bool,
-    /// Also write the answer as an HTML page to this file
-    #[arg(long, value_name = "FILE")]
-    html: Option<PathBuf>,
+    Scale(scale::Scale),
 }
 
 impl Plan {
@@ -59,6 +49,7 @@ impl Plan {
             Command::Capacity(command) => command.answer(),
             Command::Availability(command) => command.answer(),
             Command::State(command) => command.answer(),
+            Command::Scale(command) => command.answer(),
         };
         match answered {
             Ok(text) => {
@@ -68,22 +59,5 @@ impl Plan {
             }
             Err(problems) => refuse(problems),
         }
-    }
-}
-
-impl Forms {
-    /// Returns the text to print; writes the page if --html is given.
-    fn give(&self, page: &Page, answer: &impl serde::Serialize) -> Result<String, Vec<String>> {
-        if let Some(path) = &self.html {
-            fs::write(path, page.html())
-                .map_err(|error| vec![format!("{}: {error}", path.display())])?;
-        }
-        Ok(match self.json {
-            true => {
-                serde_json::to_string_pretty(answer).expect("numbers and texts have a JSON form")
-                    + "\n"
-            }
-            false => page.plain(),
-        })
     }
 }

@@ -35,6 +35,7 @@ struct Plan {
     slice: Law,
     think_time: f64,
     order: CallOrder,
+    quorum: Option<u32>,
     /// Each with the chance that it or one before it comes next.
     calls: Vec<(EntryId, CallKind, f64)>,
 }
@@ -45,7 +46,10 @@ struct Thread {
     phase: usize,
     /// Calls made, in a fixed order.
     calls_made: usize,
-    caller: Option<u32>,
+    caller: Option<Caller>,
+    /// Rounds of calls that it has waited for, and the replies that are missing in this one.
+    round: u64,
+    awaited: u32,
     accepted_at: f64,
     next: Step,
 }
@@ -65,6 +69,8 @@ enum Step {
 enum Next {
     Send(EntryId),
     Call(EntryId),
+    /// All calls at once.
+    Fork,
     End,
 }
 
@@ -83,8 +89,15 @@ struct Pool {
 
 struct Request {
     entry: EntryId,
-    caller: Option<u32>,
+    caller: Option<Caller>,
     at: f64,
+}
+
+/// Who waits for a reply, and in which round of calls: a fork may go on before all have replied.
+#[derive(Clone, Copy)]
+struct Caller {
+    thread: u32,
+    round: u64,
 }
 
 impl<'a> Engine<'a> {
@@ -275,9 +288,49 @@ impl<'a> Engine<'a> {
             }
             Next::Call(target) => {
                 self.threads[thread as usize].next = Step::Slice;
-                self.request(target, Some(thread));
+                let caller = self.wait_for(thread, 1);
+                self.request(target, Some(caller));
             }
+            Next::Fork => self.fork(thread),
             Next::End => self.end_phase(thread),
+        }
+    }
+
+    /// Makes all calls of a phase. What comes then is the phase's end.
+    fn fork(&mut self, thread: u32) {
+        let state = &mut self.threads[thread as usize];
+        state.next = Step::Choose;
+        let (entry, phase) = (state.entry.0, state.phase);
+        let quorum = self.plans[entry][phase].quorum.unwrap_or(0);
+        let caller = self.wait_for(thread, quorum);
+        for place in 0..self.plans[entry][phase].calls.len() {
+            let (target, kind, _) = self.plans[entry][phase].calls[place];
+            self.request(target, (kind == CallKind::Synchronous).then_some(caller));
+        }
+    }
+
+    fn wait_for(&mut self, thread: u32, replies: u32) -> Caller {
+        let state = &mut self.threads[thread as usize];
+        state.round += 1;
+        state.awaited = replies;
+        Caller {
+            thread,
+            round: state.round,
+        }
+    }
+
+    fn answer(&mut self, caller: Option<Caller>) {
+        let Some(Caller { thread, round }) = caller else {
+            return;
+        };
+        let state = &mut self.threads[thread as usize];
+        // Nobody waits for those beyond the quorum.
+        if state.round != round || state.awaited == 0 {
+            return;
+        }
+        state.awaited -= 1;
+        if state.awaited == 0 {
+            self.ready.push(thread);
         }
     }
 
@@ -285,6 +338,14 @@ impl<'a> Engine<'a> {
     fn choose(&mut self, thread: u32) -> Next {
         let state = &mut self.threads[thread as usize];
         let plan = &self.plans[state.entry.0][state.phase];
+        if plan.quorum.is_some() {
+            state.calls_made += 1;
+            return if state.calls_made == 1 {
+                Next::Fork
+            } else {
+                Next::End
+            };
+        }
         let next = match plan.order {
             CallOrder::Stochastic if plan.calls.is_empty() => None,
             CallOrder::Stochastic => {
@@ -324,7 +385,7 @@ impl<'a> Engine<'a> {
             }
             chance -= forward.probability;
         }
-        self.ready.extend(caller);
+        self.answer(caller);
     }
 
     fn rng_if(&mut self, wanted: bool) -> f64 {
@@ -355,7 +416,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn request(&mut self, entry: EntryId, caller: Option<u32>) {
+    fn request(&mut self, entry: EntryId, caller: Option<Caller>) {
         let request = Request {
             entry,
             caller,
@@ -405,6 +466,8 @@ impl<'a> Engine<'a> {
             phase: 0,
             calls_made: 0,
             caller: None,
+            round: 0,
+            awaited: 0,
             accepted_at: 0.0,
             next: Step::Run,
         });
@@ -418,6 +481,11 @@ impl<'a> Engine<'a> {
 
 impl Plan {
     fn new(demand: f64, phase: &Phase) -> Self {
+        // Calls at the same time don't cut it.
+        let slices = match phase.quorum {
+            Some(_) => 1.0,
+            None => 1.0 + phase.calls_mean(),
+        };
         let total = 1.0 + phase.calls_mean();
         let mut chance = 0.0;
         let mut calls = Vec::new();
@@ -430,9 +498,10 @@ impl Plan {
             calls.extend(std::iter::repeat_n((call.target, call.kind, chance), times));
         }
         Self {
-            slice: Law::new(demand / total, phase.cvsq),
+            slice: Law::new(demand / slices, phase.cvsq),
             think_time: phase.think_time,
             order: phase.order,
+            quorum: phase.quorum,
             calls,
         }
     }

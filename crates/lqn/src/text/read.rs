@@ -1,15 +1,18 @@
 //! Reads a model from `.lqn` text.
 
-use super::tokens::{END, Token, Tokens, at};
+use super::{
+    graph,
+    tokens::{END, Token, Tokens, at},
+};
 use crate::{
-    builder::{Builder, NO_GRAPHS, Problem},
+    builder::{Builder, Problem},
     model::{CallKind, CallOrder, Model, Multiplicity, Scheduling},
 };
 
 impl Model {
-    /// Reads LQNS's `.lqn` text: sections G, P, T and E, with entries made of phases.
+    /// Reads LQNS's `.lqn` text: sections G, P, T, E and A.
     ///
-    /// It writes copies (r, i, o) out as parts of their own. It reads priorities and the solver's parameters in G, and ignores them.
+    /// It writes copies (r, i, o) and activity graphs (A) out as parts of their own. It reads priorities and the solver's parameters in G, and ignores them.
     ///
     /// # Errors
     /// Every problem, with its line.
@@ -40,8 +43,9 @@ impl<'a> Reader<'a> {
                 "P" => self.section(&token, Self::processor),
                 "T" => self.section(&token, Self::task),
                 "E" => self.section(&token, Self::entry),
+                "A" => graph::section(&mut self.tokens, &mut self.builder),
                 word => {
-                    let message = format!("{word}: expected a section: G, P, T or E");
+                    let message = format!("{word}: expected a section: G, P, T, E or A");
                     self.tokens.skip_line(token.line);
                     Err(at(token.line, message))
                 }
@@ -193,20 +197,31 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    /// An entry that begins with an activity.
+    fn start(&mut self, line: u32) -> Outcome {
+        let entry = self.tokens.expect("an entry's name")?.word;
+        let activity = self.tokens.expect("an activity's name")?.word;
+        self.tokens.next_if(line, |word| word == END);
+        let draft = self.builder.entry_mut(entry);
+        let draft = draft.ok_or_else(|| at(line, format!("no task has an entry {entry}")))?;
+        let task = draft.task.clone();
+        let start = (entry.to_owned(), activity.to_owned());
+        self.builder.at(line).graph(&task).starts.push(start);
+        Ok(())
+    }
+
     fn entry(&mut self, token: Token<'a>) -> Outcome {
         let Token { line, word } = token;
         match word {
             "s" | "c" | "f" | "Z" | "a" | "y" | "z" | "F" => {}
-            "A" => {
-                return Err(at(line, format!("A: {NO_GRAPHS}")));
-            }
+            "A" => return self.start(line),
             "p" => {
                 self.tokens.skip_line(line);
                 return Ok(());
             }
             other => {
                 let message =
-                    format!("{other}: begin a line of an entry with s, c, f, Z, y, z, F or a");
+                    format!("{other}: begin a line of an entry with s, c, f, Z, y, z, F, A or a");
                 return Err(at(line, message));
             }
         }

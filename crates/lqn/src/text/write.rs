@@ -5,7 +5,8 @@ use std::fmt::Write;
 use crate::model::{CallKind, CallOrder, Entry, Model, Multiplicity, Phase, Role, Scheduling};
 
 impl Model {
-    /// LQNS's `.lqn` text, which [`Model::from_text`] reads back to the same model.
+    /// LQNS's `.lqn` text, which [`Model::from_text`] reads back to the same model, or to one with the same meaning if
+    /// it has forks.
     #[must_use]
     pub fn to_text(&self) -> String {
         let mut out = format!(
@@ -19,6 +20,7 @@ impl Model {
             .iter()
             .for_each(|entry| self.text_entry(&mut out, entry));
         out.push_str("-1\n");
+        self.text_forks(&mut out);
         out
     }
 
@@ -82,6 +84,9 @@ impl Model {
 
     fn text_entry(&self, out: &mut String, entry: &Entry) {
         let name = &entry.name;
+        if entry.quorum().is_some() {
+            return line(out, format_args!(" A {name} {name}.all"));
+        }
         let mut list = |letter: &str, value: &dyn Fn(&Phase) -> f64, usual: f64| {
             if entry.phases.iter().any(|phase| value(phase) != usual) || letter == "s" {
                 let values: Vec<_> = entry

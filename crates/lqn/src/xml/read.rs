@@ -3,13 +3,13 @@
 use roxmltree::{Document, Node};
 
 use crate::{
-    builder::{Builder, NO_GRAPHS, PHASES_MAX, Problem},
-    model::{CallKind, CallOrder, Model, Multiplicity, Scheduling},
+    builder::{Builder, EntryDraft, PHASES_MAX, Problem},
+    model::{CallKind, CallOrder, Model, Multiplicity, Phase, Scheduling},
 };
 
 impl Model {
-    /// Reads LQNS's `.lqnx` XML, with entries made of phases. It writes copies
-    /// (replication) out as parts of their own and ignores results in the file.
+    /// Reads LQNS's `.lqnx` XML, and writes copies (replication) and activity graphs out as parts of
+    /// their own. It ignores results in the file.
     ///
     /// # Errors
     /// Every problem, with its line.
@@ -31,9 +31,9 @@ impl Model {
     }
 }
 
-struct Reader<'a> {
+pub(super) struct Reader<'a> {
     document: &'a Document<'a>,
-    builder: Builder,
+    pub(super) builder: Builder,
     problems: Vec<Problem>,
 }
 
@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
         for child in elements(node) {
             match child.tag_name().name() {
                 "entry" => self.entry(child, name),
-                "task-activities" => self.no_graphs(child),
+                "task-activities" => self.graph(child, name),
                 _ => {}
             }
         }
@@ -165,9 +165,6 @@ impl<'a> Reader<'a> {
 
     fn entry(&mut self, node: Node<'a, 'a>, task: &str) {
         let Some(name) = self.name(node) else { return };
-        if node.attribute("type").is_some_and(|kind| kind == "GRAPH") {
-            return self.no_graphs(node);
-        }
         let rate = self.number(node, "open-arrival-rate").unwrap_or(0.0);
         let line = self.line(node);
         self.builder.at(line).entry(name, task).open_arrivals(rate);
@@ -196,10 +193,18 @@ impl<'a> Reader<'a> {
         if !(1..=PHASES_MAX).contains(&phase) {
             return self.say(node, format!("phase=\"{phase}\": write 1 to {PHASES_MAX}"));
         }
-        let place = phase - 1;
-        let service = self.number(node, "host-demand-mean").unwrap_or(0.0);
+        let mut work = self.work(node, phase - 1);
+        if let Some(draft) = self.builder.entry_mut(entry) {
+            *draft.phase(phase - 1) = work.phase(phase - 1).clone();
+            draft.calls.append(&mut work.calls);
+        }
+    }
+
+    /// What an activity does, as a phase of an entry.
+    pub(super) fn work(&mut self, node: Node<'a, 'a>, place: usize) -> EntryDraft {
+        let service_time = self.number(node, "host-demand-mean").unwrap_or(0.0);
         let cvsq = self.number(node, "host-demand-cvsq").unwrap_or(1.0);
-        let think = self.number(node, "think-time").unwrap_or(0.0);
+        let think_time = self.number(node, "think-time").unwrap_or(0.0);
         let order = match node.attribute("call-order") {
             Some("DETERMINISTIC") => CallOrder::Deterministic,
             Some("STOCHASTIC") | None => CallOrder::Stochastic,
@@ -211,13 +216,14 @@ impl<'a> Reader<'a> {
                 CallOrder::Stochastic
             }
         };
-        if let Some(draft) = self.builder.entry_mut(entry) {
-            let phase = draft.phase(place);
-            phase.service_time = service;
-            phase.cvsq = cvsq;
-            phase.think_time = think;
-            phase.order = order;
-        }
+        let mut draft = EntryDraft::new("", "", Some(self.line(node)));
+        *draft.phase(place) = Phase {
+            service_time,
+            cvsq,
+            think_time,
+            order,
+            ..Phase::default()
+        };
         for child in elements(node) {
             let kind = match child.tag_name().name() {
                 "synch-call" => CallKind::Synchronous,
@@ -227,20 +233,15 @@ impl<'a> Reader<'a> {
             let Some(target) = self.target(child) else {
                 continue;
             };
-            let mut means = vec![0.0; phase];
+            let mut means = vec![0.0; place + 1];
             means[place] = self.number(child, "calls-mean").unwrap_or(1.0);
             let line = Some(self.line(child));
-            if let Some(draft) = self.builder.entry_mut(entry) {
-                draft.add_calls(line, target, &means, kind);
-            }
+            draft.add_calls(line, target, &means, kind);
         }
+        draft
     }
 
-    fn no_graphs(&mut self, node: Node<'a, 'a>) {
-        self.say(node, NO_GRAPHS.to_owned());
-    }
-
-    fn name(&mut self, node: Node<'a, 'a>) -> Option<&'a str> {
+    pub(super) fn name(&mut self, node: Node<'a, 'a>) -> Option<&'a str> {
         self.required(node, "name")
     }
 
@@ -248,7 +249,7 @@ impl<'a> Reader<'a> {
         self.required(node, "dest")
     }
 
-    fn required(&mut self, node: Node<'a, 'a>, attribute: &str) -> Option<&'a str> {
+    pub(super) fn required(&mut self, node: Node<'a, 'a>, attribute: &str) -> Option<&'a str> {
         let value = node.attribute(attribute);
         if value.is_none() {
             self.say(
@@ -266,7 +267,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn number(&mut self, node: Node<'a, 'a>, attribute: &str) -> Option<f64> {
+    pub(super) fn number(&mut self, node: Node<'a, 'a>, attribute: &str) -> Option<f64> {
         let value = node.attribute(attribute)?;
         let number = value
             .parse::<f64>()
@@ -278,7 +279,7 @@ impl<'a> Reader<'a> {
         number
     }
 
-    fn count(&mut self, node: Node<'a, 'a>, attribute: &str) -> Option<u32> {
+    pub(super) fn count(&mut self, node: Node<'a, 'a>, attribute: &str) -> Option<u32> {
         let value = node.attribute(attribute)?;
         let count = value.parse().ok();
         if count.is_none() {
@@ -290,16 +291,16 @@ impl<'a> Reader<'a> {
         count
     }
 
-    fn say(&mut self, node: Node<'a, 'a>, message: String) {
+    pub(super) fn say(&mut self, node: Node<'a, 'a>, message: String) {
         let line = Some(self.line(node));
         self.problems.push(Problem { line, message });
     }
 
-    fn line(&self, node: Node<'a, 'a>) -> u32 {
+    pub(super) fn line(&self, node: Node<'a, 'a>) -> u32 {
         self.document.text_pos_at(node.range().start).row
     }
 }
 
-fn elements<'a>(node: Node<'a, 'a>) -> impl Iterator<Item = Node<'a, 'a>> {
+pub(super) fn elements<'a>(node: Node<'a, 'a>) -> impl Iterator<Item = Node<'a, 'a>> {
     node.children().filter(Node::is_element)
 }

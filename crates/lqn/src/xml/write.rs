@@ -85,14 +85,22 @@ impl Model {
         task.entries
             .iter()
             .for_each(|&entry| self.write_entry(xml, &self[entry]));
+        self.write_forks(xml, task);
         xml.close("task");
     }
 
     fn write_entry(&self, xml: &mut Xml, entry: &Entry) {
+        let kind = match entry.quorum() {
+            Some(_) => "NONE",
+            None => "PH1PH2",
+        };
         let mut attributes: Vec<(&str, &dyn Display)> =
-            vec![("name", &entry.name), ("type", &"PH1PH2")];
+            vec![("name", &entry.name), ("type", &kind)];
         if entry.open_arrival_rate > 0.0 {
             attributes.push(("open-arrival-rate", &entry.open_arrival_rate));
+        }
+        if entry.quorum().is_some() {
+            return xml.empty("entry", &attributes);
         }
         xml.open("entry", &attributes);
         for forward in &entry.forwards {
@@ -146,22 +154,22 @@ impl Model {
     }
 }
 
-struct Xml {
+pub(super) struct Xml {
     text: String,
     depth: usize,
 }
 
 impl Xml {
-    fn open(&mut self, name: &str, attributes: &[(&str, &dyn Display)]) {
+    pub(super) fn open(&mut self, name: &str, attributes: &[(&str, &dyn Display)]) {
         self.tag(name, attributes, ">");
         self.depth += 1;
     }
 
-    fn empty(&mut self, name: &str, attributes: &[(&str, &dyn Display)]) {
+    pub(super) fn empty(&mut self, name: &str, attributes: &[(&str, &dyn Display)]) {
         self.tag(name, attributes, "/>");
     }
 
-    fn close(&mut self, name: &str) {
+    pub(super) fn close(&mut self, name: &str) {
         self.depth -= 1;
         self.tag(&format!("/{name}"), &[], ">");
     }

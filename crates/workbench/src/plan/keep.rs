@@ -5,10 +5,10 @@ use report::{Page, Table};
 use serde::Serialize;
 
 use super::{
-    Forms,
     arguments::{amount, some_share, uptime},
     availability::{Nodes, Plan},
     crashes::simulate,
+    forms::Forms,
 };
 
 /// Find the cheapest two-stage cluster that reaches an availability target

@@ -8,9 +8,9 @@ use serde::Serialize;
 use settings::duration;
 
 use super::{
-    Forms,
     arguments::{amount, some_share, transport},
     capacity::{Demand, Outlook, Response, Stage, outlook, outlooks},
+    forms::Forms,
     stages::{stage, stages_of},
 };
 

@@ -10,7 +10,7 @@ use report::{Page, Table};
 use serde::Serialize;
 use topology::{Assignment, Load, NoAnswer, Topology};
 
-use super::Forms;
+use super::forms::Forms;
 
 /// Find the most calls that nodes carry when each call is held by one node on its path
 #[derive(Args)]
