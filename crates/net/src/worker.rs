@@ -194,7 +194,7 @@ impl Worker {
         while is_closed == Some(false) && self.clock.now() < until {
             let now = self.clock.now();
             is_closed = self.on_streams(now, |streams, ground| {
-                streams.wait(TICK);
+                streams.wait(TICK, false);
                 streams.turn(ground);
                 streams.close(ground)
             });
@@ -225,11 +225,15 @@ impl Worker {
         let known = self.shared.snapshot().known_networks();
         let program = sieve.program(&known).filter(|_| !sieve.is_open());
         let sockets = &self.team.seats[self.number].sockets;
+        let is_wanted = program.is_some();
         let is_filtered = program.is_some_and(|program| {
             let mut sockets = sockets.iter();
             sockets.all(|socket| socket.set_filter(program.iter().map(instruction)).is_ok())
         });
         self.node.set_filtered(is_filtered);
+        if is_wanted && !is_filtered {
+            self.node.note_filter_refused();
+        }
         if !is_filtered {
             sockets
                 .iter()
@@ -347,7 +351,7 @@ impl Worker {
             timeout = Duration::ZERO;
         }
         match &mut self.streams {
-            Some(streams) => streams.wait(timeout),
+            Some(streams) => streams.wait(timeout, self.node.is_behind(now)),
             None => self.poll.wait(seat.descriptors(), Some(timeout)),
         }
         waker.disarm(self.found(0).0);

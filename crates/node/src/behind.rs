@@ -19,10 +19,18 @@ use crate::{
 /// what has come.
 const SERVED_AT_ONCE: u32 = 4;
 
+/// While so many wait here, connections are not read.
+const UNREAD: usize = 32;
+
 impl Node {
     /// Learns how long the next datagrams have waited until the driver gives them to the node, at most.
     pub fn handle_delay(&mut self, now: Duration, delay: Duration) {
         self.desks.lobby.note_delay(now, delay);
+    }
+
+    /// Learns that what has come on a connection is old when it is read, and more is left.
+    pub fn handle_unread(&mut self, now: Duration) {
+        self.desks.lobby.note_unread(now);
     }
 
     /// Learns whether something waits to be sent on this worker's connection to a peer. A server that does not read what
@@ -48,6 +56,11 @@ impl Node {
         self.desks.proxy.dynamic.fix(share);
     }
 
+    /// Asks the store whatever comes, and not only what it answers in time. For comparisons.
+    pub fn leave_store_unlimited(&mut self) {
+        self.desks.registrar.leave_store_unlimited();
+    }
+
     /// How busy the worker is, what it holds, and what it could hold.
     pub fn custody(&self) -> Figures {
         self.desks.proxy.dynamic.figures()
@@ -63,9 +76,24 @@ impl Node {
         !self.desks.lobby.is_empty()
     }
 
+    /// Whether connections are to be read: not while enough wait for the node to catch up. What is not read stays with
+    /// its senders, who learn of it.
+    pub fn may_read(&mut self, now: Duration) -> bool {
+        let may = self.desks.lobby.len() < UNREAD;
+        if !may {
+            self.desks.lobby.note_unread(now);
+        }
+        may
+    }
+
     /// Whether the sockets stop what the sieve stops, of unknown sources. Otherwise the node does.
     pub fn set_filtered(&mut self, is_filtered: bool) {
         self.desks.lobby.set_filtered(is_filtered);
+    }
+
+    /// The system does not let the sockets stop anything.
+    pub fn note_filter_refused(&self) {
+        self.shared.workers()[self.desks.worker].count(Event::FilterRefused, 1);
     }
 
     /// What the sockets are to let in from now on, if that has changed.

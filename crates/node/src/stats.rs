@@ -132,6 +132,7 @@ counted! {
         CancelsFull = "cancels_full", "A CANCEL of an INVITE that is not known was refused, as its source had sent too many",
         OverloadWaited = "overload_waited", "A new request had to wait, as the node was behind",
         OverloadRefused = "overload_refused", "A new request had to wait too long while the node was behind, and was refused",
+        FilterRefused = "filters_refused", "The kernel refused a socket the filter that stops surplus: the node reads and drops it",
         EmergencyOut = "emergencies_out", "A call for help stayed out of a node that was behind: dropped or refused",
         CallOut = "calls_out", "A call stayed out of a node that was behind: dropped or refused, once for each time that it came",
         LoginOut = "logins_out", "A REGISTER with credentials stayed out of a node that was behind",

@@ -12,7 +12,7 @@ const WINDOW: u32 = 10;
 const LONG_WINDOW: u32 = 40;
 const PLAUSIBLE: RangeInclusive<f64> = 1.0..=1.4;
 /// What comes in for each request that is served, so that there is always one to serve.
-const SURPLUS: f64 = 1.15;
+const SURPLUS: f64 = 1.12;
 /// The share is left alone at the end of a window with so much: as it changes, old requests come in.
 const CLOSE: RangeInclusive<f64> = 1.08..=1.25;
 /// How far a window may change the share.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use node::{Flow, Outbox};
-use sip::{Message, Method, write_reply};
+use sip::{HeaderName, Message, Method, write_reply};
 
 use crate::{HEADERS_MAX, processor::Waiting};
 
@@ -18,7 +18,7 @@ const GIVEN_UP: Duration = Duration::from_secs(2);
 /// For how long the copies of a call's INVITE may come. RFC 3261 Timer B
 const COPIES: Duration = Duration::from_secs(32);
 
-/// A scheme that lets a node's new calls in, or refuses them.
+/// A scheme that lets a node's new calls and logins in, or refuses them.
 pub trait Scheme: Debug {
     /// Whether a call that has waited for `delay` may go in; `open` calls wait or have no final response.
     /// `user` names its caller.
@@ -97,14 +97,13 @@ impl Door {
         let Ok(message) = Message::parse(&waiting.bytes, HEADERS_MAX) else {
             return Verdict::Pass;
         };
-        let Ok(call) = message.call_id() else {
+        let Some(call) = name_of(&message) else {
             return Verdict::Pass;
         };
+        let call = &*call;
         self.forget(now);
-        if message.status().is_some_and(|status| status >= 200) {
-            if let Some(begun) = self.close(call) {
-                self.scheme.answered(now, now - begun);
-            }
+        if message.status().is_some() {
+            self.note_answer(now, &message);
             return Verdict::Pass;
         }
         if message.method() == Some(Method::Ack) && message.to_tag() == Ok(Some(TAG.as_bytes())) {
@@ -128,6 +127,23 @@ impl Door {
         Verdict::Refused
     }
 
+    /// The node sends this.
+    pub(crate) fn note_sent(&mut self, now: Duration, bytes: &[u8]) {
+        if let Ok(message) = Message::parse(bytes, HEADERS_MAX) {
+            self.note_answer(now, &message);
+        }
+    }
+
+    fn note_answer(&mut self, now: Duration, message: &Message<'_>) {
+        let is_final = message.status().is_some_and(|status| status >= 200);
+        if is_final
+            && let Some(name) = name_of(message)
+            && let Some(begun) = self.close(&name)
+        {
+            self.scheme.answered(now, now - begun);
+        }
+    }
+
     /// When a call has come that is open no longer.
     fn close(&mut self, call: &[u8]) -> Option<Duration> {
         let begun = self.calls.get_mut(call)?.take()?;
@@ -147,6 +163,10 @@ impl Door {
 }
 
 fn refuse(flow: Flow, request: &Message<'_>, out: &mut Outbox) {
+    let pause: &[(&str, &str)] = match request.method() {
+        Some(Method::Register) => &[("Retry-After", "5")],
+        _ => &[],
+    };
     out.send(flow, |bytes| {
         write_reply(
             request,
@@ -154,17 +174,31 @@ fn refuse(flow: Flow, request: &Message<'_>, out: &mut Outbox) {
             "Service Unavailable",
             Some(TAG),
             flow.remote,
-            &[],
+            pause,
             bytes,
         );
     });
 }
 
+/// Whether it begins a call, or a login of somebody who has been challenged.
 fn begins_call(bytes: &[u8]) -> bool {
-    if !bytes.starts_with(b"INVITE") {
-        return false;
+    let is_begin = |message: Message<'_>| match message.method() {
+        Some(Method::Invite) => message.to_tag() == Ok(None),
+        Some(Method::Register) => message.header(HeaderName::Authorization).is_some(),
+        _ => false,
+    };
+    let may_be = bytes.starts_with(b"INVITE") || bytes.starts_with(b"REGISTER");
+    may_be && Message::parse(bytes, HEADERS_MAX).is_ok_and(is_begin)
+}
+
+/// Names the call or the login that a message belongs to.
+fn name_of(message: &Message<'_>) -> Option<Box<[u8]>> {
+    let mut name = message.call_id().ok()?.to_vec();
+    let cseq = message.cseq().ok()?;
+    if cseq.method == Method::Register {
+        name.extend(cseq.number.to_be_bytes());
     }
-    Message::parse(bytes, HEADERS_MAX).is_ok_and(|message| message.to_tag() == Ok(None))
+    Some(name.into())
 }
 
 /// The same number for the same caller.

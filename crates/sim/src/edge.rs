@@ -103,8 +103,9 @@ impl Edge {
         }
     }
 
-    /// Puts another's overload control before a processor that has a pace.
+    /// Puts another's overload control before a processor that has a pace. The node's own limit at the store is off then.
     pub fn set_door(&mut self, scheme: Box<dyn Scheme>) {
+        self.nodes.iter_mut().for_each(Node::leave_store_unlimited);
         if let Some(host) = &mut self.host {
             host.set_door(scheme);
         }
@@ -190,6 +191,7 @@ impl Edge {
     /// Does what is due.
     pub(crate) fn wake(&mut self, line: &mut Line<'_>, out: &mut Outbox) {
         let now = line.now;
+        let sent = out.transmits.len();
         for endpoint in &mut self.streams {
             endpoint.handle_timeout(line);
         }
@@ -209,6 +211,11 @@ impl Edge {
         self.work(line, out);
         if self.timers_due <= now {
             self.handle_timeout(now, out);
+        }
+        if let Some(host) = &mut self.host {
+            for transmit in &out.transmits[sent..] {
+                host.note_sent(now, &out.bytes[transmit.range.clone()]);
+            }
         }
     }
 
@@ -235,11 +242,18 @@ impl Edge {
             } else if !host.is_idle(now) {
                 break;
             } else if (self.is_to_read || !self.nodes.iter().any(Node::has_waiting))
-                && let Some(endpoint) = self.streams.iter_mut().find(|it| it.is_ready())
+                && let Some(worker) = streams::to_read(&self.streams, &mut self.nodes, now)
             {
-                endpoint.read(line, &mut |came, flow, bytes| {
+                let endpoint = &mut self.streams[worker];
+                let node = &mut self.nodes[worker];
+                let reads = endpoint.is_late(now) || node.may_read(now);
+                let is_behind = node.is_behind(now);
+                endpoint.read(line, reads, is_behind, &mut |came, flow, bytes| {
                     host.take_read(came, flow, bytes)
                 });
+                if endpoint.take_old() && host.tells_delay() {
+                    node.handle_unread(now);
+                }
                 self.is_to_read = false;
             } else if let Some(worker) = self.nodes.iter().position(Node::has_waiting) {
                 self.is_to_read = true;

@@ -175,6 +175,13 @@ impl Host {
         false
     }
 
+    /// The node sends this.
+    pub(crate) fn note_sent(&mut self, now: Duration, bytes: &[u8]) {
+        if let Some(door) = &mut self.door {
+            door.note_sent(now, bytes);
+        }
+    }
+
     fn waiting(&self) -> usize {
         self.arrived.len() + self.door.as_ref().map_or(0, Door::len)
     }
@@ -195,7 +202,9 @@ impl Host {
 
     /// The processor has worked on one message.
     pub(crate) fn worked(&mut self, now: Duration, before: Cheap, after: Cheap) {
-        let cost = if after.read > before.read {
+        let cost = if after.refused > before.refused {
+            self.pace.read + self.pace.refuse
+        } else if after.read > before.read {
             self.pace.read
         } else if after.refused > before.refused {
             self.pace.read + self.pace.refuse

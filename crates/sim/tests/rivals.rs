@@ -4,6 +4,7 @@
 
 mod common;
 mod schemes;
+mod site;
 
 use std::{env, time::Duration};
 
@@ -15,10 +16,13 @@ use load::{
 };
 use schemes::{Breakwater, CoDel, Dagor, Entry, Gradient, Pid};
 use sim::{Estimate, Link, Machine, Pace, PartyId, Scheme, World, edge_address, server_address};
+use site::Site;
 
 /// A call has six messages, so the node carries 200 calls/s.
 const CAPACITY: f64 = 200.0;
 const SERVE: Duration = Duration::from_micros(833);
+/// What the slow store carries.
+const LOGINS_PER_S: f64 = 40.0;
 const STEP: Duration = Duration::from_millis(100);
 /// Users whose call is refused try again after so many steps, four in five of them.
 const REDIAL_AFTER: usize = 50;
@@ -32,6 +36,8 @@ enum Scene {
     Cpu,
     /// Twice what the only server carries, half of what the node does.
     Server,
+    /// Three times the logins that the store carries, beside calls that need no store.
+    Store,
     /// One server of eight stalls for ten seconds; the node is at 0.7.
     Stalled,
     /// Bursts of ten times the rate; 0.8 on average.
@@ -42,9 +48,10 @@ enum Scene {
     Retries,
 }
 
-const SCENES: [Scene; 6] = [
+const SCENES: [Scene; 7] = [
     Scene::Cpu,
     Scene::Server,
+    Scene::Store,
     Scene::Stalled,
     Scene::Bursty,
     Scene::Halved,
@@ -104,6 +111,7 @@ impl Run {
             Scene::Server => (1.0, Stream::Poisson),
             Scene::Stalled | Scene::Halved => (0.7, Stream::Poisson),
             Scene::Bursty => (0.8, Stream::Bursty(BURSTS)),
+            Scene::Store => unreachable!("it has a site of its own"),
         };
         let arrivals = Arrivals::Open(Rate::Constant(rate * CAPACITY), stream);
         let caller = world.add_caller(callers(0, arrivals));
@@ -137,6 +145,7 @@ impl Run {
         let can = match self.scene {
             Scene::Cpu | Scene::Retries => CAPACITY * seconds,
             Scene::Server => CAPACITY / 2.0 * seconds,
+            Scene::Store => unreachable!("it has a site of its own"),
             Scene::Stalled | Scene::Bursty => stats.offered as f64,
             Scene::Halved => CAPACITY * (0.5 + 0.7) / 2.0 * seconds,
         };
@@ -181,6 +190,45 @@ impl Run {
     }
 }
 
+/// Logins at a slow store, with calls beside them at a quarter of what the node carries. The third figure is the part of
+/// these calls that is not carried.
+fn at_store(scheme: Option<Box<dyn Scheme>>, seed: u64) -> Outcome {
+    let pace = Pace {
+        tells_delay: scheme.is_none(),
+        ..pace()
+    };
+    let mut site = Site::new(pace, seed, 6_000);
+    site.store
+        .set_takes(Duration::from_secs_f64(1.0 / (3.0 * LOGINS_PER_S)));
+    if let Some(scheme) = scheme {
+        site.world.edge_mut(site.nodes[0]).set_door(scheme);
+    }
+    site.call(CAPACITY / 4.0, s(WARM_UP + MEASURED + 1));
+    site.register(3.0 * LOGINS_PER_S);
+    site.run(s(WARM_UP));
+    drop(site.world.phones_mut(site.phones).stats_mut().take());
+    let before = site.registered();
+    let calls = site.run(s(MEASURED));
+    let logins = (site.registered() - before) as f64;
+    let times = &site.world.phones(site.phones).stats().register_ns;
+    [
+        logins / (LOGINS_PER_S * MEASURED as f64) * 100.0,
+        times.value_at_quantile(0.99) as f64 / 1e6,
+        100.0 - calls.carried as f64 / calls.offered as f64 * 100.0,
+    ]
+}
+
+fn pace() -> Pace {
+    Pace {
+        read: SERVE * 18 / 100,
+        serve: SERVE,
+        refuse: SERVE * 48 / 100,
+        filter: Duration::from_millis(2),
+        buffer: 2_048,
+        tells_delay: true,
+    }
+}
+
 const BURSTS: Bursts = Bursts {
     ratio: 10.0,
     calm: Duration::from_secs(2),
@@ -198,12 +246,8 @@ fn add_node(world: &mut World, servers: usize, scheme: Option<Box<dyn Scheme>>) 
     config.limits.transactions = 1 << 18;
     let machine = Machine {
         pace: Some(Pace {
-            read: SERVE * 18 / 100,
-            serve: SERVE,
-            refuse: SERVE * 48 / 100,
-            filter: Duration::from_millis(2),
-            buffer: 2_048,
             tells_delay: is_ours,
+            ..pace()
         }),
         ..Machine::default()
     };
@@ -232,18 +276,27 @@ fn each_scheme_holds_off_twice_what_the_processor_carries() {
     }
 }
 
-/// `SEEDS=3 cargo test -p sim --test rivals -- --ignored --nocapture`
+/// `SEEDS=5 SCENES=Cpu,Retries cargo test -p sim --test rivals -- --ignored --nocapture`
 #[test]
 #[ignore = "it prints a table"]
 #[expect(clippy::print_stdout, reason = "it prints")]
 fn table() {
     let seeds = env::var("SEEDS").map_or(3, |seeds| seeds.parse().unwrap());
     println!("| scene | control | carried, % | p99, ms | refused, % |\n|---|---|---|---|---|");
-    for scene in SCENES {
+    let wanted = env::var("SCENES").ok();
+    let is_wanted = |scene: &Scene| {
+        let name = format!("{scene:?}");
+        wanted
+            .as_ref()
+            .is_none_or(|wanted| wanted.split(',').any(|scene| scene == name))
+    };
+    for scene in SCENES.into_iter().filter(is_wanted) {
         for (name, make) in &SCHEMES {
-            let runs: Vec<_> = (1..=seeds)
-                .map(|seed| Run::new(scene, make(), seed).run())
-                .collect();
+            let run = |seed| match scene {
+                Scene::Store => at_store(make(), seed),
+                _ => Run::new(scene, make(), seed).run(),
+            };
+            let runs: Vec<_> = (1..=seeds).map(run).collect();
             let of = |part: usize| {
                 let values: Vec<f64> = runs.iter().map(|run| run[part]).collect();
                 let estimate = Estimate::of(&values);

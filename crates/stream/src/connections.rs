@@ -9,6 +9,7 @@ use crate::{
     Counters, Event, Heard, Layer, Limits, NotSent, Refused, Why,
     connection::{Connection, Phase},
     index::{Index, Peer},
+    intake::Speed,
     reader::Reader,
 };
 
@@ -75,6 +76,7 @@ pub struct Connections<L> {
     pub(crate) opening: [usize; 2],
     /// The memory of all buffers in use, in bytes.
     pub(crate) held: usize,
+    pub(crate) speed: Speed,
 }
 
 impl<L: Layer> Connections<L> {
@@ -90,6 +92,7 @@ impl<L: Layer> Connections<L> {
             counters: Counters::default(),
             opening: [0; 2],
             held: 0,
+            speed: Speed::new(now),
         }
     }
 
@@ -289,6 +292,7 @@ impl<L: Layer> Connections<L> {
             return Err(NotSent::QueueFull);
         }
         connection.queue.push(message, &mut self.buffers);
+        self.note_backlog(now, id);
         self.settle(now, id);
         Ok(())
     }

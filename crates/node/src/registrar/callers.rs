@@ -10,7 +10,6 @@ use std::{
 };
 
 use location::Aor;
-use overload::Limit;
 use sip::{HeaderName, Method, Uri};
 use slots::{Id, Ticket};
 
@@ -73,8 +72,8 @@ impl Callers {
         self.waiting.deadline()
     }
 
-    fn room(&self, now: Duration, store: &Limit) -> Result<(), NotNow> {
-        if self.waiting.has_room() && store.has_room(now) {
+    fn room(&self, store_has_room: bool) -> Result<(), NotNow> {
+        if self.waiting.has_room() && store_has_room {
             Ok(())
         } else {
             Err(NotNow::CallersFull)
@@ -114,7 +113,7 @@ impl Registrar {
         if self.callers.accepted.has(cx, id(cx, request)) {
             return Ok(Access::Open(Sender::Proven));
         }
-        admission::admit(cx, self.callers.room(cx.now, &self.store), || {
+        admission::admit(cx, self.callers.room(self.store_has_room(cx)), || {
             self.auth.retry_after_s()
         })?;
         let config = config(cx)?;

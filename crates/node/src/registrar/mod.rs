@@ -70,6 +70,7 @@ pub(crate) struct Registrar {
     auth: Authenticator,
     /// How many questions may be open at the store.
     store: Limit,
+    is_store_limited: bool,
     pub(crate) keep_alives: KeepAlives,
 }
 
@@ -94,6 +95,7 @@ impl Registrar {
             callers: Callers::new(limit, message_bytes, now),
             auth: Authenticator::new(keys, rng),
             store: Limit::default(),
+            is_store_limited: true,
         }
     }
 
@@ -147,12 +149,21 @@ impl Registrar {
         Ok(())
     }
 
+    fn store_has_room(&self, cx: Context<'_>) -> bool {
+        self.store.has_room(cx.now) || !self.is_store_limited
+    }
+
+    /// Asks the store whatever comes. For comparisons.
+    pub(crate) fn leave_store_unlimited(&mut self) {
+        self.is_store_limited = false;
+    }
+
     /// A flood of REGISTERs leaves callers a part of what a slow store can do.
     fn room(&self, cx: Context<'_>) -> Result<(), NotNow> {
         let waiting = self.waiting.len() as f64;
         let is_in_share = |limit: u32| waiting < (f64::from(limit) * SHARE_OF_REGISTERS).max(1.0);
-        let has_room =
-            self.store.has_room(cx.now) && self.store.get(cx.now).is_none_or(is_in_share);
+        let limit = self.store.get(cx.now).filter(|_| self.is_store_limited);
+        let has_room = self.store_has_room(cx) && limit.is_none_or(is_in_share);
         if self.waiting.has_room() && has_room {
             Ok(())
         } else {

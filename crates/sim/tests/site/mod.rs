@@ -17,6 +17,7 @@ use sip::digest::{Algorithm, Ha1};
 use crate::common::{s, setup};
 
 /// A login takes two REGISTERs, so the node carries 5,000 a second, or 1,666 calls.
+#[allow(dead_code, reason = "each test needs a part")]
 pub(crate) const PACE: Pace = Pace {
     read: Duration::from_micros(18),
     serve: Duration::from_micros(100),

@@ -35,6 +35,8 @@ struct Log {
     node: Spell,
     before: Counts,
     least_share: f64,
+    /// Whether it has told that the kernel refuses filters.
+    is_filter_told: bool,
     servers: HashMap<ServerId, Spell>,
 }
 
@@ -139,6 +141,7 @@ impl Log {
     fn look(&mut self, shared: &Shared, now: Duration) -> Vec<String> {
         let mut lines = Vec::new();
         lines.extend(self.look_at_node(shared));
+        lines.extend(self.look_at_filters(shared).map(str::to_owned));
         self.look_at_servers(shared, now, &mut lines);
         lines
     }
@@ -165,6 +168,17 @@ impl Log {
                 self.least_share * 100.0
             )),
         }
+    }
+
+    fn look_at_filters(&mut self, shared: &Shared) -> Option<&'static str> {
+        let mut workers = shared.workers().iter();
+        let is_refused = workers.any(|worker| worker.event(Event::FilterRefused) > 0);
+        let is_news = is_refused && !self.is_filter_told;
+        self.is_filter_told |= is_refused;
+        is_news.then_some(
+            "the kernel refuses the filter that stops surplus at the sockets, so the node reads and drops it: \
+             does net.core.optmem_max show 131072 or more?",
+        )
     }
 
     fn look_at_servers(&mut self, shared: &Shared, now: Duration, lines: &mut Vec<String>) {
