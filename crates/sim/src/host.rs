@@ -206,8 +206,6 @@ impl Host {
             self.pace.read + self.pace.refuse
         } else if after.read > before.read {
             self.pace.read
-        } else if after.refused > before.refused {
-            self.pace.read + self.pace.refuse
         } else {
             self.pace.serve
         };
