@@ -194,7 +194,7 @@ impl Worker {
         while is_closed == Some(false) && self.clock.now() < until {
             let now = self.clock.now();
             is_closed = self.on_streams(now, |streams, ground| {
-                streams.wait(TICK, false);
+                streams.wait(TICK);
                 streams.turn(ground);
                 streams.close(ground)
             });
@@ -351,7 +351,7 @@ impl Worker {
             timeout = Duration::ZERO;
         }
         match &mut self.streams {
-            Some(streams) => streams.wait(timeout, self.node.is_behind(now)),
+            Some(streams) => streams.wait(timeout),
             None => self.poll.wait(seat.descriptors(), Some(timeout)),
         }
         waker.disarm(self.found(0).0);

@@ -130,7 +130,7 @@ impl Workers {
                     security,
                     closings,
                     team.seats[number].descriptors(),
-                    clock,
+                    clock.now(),
                 )
             });
             let streams = streams.transpose().map_err(StartError::System)?;

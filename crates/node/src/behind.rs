@@ -19,18 +19,10 @@ use crate::{
 /// what has come.
 const SERVED_AT_ONCE: u32 = 4;
 
-/// While so many wait here, connections are not read.
-const UNREAD: usize = 32;
-
 impl Node {
     /// Learns how long the next datagrams have waited until the driver gives them to the node, at most.
     pub fn handle_delay(&mut self, now: Duration, delay: Duration) {
         self.desks.lobby.note_delay(now, delay);
-    }
-
-    /// Learns that what has come on a connection is old when it is read, and more is left.
-    pub fn handle_unread(&mut self, now: Duration) {
-        self.desks.lobby.note_unread(now);
     }
 
     /// Learns whether something waits to be sent on this worker's connection to a peer. A server that does not read what
@@ -74,16 +66,6 @@ impl Node {
     /// Whether new requests wait for [`Self::handle_waiting`].
     pub fn has_waiting(&self) -> bool {
         !self.desks.lobby.is_empty()
-    }
-
-    /// Whether connections are to be read: not while enough wait for the node to catch up. What is not read stays with
-    /// its senders, who learn of it.
-    pub fn may_read(&mut self, now: Duration) -> bool {
-        let may = self.desks.lobby.len() < UNREAD;
-        if !may {
-            self.desks.lobby.note_unread(now);
-        }
-        may
     }
 
     /// Whether the sockets stop what the sieve stops, of unknown sources. Otherwise the node does.

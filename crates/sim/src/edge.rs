@@ -242,18 +242,11 @@ impl Edge {
             } else if !host.is_idle(now) {
                 break;
             } else if (self.is_to_read || !self.nodes.iter().any(Node::has_waiting))
-                && let Some(worker) = streams::to_read(&self.streams, &mut self.nodes, now)
+                && let Some(endpoint) = self.streams.iter_mut().find(|it| it.is_ready())
             {
-                let endpoint = &mut self.streams[worker];
-                let node = &mut self.nodes[worker];
-                let reads = endpoint.is_late(now) || node.may_read(now);
-                let is_behind = node.is_behind(now);
-                endpoint.read(line, reads, is_behind, &mut |came, flow, bytes| {
+                endpoint.read(line, &mut |came, flow, bytes| {
                     host.take_read(came, flow, bytes)
                 });
-                if endpoint.take_old() && host.tells_delay() {
-                    node.handle_unread(now);
-                }
                 self.is_to_read = false;
             } else if let Some(worker) = self.nodes.iter().position(Node::has_waiting) {
                 self.is_to_read = true;

@@ -202,9 +202,7 @@ impl Host {
 
     /// The processor has worked on one message.
     pub(crate) fn worked(&mut self, now: Duration, before: Cheap, after: Cheap) {
-        let cost = if after.refused > before.refused {
-            self.pace.read + self.pace.refuse
-        } else if after.read > before.read {
+        let cost = if after.read > before.read {
             self.pace.read
         } else {
             self.pace.serve

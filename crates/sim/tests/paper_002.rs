@@ -50,10 +50,9 @@ const OFF: Control = Control {
     conduct: Conduct {
         buffers: Buffers {
             send: 87_040,
-            receive: 65_536,
-            unsent: usize::MAX,
+            receive: 131_072,
         },
-        is_measured: false,
+        bytes: 64 * 1024,
         tells_backlog: true,
     },
 };
@@ -68,12 +67,6 @@ struct Scene {
 impl Scene {
     /// So many sending nodes, each with an equal part of the calls.
     fn new(senders: usize, times: f64, control: Control) -> Self {
-        Self::of(&vec![times / senders as f64; senders], control)
-    }
-
-    /// Sending nodes with calls by these multiples of the capacity.
-    fn of(parts: &[f64], control: Control) -> Self {
-        let senders = parts.len();
         let mut world = World::new(7, Link::clean(Duration::from_millis(1)));
         let server = world.add_server(ServerConfig::prompt(server_address(0)));
         let receiver = receiver(senders, control);
@@ -92,14 +85,6 @@ impl Scene {
             let machine = Machine {
                 conduct: Conduct {
                     tells_backlog: control.forwards_smartly,
-                    buffers: Buffers {
-                        unsent: if control.forwards_smartly {
-                            1
-                        } else {
-                            usize::MAX
-                        },
-                        ..Buffers::default()
-                    },
                     ..Conduct::default()
                 },
                 ..Machine::default()
@@ -107,7 +92,7 @@ impl Scene {
             world.add_node("sender", sender, 1, machine).unwrap();
             let [high, low] = (number as u16).to_be_bytes();
             let sockets = (0..4).map(|port| ([100, 64, high, low], 5060 + port).into());
-            let rate = Rate::Constant(parts[number - 1] * CAPACITY);
+            let rate = Rate::Constant(times * CAPACITY / senders as f64);
             let arrivals = Arrivals::Open(rate, Stream::Poisson);
             let config = CallerConfig {
                 holding: Law::ZERO,
@@ -125,25 +110,13 @@ impl Scene {
     }
 
     fn stats(&mut self, time: Duration) -> Stats {
-        let mut all = Stats::default();
-        for stats in self.stats_of_each(time) {
-            all.add(&stats);
-        }
-        all
-    }
-
-    fn stats_of_each(&mut self, time: Duration) -> Vec<Stats> {
         let end = self.world.now() + time;
         self.world.run_until(end, &mut ());
-        let callers = self.callers.iter();
-        callers
-            .map(|&caller| self.world.caller_mut(caller).stats_mut().take())
-            .collect()
-    }
-
-    /// How often the server has repeated an answer.
-    fn answers_again(&self) -> u64 {
-        self.world.server(self.server).stats().retransmissions
+        let mut all = Stats::default();
+        for &caller in &self.callers {
+            all.add(&self.world.caller_mut(caller).stats_mut().take());
+        }
+        all
     }
 }
 
@@ -202,10 +175,9 @@ fn sender(number: usize, control: Control) -> Config {
 const SMALL: Conduct = Conduct {
     buffers: Buffers {
         send: 87_040,
-        receive: stream::ROOM_MIN,
-        unsent: 1,
+        receive: 4_096,
     },
-    is_measured: true,
+    bytes: 2_048,
     tells_backlog: true,
 };
 
@@ -219,10 +191,11 @@ const SMART: Control = Control {
 fn carried(control: Control) -> (f64, u64) {
     let mut scene = Scene::new(10, 2.0, control);
     drop(scene.stats(s(10)));
-    let before = scene.answers_again();
+    let again = |scene: &Scene| scene.world.server(scene.server).stats().retransmissions;
+    let before = again(&scene);
     let stats = scene.stats(s(10));
     let carried = stats.carried as f64 / 10.0 / CAPACITY;
-    (carried, scene.answers_again() - before)
+    (carried, again(&scene) - before)
 }
 
 #[test]
@@ -240,152 +213,101 @@ fn smart_forwarding_to_small_buffers_carries_the_capacity() {
 }
 
 /// Each control by its name.
-fn controls() -> [(&'static str, Control); 7] {
-    let admission = Control {
-        admits: true,
-        conduct: SMALL,
-        ..OFF
-    };
-    let smart = Control {
-        forwards_smartly: true,
-        ..admission
-    };
+fn controls() -> [(&'static str, Control); 9] {
     [
         ("off", OFF),
-        ("paper", SMART),
-        ("admission", admission),
+        (
+            "off, small buffers",
+            Control {
+                conduct: SMALL,
+                ..OFF
+            },
+        ),
+        (
+            "smart, large buffers",
+            Control {
+                forwards_smartly: true,
+                ..OFF
+            },
+        ),
+        ("smart", SMART),
+        (
+            "smart+admits",
+            Control {
+                admits: true,
+                ..SMART
+            },
+        ),
+        (
+            "room",
+            Control {
+                learns_room: true,
+                ..OFF
+            },
+        ),
+        (
+            "smart+room",
+            Control {
+                learns_room: true,
+                ..SMART
+            },
+        ),
         (
             "7339",
             Control {
                 asks: true,
-                ..admission
-            },
-        ),
-        ("smart", smart),
-        (
-            "smart+7339",
-            Control {
-                asks: true,
-                ..smart
+                admits: true,
+                ..OFF
             },
         ),
         (
-            "smart+7339+room",
+            "all",
             Control {
                 asks: true,
+                admits: true,
                 learns_room: true,
-                ..smart
+                ..SMART
             },
         ),
     ]
 }
 
-fn list(name: &str, usual: &str) -> Vec<f64> {
-    let list = std::env::var(name).unwrap_or_else(|_| usual.to_owned());
-    list.split(',').map(|it| it.parse().unwrap()).collect()
-}
-
-fn chosen() -> Vec<(&'static str, Control)> {
-    let only = std::env::var("ONLY").unwrap_or_default();
-    let is_chosen = |name: &str| only.is_empty() || only.split('/').any(|it| it == name);
-    let controls = controls().into_iter();
-    controls.filter(|(name, _)| is_chosen(name)).collect()
-}
-
-#[expect(clippy::print_stdout, reason = "it prints")]
-fn print(row: &str, time: Duration, stats: &Stats, repeated: u64) {
-    let carried = stats.carried as f64 / time.as_secs_f64() / CAPACITY * 100.0;
-    let ms = |q| stats.answer_ns.value_at_quantile(q) as f64 / 1e6;
-    let refused = stats.failed.get(&Failure::Rejected(503)).unwrap_or(&0);
-    let refused = *refused as f64 / stats.offered.max(1) as f64 * 100.0;
-    println!(
-        "| {row} | {carried:.1} | {:.1} | {:.1} | {:.1} | {refused:.1} | {repeated} |",
-        ms(0.5),
-        ms(0.95),
-        ms(0.99)
-    );
-}
-
-/// `cargo test -p sim --test paper_002 goodput -- --ignored --nocapture`
+/// `cargo test -p sim --test paper_002 -- --ignored --nocapture`
 #[test]
 #[ignore = "it prints what is carried"]
 #[expect(clippy::print_stdout, reason = "it prints")]
 fn goodput() {
-    let seconds = list("SECONDS", "10,10");
-    let (before, time) = (s(seconds[0] as u64), s(seconds[1] as u64));
+    println!(
+        "senders  control  times  goodput, %  p50, p90, p99 of the answers, ms  refused, %  200s again"
+    );
+    let controls = controls();
+    let only = std::env::var("ONLY").unwrap_or_default();
+    let list = |name: &str, usual: &str| -> Vec<f64> {
+        let list = std::env::var(name).unwrap_or_else(|_| usual.to_owned());
+        list.split(',').map(|it| it.parse().unwrap()).collect()
+    };
     for senders in list("SENDERS", "1,3,10") {
-        for (name, control) in chosen() {
+        for (name, control) in controls {
+            if !only.is_empty() && !only.split('/').any(|it| it == name) {
+                continue;
+            }
             for times in list("TIMES", "2,10") {
                 let mut scene = Scene::new(senders as usize, times, control);
-                drop(scene.stats(before));
-                let repeated = scene.answers_again();
-                let stats = scene.stats(time);
-                if std::env::var("DEBUG").is_ok() {
-                    println!("{:?} offered {}", stats.failed, stats.offered);
-                    let shared = scene.world.edge(scene.receiver).shared();
-                    let worker = &shared.workers()[0];
-                    for &it in node::stats::Event::ALL {
-                        if worker.event(it) > 0 {
-                            print!("{it:?} {} ", worker.event(it));
-                        }
-                    }
-                    for &it in node::stats::Dropped::ALL {
-                        if worker.dropped(it) > 0 {
-                            print!("D {it:?} {} ", worker.dropped(it));
-                        }
-                    }
-                    println!();
-                    let c = scene
-                        .world
-                        .edge(scene.receiver)
-                        .connections()
-                        .next()
-                        .unwrap();
-                    println!("{:?} waiting {}", c.counters(), c.waiting());
-                }
-                let row = format!("{senders} | {name} | {times}");
-                print(&row, time, &stats, scene.answers_again() - repeated);
-            }
-        }
-    }
-}
-
-/// Three sending nodes with calls by 3:2:1.
-#[test]
-#[ignore = "it prints what each gets"]
-fn unequal() {
-    for (name, control) in chosen() {
-        for times in list("TIMES", "1.5,2,10") {
-            let parts = [3.0, 2.0, 1.0].map(|part| part * times / 6.0);
-            let mut scene = Scene::of(&parts, control);
-            drop(scene.stats(s(10)));
-            for (part, stats) in parts.iter().zip(scene.stats_of_each(s(10))) {
-                let row = format!("3:2:1 | {name} | {times}, of which {part:.2}");
-                print(&row, s(10), &stats, scene.answers_again());
-            }
-        }
-    }
-}
-
-/// Half the capacity, ten times as much, and half of it again.
-#[test]
-#[ignore = "it prints each second"]
-fn step() {
-    for (name, control) in chosen() {
-        for senders in list("SENDERS", "10") {
-            let mut scene = Scene::new(senders as usize, 0.5, control);
-            drop(scene.stats(s(5)));
-            for second in 0..20 {
-                let times = if (5..12).contains(&second) { 10.0 } else { 0.5 };
-                let rate = Rate::Constant(times * CAPACITY / senders);
-                let (now, arrivals) = (scene.world.now(), Arrivals::Open(rate, Stream::Poisson));
-                for &caller in scene.callers.iter().filter(|_| matches!(second, 5 | 12)) {
-                    scene.world.caller_mut(caller).set_arrivals(now, arrivals);
-                }
-                let repeated = scene.answers_again();
-                let stats = scene.stats(s(1));
-                let row = format!("{senders} | {name}, second {second} | {times}");
-                print(&row, s(1), &stats, scene.answers_again() - repeated);
+                drop(scene.stats(s(20)));
+                let again = scene.world.server(scene.server).stats().retransmissions;
+                let stats = scene.stats(s(20));
+                let again = scene.world.server(scene.server).stats().retransmissions - again;
+                let carried = stats.carried as f64 / 20.0 / CAPACITY * 100.0;
+                let ms = |q| stats.answer_ns.value_at_quantile(q) as f64 / 1e6;
+                let refused = stats.failed.get(&Failure::Rejected(503)).unwrap_or(&0);
+                let refused = *refused as f64 / stats.offered as f64 * 100.0;
+                println!(
+                    "{senders:3} {name:22} {times:5}  {carried:7.1}  {:9.1} {:9.1} {:9.1}  {refused:6.1} {again:6}",
+                    ms(0.5),
+                    ms(0.9),
+                    ms(0.99)
+                );
+                let _ = scene.receiver;
             }
         }
     }

@@ -1,9 +1,9 @@
 //! TCP without blocking.
 
 use std::{
-    io::{self, Read},
+    io::{self, Read, Write},
     net::SocketAddr,
-    os::fd::{AsFd, AsRawFd, BorrowedFd},
+    os::fd::{AsFd, BorrowedFd},
 };
 
 use socket2::{Domain, Protocol, Type};
@@ -22,8 +22,6 @@ pub struct Listener {
 #[derive(Debug)]
 pub struct Stream {
     inner: socket2::Socket,
-    /// With how each write is sent.
-    flags: libc::c_int,
 }
 
 impl Listener {
@@ -65,11 +63,6 @@ impl Listener {
         self.local
     }
 
-    /// The system keeps about so many bytes of each new peer that are not read.
-    pub fn set_room(&self, bytes: usize) {
-        let _ = self.inner.set_recv_buffer_size(bytes);
-    }
-
     /// The next peer that waits, and its address.
     ///
     /// # Errors
@@ -80,7 +73,7 @@ impl Listener {
         let peer = peer.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
         inner.set_nonblocking(true)?;
         inner.set_tcp_nodelay(true)?;
-        Ok((Stream { inner, flags: 0 }, peer))
+        Ok((Stream { inner }, peer))
     }
 }
 
@@ -97,7 +90,7 @@ impl Stream {
             let from = SocketAddr::new(from.ip(), 0);
             inner.bind(&from.into())?;
         }
-        let stream = Self { inner, flags: 0 };
+        let stream = Self { inner };
         stream.begin(to)?;
         Ok(stream)
     }
@@ -110,7 +103,7 @@ impl Stream {
         let inner = open(from)?;
         inner.set_tcp_nodelay(true)?;
         inner.bind(&from.into())?;
-        Ok(Self { inner, flags: 0 })
+        Ok(Self { inner })
     }
 
     /// The address of this end.
@@ -138,52 +131,6 @@ impl Stream {
         self.inner.take_error().unwrap_or_else(Some)
     }
 
-    /// Lets the system take no more than it can send now, and one write: the rest waits where it is seen. Systems that
-    /// can't are left as they are.
-    pub fn keep_little_unsent(&mut self) {
-        if self.inner.set_tcp_notsent_lowat(1).is_ok() {
-            // Else it would add to what is unsent.
-            self.flags = libc::MSG_EOR;
-        }
-    }
-
-    /// Whether the other end has no room, and not the network. Where the system doesn't tell, it is so.
-    #[must_use]
-    pub fn awaits_reader(&self) -> bool {
-        let mut info = std::mem::MaybeUninit::<libc::tcp_info>::zeroed();
-        let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
-        // SAFETY: the pointers are to `info` and its length, and all zeros are a value of it.
-        let info = unsafe {
-            let fd = self.inner.as_raw_fd();
-            let at = info.as_mut_ptr().cast();
-            libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, at, &raw mut length);
-            info.assume_init()
-        };
-        info.tcpi_unacked < info.tcpi_snd_cwnd || info.tcpi_snd_cwnd == 0
-    }
-
-    /// Bytes that have come and are not read.
-    #[must_use]
-    pub fn unread(&self) -> usize {
-        let mut bytes: libc::c_int = 0;
-        // SAFETY: the pointer is to a number, as FIONREAD wants it.
-        unsafe { libc::ioctl(self.inner.as_raw_fd(), libc::FIONREAD, &raw mut bytes) };
-        usize::try_from(bytes).unwrap_or(0)
-    }
-
-    /// From now on the system keeps about so many bytes that are not read. What the other end was told before holds.
-    pub fn set_room(&self, bytes: usize) {
-        // The window would bound what comes at once, and not what waits. But it must not stay what it was at first.
-        let _ = self.inner.set_recv_buffer_size(bytes);
-        let clamp = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
-        // SAFETY: the pointer is to a number of this size.
-        unsafe {
-            let (fd, clamp) = (self.inner.as_raw_fd(), (&raw const clamp).cast());
-            let length = size_of::<libc::c_int>() as libc::socklen_t;
-            libc::setsockopt(fd, libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, clamp, length);
-        }
-    }
-
     /// Reads what is there; 0: the peer has closed.
     ///
     /// # Errors
@@ -197,7 +144,7 @@ impl Stream {
     /// # Errors
     /// There is no room ([`io::ErrorKind::WouldBlock`]), or the connection is broken.
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        self.inner.send_with_flags(bytes, self.flags)
+        (&self.inner).write(bytes)
     }
 }
 

@@ -9,7 +9,6 @@ use crate::{
     Counters, Event, Heard, Layer, Limits, NotSent, Refused, Why,
     connection::{Connection, Phase},
     index::{Index, Peer},
-    intake::Speed,
     reader::Reader,
 };
 
@@ -76,7 +75,6 @@ pub struct Connections<L> {
     pub(crate) opening: [usize; 2],
     /// The memory of all buffers in use, in bytes.
     pub(crate) held: usize,
-    pub(crate) speed: Speed,
 }
 
 impl<L: Layer> Connections<L> {
@@ -92,7 +90,6 @@ impl<L: Layer> Connections<L> {
             counters: Counters::default(),
             opening: [0; 2],
             held: 0,
-            speed: Speed::new(now),
         }
     }
 
@@ -292,7 +289,6 @@ impl<L: Layer> Connections<L> {
             return Err(NotSent::QueueFull);
         }
         connection.queue.push(message, &mut self.buffers);
-        self.note_backlog(now, id);
         self.settle(now, id);
         Ok(())
     }

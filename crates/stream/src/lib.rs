@@ -10,13 +10,11 @@
 //!
 //! [`Duration`]: std::time::Duration
 
-mod backlog;
 mod connection;
 mod connections;
 mod event;
 mod figures;
 mod index;
-mod intake;
 mod layer;
 mod life;
 mod proxied;
@@ -28,7 +26,6 @@ mod upkeep;
 pub use connections::Connections;
 pub use event::{Closed, Event};
 pub use figures::{Counters, Limits, NotSent, Refused, Why};
-pub use intake::{Came, ROOM_MIN};
 pub use layer::{Layer, Plain, Said};
 pub use proxied::Proxied;
 pub use reader::Heard;

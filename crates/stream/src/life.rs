@@ -8,10 +8,8 @@ use transaction::Flow;
 
 use crate::{
     Closed, Connections, Event, Layer, Why,
-    backlog::Backlog,
     connection::{Connection, Phase},
     index::Peer,
-    intake::Intake,
     queue::Queue,
 };
 
@@ -41,8 +39,6 @@ impl<L: Layer> Connections<L> {
             framer: Framer::new(self.limits.frame),
             inbound: Vec::new(),
             queue: Queue::default(),
-            intake: Intake::of(is_of_peer),
-            backlog: Backlog::default(),
             held: 0,
             quiet_since: now,
             within_since: None,
@@ -81,14 +77,8 @@ impl<L: Layer> Connections<L> {
 
     pub(crate) fn move_to(&mut self, id: Id<Connection<L>>, flow: Flow) {
         self.unlink(id);
-        let connection = self.table.get_mut(id);
-        let before = mem::replace(&mut connection.flow, flow);
-        let is_backed_up = connection.backlog.is_too_long;
+        self.table.get_mut(id).flow = flow;
         self.link(id);
-        if is_backed_up {
-            self.tell_backlog(before);
-            self.tell_backlog(flow);
-        }
     }
 
     pub(crate) fn answer_pings(&mut self, now: Duration, id: Id<Connection<L>>, pings: u64) {
@@ -176,7 +166,6 @@ impl<L: Layer> Connections<L> {
                 self.events.push_back(Event::Writable(connection.number));
             }
         }
-        self.catch_up(id);
         self.arm(id);
         if has_grown {
             self.make_room();
@@ -259,7 +248,6 @@ impl<L: Layer> Connections<L> {
         }
         self.opening[usize::from(connection.is_of_peer)] -= usize::from(connection.is_opening());
         self.held -= connection.held;
-        self.speed.waiting -= usize::from(connection.intake.waits());
         self.counters.close(why);
         self.events.push_back(Event::Close(Closed {
             flow,
@@ -272,9 +260,6 @@ impl<L: Layer> Connections<L> {
                 .or(detail)
                 .map(String::into_boxed_str),
         }));
-        if connection.backlog.is_too_long {
-            self.tell_backlog(flow);
-        }
         for message in connection.queue.unsent() {
             self.counters.lose(message);
             let message = message.to_vec();

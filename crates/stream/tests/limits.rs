@@ -68,9 +68,7 @@ fn end<L: Layer>(connections: &mut Connections<L>) -> Vec<Why> {
     let events = std::iter::from_fn(|| connections.next_event());
     let ends = events.filter_map(|event| match event {
         Event::Close(Closed { why, .. }) => Some(why),
-        Event::Writable(_) | Event::Opened(_) | Event::Backlog { .. } | Event::Unsent { .. } => {
-            None
-        }
+        Event::Writable(_) | Event::Opened(_) | Event::Unsent { .. } => None,
     });
     let ends: Vec<_> = ends.collect();
     connections.recount();

@@ -349,7 +349,6 @@ impl Streams {
                     }
                 }
                 Event::Unsent { .. } => self.lost += 1,
-                Event::Backlog { .. } => {}
             }
         }
     }

@@ -9,8 +9,8 @@ mod watch;
 use std::{collections::HashMap, io, os::fd::BorrowedFd, sync::Arc, time::Duration};
 
 use node::{ConnectionId, Datagram, Flow, Input, Node, Outbox, Quotation, Shared};
-use socket::{Clock, Interest, Ready, seed, tcp};
-use stream::{Connections, Counters, Event, ROOM_MIN, Why};
+use socket::{Interest, Ready, seed, tcp};
+use stream::{Connections, Counters, Event, Why};
 use wire::Wire;
 
 use ahead::Ahead;
@@ -23,7 +23,7 @@ use watch::{LISTENERS, Watch, connection, token};
 /// Peers that are accepted from one listener in one turn at most.
 const ACCEPTS: usize = 16;
 
-/// Bytes that are read at once at most.
+/// Bytes that are read from one connection in one turn at most.
 const READ_BYTES: usize = 64 * 1024;
 
 /// Listeners and connections of one worker.
@@ -39,11 +39,6 @@ pub(crate) struct Streams {
     shared: Arc<Shared>,
     message_bytes: usize,
     buffer: Box<[u8]>,
-    clock: Clock,
-    /// When all connections that were not ready were known to be empty, and the same before the last look. Later by the
-    /// time that the worker slept since: what is read now has waited since then at most.
-    looked_at: Duration,
-    empty_at: Duration,
 }
 
 /// The connections of a worker as other threads see them.
@@ -86,13 +81,11 @@ impl Streams {
         security: Arc<Security>,
         closings: Arc<Closings>,
         own: impl Iterator<Item = BorrowedFd<'a>>,
-        clock: Clock,
+        now: Duration,
     ) -> io::Result<Self> {
-        let now = clock.now();
         let limits = limits_of(shared.snapshot().config(), shared.workers().len());
         let watch = Watch::new(own)?;
         for (place, (_, listener)) in listeners.iter().enumerate() {
-            listener.set_room(ROOM_MIN);
             watch.add(listener, LISTENERS + place as u64, Interest::Read, true)?;
         }
         Ok(Self {
@@ -107,9 +100,6 @@ impl Streams {
             message_bytes: shared.snapshot().config().limits.message_bytes,
             shared,
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
-            clock,
-            looked_at: now,
-            empty_at: now,
         })
     }
 
@@ -119,13 +109,8 @@ impl Streams {
     }
 
     /// Waits until something is ready: one of the worker's own descriptors, or a connection.
-    pub(crate) fn wait(&mut self, timeout: Duration, is_behind: bool) {
-        let before = self.clock.now();
-        let most = Connections::<Wire>::read_at_once(is_behind);
-        let is_all = self.watch.wait(most, timeout);
-        let now = self.clock.now();
-        self.empty_at = self.looked_at + (now - before);
-        self.looked_at = if is_all { now } else { self.empty_at };
+    pub(crate) fn wait(&mut self, timeout: Duration) {
+        self.watch.wait(timeout);
     }
 
     /// Whether one of the worker's own descriptors is ready, and has an error.
@@ -140,15 +125,11 @@ impl Streams {
 
     /// Does what is ready, a bounded part of it.
     pub(crate) fn turn(&mut self, ground: &mut Ground<'_>) {
-        let now = ground.now;
-        let reads = ground.node.may_read(now) || self.connections.is_late(now);
-        let count = self.watch.gather();
-        let bytes = Connections::<Wire>::read_bytes(count).min(READ_BYTES);
-        for place in 0..count {
+        for place in 0..self.watch.gather() {
             let ready = self.watch.ready(place);
             match ready.token.checked_sub(LISTENERS) {
                 Some(listener) => self.accept(ground, listener as usize),
-                None => self.serve(ground, ready, bytes, reads),
+                None => self.serve(ground, ready),
             }
         }
         self.watch.clear();
@@ -238,9 +219,6 @@ impl Streams {
                     self.sockets.remove(&closed.id);
                     self.closings.tell(closed);
                 }
-                Event::Backlog { flow, is_backed_up } => {
-                    ground.node.handle_backlog(flow, is_backed_up);
-                }
                 Event::Unsent { flow, message } => tell_unsent(ground, flow, &message),
             }
         }
@@ -283,8 +261,7 @@ impl Streams {
             self.shared.name_at(flow.remote).as_deref(),
             self.message_bytes,
         )?;
-        let mut socket = tcp::Stream::connect(bound.address, flow.remote).ok()?;
-        socket.keep_little_unsent();
+        let socket = tcp::Stream::connect(bound.address, flow.remote).ok()?;
         let id = self.connections.open(now, flow, layer).ok()?;
         self.hold(id, socket, Interest::Write);
         Some(id)
@@ -314,7 +291,7 @@ impl Streams {
         }
     }
 
-    fn serve(&mut self, ground: &mut Ground<'_>, ready: Ready, bytes: usize, reads: bool) {
+    fn serve(&mut self, ground: &mut Ground<'_>, ready: Ready) {
         let Some(id) = connection(ready.token) else {
             return;
         };
@@ -329,39 +306,22 @@ impl Streams {
             self.connections.connected(ground.now, id);
             self.set_interest(id, Interest::Read);
         }
-        if ready.readable && (reads || !self.connections.may_wait(id)) {
-            self.read(ground, id, bytes);
+        if ready.readable {
+            self.read(ground, id);
         }
         if ready.writable {
             self.write(ground.now, id);
         }
     }
 
-    /// Reads at most so many bytes.
-    fn read(&mut self, ground: &mut Ground<'_>, id: ConnectionId, bytes: usize) {
-        ground.now = self.clock.now();
+    fn read(&mut self, ground: &mut Ground<'_>, id: ConnectionId) {
         let Some(held) = self.sockets.get(&id) else {
             return;
         };
         let (node, out, now) = (&mut *ground.node, &mut *ground.out, ground.now);
-        match held.socket.read(&mut self.buffer[..bytes]) {
+        match held.socket.read(&mut self.buffer) {
             Ok(0) => self.connections.closed(now, id, Why::Peer),
             Ok(length) => {
-                let is_all = length < bytes;
-                let came = self
-                    .connections
-                    .note_read(now, id, self.empty_at, length, is_all);
-                if came.is_asked {
-                    let unread = held.socket.unread();
-                    self.connections.note_unread(now, id, unread);
-                }
-                if let Some(room) = came.room {
-                    held.socket.set_room(room);
-                }
-                node.handle_delay(now, came.delay);
-                if came.is_old {
-                    node.handle_unread(now);
-                }
                 let bytes = &self.buffer[..length];
                 self.connections
                     .receive(now, id, bytes, &mut |flow, heard| {
@@ -401,12 +361,7 @@ impl Streams {
             }
             match held.socket.write(bytes) {
                 Ok(count) => self.connections.wrote(now, id, count),
-                Err(error) if is_later(&error) => {
-                    if !self.connections.is_backed_up(id) && held.socket.awaits_reader() {
-                        self.connections.back_up(now, id);
-                    }
-                    return self.set_interest(id, Interest::Both);
-                }
+                Err(error) if is_later(&error) => return self.set_interest(id, Interest::Both),
                 Err(error) => return self.fail(id, &error),
             }
         }

@@ -9,6 +9,9 @@ use std::{
 use node::ConnectionId;
 use socket::{Epoll, Interest, Ready};
 
+/// Connections that are read from in one turn at most.
+const READS: usize = 64;
+
 /// Handshakes that go on in one turn at most: each may cost as much as a hundred messages.
 const HANDSHAKES: usize = 2;
 
@@ -53,11 +56,11 @@ impl Watch {
         })
     }
 
-    /// Waits until something is ready, at most so much of it. Whether all that is ready was told.
-    pub(super) fn wait(&mut self, most: usize, timeout: Duration) -> bool {
-        let ready = self.open.wait(most, timeout);
+    /// Waits until something is ready.
+    pub(super) fn wait(&mut self, timeout: Duration) {
+        let ready = self.open.wait(READS, timeout);
         // The worker's own may be behind the others then.
-        let is_crowded = ready.len() == most;
+        let is_crowded = ready.len() == READS;
         self.own.fill((is_crowded, false));
         self.is_opening = is_crowded;
         self.ready.clear();
@@ -68,7 +71,6 @@ impl Watch {
                 _ => self.ready.push(ready),
             }
         }
-        !is_crowded
     }
 
     /// Whether one of the worker's own is ready, and has an error.

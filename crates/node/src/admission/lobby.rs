@@ -50,9 +50,6 @@ const GUESTS: usize = 4_096;
 const BURST: Duration = Duration::from_secs(2);
 /// Refusals for each request that is served. All others that wait too long are dropped.
 const REFUSALS: f64 = 1.0;
-/// Refusals on connections for each request that is served: nobody repeats what was sent there, so to drop it leaves its
-/// caller without an answer for half a minute.
-const REFUSALS_ON_STREAMS: f64 = 4.0;
 /// Refusals that may be saved up.
 const REFUSALS_MAX: f64 = 64.0;
 
@@ -115,9 +112,8 @@ pub(crate) enum Taken {
     Waits,
     /// A copy of it waits.
     WaitsAlready,
-    /// It is told so.
+    /// It is told that there is no room.
     Refused,
-    /// It is not.
     StaysOut,
 }
 
@@ -142,8 +138,6 @@ pub(crate) struct Lobby {
     behind_until: Duration,
     /// Since when requests have waited too long.
     late_since: Option<Duration>,
-    /// Since when requests have waited on connections, and when they did last.
-    unread: Option<(Duration, Duration)>,
     crowded_until: Duration,
     busy: Duration,
     turn: usize,
@@ -207,7 +201,6 @@ impl Lobby {
             names: HashSet::default(),
             behind_until: Duration::ZERO,
             late_since: None,
-            unread: None,
             crowded_until: Duration::ZERO,
             busy: Duration::ZERO,
             turn: 0,
@@ -227,12 +220,6 @@ impl Lobby {
         if delay > BEHIND {
             self.behind_until = now + MEMORY;
         }
-    }
-
-    /// Somebody waits on a connection, as too many wait here or it can't be read soon enough.
-    pub(crate) fn note_unread(&mut self, now: Duration) {
-        let since = self.unread.map_or(now, |(since, _)| since);
-        self.unread = Some((since, now));
     }
 
     /// The worker was busy for so long since it told last.
@@ -265,11 +252,6 @@ impl Lobby {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.guests.iter().all(VecDeque::is_empty)
-    }
-
-    /// How many wait.
-    pub(crate) fn len(&self) -> usize {
-        self.guests.iter().map(VecDeque::len).sum()
     }
 
     /// When the next one has waited too long.
@@ -319,7 +301,7 @@ impl Lobby {
         let is_sifted = self.is_filtered && !is_known(cx.snapshot, from.ip());
         let is_stopped = !is_sifted && !self.sieve.passes(datagram.bytes, from);
         if is_stopped && class != Class::Emergency {
-            return self.leave_out(datagram);
+            return Taken::StaysOut;
         }
         if let Some(share) = self.share_of(class) {
             share.came();
@@ -329,7 +311,7 @@ impl Lobby {
             class => class,
         };
         if class == Class::Repeated && self.is_crowded(cx.now) {
-            return self.turn_away(cx.now, class, Duration::ZERO, datagram.flow);
+            return self.turn_away(cx.now, class, Duration::ZERO);
         }
         let is_crowded = name.is_some() && !self.copies.has_room(bytes_of(GUESTS / 2, 0));
         let copy = match is_crowded {
@@ -340,7 +322,7 @@ impl Lobby {
             if let Some(share) = self.share_of(class) {
                 share.turned_away(true);
             }
-            return self.leave_out(datagram);
+            return Taken::StaysOut;
         };
         self.guests[class as usize].push_back(Guest {
             flow: datagram.flow,
@@ -352,34 +334,6 @@ impl Lobby {
         });
         self.names.extend(name);
         Taken::Waits
-    }
-
-    /// What becomes of a request that can't wait here: on a connection nobody would repeat it.
-    fn leave_out(&mut self, datagram: &Datagram<'_>) -> Taken {
-        if datagram.flow.transport.is_stream() && self.may_refuse_on_stream() {
-            Taken::Refused
-        } else {
-            Taken::StaysOut
-        }
-    }
-
-    /// Whether there is a refusal left for somebody who repeats what is not answered.
-    fn may_refuse(&mut self, now: Duration, class: Class, waited: Duration) -> bool {
-        let least = match class {
-            Class::Repeated if waited.is_zero() => REFUSALS_MAX / 2.0,
-            _ => 1.0,
-        };
-        let may = self.refusals >= least && self.is_over(now);
-        self.refusals -= f64::from(u8::from(may));
-        may
-    }
-
-    /// The same for somebody who does not.
-    fn may_refuse_on_stream(&mut self) -> bool {
-        let price = REFUSALS / REFUSALS_ON_STREAMS;
-        let may = self.refusals >= price;
-        self.refusals -= if may { price } else { 0.0 };
-        may
     }
 
     /// Whether such a request would stay out unread.
@@ -424,19 +378,19 @@ impl Lobby {
         if guest.class == Class::Call && self.some_stay_out() {
             self.crowded_until = now + CROWDED;
         }
-        let waited = now - guest.came;
-        Some(match self.turn_away(now, guest.class, waited, guest.flow) {
+        Some(match self.turn_away(now, guest.class, now - guest.came) {
             Taken::Refused => Leaves::Refused(guest),
             _ => Leaves::Dropped(guest),
         })
     }
 
     /// A request has to go that has waited for so long.
-    fn turn_away(&mut self, now: Duration, class: Class, waited: Duration, flow: Flow) -> Taken {
-        let is_told = match flow.transport.is_stream() {
-            true => self.may_refuse_on_stream(),
-            false => self.may_refuse(now, class, waited),
+    fn turn_away(&mut self, now: Duration, class: Class, waited: Duration) -> Taken {
+        let least = match class {
+            Class::Repeated if waited.is_zero() => REFUSALS_MAX / 2.0,
+            _ => 1.0,
         };
+        let is_told = self.refusals >= least && self.is_over(now);
         if let Some(share) = self.share_of(class) {
             let is_new = class != Class::Repeated;
             share.turned_away(is_new);
@@ -444,11 +398,11 @@ impl Lobby {
                 share.dropped(waited, is_new);
             }
         }
-        if is_told {
-            Taken::Refused
-        } else {
-            Taken::StaysOut
+        if !is_told {
+            return Taken::StaysOut;
         }
+        self.refusals -= 1.0;
+        Taken::Refused
     }
 
     /// Uses a request's memory again.
@@ -471,7 +425,6 @@ impl Lobby {
         if !self.is_open(now) && self.sieve.is_open() {
             self.late_since = None;
         }
-        self.unread = self.unread.filter(|&(_, last)| now < last + MEMORY);
         let is_due = self.calls.is_due(now);
         if is_due {
             let wait = |class: Class| !self.guests[class as usize].is_empty();
@@ -491,8 +444,7 @@ impl Lobby {
 
     /// New requests that can be served per second; none: there are not more.
     pub(crate) fn capacity_per_s(&self, now: Duration) -> Option<f64> {
-        let is_unread = self.unread.is_some_and(|(since, _)| since + BURST < now);
-        let is_over = self.is_over(now) || is_unread || !self.sieve.is_open();
+        let is_over = self.is_over(now) || !self.sieve.is_open();
         is_over.then(|| self.calls.served_per_s() + self.registers.served_per_s())
     }
 

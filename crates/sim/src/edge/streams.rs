@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use node::{Flow, Node, Outbox, Quotation};
+use node::{Flow, Outbox, Quotation};
 use stream::{Connections, Plain};
 
 use super::Edge;
@@ -74,7 +74,7 @@ impl Edge {
         for worker in 0..self.streams.len() {
             while self.streams[worker].is_ready() {
                 let mut heard = Vec::new();
-                self.streams[worker].read(line, true, false, &mut |_, flow, bytes| {
+                self.streams[worker].read(line, &mut |_, flow, bytes| {
                     heard.push((flow, bytes.to_vec()));
                 });
                 for (flow, bytes) in heard {
@@ -94,12 +94,4 @@ impl Edge {
         let owner = flow.connection.map(|it| usize::from(it.worker()));
         owner.unwrap_or_else(|| self.worker_of(flow.remote))
     }
-}
-
-/// A worker that is to read from connections.
-pub(super) fn to_read(streams: &[Endpoint], nodes: &mut [Node], now: Duration) -> Option<usize> {
-    let mut workers = streams.iter().zip(nodes);
-    workers.position(|(it, node)| {
-        it.is_ready() && (it.is_late(now) || node.may_read(now) || it.has_answers())
-    })
 }

@@ -14,17 +14,13 @@ use stream::{Connections, Event, Limits, Plain, Why};
 use super::{Buffers, EndId, Line, Read, What};
 use crate::PartyId;
 
-/// Bytes that are read at once, where that is not measured.
-const READ_BYTES: usize = 64 * 1024;
-
 /// How a process deals with connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conduct {
     /// The buffers of each.
     pub buffers: Buffers,
-    /// Whether it reads no faster than it serves, and gives connections that wait for it little room. Otherwise it reads
-    /// all that there is.
-    pub is_measured: bool,
+    /// The most bytes that are read at once.
+    pub bytes: usize,
     /// Whether a node learns where something waits to be sent.
     pub tells_backlog: bool,
 }
@@ -33,7 +29,7 @@ impl Default for Conduct {
     fn default() -> Self {
         Self {
             buffers: Buffers::default(),
-            is_measured: true,
+            bytes: 64 * 1024,
             tells_backlog: true,
         }
     }
@@ -54,13 +50,14 @@ pub(crate) struct Endpoint {
     ready: VecDeque<ConnectionId>,
     buffer: Vec<u8>,
     missed: Vec<Missed>,
-    is_old: bool,
 }
 
 #[derive(Debug)]
 struct Held {
     end: EndId,
+    flow: Flow,
     is_connected: bool,
+    is_backed_up: bool,
     /// Since when there is something to read.
     ready_since: Option<Duration>,
 }
@@ -93,7 +90,6 @@ impl Endpoint {
             ready: VecDeque::new(),
             buffer: Vec::new(),
             missed: Vec::new(),
-            is_old: false,
         }
     }
 
@@ -110,21 +106,6 @@ impl Endpoint {
     /// Whether something can be read.
     pub(crate) fn is_ready(&self) -> bool {
         self.is_reading && !self.ready.is_empty()
-    }
-
-    /// Whether something can be read that must not wait.
-    pub(crate) fn has_answers(&self) -> bool {
-        self.ready.iter().any(|&id| !self.connections.may_wait(id))
-    }
-
-    /// Whether reads have left something old.
-    pub(crate) fn take_old(&mut self) -> bool {
-        mem::take(&mut self.is_old)
-    }
-
-    /// Whether it has read nothing for so long that it must.
-    pub(crate) fn is_late(&self, now: Duration) -> bool {
-        self.connections.is_late(now) || !self.conduct.is_measured
     }
 
     /// Lets it stop to read, or go on.
@@ -156,7 +137,7 @@ impl Endpoint {
                 connection: None,
             };
             match self.connections.accept(now, flow, Plain) {
-                Ok(id) => self.hold(id, end, true),
+                Ok(id) => self.hold(id, end, flow, true),
                 Err(_) => line.reset(end),
             }
         } else if let Some(&id) = self.numbers.get(&end) {
@@ -185,83 +166,27 @@ impl Endpoint {
         }
     }
 
-    /// Reads from the connections that are ready, for one turn. What is heard has its flow, and since when it may have
-    /// waited.
+    /// Reads once from the connection whose turn it is. What is heard has its flow, and since when it may have waited.
     pub(crate) fn read(
         &mut self,
         line: &mut Line<'_>,
-        reads: bool,
-        is_behind: bool,
         heard: &mut impl FnMut(Duration, Flow, &[u8]),
     ) {
-        let most = Connections::<Plain>::read_at_once(is_behind);
-        let ready = self.ready.len().min(most);
-        let bytes = if self.conduct.is_measured {
-            Connections::<Plain>::read_bytes(ready)
-        } else {
-            READ_BYTES
+        let Some(id) = self.ready.pop_front() else {
+            return;
         };
-        for _ in 0..ready {
-            let Some(id) = self.ready.pop_front() else {
-                break;
-            };
-            if !reads && self.connections.may_wait(id) {
-                self.ready.push_back(id);
-            } else {
-                self.read_one(line, id, bytes, heard);
-            }
-        }
-        self.settle(line);
-    }
-
-    fn read_one(
-        &mut self,
-        line: &mut Line<'_>,
-        id: ConnectionId,
-        bytes: usize,
-        heard: &mut impl FnMut(Duration, Flow, &[u8]),
-    ) {
-        self.read_once(line, id, bytes, heard);
-        let held = self.held.get_mut(&id);
-        if let Some(held) = held.filter(|held| held.ready_since.is_some()) {
-            if line.tcp.is_readable(held.end) {
-                self.ready.push_back(id);
-            } else {
-                held.ready_since = None;
-            }
-        }
-    }
-
-    fn read_once(
-        &mut self,
-        line: &mut Line<'_>,
-        id: ConnectionId,
-        bytes: usize,
-        heard: &mut impl FnMut(Duration, Flow, &[u8]),
-    ) {
         let Some(held) = self.held.get_mut(&id) else {
             return;
         };
-        let Some(empty_at) = held.ready_since else {
-            return;
-        };
+        let since = held.ready_since.expect("it is ready");
         self.buffer.clear();
-        let (now, end) = (line.now, held.end);
-        match line.read(end, bytes, &mut self.buffer) {
+        match line.read(held.end, self.conduct.bytes, &mut self.buffer) {
             Read::Bytes => {
-                let count = self.buffer.len();
-                let came = self
-                    .connections
-                    .note_read(now, id, empty_at, count, count < bytes);
-                self.is_old |= came.is_old;
-                if came.is_asked {
-                    let unread = line.tcp.unread(end);
-                    self.connections.note_unread(now, id, unread);
+                if line.tcp.is_readable(held.end) {
+                    self.ready.push_back(id);
+                } else {
+                    held.ready_since = None;
                 }
-                if let Some(room) = came.room.filter(|_| self.conduct.is_measured) {
-                    line.tcp.set_receive(end, room);
-                }
-                let since = now - came.delay;
                 let mut take = |flow: Flow, heard_it: stream::Heard<'_>| {
                     if heard_it.fault.is_none() {
                         heard(since, flow, heard_it.bytes);
@@ -270,12 +195,10 @@ impl Endpoint {
                 self.connections
                     .receive(line.now, id, &self.buffer, &mut take);
             }
-            Read::Later => {}
-            Read::End => {
-                held.ready_since = None;
-                self.connections.closed(now, id, Why::Peer);
-            }
+            Read::Later => held.ready_since = None,
+            Read::End => self.connections.closed(line.now, id, Why::Peer),
         }
+        self.settle(line);
     }
 
     /// Queues a message on the connection of a flow, or on a new one where it leads.
@@ -304,14 +227,16 @@ impl Endpoint {
         let from = *self.addresses.get(usize::from(flow.listener))?;
         let id = self.connections.open(line.now, flow, Plain).ok()?;
         let end = line.connect(self.party, from, flow.remote, self.conduct.buffers);
-        self.hold(id, end, false);
+        self.hold(id, end, flow, false);
         Some(id)
     }
 
-    fn hold(&mut self, id: ConnectionId, end: EndId, is_connected: bool) {
+    fn hold(&mut self, id: ConnectionId, end: EndId, flow: Flow, is_connected: bool) {
         let held = Held {
             end,
+            flow,
             is_connected,
+            is_backed_up: false,
             ready_since: None,
         };
         self.held.insert(id, held);
@@ -324,10 +249,6 @@ impl Endpoint {
                 Event::Writable(id) => self.write(line, id),
                 Event::Opened(_) => {}
                 Event::Close(closed) => self.close(line, closed.id),
-                Event::Backlog { flow, is_backed_up } if self.conduct.tells_backlog => {
-                    self.missed.push(Missed::Backlog(flow, is_backed_up));
-                }
-                Event::Backlog { .. } => {}
                 Event::Unsent { flow, message } => {
                     self.missed.push(Missed::Unsent(flow, message));
                 }
@@ -342,22 +263,31 @@ impl Endpoint {
         self.numbers.remove(&held.end);
         self.ready.retain(|&ready| ready != id);
         line.close(held.end);
+        if held.is_backed_up {
+            self.missed.push(Missed::Backlog(held.flow, false));
+        }
     }
 
     fn write(&mut self, line: &mut Line<'_>, id: ConnectionId) {
         let Some(held) = self.held.get_mut(&id).filter(|held| held.is_connected) else {
             return;
         };
-        loop {
+        let has_more = loop {
             let bytes = self.connections.to_write(id);
             if bytes.is_empty() {
-                return;
+                break false;
             }
             let count = line.write(held.end, bytes);
             if count == 0 {
-                return self.connections.back_up(line.now, id);
+                break true;
             }
             self.connections.wrote(line.now, id, count);
+        };
+        let is_backed_up = has_more || line.tcp.unsent(held.end) > 0;
+        let is_backed_up = is_backed_up && self.conduct.tells_backlog;
+        if mem::replace(&mut held.is_backed_up, is_backed_up) != is_backed_up {
+            let flow = held.flow;
+            self.missed.push(Missed::Backlog(flow, is_backed_up));
         }
     }
 }

@@ -73,16 +73,9 @@ impl Tcp {
         self.agenda.next_at()
     }
 
-    /// Bytes that have arrived and are not read, as FIONREAD tells.
-    pub(crate) fn unread(&self, end: EndId) -> usize {
-        self.ends.get(&end).map_or(0, |end| end.inbox.len())
-    }
-
-    /// From now on so many bytes may wait to be read. What the other end was told before holds.
-    pub(crate) fn set_receive(&mut self, end: EndId, bytes: usize) {
-        if let Some(end) = self.ends.get_mut(&end) {
-            end.buffers.receive = bytes;
-        }
+    /// Bytes that were written and have not left, as SIOCOUTQNSD tells.
+    pub(crate) fn unsent(&self, end: EndId) -> usize {
+        self.ends.get(&end).map_or(0, |end| end.unsent.len())
     }
 
     /// Whether a read would tell something.
@@ -141,9 +134,6 @@ impl Line<'_> {
         let Some(end) = self.tcp.ends.get_mut(&id) else {
             return 0;
         };
-        if end.unsent.len() >= end.buffers.unsent {
-            return 0;
-        }
         let taken = end.unsent.len() + end.in_flight;
         let count = bytes.len().min(end.buffers.send.saturating_sub(taken));
         end.unsent.extend(&bytes[..count]);

@@ -144,7 +144,7 @@ impl World {
         if let Some(streams) = &mut self.parties[index].streams {
             while streams.is_ready() {
                 let mut hear = |_, flow, bytes: &[u8]| heard.push((flow, bytes.to_vec()));
-                streams.read(line, true, false, &mut hear);
+                streams.read(line, &mut hear);
             }
         }
         heard
