@@ -24,7 +24,7 @@ capture      pure    lqn sip
 import       pure    sip
 recorder     pure    sip balance node
 node         pure    abuse slots sip balance custody location overload transaction
-sim          pure    sip balance node load topology stream
+sim          pure    sip balance location node load topology stream
 shadow       pure    balance capture node sim sip
 tls          system  stream
 websocket    system  stream
