@@ -113,7 +113,7 @@ request_route {
   exit;
 }
 END
-    on 0 /usr/sbin/kamailio -f "$folder/kamailio.cfg" -m 1024 -M 32 -DD -E -P "$folder/pid" -Y "$folder" -w "$folder"
+    on 0 /usr/sbin/kamailio -f "$folder/kamailio.cfg" -m 1024 -M 32 -x tlsf -X tlsf -DD -E -P "$folder/pid" -Y "$folder" -w "$folder"
     program=$last
     listening "$edge"
 }

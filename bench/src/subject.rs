@@ -246,8 +246,7 @@ pub(crate) fn sipyard_in_mode(
     serve_in(files, &sipyard(), &config)
 }
 
-/// Starts Kamailio in the mode that these definitions say. It has its fastest allocator: with the one that it has by
-/// default (`qm`), half of its time goes there.
+/// Starts Kamailio in the mode that these definitions say.
 pub(crate) fn kamailio_in_mode(server: SocketAddr, definitions: &[&str]) -> io::Result<Running> {
     let files = tempfile::tempdir()?;
     let address = free_address()?;
@@ -256,13 +255,7 @@ pub(crate) fn kamailio_in_mode(server: SocketAddr, definitions: &[&str]) -> io::
         .replace("@MODE@\n", &definitions.collect::<String>());
     let config = with_list(files.path(), &config, &[server], "")?;
     Ok(Running {
-        process: kamailio_with(
-            files.path(),
-            &config,
-            &address.to_string(),
-            4 << 20,
-            &["-x", "tlsf", "-X", "tlsf"],
-        )?,
+        process: kamailio(files.path(), &config, &address.to_string())?,
         address,
         _files: files,
     })
@@ -304,7 +297,7 @@ pub(crate) fn kamailio_call_load(
     };
     let config = with_list(files.path(), &config, servers, ";maxload=1000000")?;
     Ok(Running {
-        process: kamailio_with(files.path(), &config, &address.to_string(), 256 << 10, &[])?,
+        process: kamailio_with(files.path(), &config, &address.to_string(), 256 << 10)?,
         address,
         _files: files,
     })
@@ -337,7 +330,7 @@ fn with_list(
 
 /// Kamailio with the buffer limit of the other programs; its own default may lose datagrams.
 fn kamailio(files: &Path, config: &str, listen: &str) -> io::Result<Process> {
-    kamailio_with(files, config, listen, 4 << 20, &[])
+    kamailio_with(files, config, listen, 4 << 20)
 }
 
 fn kamailio_with(
@@ -345,16 +338,17 @@ fn kamailio_with(
     config: &str,
     listen: &str,
     buffer_bytes: u32,
-    more: &[&str],
 ) -> io::Result<Process> {
     let config = config.replace("@LISTEN@", listen);
     let config = written(files, "kamailio.cfg", &config)?;
     let pid = files.join("pid").display().to_string();
     let buffer = buffer_bytes.to_string();
+    // With the allocator that it has by default (`qm`), half of its time goes there.
     let args = [
-        "-f", &config, "-m", "1024", "-M", "32", "-b", &buffer, "-DD", "-E", "-P", &pid,
+        "-f", &config, "-m", "1024", "-M", "32", "-x", "tlsf", "-X", "tlsf", "-b", &buffer, "-DD",
+        "-E", "-P", &pid,
     ];
-    Process::start(CORE, Path::new(KAMAILIO), &[&args, more].concat())
+    Process::start(CORE, Path::new(KAMAILIO), &args)
 }
 
 fn written(files: &Path, name: &str, text: &str) -> io::Result<String> {
