@@ -263,12 +263,12 @@ fn a_trace_shows_the_first_messages() {
     );
 }
 
-/// Whether a file is for `plan state`, whose own test reads it.
-fn is_topology(path: &Path) -> bool {
-    fs::read_to_string(path)
-        .unwrap()
-        .lines()
-        .any(|line| line.starts_with("[node."))
+/// Whether a file is for `plan state` or `plan scale`, whose own tests read it.
+fn is_plan(path: &Path) -> bool {
+    let text = fs::read_to_string(path).unwrap();
+    let plans = ["[node.", "[demand]"];
+    text.lines()
+        .any(|line| plans.iter().any(|plan| line.starts_with(plan)))
 }
 
 /// Every file there is can be read, and runs when nearly nothing is asked of it.
@@ -281,8 +281,7 @@ fn the_experiments_are_valid() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|ending| ending == "toml") && !is_topology(&path)
-            {
+            } else if path.extension().is_some_and(|ending| ending == "toml") && !is_plan(&path) {
                 let output = sipyard(&[path.to_str().unwrap(), "--trace", "1"]);
                 assert!(output.status.success(), "{}", text(&output.stderr));
                 count += 1;
