@@ -3,36 +3,22 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
+mod paths;
+
 use std::time::Duration;
 
 use node::{config::Mode, stats};
+use paths::topology;
 use sim::{
     Death, Link, PartyId,
     farm::{Checks, Farm, Users},
 };
-use topology::{Node, Path, Topology};
 
 /// A tenth of the paper's nodes.
 const TENTH: (f64, f64) = (570.0, 470.0);
 
 fn s(s: u64) -> Duration {
     Duration::from_secs(s)
-}
-
-fn topology(nodes: &[(f64, f64)], paths: &[(&[usize], f64)]) -> Topology {
-    let node = |(index, &(stateless, stateful)): (usize, &(f64, f64))| Node {
-        name: format!("n{index}"),
-        stateless,
-        stateful,
-    };
-    let path = |(nodes, share): &(&[usize], f64)| Path {
-        nodes: nodes.to_vec(),
-        share: *share,
-    };
-    Topology {
-        nodes: nodes.iter().enumerate().map(node).collect(),
-        paths: paths.iter().map(path).collect(),
-    }
 }
 
 fn proven(farm: &Farm) -> u64 {

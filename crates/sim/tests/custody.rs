@@ -2,36 +2,23 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
+mod paths;
+
 use std::time::Duration;
 
 use node::config::Mode;
+use paths::topology;
 use sim::{
     Death, Link,
     farm::{Farm, Holders, Tally},
 };
-use topology::{Node, Path, Topology};
+use topology::Topology;
 
 /// Calls per second, without and with state: §2.2.
 const PAPER: (f64, f64) = (5700.0, 4700.0);
 
 fn s(s: u64) -> Duration {
     Duration::from_secs(s)
-}
-
-fn topology(nodes: &[(f64, f64)], paths: &[(&[usize], f64)]) -> Topology {
-    let node = |(index, &(stateless, stateful)): (usize, &(f64, f64))| Node {
-        name: format!("n{index}"),
-        stateless,
-        stateful,
-    };
-    let path = |(nodes, share): &(&[usize], f64)| Path {
-        nodes: nodes.to_vec(),
-        share: *share,
-    };
-    Topology {
-        nodes: nodes.iter().enumerate().map(node).collect(),
-        paths: paths.iter().map(path).collect(),
-    }
 }
 
 fn series(nodes: &[(f64, f64)]) -> Topology {
