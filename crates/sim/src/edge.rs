@@ -8,7 +8,7 @@ use fastrand::Rng;
 use node::{Config, Datagram, Flow, Input, Node, Outbox, Question, Quotation, ReloadError, Shared};
 
 use crate::{
-    Capacity, Conduct, Pace, PartyId, Scheme, Store,
+    Capacity, Conduct, Pace, PartyId, Quota, Scheme, Store,
     host::{Cheap, Host},
     processor::Queue,
     streams::{Endpoint, Line},
@@ -28,6 +28,8 @@ pub struct Machine {
     pub hold: Duration,
     /// The time in addition, with a pace, to check who sent a request.
     pub check: Duration,
+    /// With a pace: the part of its processor that it may use.
+    pub quota: Option<Quota>,
     /// How it deals with connections.
     pub conduct: Conduct,
     /// Where its registrar keeps users' bindings. It outlives the node.
@@ -78,9 +80,7 @@ impl Edge {
             shared,
             nodes,
             queue: machine.capacity.map(Queue::new),
-            host: machine
-                .pace
-                .map(|pace| Box::new(Host::new(pace, machine.hold, machine.check))),
+            host: machine.pace.map(|pace| Box::new(Host::new(pace, &machine))),
             machine,
             timers_due: now,
             asked: VecDeque::new(),
@@ -209,6 +209,10 @@ impl Edge {
             self.answer(now, worker, out);
         }
         self.work(line, out);
+        let still = self.host.as_ref().and_then(|host| host.stands_until(now));
+        if let Some(until) = still {
+            self.timers_due = self.timers_due.max(until);
+        }
         if self.timers_due <= now {
             self.handle_timeout(now, out);
         }

@@ -9,6 +9,7 @@ use node::{
 };
 
 use crate::{
+    Machine,
     door::{Door, Scheme, Verdict},
     processor::Waiting,
 };
@@ -30,6 +31,55 @@ pub struct Pace {
     pub tells_delay: bool,
 }
 
+/// The part of a processor that a group of processes gets, as CFS and EEVDF divide it: who has used it up stands still
+/// until the period ends. What is not used is lost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Quota {
+    /// The time in each period.
+    pub run: Duration,
+    /// The period.
+    pub period: Duration,
+}
+
+/// What is left of a quota.
+#[derive(Debug)]
+struct Cage {
+    quota: Quota,
+    /// The number of the period.
+    number: u128,
+    left: Duration,
+}
+
+impl Cage {
+    const fn new(quota: Quota) -> Self {
+        Self {
+            quota,
+            number: 0,
+            left: quota.run,
+        }
+    }
+
+    /// When work that begins at a moment is done, and the processor runs on.
+    fn work(&mut self, mut at: Duration, mut cost: Duration) -> Duration {
+        loop {
+            let Quota { run, period } = self.quota;
+            let number = at.as_nanos() / period.as_nanos();
+            if number != self.number {
+                (self.number, self.left) = (number, run);
+            }
+            let passed = Duration::from_nanos((at.as_nanos() % period.as_nanos()) as u64);
+            let rest = period - passed;
+            let worked = cost.min(self.left).min(rest);
+            cost -= worked;
+            self.left -= worked;
+            at += if self.left.is_zero() { rest } else { worked };
+            if cost.is_zero() {
+                return at;
+            }
+        }
+    }
+}
+
 /// The socket's buffer, and the processor that reads it.
 #[derive(Debug)]
 pub(crate) struct Host {
@@ -39,6 +89,7 @@ pub(crate) struct Host {
     /// To check who sent a request, in addition.
     check: Duration,
     speed: f64,
+    cage: Option<Cage>,
     arrived: VecDeque<(Duration, Waiting)>,
     spare: Vec<Vec<u8>>,
     sieve: Option<Sieve>,
@@ -74,12 +125,13 @@ impl Cheap {
 }
 
 impl Host {
-    pub(crate) fn new(pace: Pace, hold: Duration, check: Duration) -> Self {
+    pub(crate) fn new(pace: Pace, machine: &Machine) -> Self {
         Self {
             pace,
-            hold,
-            check,
+            hold: machine.hold,
+            check: machine.check,
             speed: 1.0,
+            cage: machine.quota.map(Cage::new),
             arrived: VecDeque::new(),
             spare: Vec::new(),
             sieve: None,
@@ -244,8 +296,18 @@ impl Host {
 
     fn spend(&mut self, now: Duration, cost: Duration) {
         let cost = cost.div_f64(self.speed);
-        self.free_at = self.free_at.max(now) + cost;
+        let begins = self.free_at.max(now);
+        self.free_at = match &mut self.cage {
+            Some(cage) => cage.work(begins, cost),
+            None => begins + cost,
+        };
         self.busy += cost;
+    }
+
+    /// Until when it stands still, as its quota is used up.
+    pub(crate) fn stands_until(&self, now: Duration) -> Option<Duration> {
+        let is_still = self.cage.is_some() && self.free_at > now;
+        is_still.then_some(self.free_at)
     }
 
     /// When the processor can go on; `Duration::MAX`: nothing waits.
@@ -263,5 +325,26 @@ impl Host {
 
     pub(crate) fn lost(&self) -> u64 {
         self.lost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_used_up_a_quota_stands_still_until_the_period_ends() {
+        let ms = Duration::from_millis;
+        let us = Duration::from_micros;
+        let mut cage = Cage::new(Quota {
+            run: ms(1),
+            period: ms(10),
+        });
+        assert_eq!(cage.work(us(300), us(400)), us(700));
+        assert_eq!(cage.work(us(9_500), us(400)), us(9_900));
+        assert_eq!(cage.work(us(9_900), us(200)), ms(10) + us(100));
+        assert_eq!(cage.work(ms(12), us(900)), ms(20));
+        assert_eq!(cage.work(ms(20), us(2_500)), ms(40) + us(500));
+        assert_eq!(cage.work(us(69_900), us(150)), us(70_050));
     }
 }

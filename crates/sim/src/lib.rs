@@ -33,7 +33,7 @@ pub use door::Scheme;
 pub use edge::{Edge, Machine};
 pub use estimate::Estimate;
 pub use experiment::{Action, Deed, Experiment, Noise, Outcome, Span, Who, run};
-pub use host::Pace;
+pub use host::{Pace, Quota};
 pub use nat::Nat;
 pub use network::{Bottleneck, Link, Network};
 pub use occupancy::Occupancy;
