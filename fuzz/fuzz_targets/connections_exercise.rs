@@ -1,6 +1,6 @@
 //! What a table of connections must withstand. Run by the fuzz target and by the tests.
 
-use std::{collections::HashMap, time::Duration};
+use std::{collections::HashMap, net::SocketAddr, time::Duration};
 
 use sip::{Frame, FrameLimits, Framer};
 use stream::{Connections, Event, Layer, Limits, Said, Why};
@@ -95,6 +95,8 @@ struct World {
     sides: HashMap<ConnectionId, Side>,
     ids: Vec<ConnectionId>,
     messages: u32,
+    /// What was told last of each peer.
+    backed_up: HashMap<(Transport, u8, SocketAddr), bool>,
 }
 
 /// Plays a game that the bytes choose, and checks all counts at each step.
@@ -105,6 +107,7 @@ pub fn connections(bytes: &[u8]) {
         sides: HashMap::new(),
         ids: Vec::new(),
         messages: 0,
+        backed_up: HashMap::new(),
     };
     for chunk in bytes.chunks(3) {
         let &[op, which, amount] = chunk else {
@@ -199,6 +202,7 @@ impl World {
             side.wire.extend_from_slice(&bytes);
         }
         self.connections.wrote(self.now, id, bytes.len());
+        self.connections.back_up(self.now, id);
     }
 
     /// The peer has read a message if and only if it is not told as unsent.
@@ -208,6 +212,10 @@ impl World {
         while let Some(event) = self.connections.next_event() {
             match event {
                 Event::Writable(id) | Event::Opened(id) => assert!(self.sides.contains_key(&id)),
+                Event::Backlog { flow, is_backed_up } => {
+                    let peer = (flow.transport, flow.listener, flow.remote);
+                    self.backed_up.insert(peer, is_backed_up);
+                }
                 Event::Close(gone) => closed.push(gone.id),
                 Event::Unsent { flow, message } => {
                     let id = flow.connection.expect("it had one");
@@ -238,6 +246,7 @@ impl World {
         assert!(self.connections.is_empty());
         assert_eq!(self.connections.held_bytes(), 0);
         assert!(self.sides.values().all(|side| side.is_gone));
+        assert!(!self.backed_up.values().any(|&is_backed_up| is_backed_up));
     }
 }
 

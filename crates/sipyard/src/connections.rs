@@ -14,7 +14,7 @@ pub(crate) fn figures(of: &ConnectionStats) -> impl Iterator<Item = (&'static st
 }
 
 /// What has happened to connections.
-pub(crate) fn events(of: &Counters) -> [(&'static str, u64); 8] {
+pub(crate) fn events(of: &Counters) -> [(&'static str, u64); 9] {
     [
         ("accepted", of.accepted),
         ("opened", of.opened),
@@ -23,6 +23,7 @@ pub(crate) fn events(of: &Counters) -> [(&'static str, u64); 8] {
         ("messages_sent", of.messages_sent),
         ("messages_unsent", of.unsent),
         ("responses_unsent", of.responses_unsent),
+        ("backed_up", of.backed_up),
         ("kept_alive", of.kept_alive),
     ]
 }

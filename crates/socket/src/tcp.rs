@@ -1,9 +1,9 @@
 //! TCP without blocking.
 
 use std::{
-    io::{self, Read, Write},
+    io::{self, Read},
     net::SocketAddr,
-    os::fd::{AsFd, BorrowedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
 };
 
 use socket2::{Domain, Protocol, Type};
@@ -22,6 +22,8 @@ pub struct Listener {
 #[derive(Debug)]
 pub struct Stream {
     inner: socket2::Socket,
+    /// With how each write is sent.
+    flags: libc::c_int,
 }
 
 impl Listener {
@@ -73,7 +75,7 @@ impl Listener {
         let peer = peer.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?;
         inner.set_nonblocking(true)?;
         inner.set_tcp_nodelay(true)?;
-        Ok((Stream { inner }, peer))
+        Ok((Stream { inner, flags: 0 }, peer))
     }
 }
 
@@ -90,7 +92,7 @@ impl Stream {
             let from = SocketAddr::new(from.ip(), 0);
             inner.bind(&from.into())?;
         }
-        let stream = Self { inner };
+        let stream = Self { inner, flags: 0 };
         stream.begin(to)?;
         Ok(stream)
     }
@@ -103,7 +105,7 @@ impl Stream {
         let inner = open(from)?;
         inner.set_tcp_nodelay(true)?;
         inner.bind(&from.into())?;
-        Ok(Self { inner })
+        Ok(Self { inner, flags: 0 })
     }
 
     /// The address of this end.
@@ -131,6 +133,30 @@ impl Stream {
         self.inner.take_error().unwrap_or_else(Some)
     }
 
+    /// Lets the system take no more than it can send now, and one write: the rest waits where it is seen. Systems that
+    /// can't are left as they are.
+    pub fn keep_little_unsent(&mut self) {
+        if self.inner.set_tcp_notsent_lowat(1).is_ok() {
+            // Else it would add to what is unsent.
+            self.flags = libc::MSG_EOR;
+        }
+    }
+
+    /// Whether the other end has no room, and not the network. Where the system doesn't tell, it is so.
+    #[must_use]
+    pub fn awaits_reader(&self) -> bool {
+        let mut info = std::mem::MaybeUninit::<libc::tcp_info>::zeroed();
+        let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
+        // SAFETY: the pointers are to `info` and its length, and all zeros are a value of it.
+        let info = unsafe {
+            let fd = self.inner.as_raw_fd();
+            let at = info.as_mut_ptr().cast();
+            libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, at, &raw mut length);
+            info.assume_init()
+        };
+        info.tcpi_unacked < info.tcpi_snd_cwnd || info.tcpi_snd_cwnd == 0
+    }
+
     /// Reads what is there; 0: the peer has closed.
     ///
     /// # Errors
@@ -144,7 +170,7 @@ impl Stream {
     /// # Errors
     /// There is no room ([`io::ErrorKind::WouldBlock`]), or the connection is broken.
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
-        (&self.inner).write(bytes)
+        self.inner.send_with_flags(bytes, self.flags)
     }
 }
 

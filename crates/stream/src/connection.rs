@@ -6,7 +6,7 @@ use sip::Framer;
 use slots::Id;
 use transaction::{ConnectionId, Flow};
 
-use crate::{Layer, Limits, Why, queue::Queue};
+use crate::{Layer, Limits, Why, backlog::Backlog, queue::Queue};
 
 /// What is known of a connection.
 #[derive(Debug)]
@@ -28,6 +28,7 @@ pub(crate) struct Connection<L> {
     /// The beginning of a message.
     pub(crate) inbound: Vec<u8>,
     pub(crate) queue: Queue,
+    pub(crate) backlog: Backlog,
     /// What it was last counted with, in bytes.
     pub(crate) held: usize,
     /// Since when it carries nothing; at first, since when it is there.
@@ -82,6 +83,10 @@ impl<L: Layer> Connection<L> {
 
     pub(crate) const fn is_opening(&self) -> bool {
         matches!(self.phase, Phase::Connecting | Phase::Handshaking)
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.phase == Phase::Open
     }
 
     pub(crate) const fn is_closing(&self) -> bool {

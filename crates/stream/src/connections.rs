@@ -289,6 +289,7 @@ impl<L: Layer> Connections<L> {
             return Err(NotSent::QueueFull);
         }
         connection.queue.push(message, &mut self.buffers);
+        self.note_backlog(now, id);
         self.settle(now, id);
         Ok(())
     }

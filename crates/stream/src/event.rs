@@ -13,6 +13,13 @@ pub enum Event {
     Opened(ConnectionId),
     /// A connection is gone: its socket is to be closed.
     Close(Closed),
+    /// Whether a peer has not read what it got before, on any connection to it.
+    Backlog {
+        /// One of its connections.
+        flow: Flow,
+        /// Whether something waits.
+        is_backed_up: bool,
+    },
     /// A message that no peer can have read wholly, as its connection is gone.
     Unsent {
         /// The connection that is gone.

@@ -144,6 +144,8 @@ pub struct Counters {
     /// Responses among them, and those whose connection was gone before they were queued: nobody tries another way
     /// for these.
     pub responses_unsent: u64,
+    /// How often a peer did not read what it was sent, so that the rest had to wait.
+    pub backed_up: u64,
     /// Keep-alives that were answered. RFC 5626 §4.4.1
     pub kept_alive: u64,
     refused: [u64; Refused::ALL.len()],

@@ -10,6 +10,7 @@
 //!
 //! [`Duration`]: std::time::Duration
 
+mod backlog;
 mod connection;
 mod connections;
 mod event;

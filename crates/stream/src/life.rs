@@ -8,6 +8,7 @@ use transaction::Flow;
 
 use crate::{
     Closed, Connections, Event, Layer, Why,
+    backlog::Backlog,
     connection::{Connection, Phase},
     index::Peer,
     queue::Queue,
@@ -39,6 +40,7 @@ impl<L: Layer> Connections<L> {
             framer: Framer::new(self.limits.frame),
             inbound: Vec::new(),
             queue: Queue::default(),
+            backlog: Backlog::default(),
             held: 0,
             quiet_since: now,
             within_since: None,
@@ -77,8 +79,14 @@ impl<L: Layer> Connections<L> {
 
     pub(crate) fn move_to(&mut self, id: Id<Connection<L>>, flow: Flow) {
         self.unlink(id);
-        self.table.get_mut(id).flow = flow;
+        let connection = self.table.get_mut(id);
+        let before = mem::replace(&mut connection.flow, flow);
+        let is_backed_up = connection.backlog.is_too_long;
         self.link(id);
+        if is_backed_up {
+            self.tell_backlog(before);
+            self.tell_backlog(flow);
+        }
     }
 
     pub(crate) fn answer_pings(&mut self, now: Duration, id: Id<Connection<L>>, pings: u64) {
@@ -166,6 +174,7 @@ impl<L: Layer> Connections<L> {
                 self.events.push_back(Event::Writable(connection.number));
             }
         }
+        self.catch_up(id);
         self.arm(id);
         if has_grown {
             self.make_room();
@@ -260,6 +269,9 @@ impl<L: Layer> Connections<L> {
                 .or(detail)
                 .map(String::into_boxed_str),
         }));
+        if connection.backlog.is_too_long {
+            self.tell_backlog(flow);
+        }
         for message in connection.queue.unsent() {
             self.counters.lose(message);
             let message = message.to_vec();

@@ -39,6 +39,7 @@ impl<L: Layer> Connections<L> {
         for of in all() {
             assert_eq!(self.find(of.flow) == Some(of.number), of.takes_answers());
             assert!(of.armed.is_some(), "each connection ends at some time");
+            assert!(!of.backlog.is_too_long || !of.queue.is_empty());
             assert_eq!(of.is_told, !of.queue.to_write().is_empty());
             assert!(of.phase != Phase::Open || of.layer.is_open());
         }

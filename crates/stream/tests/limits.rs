@@ -68,7 +68,9 @@ fn end<L: Layer>(connections: &mut Connections<L>) -> Vec<Why> {
     let events = std::iter::from_fn(|| connections.next_event());
     let ends = events.filter_map(|event| match event {
         Event::Close(Closed { why, .. }) => Some(why),
-        Event::Writable(_) | Event::Opened(_) | Event::Unsent { .. } => None,
+        Event::Writable(_) | Event::Opened(_) | Event::Backlog { .. } | Event::Unsent { .. } => {
+            None
+        }
     });
     let ends: Vec<_> = ends.collect();
     connections.recount();
@@ -414,4 +416,46 @@ fn a_balancer_tells_the_peers_address() {
     let flow = connections.flow(id).unwrap();
     assert_eq!(flow.remote, ([198, 51, 100, 8], 9).into());
     assert_eq!(end(&mut connections), [Why::SourceFull]);
+}
+
+/// New requests went to servers that did not read what they had.
+#[test]
+fn a_peer_that_does_not_read_is_told_of_but_a_burst_is_not() {
+    let ms = Duration::from_millis;
+    let mut connections = plain();
+    let id = connections.open(ZERO, flow(1, 5), Plain).unwrap();
+    connections.connected(ZERO, id);
+    let backlog = |connections: &mut Connections<Plain>| {
+        let events = std::iter::from_fn(|| connections.next_event());
+        let told = events.filter_map(|event| match event {
+            Event::Backlog { is_backed_up, .. } => Some(is_backed_up),
+            _ => None,
+        });
+        told.collect::<Vec<_>>()
+    };
+    let all = |connections: &mut Connections<Plain>, now| {
+        let count = connections.to_write(id).len();
+        connections.wrote(now, id, count);
+    };
+    // For 49 ms: a burst.
+    connections.send(ZERO, id, REQUEST).unwrap();
+    connections.back_up(ZERO, id);
+    connections.send(ms(49), id, REQUEST).unwrap();
+    all(&mut connections, ms(49));
+    assert!(backlog(&mut connections).is_empty());
+    // For longer.
+    connections.send(ms(60), id, REQUEST).unwrap();
+    connections.back_up(ms(60), id);
+    connections.send(ms(110), id, REQUEST).unwrap();
+    assert_eq!(backlog(&mut connections), [true]);
+    all(&mut connections, ms(111));
+    assert_eq!(backlog(&mut connections), [false]);
+    // Soon after that, at once.
+    connections.send(ms(120), id, REQUEST).unwrap();
+    connections.back_up(ms(120), id);
+    assert_eq!(backlog(&mut connections), [true]);
+    // It does not outlive its connection.
+    connections.closed(ms(130), id, Why::Peer);
+    assert_eq!(backlog(&mut connections), [false]);
+    assert_eq!(connections.counters().backed_up, 2);
 }

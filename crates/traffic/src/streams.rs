@@ -349,6 +349,7 @@ impl Streams {
                     }
                 }
                 Event::Unsent { .. } => self.lost += 1,
+                Event::Backlog { .. } => {}
             }
         }
     }

@@ -219,6 +219,9 @@ impl Streams {
                     self.sockets.remove(&closed.id);
                     self.closings.tell(closed);
                 }
+                Event::Backlog { flow, is_backed_up } => {
+                    ground.node.handle_backlog(flow, is_backed_up);
+                }
                 Event::Unsent { flow, message } => tell_unsent(ground, flow, &message),
             }
         }
@@ -261,7 +264,8 @@ impl Streams {
             self.shared.name_at(flow.remote).as_deref(),
             self.message_bytes,
         )?;
-        let socket = tcp::Stream::connect(bound.address, flow.remote).ok()?;
+        let mut socket = tcp::Stream::connect(bound.address, flow.remote).ok()?;
+        socket.keep_little_unsent();
         let id = self.connections.open(now, flow, layer).ok()?;
         self.hold(id, socket, Interest::Write);
         Some(id)
@@ -361,7 +365,12 @@ impl Streams {
             }
             match held.socket.write(bytes) {
                 Ok(count) => self.connections.wrote(now, id, count),
-                Err(error) if is_later(&error) => return self.set_interest(id, Interest::Both),
+                Err(error) if is_later(&error) => {
+                    if !self.connections.is_backed_up(id) && held.socket.awaits_reader() {
+                        self.connections.back_up(now, id);
+                    }
+                    return self.set_interest(id, Interest::Both);
+                }
                 Err(error) => return self.fail(id, &error),
             }
         }

@@ -15,6 +15,8 @@ pub struct Buffers {
     pub send: usize,
     /// What has arrived and is not read yet.
     pub receive: usize,
+    /// What may wait before the first packet that can't be sent: more is not taken.
+    pub unsent: usize,
 }
 
 impl Default for Buffers {
@@ -23,6 +25,7 @@ impl Default for Buffers {
         Self {
             send: 87_040,
             receive: 65_536,
+            unsent: 1,
         }
     }
 }

@@ -55,9 +55,7 @@ pub(crate) struct Endpoint {
 #[derive(Debug)]
 struct Held {
     end: EndId,
-    flow: Flow,
     is_connected: bool,
-    is_backed_up: bool,
     /// Since when there is something to read.
     ready_since: Option<Duration>,
 }
@@ -137,7 +135,7 @@ impl Endpoint {
                 connection: None,
             };
             match self.connections.accept(now, flow, Plain) {
-                Ok(id) => self.hold(id, end, flow, true),
+                Ok(id) => self.hold(id, end, true),
                 Err(_) => line.reset(end),
             }
         } else if let Some(&id) = self.numbers.get(&end) {
@@ -227,16 +225,14 @@ impl Endpoint {
         let from = *self.addresses.get(usize::from(flow.listener))?;
         let id = self.connections.open(line.now, flow, Plain).ok()?;
         let end = line.connect(self.party, from, flow.remote, self.conduct.buffers);
-        self.hold(id, end, flow, false);
+        self.hold(id, end, false);
         Some(id)
     }
 
-    fn hold(&mut self, id: ConnectionId, end: EndId, flow: Flow, is_connected: bool) {
+    fn hold(&mut self, id: ConnectionId, end: EndId, is_connected: bool) {
         let held = Held {
             end,
-            flow,
             is_connected,
-            is_backed_up: false,
             ready_since: None,
         };
         self.held.insert(id, held);
@@ -249,6 +245,10 @@ impl Endpoint {
                 Event::Writable(id) => self.write(line, id),
                 Event::Opened(_) => {}
                 Event::Close(closed) => self.close(line, closed.id),
+                Event::Backlog { flow, is_backed_up } if self.conduct.tells_backlog => {
+                    self.missed.push(Missed::Backlog(flow, is_backed_up));
+                }
+                Event::Backlog { .. } => {}
                 Event::Unsent { flow, message } => {
                     self.missed.push(Missed::Unsent(flow, message));
                 }
@@ -263,31 +263,22 @@ impl Endpoint {
         self.numbers.remove(&held.end);
         self.ready.retain(|&ready| ready != id);
         line.close(held.end);
-        if held.is_backed_up {
-            self.missed.push(Missed::Backlog(held.flow, false));
-        }
     }
 
     fn write(&mut self, line: &mut Line<'_>, id: ConnectionId) {
         let Some(held) = self.held.get_mut(&id).filter(|held| held.is_connected) else {
             return;
         };
-        let has_more = loop {
+        loop {
             let bytes = self.connections.to_write(id);
             if bytes.is_empty() {
-                break false;
+                return;
             }
             let count = line.write(held.end, bytes);
             if count == 0 {
-                break true;
+                return self.connections.back_up(line.now, id);
             }
             self.connections.wrote(line.now, id, count);
-        };
-        let is_backed_up = has_more || line.tcp.unsent(held.end) > 0;
-        let is_backed_up = is_backed_up && self.conduct.tells_backlog;
-        if mem::replace(&mut held.is_backed_up, is_backed_up) != is_backed_up {
-            let flow = held.flow;
-            self.missed.push(Missed::Backlog(flow, is_backed_up));
         }
     }
 }

@@ -73,11 +73,6 @@ impl Tcp {
         self.agenda.next_at()
     }
 
-    /// Bytes that were written and have not left, as SIOCOUTQNSD tells.
-    pub(crate) fn unsent(&self, end: EndId) -> usize {
-        self.ends.get(&end).map_or(0, |end| end.unsent.len())
-    }
-
     /// Whether a read would tell something.
     pub(crate) fn is_readable(&self, end: EndId) -> bool {
         let end = self.ends.get(&end);
@@ -134,6 +129,9 @@ impl Line<'_> {
         let Some(end) = self.tcp.ends.get_mut(&id) else {
             return 0;
         };
+        if end.unsent.len() >= end.buffers.unsent {
+            return 0;
+        }
         let taken = end.unsent.len() + end.in_flight;
         let count = bytes.len().min(end.buffers.send.saturating_sub(taken));
         end.unsent.extend(&bytes[..count]);

@@ -79,7 +79,7 @@ fn connections(workers: &[Worker]) -> String {
     align(&rows, 1)
 }
 
-const CONNECTIONS: [(&str, &str); 8] = [
+const CONNECTIONS: [(&str, &str); 9] = [
     ("CONNECTIONS", "total"),
     ("CONNECTING", "connecting"),
     ("HANDSHAKING", "handshaking"),
@@ -88,6 +88,7 @@ const CONNECTIONS: [(&str, &str); 8] = [
     ("SENT", "messages_sent"),
     ("UNSENT", "messages_unsent"),
     ("RESPONSES", "responses_unsent"),
+    ("NOT READ", "backed_up"),
 ];
 
 fn found(pool: &str, source: &Source) -> String {

@@ -1,0 +1,235 @@
+#!/usr/bin/env bash
+# Sending nodes before one receiving node that a quota holds to a part of a core, over TCP and TLS: the scene of paper
+# 002 on sockets. bench/held.sh RECEIVER..., where each is sipyard or kamailio. It needs root, target/release/sipyard
+# (or SIPYARD), openssl, and kamailio with kamailio-tls-modules. The receiving node has core 0, all others core 1.
+# TRANSPORTS, SENDERS, TIMES, SHARE, DURATION, CONTROL (the lines of the senders' pool) and CAPACITY choose.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+sipyard=${SIPYARD:-$PWD/target/release/sipyard}
+folder=$(mktemp -d)
+base=${PORT:-32100} duration=${DURATION:-8} share=${SHARE:-0.1}
+core=127.0.0.1:$base receiver=127.0.0.1:$((base + 1)) receiver_tls=127.0.0.1:$((base + 2))
+cage=/sys/fs/cgroup/cpu/sipyard-held-$$
+[ ! -e /sys/fs/cgroup/cgroup.controllers ] || cage=/sys/fs/cgroup/sipyard-held-$$
+started=()
+
+finish() {
+    kill "${started[@]}" 2>/dev/null || true
+    wait 2>/dev/null || true
+    rmdir "$cage" 2>/dev/null || true
+    rm -rf "$folder"
+}
+trap finish EXIT
+
+# A CFS quota with a period of 10 ms.
+mkdir "$cage"
+quota=$(awk "BEGIN { print int($share * 10000) }")
+if [ -e "$cage/cpu.max" ]; then
+    echo "$quota 10000" >"$cage/cpu.max"
+else
+    echo 10000 >"$cage/cpu.cfs_period_us"
+    echo "$quota" >"$cage/cpu.cfs_quota_us"
+fi
+
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3650 -subj /CN=bench \
+    -keyout "$folder/key.pem" -out "$folder/chain.pem" -addext subjectAltName=IP:127.0.0.1,DNS:localhost \
+    -addext basicConstraints=critical,CA:FALSE 2>/dev/null
+
+# on CORE COMMAND...: starts a program there; its number is in `last`.
+on() {
+    local at=$1
+    shift
+    taskset --cpu-list "$at" "$@" >>"$folder/log" 2>&1 &
+    last=$!
+    started+=("$last")
+}
+
+listening() {
+    for _ in $(seq 100); do
+        if grep -q ":$(printf %04X "${1##*:}") " /proc/net/tcp /proc/net/udp; then return; fi
+        sleep 0.1
+    done
+    cat "$folder/log" >&2
+    exit 1
+}
+
+end() {
+    kill "$1" 2>/dev/null || true
+    wait "$1" 2>/dev/null || true
+}
+
+hold() {
+    local process
+    for process in "$1" $(pgrep -P "$1" || true); do echo "$process" >"$cage/cgroup.procs"; done
+}
+
+# The receiving node; its number is in `program`.
+start_sipyard() {
+    cat >"$folder/receiver.toml" <<END
+node = { name = "receiver", secret = "a secret for benchmarks, of no use elsewhere", workers = 1 }
+listen = [
+    { transport = "udp", address = "$receiver" },
+    { transport = "tcp", address = "$receiver" },
+    { transport = "tls", address = "$receiver_tls", certificates = [ { chain = "chain.pem", key = "key.pem" } ] },
+]
+admin = { address = "127.0.0.1:$((base + 3))", socket = "receiver.sock" }
+trust = { peers = ["127.0.0.1"] }
+pool.app = { policy = "hash", probe = false, learn_room = false, servers = [ "$core" ] }
+[[route]]
+to = "app"
+END
+    on 0 "$sipyard" serve "$folder/receiver.toml"
+    program=$last
+    listening "$receiver_tls"
+}
+
+start_kamailio() {
+    cat >"$folder/kamailio.cfg" <<END
+#!KAMAILIO
+debug=-1
+log_stderror=yes
+children=1
+tcp_children=1
+auto_aliases=no
+enable_tls=yes
+listen=udp:$receiver
+listen=tcp:$receiver
+listen=tls:$receiver_tls
+dns=no
+rev_dns=no
+loadmodule "tm.so"
+loadmodule "sl.so"
+loadmodule "rr.so"
+loadmodule "pv.so"
+loadmodule "maxfwd.so"
+loadmodule "siputils.so"
+loadmodule "textops.so"
+loadmodule "tls.so"
+modparam("tls", "certificate", "$folder/chain.pem")
+modparam("tls", "private_key", "$folder/key.pem")
+modparam("tls", "tls_method", "TLSv1.2+")
+request_route {
+  if (!mf_process_maxfwd_header("10")) { sl_send_reply("483", "Too Many Hops"); exit; }
+  if (has_totag()) { loose_route(); \$du = "sip:$core"; forward(); exit; }
+  if (is_method("INVITE")) record_route();
+  \$du = "sip:$core";
+  forward();
+  exit;
+}
+END
+    on 0 /usr/sbin/kamailio -f "$folder/kamailio.cfg" -m 256 -M 32 -DD -E -P "$folder/pid" -Y "$folder" -w "$folder"
+    program=$last
+    listening "$receiver_tls"
+}
+
+# start_senders NUMBER TRANSPORT: their numbers are in `senders`.
+start_senders() {
+    local to=$receiver tls=''
+    [ "$2" = tcp ] || { to=$receiver_tls; tls='tls = { ca = "chain.pem" }'; }
+    senders=()
+    for number in $(seq "$1"); do
+        local at=127.0.0.1:$((base + 10 + number))
+        cat >"$folder/sender$number.toml" <<END
+node = { name = "sender$number", secret = "a secret for benchmarks, of no use elsewhere", workers = 1 }
+listen = [
+    { transport = "udp", address = "$at" },
+    { transport = "tcp", address = "$at" },
+    { transport = "tls", address = "127.0.0.1:$((base + 40 + number))", certificates = [ { chain = "chain.pem", key = "key.pem" } ] },
+]
+admin = { address = "127.0.0.1:$((base + 70 + number))", socket = "sender$number.sock" }
+$tls
+pool.app = { policy = "hash", probe = false, ${CONTROL:-answer_timeout = \"32s\",} servers = [ "$2:$to" ] }
+[[route]]
+to = "app"
+state = "stateful"
+END
+        on 1 "$sipyard" serve "$folder/sender$number.toml"
+        senders+=("$last")
+        listening "$at"
+    done
+}
+
+# call NUMBER ARGUMENTS...: callers of that sender; what became of them is in calls$number.json.
+call() {
+    local number=$1
+    shift
+    taskset --cpu-list 1 "$sipyard" load call --to "127.0.0.1:$((base + 10 + number))" --from 127.0.0.2 --ports 4 --success 0 \
+        --json "$folder/calls$number.json" "$@" >/dev/null 2>&1 || true
+}
+
+# call_all NUMBER RATE SECONDS
+call_all() {
+    local calling=()
+    for number in $(seq "$1"); do
+        call "$number" --rate "$(awk "BEGIN { print $2 / $1 }")" --duration "$3s" &
+        calling+=($!)
+    done
+    wait "${calling[@]}"
+}
+
+# What all callers had: calls/s that were carried, of those that were offered; the answers' p50 and p99 in ms, the worst
+# of all callers.
+outcome() {
+    python3 - "$folder" "$1" "$2" <<'END'
+import glob, json, sys
+folder, seconds, capacity = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
+def find(tree, name):
+    if isinstance(tree, dict):
+        if name in tree: return tree[name]
+        for value in tree.values():
+            found = find(value, name)
+            if found is not None: return found
+offered, carried, p50, p99 = 0, 0, 0.0, 0.0
+for path in glob.glob(folder + "/calls*.json"):
+    tree = json.load(open(path))
+    carried += find(tree, "carried")
+    offered += find(tree, "offered")
+    answer = find(tree, "answer") or {}
+    p50, p99 = max(p50, answer.get("p50") or 0), max(p99, answer.get("p99") or 0)
+rate = carried / seconds
+share = "" if capacity == 0 else "%.1f %% of it, " % (100 * rate / capacity)
+print("%.0f calls/s of %.0f, %sp50 %.1f ms, p99 %.1f ms" % (rate, offered / seconds, share, p50, p99))
+END
+    rm -f "$folder"/calls*.json
+}
+
+# stop: the senders and the receiving node.
+stop() {
+    local process
+    for process in "${senders[@]}" "$program"; do end "$process"; done
+}
+
+on 1 "$sipyard" load serve --address "$core"
+core_process=$last
+listening "$core"
+for who in "$@"; do
+    for transport in ${TRANSPORTS:-tcp tls}; do
+        for number in ${SENDERS:-1 3 10}; do
+            start_"$who"
+            start_senders "$number" "$transport"
+            call_all "$number" 50 1
+            rm -f "$folder"/calls*.json
+            hold "$program"
+            if [ -z "${CAPACITY:-}" ]; then
+                # 16 calls at a time for each sender: the node is never without work.
+                calling=()
+                for at in $(seq "$number"); do call "$at" --window $((48 / number)) --duration "${duration}s" & calling+=($!); done
+                wait "${calling[@]}"
+                result=$(outcome "$duration" 0)
+                capacity=${result%% *}
+                echo "$who $transport $number senders: capacity $result"
+            else
+                capacity=$CAPACITY
+            fi
+            for times in ${TIMES:-0.5 2 5 10}; do
+                call_all "$number" "$(awk "BEGIN { print $times * $capacity }")" "$duration"
+                echo "$who $transport $number senders, $times x: $(outcome "$duration" "$capacity")"
+                sleep 2
+            done
+            stop
+        done
+    done
+done
+end "$core_process"
+echo "answers that the server had to repeat: $(awk '/ retransmitted /{ for (i = 1; i <= NF; i++) if ($i == "retransmitted") at = i } $1 == "'"$core"'" { print $at }' "$folder/log")"
