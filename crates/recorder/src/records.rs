@@ -342,8 +342,8 @@ impl Attempt {
         if let Some(member) = member.filter(|_| !came_in && message.is_request()) {
             self.pool = Some(member.pool.clone());
         }
-        self.summary
-            .follow(at, came_in, flow, member.is_some(), message);
+        let is_server = || member.is_some();
+        self.summary.follow(at, came_in, flow, is_server, message);
         self.cseq_max = self.cseq_max.max(cseq.number);
         match (cseq.method, message.status()) {
             (Method::Invite, None) if !came_in && self.summary.answered.is_none() => {
