@@ -10,10 +10,12 @@ mod capture_file;
 mod hep;
 mod ladder;
 mod mask;
+mod passed;
 mod records;
 mod search;
 mod state;
 mod text;
+mod traces;
 
 use std::{
     borrow::Cow,
@@ -34,6 +36,7 @@ pub use records::{Outcome, Record, RecordCounts, Records, Tried};
 pub use search::{Order, Search};
 pub use state::{End, State, Summary};
 pub use text::{gist, placement_words};
+pub use traces::{Span, TraceCounts, Traces};
 
 use call::Call;
 use hep::Passing;
