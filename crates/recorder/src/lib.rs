@@ -11,10 +11,12 @@ mod capture_file;
 mod hep;
 mod ladder;
 mod mask;
+mod passed;
 mod records;
 mod search;
 mod state;
 mod text;
+mod traces;
 
 use std::{
     cmp::Reverse,
@@ -35,6 +37,7 @@ pub use records::{Outcome, Record, RecordCounts, Records, Tried};
 pub use search::{Order, Search};
 pub use state::{End, State, Summary};
 pub use text::{gist, placement_words};
+pub use traces::{Span, TraceCounts, Traces};
 
 use call::Call;
 use mask::Mask;
