@@ -5,6 +5,7 @@
 //! machine; a search sorts the rest. A tap that is full counts what it misses.
 
 mod export;
+mod otlp;
 mod records;
 mod view;
 pub(crate) mod watch;
@@ -24,7 +25,9 @@ use node::{
     Snapshot,
     tap::{Tap, What as Seen},
 };
-use recorder::{Backlog, Counts, RecordCounts, Recorder, Search, Settings};
+pub(crate) use otlp::TraceExport;
+use otlp::Tracer;
+use recorder::{Backlog, Counts, RecordCounts, Recorder, Search, Settings, TraceCounts};
 use records::Keeper;
 pub(crate) use records::{Format, RecordFile};
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -38,6 +41,8 @@ pub(crate) struct Kept {
     pub(crate) latest: Option<Settings>,
     /// Of all calls; none: nothing.
     pub(crate) records: Option<RecordFile>,
+    /// Spans of calls, for a collector; none: nothing.
+    pub(crate) traces: Option<TraceExport>,
 }
 
 /// Messages, reasons and placements that are sorted by call in a second before anybody asks: of about 400 calls.
@@ -58,6 +63,7 @@ pub(crate) struct Recording {
     is_stale: AtomicBool,
     ahead: Mutex<Ahead>,
     keeper: Mutex<Option<Keeper>>,
+    tracer: Mutex<Option<Tracer>>,
     exporter: Exporter,
 }
 
@@ -88,6 +94,7 @@ impl Recording {
             is_stale: AtomicBool::default(),
             ahead: Mutex::default(),
             keeper: Mutex::default(),
+            tracer: Mutex::default(),
             exporter: Exporter::default(),
         };
         recording.set(kept);
@@ -98,6 +105,7 @@ impl Recording {
     /// Keeps something else from now on. Of what is not wanted any more it forgets all.
     pub(crate) fn set(&self, kept: Kept) {
         self.set_records(kept.records);
+        self.set_traces(kept.traces);
         self.exporter.set(kept.latest.as_ref(), self.mask_key);
         let mut recorder = locked(&self.recorder);
         let bytes_max = kept.latest.as_ref().map_or(0, |latest| latest.bytes_max);
@@ -122,8 +130,18 @@ impl Recording {
         }
     }
 
+    fn set_traces(&self, traces: Option<TraceExport>) {
+        let mut held = locked(&self.tracer);
+        match (held.as_mut(), traces) {
+            (Some(tracer), Some(traces)) => tracer.set(traces),
+            (_, traces) => *held = traces.map(|traces| Tracer::new(traces, &self.node)),
+        }
+    }
+
     fn is_on(&self) -> bool {
-        self.bytes_max.load(Relaxed) > 0 || locked(&self.keeper).is_some()
+        self.bytes_max.load(Relaxed) > 0
+            || locked(&self.keeper).is_some()
+            || locked(&self.tracer).is_some()
     }
 
     /// What it has done; none while nothing is recorded.
@@ -136,6 +154,11 @@ impl Recording {
     /// What the records told, and how many could not be written; none while there are none.
     pub(crate) fn records(&self) -> Option<(RecordCounts, u64)> {
         locked(&self.keeper).as_ref().map(Keeper::counts)
+    }
+
+    /// What the spans told, and how many the collector took and did not take; none while there are none.
+    pub(crate) fn traces(&self) -> Option<(TraceCounts, u64, u64)> {
+        locked(&self.tracer).as_ref().map(Tracer::counts)
     }
 
     /// Messages that went to the collector, and those that could not be sent.
@@ -191,6 +214,13 @@ impl Recording {
                 let mut tell = |record| told.push(record);
                 records.take(&taps, until, snapshot, zero, &mut tell);
                 records.look(now, zero, &mut tell);
+            });
+        }
+        if let Some(tracer) = locked(&self.tracer).as_mut() {
+            tracer.take(zero, |traces, told| {
+                let mut tell = |span| told.push(span);
+                traces.take(&taps, until, snapshot, &mut tell);
+                traces.look(now, &mut tell);
             });
         }
         let is_stale = self.is_stale.swap(false, Relaxed);
