@@ -1,6 +1,7 @@
 //! Spans that go to a collector: read back by the schema that OpenTelemetry publishes.
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on fails")]
+#![allow(clippy::disallowed_methods, reason = "it starts a collector")]
 
 mod common;
 

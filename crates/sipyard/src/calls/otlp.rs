@@ -60,7 +60,10 @@ impl Tracer {
             settings.endpoint.clone(),
             node.to_owned(),
         );
-        thread::spawn(move || send_all(&batches, &endpoint, &name, &counts));
+        let send = move || send_all(&batches, &endpoint, &name, &counts);
+        if let Err(error) = thread::Builder::new().name("traces".into()).spawn(send) {
+            tracing::error!("no spans are sent, as no thread could be started: {error}");
+        }
         Self {
             traces: Traces::new(node, settings.open_max, settings.one_in),
             node: node.to_owned(),
