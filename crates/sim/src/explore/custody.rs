@@ -145,3 +145,40 @@ fn draw(rng: &mut Rng) -> Topology {
     }
     Topology { nodes, paths }
 }
+
+#[cfg(test)]
+#[allow(
+    clippy::print_stdout,
+    clippy::disallowed_methods,
+    reason = "it prints, for as long as it is told"
+)]
+mod tests {
+    use std::{env, time::Instant};
+
+    use super::*;
+
+    /// `FIRST=0 SECONDS=600 cargo test --release -p sim --lib -- --ignored --nocapture chains`
+    ///
+    /// Chains and trees alone, without the worlds that the same seeds draw besides.
+    #[test]
+    #[ignore = "it takes as long as it is told"]
+    fn chains() {
+        let number =
+            |name, usual| env::var(name).map_or(usual, |text| text.parse().expect("a number"));
+        let (first, seconds) = (number("FIRST", 0), number("SECONDS", 60));
+        let (began, mut seed) = (Instant::now(), first);
+        let (mut calls, mut found) = (0, 0);
+        while began.elapsed() < Duration::from_secs(seconds) {
+            let mut outcome = Outcome::default();
+            run(seed, &mut outcome);
+            calls += outcome.calls;
+            if let Some(violation) = outcome.violation {
+                println!("seed {seed}: {violation}");
+                found += 1;
+            }
+            seed += ONE_IN;
+        }
+        println!("seeds {first} to {seed}: {calls} calls, {found} violations");
+        assert_eq!(found, 0);
+    }
+}
