@@ -177,6 +177,12 @@ impl Dynamic {
         custody.map_or_else(Figures::default, |custody| custody.figures())
     }
 
+    /// What it holds per second, and what it could; no numbers: nothing, or nothing is known yet.
+    pub(crate) fn rates(&self) -> [f64; 2] {
+        let custody = self.custody.as_ref().map(|custody| custody.figures());
+        custody.map_or([f64::NAN; 2], |it| [it.held_per_s, it.room_per_s])
+    }
+
     pub(crate) fn fix(&mut self, share: Option<f64>) {
         self.fixed = share;
         if let Some(custody) = &mut self.custody {
