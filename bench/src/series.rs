@@ -113,10 +113,15 @@ impl Pair {
         let mut crowd = Crowd::new(seed, Work::Calls)?;
         let [state, state_behind] = holder.states();
         let second = subject::node_in_series(state_behind, crowd.servers()[0])?;
+        subject::wait_for_sockets(&[second.address])?;
         let first = subject::node_in_series(state, second.address)?;
-        subject::wait_for_sockets(&[first.address, second.address])?;
-        crowd.settle(first.address)?;
-        let nodes = [first, second];
+        let mut nodes = [first, second];
+        let settled = subject::wait_for_sockets(&[nodes[0].address])
+            .and_then(|()| crowd.settle(nodes[0].address));
+        if let Err(error) = settled {
+            let [first, second] = nodes.each_mut().map(|node| node.process.log());
+            return Err(io::Error::other(format!("{error}:\n{first}\n{second}")));
+        }
         let cages = [Cage::new(SHARE)?, Cage::new(SHARE)?];
         for (cage, node) in cages.iter().zip(&nodes) {
             cage.hold(&node.process.processes())?;
