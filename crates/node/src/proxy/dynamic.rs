@@ -180,7 +180,7 @@ impl Dynamic {
     /// What it holds per second, and what it could; no numbers: nothing, or nothing is known yet.
     pub(crate) fn rates(&self) -> [f64; 2] {
         let custody = self.custody.as_ref().map(|custody| custody.figures());
-        custody.map_or([f64::NAN; 2], |it| [it.held_per_s, it.room_per_s])
+        custody.map_or([f64::NAN; 2], |it| [it.held_per_s, it.room_per_s.max(0.0)])
     }
 
     pub(crate) fn fix(&mut self, share: Option<f64>) {

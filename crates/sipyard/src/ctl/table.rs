@@ -149,8 +149,8 @@ const STATE: [Column; 5] = [
     ("HELD HERE", "held", plain),
     ("LEFT OPEN", "left_open", plain),
     ("HELD BEFORE", "held_before", plain),
-    ("HELD/S", "state_held_per_second", plain),
-    ("ROOM/S", "state_room_per_second", plain),
+    ("HELD/S", "state_held_per_second", whole),
+    ("ROOM/S", "state_room_per_second", whole),
 ];
 
 /// Those who stayed out, and the counters of a worker that tell how many.
@@ -190,6 +190,10 @@ fn plain(value: f64) -> String {
 
 fn kibibytes(bytes: f64) -> String {
     format!("{:.0}", bytes / 1024.0)
+}
+
+fn whole(value: f64) -> String {
+    format!("{value:.0}")
 }
 
 fn tenths(value: f64) -> String {
