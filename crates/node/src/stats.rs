@@ -181,18 +181,29 @@ struct Moved {
 const _: () = assert!(Event::ALL.len() <= 128 && Dropped::ALL.len() <= 64 && REPLIES.len() <= 64);
 
 /// The counters that moved during a step.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Moves {
-    events: u128,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moves {
+    events: [u64; 2],
     dropped: u64,
     replies: u64,
 }
 
 impl Moves {
-    /// The events but for those of the messages themselves.
+    /// The events of the messages themselves.
+    const USUAL: u128 = 1 << Event::Received as u32 | 1 << Event::Sent as u32;
+
+    fn unusual(self) -> u128 {
+        let [low, high] = self.events.map(u128::from);
+        (high << 64 | low) & !Self::USUAL
+    }
+
+    /// Whether nothing moved but what each message moves.
+    pub(crate) fn are_usual(self) -> bool {
+        self.unusual() == 0 && self.dropped == 0 && self.replies == 0
+    }
+
     pub(crate) fn events(self) -> impl Iterator<Item = Event> {
-        let usual = 1 << Event::Received as u32 | 1 << Event::Sent as u32;
-        places(self.events & !usual).map(|place| Event::ALL[place])
+        places(self.unusual()).map(|place| Event::ALL[place])
     }
 
     pub(crate) fn dropped(self) -> impl Iterator<Item = Dropped> {
@@ -277,9 +288,9 @@ impl WorkerStats {
             bits.store(0, Relaxed);
             taken
         };
-        let [low, high] = [&self.moved.events[0], &self.moved.events[1]].map(take);
+        let [low, high] = &self.moved.events;
         Moves {
-            events: u128::from(high) << 64 | u128::from(low),
+            events: [low, high].map(take),
             dropped: take(&self.moved.dropped),
             replies: take(&self.moved.replies),
         }

@@ -4,15 +4,17 @@
 //! with the counters that it moved and the placements that it caused. Without a tap nothing is
 //! recorded.
 
-use std::{ops::Range, time::Duration};
+use std::time::Duration;
 
 use transaction::Flow;
 
 use crate::{
     decisions::{Decision, DecisionView},
     snapshot::Snapshot,
-    stats::{Dropped, Event, Moves},
+    stats::{Dropped, Event},
 };
+
+pub use crate::stats::Moves;
 
 /// Records messages up to a number of bytes. What finds no room is counted and left out.
 #[derive(Debug)]
@@ -35,7 +37,8 @@ pub struct Tapped {
     /// What happened.
     pub what: What,
     /// Where the message lies among the tap's bytes; empty for a reason.
-    range: Range<usize>,
+    start: u32,
+    length: u32,
 }
 
 /// What a tap has seen.
@@ -45,8 +48,8 @@ pub enum What {
     Received(Flow),
     /// A message goes out.
     Sent(Flow),
-    /// Why: a counter that moved in this step.
-    Because(Why),
+    /// Why: the counters that moved in this step.
+    Because(Moves),
     /// A policy chose a server: the place for [`Tap::placement`].
     Placed(usize),
 }
@@ -64,8 +67,12 @@ pub enum Why {
 
 impl Tap {
     /// A tap that holds up to so many bytes between two [`Self::clear`].
+    ///
+    /// # Panics
+    /// If they are 4 GiB or more.
     #[must_use]
     pub fn new(bytes_max: usize) -> Self {
+        assert!(u32::try_from(bytes_max).is_ok(), "places have 32 bits");
         Self {
             entries: Vec::new(),
             bytes: Vec::new(),
@@ -89,10 +96,26 @@ impl Tap {
         self.bytes.len()
     }
 
+    /// Memory that it takes, in bytes, whether it is used or not.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
+            + self.entries.capacity() * size_of::<Tapped>()
+            + self.placements.capacity() * size_of::<Decision>()
+    }
+
+    /// Gives memory back if less than half of it is used: a burst has left it.
+    pub fn fit(&mut self) {
+        self.bytes.shrink_to(2 * self.bytes.len());
+        self.entries.shrink_to(2 * self.entries.len());
+        self.placements.shrink_to(2 * self.placements.len());
+    }
+
     /// The message of an entry; empty for a reason.
     #[must_use]
     pub fn message(&self, entry: &Tapped) -> &[u8] {
-        &self.bytes[entry.range.clone()]
+        let start = entry.start as usize;
+        &self.bytes[start..start + entry.length as usize]
     }
 
     /// A placement: [`Snapshot::session_of`] its call, and what the policy saw.
@@ -131,24 +154,20 @@ impl Tap {
 
     pub(crate) fn record(&mut self, at: Duration, what: What, bytes: &[u8]) {
         if self.has_room(bytes.len()) {
-            let start = self.bytes.len();
-            self.bytes.extend_from_slice(bytes);
-            let range = start..self.bytes.len();
-            let step = self.step;
             self.entries.push(Tapped {
                 at,
-                step,
+                step: self.step,
                 what,
-                range,
+                start: self.bytes.len() as u32,
+                length: bytes.len() as u32,
             });
+            self.bytes.extend_from_slice(bytes);
         }
     }
 
     pub(crate) fn explain(&mut self, at: Duration, moves: Moves) {
-        let reasons = moves.events().map(Why::Event);
-        let reasons = reasons.chain(moves.dropped().map(Why::Dropped));
-        for why in reasons.chain(moves.replies().map(Why::Replied)) {
-            self.record(at, What::Because(why), &[]);
+        if !moves.are_usual() {
+            self.record(at, What::Because(moves), &[]);
         }
     }
 
@@ -158,6 +177,17 @@ impl Tap {
             let place = self.placements.len() - 1;
             self.record(at, What::Placed(place), &[]);
         }
+    }
+}
+
+impl Moves {
+    /// The counters, but for those that count messages as such.
+    pub fn reasons(self) -> impl Iterator<Item = Why> {
+        let events = self.events().map(Why::Event);
+        let dropped = self.dropped().map(Why::Dropped);
+        events
+            .chain(dropped)
+            .chain(self.replies().map(Why::Replied))
     }
 }
 

@@ -44,7 +44,7 @@ fn main() {
 }
 
 fn search(world: &World) {
-    println!("{:?}", world.recorder.counts());
+    println!("{:?}", world.counts());
     for words in [
         "",
         "alice",

@@ -10,6 +10,8 @@ use crate::{mask::Mask, state::Summary};
 /// What is kept of one call: a phone that registers with one Call-ID for a year grows no further.
 const CALL_BYTES_MAX: usize = 256 << 10;
 const ENTRIES_MAX: usize = 400;
+/// What a call of 12 messages has.
+const USUAL_ENTRIES: usize = 28;
 /// Memory that grows by so much at a time.
 const STRIDE: usize = 2_048;
 
@@ -55,9 +57,9 @@ impl Call {
     ) -> Self {
         Self {
             summary: Summary::new(message, source, at, mask),
-            entries: Vec::new(),
+            entries: Vec::with_capacity(USUAL_ENTRIES),
             bytes: Vec::new(),
-            flows: Vec::new(),
+            flows: Vec::with_capacity(2),
             whys: Vec::new(),
             placements: Vec::new(),
             left_out: 0,

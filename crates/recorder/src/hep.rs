@@ -5,6 +5,13 @@ use std::{
     time::Duration,
 };
 
+use node::{
+    Snapshot,
+    tap::{Tap, What},
+};
+
+use crate::{Settings, is_kept, ladder::Ladder, mask::Mask, read};
+
 /// Where messages go as they pass, besides being kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collector {
@@ -18,15 +25,15 @@ pub struct Collector {
 
 /// A message on its way.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Passing<'a> {
-    pub(crate) from: SocketAddr,
-    pub(crate) to: SocketAddr,
+struct Passing<'a> {
+    from: SocketAddr,
+    to: SocketAddr,
     /// It goes over a connection.
-    pub(crate) is_stream: bool,
+    is_stream: bool,
     /// Wall time since the UNIX epoch.
-    pub(crate) at: Duration,
-    pub(crate) call_id: &'a [u8],
-    pub(crate) bytes: &'a [u8],
+    at: Duration,
+    call_id: &'a [u8],
+    bytes: &'a [u8],
 }
 
 const IPV4: u8 = 2;
@@ -37,9 +44,69 @@ const SIP: u8 = 1;
 /// What is left of a datagram for a message; the rest of a longer one is left out.
 const MESSAGE_MAX: usize = 64_000;
 
+/// What a collector is told: each message as it passes, hidden like what is kept.
+#[derive(Debug)]
+pub struct Feed {
+    collector: Collector,
+    one_in: u32,
+    mask: Mask,
+}
+
+impl Feed {
+    /// What the collector of these settings is told, if they have one. The key is the recorder's.
+    #[must_use]
+    pub fn new(settings: &Settings, mask_key: [u8; 16]) -> Option<Self> {
+        Some(Self {
+            collector: settings.collector.clone()?,
+            one_in: settings.one_in,
+            mask: Mask::new(mask_key, settings.masks_users, settings.masks_bodies),
+        })
+    }
+
+    /// Writes a packet about each message that a tap has seen, and gives it to `send`. `zero` is the wall time of the
+    /// node's zero since the UNIX epoch.
+    pub fn tell(
+        &self,
+        tap: &Tap,
+        snapshot: &Snapshot,
+        zero: Duration,
+        mut send: impl FnMut(&[u8]),
+    ) {
+        let listeners = snapshot.config().listeners.iter();
+        let listeners: Vec<_> = listeners.map(|it| it.address).collect();
+        let mut packet = Vec::new();
+        for entry in tap.entries() {
+            let (What::Received(flow) | What::Sent(flow)) = entry.what else {
+                continue;
+            };
+            let Some((message, key)) = read(tap.message(entry), snapshot) else {
+                continue;
+            };
+            if !is_kept(key, self.one_in) {
+                continue;
+            }
+            let own = Ladder::own_address(&listeners, flow);
+            let (from, to) = match entry.what {
+                What::Received(_) => (flow.remote, own),
+                _ => (own, flow.remote),
+            };
+            let passing = Passing {
+                from,
+                to,
+                is_stream: flow.is_reliable(),
+                at: zero + entry.at,
+                call_id: message.call_id().unwrap_or_default(),
+                bytes: &self.mask.shown(&message),
+            };
+            self.collector.write(&passing, &mut packet);
+            send(&packet);
+        }
+    }
+}
+
 impl Collector {
     /// Writes a packet about a message in place of what `out` holds.
-    pub(crate) fn write(&self, passing: &Passing<'_>, out: &mut Vec<u8>) {
+    fn write(&self, passing: &Passing<'_>, out: &mut Vec<u8>) {
         let Passing { from, to, at, .. } = *passing;
         out.clear();
         out.extend_from_slice(b"HEP3\0\0");

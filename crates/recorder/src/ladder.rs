@@ -157,14 +157,20 @@ impl Call {
                 address: Some(self.summary.source),
             },
         ];
-        let mut rungs: Vec<Rung> = Vec::with_capacity(self.entries.len());
-        let mut from = 0;
+        let mut rest = &self.bytes[..];
+        let mut entries = Vec::with_capacity(self.entries.len());
         for entry in &self.entries {
-            let to = from + entry.length as usize;
-            let step = self.step(entry, &self.bytes[from..to], &mut parties, &rungs);
+            let (bytes, behind) = rest.split_at(entry.length as usize);
+            entries.push((entry, bytes));
+            rest = behind;
+        }
+        // Workers tell what they saw in turn.
+        entries.sort_by_key(|(entry, _)| entry.at_us);
+        let mut rungs: Vec<Rung> = Vec::with_capacity(entries.len());
+        for (entry, bytes) in entries {
+            let step = self.step(entry, bytes, &mut parties, &rungs);
             let at = Duration::from_micros(entry.at_us);
             rungs.push(Rung { at, step });
-            from = to;
         }
         Ladder {
             state: self.summary.state(now),

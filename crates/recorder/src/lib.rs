@@ -5,38 +5,41 @@
 //! a bound in bytes: when it is reached, the calls that were silent for longest are forgotten. Read
 //! [`Recorder`] and [`Ladder`] first.
 
+mod backlog;
 mod call;
 mod capture_file;
 mod hep;
 mod ladder;
 mod mask;
+mod passed;
 mod records;
 mod search;
 mod state;
 mod text;
+mod traces;
 
 use std::{
-    borrow::Cow,
     cmp::Reverse,
     collections::{BinaryHeap, HashMap},
     time::Duration,
 };
 
 use node::{
-    Flow, Snapshot,
+    Snapshot,
     tap::{Tap, Tapped, What},
 };
-use sip::{HeaderName, Message};
+use sip::Message;
 
-pub use hep::Collector;
+pub use backlog::Backlog;
+pub use hep::{Collector, Feed};
 pub use ladder::{Ladder, Party, Rung, Seen, Step};
 pub use records::{Outcome, Record, RecordCounts, Records, Tried};
 pub use search::{Order, Search};
 pub use state::{End, State, Summary};
 pub use text::{gist, placement_words};
+pub use traces::{Span, TraceCounts, Traces};
 
 use call::Call;
-use hep::Passing;
 use mask::Mask;
 
 /// Header fields that are looked at; a node takes no message with more.
@@ -64,7 +67,7 @@ pub struct Settings {
 pub struct Counts {
     /// Calls that are kept.
     pub calls: usize,
-    /// Memory that they take, in bytes.
+    /// Memory that they and the backlog take, in bytes.
     pub bytes: usize,
     /// Calls since the start.
     pub recorded: u64,
@@ -72,6 +75,8 @@ pub struct Counts {
     pub forgotten: u64,
     /// Messages, reasons and placements that the taps had no room for.
     pub missed: u64,
+    /// Messages, reasons and placements that were forgotten before anybody asked for their call.
+    pub passed_over: u64,
     /// Messages that are no SIP, or of no call.
     pub unread: u64,
 }
@@ -83,7 +88,7 @@ pub struct Recorder {
     mask: Mask,
     mask_key: [u8; 16],
     /// By [`Snapshot::session_of`].
-    calls: HashMap<u64, Call>,
+    calls: HashMap<u64, Box<Call>>,
     /// Calls, each with the time of its latest message when it was put here, the longest silent first.
     order: BinaryHeap<Reverse<(Duration, u64)>>,
     counts: Counts,
@@ -113,14 +118,16 @@ impl Recorder {
     pub fn set(&mut self, settings: Settings) {
         self.mask = Mask::new(self.mask_key, settings.masks_users, settings.masks_bodies);
         self.settings = settings;
-        self.make_room();
     }
 
-    /// What it has done.
+    /// What it and its backlog have done.
     #[must_use]
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self, backlog: &Backlog) -> Counts {
         Counts {
             calls: self.calls.len(),
+            bytes: self.counts.bytes + backlog.bytes(),
+            missed: backlog.missed(),
+            passed_over: backlog.passed_over(),
             ..self.counts
         }
     }
@@ -130,11 +137,6 @@ impl Recorder {
         self.calls = HashMap::new();
         self.order = BinaryHeap::new();
         self.counts.bytes = 0;
-    }
-
-    /// Counts what a tap had no room for.
-    pub fn miss(&mut self, missed: u64) {
-        self.counts.missed += missed;
     }
 
     /// Takes what a tap has seen. `snapshot` is the configuration of the node.
@@ -151,7 +153,6 @@ impl Recorder {
                 None => {}
             }
         }
-        self.make_room();
     }
 
     /// A message that came in, and all that it brought about.
@@ -160,196 +161,106 @@ impl Recorder {
             self.counts.unread += 1;
             return;
         };
-        let begins = message.is_request();
-        let call_id = message.call_id().unwrap_or_default();
-        let finder = memchr::memmem::Finder::new(call_id);
-        let Some(mut call) = self.lift(key, begins, &message, &step[0]) else {
-            return;
-        };
-        let mut others = Vec::new();
-        for entry in step {
-            match entry.what {
-                What::Sent(_) if finder.find(tap.message(entry)).is_none() => others.push(entry),
-                What::Placed(place) if tap.placement(place, snapshot).0 != key => {
-                    others.push(entry)
-                }
-                _ => self.note(&mut call, tap, entry, snapshot, false),
-            }
-        }
-        self.put_back(key, call);
-        for entry in others {
-            self.take_due(tap, std::slice::from_ref(entry), snapshot);
-        }
+        self.begin(key, &step[0], &message);
+        self.note_message(key, &step[0], &message, snapshot);
+        self.note(&[key], tap, &step[1..], snapshot);
     }
 
     /// What timers, the store or the DNS brought about, for whatever calls.
     fn take_due(&mut self, tap: &Tap, step: &[Tapped], snapshot: &Snapshot) {
-        let mut keys = Vec::new();
-        for entry in step {
-            let key = match entry.what {
-                What::Received(_) | What::Sent(_) => {
-                    read(tap.message(entry), snapshot).map(|(_, key)| key)
-                }
+        let mut concerned = Vec::new();
+        if step
+            .iter()
+            .any(|entry| matches!(entry.what, What::Because(_)))
+        {
+            concerned.extend(step.iter().filter_map(|entry| match entry.what {
                 What::Placed(place) => Some(tap.placement(place, snapshot).0),
-                What::Because(_) => None,
-            };
-            keys.push(key);
+                _ => read(tap.message(entry), snapshot).map(|(_, key)| key),
+            }));
+            concerned.sort_unstable();
+            concerned.dedup();
         }
-        let mut known: Vec<u64> = keys.iter().copied().flatten().collect();
-        known.sort_unstable();
-        known.dedup();
-        let is_shared = known.len() > 1;
-        for key in known {
-            let Some(mut call) = self.take_out(key) else {
-                continue;
-            };
-            for (entry, of) in step.iter().zip(&keys) {
-                if of.is_none_or(|of| of == key) {
-                    self.note(&mut call, tap, entry, snapshot, is_shared);
+        self.note(&concerned, tap, step, snapshot);
+    }
+
+    /// Notes what happened: reasons in the calls that are concerned, all else in its own.
+    fn note(&mut self, concerned: &[u64], tap: &Tap, entries: &[Tapped], snapshot: &Snapshot) {
+        let is_shared = concerned.len() > 1;
+        for entry in entries {
+            match entry.what {
+                What::Received(_) | What::Sent(_) => {
+                    if let Some((message, key)) = read(tap.message(entry), snapshot) {
+                        self.note_message(key, entry, &message, snapshot);
+                    }
+                }
+                What::Because(moves) => {
+                    for &key in concerned {
+                        self.change(key, |call, _| {
+                            let reasons = moves.reasons();
+                            reasons.for_each(|why| call.note_why(entry.at, why, is_shared));
+                        });
+                    }
+                }
+                What::Placed(place) => {
+                    let (key, view) = tap.placement(place, snapshot);
+                    self.change(key, |call, _| call.note_placement(entry.at, view));
                 }
             }
-            self.put_back(key, call);
         }
     }
 
-    /// Takes a call out of the table, to change it. A request begins one, if it is of those to keep.
-    fn lift(
-        &mut self,
-        key: u64,
-        begins: bool,
-        message: &Message<'_>,
-        entry: &Tapped,
-    ) -> Option<Call> {
-        if let Some(call) = self.take_out(key) {
-            return Some(call);
-        }
+    /// A request that came in begins a call, if there is none and it is of those to keep.
+    fn begin(&mut self, key: u64, entry: &Tapped, message: &Message<'_>) {
         let What::Received(flow) = entry.what else {
-            return None;
+            return;
         };
-        if !begins || !self.keeps(key) {
-            return None;
+        if !message.is_request() || !self.keeps(key) || self.calls.contains_key(&key) {
+            return;
         }
+        let call = Call::new(message, flow.remote, entry.at, &self.mask);
         self.counts.recorded += 1;
-        self.order.push(Reverse((entry.at, key)));
-        Some(Call::new(message, flow.remote, entry.at, &self.mask))
-    }
-
-    fn take_out(&mut self, key: u64) -> Option<Call> {
-        let call = self.calls.remove(&key)?;
-        self.counts.bytes -= call.bytes();
-        Some(call)
-    }
-
-    fn put_back(&mut self, key: u64, call: Call) {
         self.counts.bytes += call.bytes();
-        self.calls.insert(key, call);
+        self.order.push(Reverse((entry.at, key)));
+        self.calls.insert(key, Box::new(call));
     }
 
-    /// Notes one thing in a call. `is_shared`: it may be about another call of the same step.
-    fn note(
-        &self,
-        call: &mut Call,
-        tap: &Tap,
-        entry: &Tapped,
-        snapshot: &Snapshot,
-        is_shared: bool,
-    ) {
-        match entry.what {
-            What::Received(flow) => self.note_message(call, true, flow, tap, entry, snapshot),
-            What::Sent(flow) => self.note_message(call, false, flow, tap, entry, snapshot),
-            What::Because(why) => call.note_why(entry.at, why, is_shared),
-            What::Placed(place) => {
-                let (_, view) = tap.placement(place, snapshot);
-                call.note_placement(entry.at, view);
-            }
+    /// Changes a call, if it is known.
+    fn change(&mut self, key: u64, change: impl FnOnce(&mut Call, &Mask)) {
+        if let Some(call) = self.calls.get_mut(&key) {
+            let before = call.bytes();
+            change(call, &self.mask);
+            self.counts.bytes = self.counts.bytes + call.bytes() - before;
         }
     }
 
     fn note_message(
-        &self,
-        call: &mut Call,
-        came_in: bool,
-        flow: Flow,
-        tap: &Tap,
+        &mut self,
+        key: u64,
         entry: &Tapped,
+        message: &Message<'_>,
         snapshot: &Snapshot,
     ) {
-        let Ok(message) = Message::parse(tap.message(entry), HEADERS_MAX) else {
-            return;
+        let (came_in, flow) = match entry.what {
+            What::Received(flow) => (true, flow),
+            What::Sent(flow) => (false, flow),
+            What::Because(_) | What::Placed(_) => return,
         };
-        let is_server = snapshot.member_of(flow).is_some();
-        call.summary
-            .follow(entry.at, came_in, flow, is_server, &message);
-        call.note_message(entry.at, came_in, flow, &self.shown(&message));
-    }
-
-    /// A message without what is to be hidden; credentials always are.
-    fn shown<'a>(&self, message: &Message<'a>) -> Cow<'a, [u8]> {
-        let bytes = message.bytes();
-        let proves = message.header(HeaderName::Authorization).is_some()
-            || message.header(HeaderName::ProxyAuthorization).is_some();
-        if proves || self.mask.users || self.mask.bodies {
-            let head = bytes.len() - message.body().len();
-            return self.mask.apply(bytes, head).into();
-        }
-        bytes.into()
-    }
-
-    /// Writes a packet for the collector about each message that a tap has seen, and gives it to `send`. `zero` is the
-    /// wall time of the node's zero since the UNIX epoch.
-    pub fn export(
-        &self,
-        tap: &Tap,
-        snapshot: &Snapshot,
-        zero: Duration,
-        mut send: impl FnMut(&[u8]),
-    ) {
-        let Some(collector) = &self.settings.collector else {
-            return;
-        };
-        let listeners: Vec<_> = snapshot
-            .config()
-            .listeners
-            .iter()
-            .map(|it| it.address)
-            .collect();
-        let mut packet = Vec::new();
-        for entry in tap.entries() {
-            let (What::Received(flow) | What::Sent(flow)) = entry.what else {
-                continue;
-            };
-            let Some((message, key)) = read(tap.message(entry), snapshot) else {
-                continue;
-            };
-            if !self.keeps(key) {
-                continue;
-            }
-            let own = Ladder::own_address(&listeners, flow);
-            let (from, to) = match entry.what {
-                What::Received(_) => (flow.remote, own),
-                _ => (own, flow.remote),
-            };
-            let passing = Passing {
-                from,
-                to,
-                is_stream: flow.is_reliable(),
-                at: zero + entry.at,
-                call_id: message.call_id().unwrap_or_default(),
-                bytes: &self.shown(&message),
-            };
-            collector.write(&passing, &mut packet);
-            send(&packet);
-        }
+        self.change(key, |call, mask| {
+            let is_server = || snapshot.member_of(flow).is_some();
+            let summary = &mut call.summary;
+            summary.follow(entry.at, came_in, flow, is_server, message);
+            call.note_message(entry.at, came_in, flow, &mask.shown(message));
+        });
     }
 
     /// Whether a call is of those that are kept.
     fn keeps(&self, key: u64) -> bool {
-        key.is_multiple_of(u64::from(self.settings.one_in.max(1)))
+        is_kept(key, self.settings.one_in)
     }
 
-    /// Forgets the calls that were silent for longest.
-    fn make_room(&mut self) {
-        while self.counts.bytes > self.settings.bytes_max
+    /// Forgets the calls that were silent for longest, until all fit beside so many bytes of a [`Backlog`].
+    pub fn make_room(&mut self, beside: usize) {
+        while self.counts.bytes + beside > self.settings.bytes_max
             || self.calls.len() > self.settings.calls_max
         {
             let Some(Reverse((queued_at, key))) = self.order.pop() else {
@@ -361,7 +272,8 @@ impl Recorder {
             let latest = call.summary().latest;
             if latest > queued_at {
                 self.order.push(Reverse((latest, key)));
-            } else if self.take_out(key).is_some() {
+            } else if let Some(call) = self.calls.remove(&key) {
+                self.counts.bytes -= call.bytes();
                 self.counts.forgotten += 1;
             }
         }
@@ -371,7 +283,7 @@ impl Recorder {
     #[must_use]
     pub fn find(&self, search: &Search, now: Duration, most: usize) -> (Vec<Summary>, usize) {
         search.run(
-            self.calls.values().map(Call::summary),
+            self.calls.values().map(|call| call.summary()),
             &self.mask,
             now,
             most,
@@ -383,6 +295,11 @@ impl Recorder {
     pub fn call(&self, key: u64, now: Duration) -> Option<Ladder> {
         self.calls.get(&key).map(|call| call.ladder(now))
     }
+}
+
+/// Whether a call is of the one in so many that are kept.
+fn is_kept(key: u64, one_in: u32) -> bool {
+    key.is_multiple_of(u64::from(one_in.max(1)))
 }
 
 /// A message, and [`Snapshot::session_of`] its call; none if it has no Call-ID.

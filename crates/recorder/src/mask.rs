@@ -1,7 +1,8 @@
 //! Hides what must not be kept: credentials always; users and bodies if that is wanted.
 
-use std::hash::Hasher;
+use std::{borrow::Cow, hash::Hasher};
 
+use sip::{HeaderName, Message};
 use siphasher::sip::SipHasher24;
 
 /// Fields with a name before an address.
@@ -49,6 +50,18 @@ impl Mask {
         let mut hasher = self.hasher;
         hasher.write(text);
         format!("m{:08x}", hasher.finish() as u32)
+    }
+
+    /// A message without what is to be hidden; credentials always are.
+    pub(crate) fn shown<'a>(&self, message: &Message<'a>) -> Cow<'a, [u8]> {
+        let bytes = message.bytes();
+        let proves = message.header(HeaderName::Authorization).is_some()
+            || message.header(HeaderName::ProxyAuthorization).is_some();
+        if proves || self.users || self.bodies {
+            let head = bytes.len() - message.body().len();
+            return self.apply(bytes, head).into();
+        }
+        bytes.into()
     }
 
     /// A message without what is to be hidden. `head` is the length of its start line and headers.

@@ -12,16 +12,14 @@ use std::{
     time::Duration,
 };
 
-use node::{
-    Flow, Snapshot,
-    tap::{Tap, What},
-};
+use node::{Flow, Snapshot, tap::Tap};
 use serde::Serialize;
 use sip::{Message, Method};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{
     mask::Mask,
+    passed::{Passed, Waiting, in_order},
     read,
     state::{End, State, Summary},
 };
@@ -128,44 +126,6 @@ pub struct Records {
     counts: RecordCounts,
 }
 
-/// A message that has passed.
-#[derive(Clone, Copy, Debug)]
-struct Passed<'a> {
-    at: Duration,
-    came_in: bool,
-    flow: Flow,
-    bytes: &'a [u8],
-}
-
-/// The same, with its bytes.
-#[derive(Debug)]
-struct Waiting {
-    at: Duration,
-    came_in: bool,
-    flow: Flow,
-    bytes: Box<[u8]>,
-}
-
-impl Waiting {
-    fn new(passed: &Passed<'_>) -> Self {
-        Self {
-            at: passed.at,
-            came_in: passed.came_in,
-            flow: passed.flow,
-            bytes: passed.bytes.into(),
-        }
-    }
-
-    fn passed(&self) -> Passed<'_> {
-        Passed {
-            at: self.at,
-            came_in: self.came_in,
-            flow: self.flow,
-            bytes: &self.bytes,
-        }
-    }
-}
-
 #[derive(Debug)]
 struct Attempt {
     summary: Summary,
@@ -223,10 +183,7 @@ impl Records {
         tell: &mut impl FnMut(Record),
     ) {
         let waiting = mem::take(&mut self.waiting);
-        let mut passed: Vec<Passed<'_>> = waiting.iter().map(Waiting::passed).collect();
-        passed.extend(taps.iter().flat_map(passed_in));
-        passed.sort_by_key(|passed| passed.at);
-        let due = passed.partition_point(|passed| passed.at <= until);
+        let (passed, due) = in_order(&waiting, taps, until);
         self.waiting = passed[due..].iter().map(Waiting::new).collect();
         for passed in &passed[..due] {
             if let Some((message, key)) = read(passed.bytes, snapshot)
@@ -342,8 +299,8 @@ impl Attempt {
         if let Some(member) = member.filter(|_| !came_in && message.is_request()) {
             self.pool = Some(member.pool.clone());
         }
-        self.summary
-            .follow(at, came_in, flow, member.is_some(), message);
+        let is_server = || member.is_some();
+        self.summary.follow(at, came_in, flow, is_server, message);
         self.cseq_max = self.cseq_max.max(cseq.number);
         match (cseq.method, message.status()) {
             (Method::Invite, None) if !came_in && self.summary.answered.is_none() => {
@@ -466,22 +423,6 @@ impl Attempt {
             to: summary.to,
         }
     }
-}
-
-fn passed_in(tap: &Tap) -> impl Iterator<Item = Passed<'_>> {
-    tap.entries().iter().filter_map(|entry| {
-        let (came_in, flow) = match entry.what {
-            What::Received(flow) => (true, flow),
-            What::Sent(flow) => (false, flow),
-            What::Because(_) | What::Placed(_) => return None,
-        };
-        Some(Passed {
-            at: entry.at,
-            came_in,
-            flow,
-            bytes: tap.message(entry),
-        })
-    })
 }
 
 /// Whether a message may begin an attempt, answer it or end it.

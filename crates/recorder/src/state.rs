@@ -108,7 +108,7 @@ impl Summary {
         at: Duration,
         mask: &Mask,
     ) -> Self {
-        let name = |uri: Option<&[u8]>| boxed(&uri.map_or_else(String::new, |uri| who(uri, mask)));
+        let name = |uri: Option<&[u8]>| boxed(uri.map_or_else(String::new, |uri| who(uri, mask)));
         Self {
             call_id: text(message.call_id().unwrap_or_default()),
             method: text(
@@ -173,10 +173,10 @@ impl Summary {
         at: Duration,
         came_in: bool,
         flow: Flow,
-        is_server: bool,
+        is_server: impl FnOnce() -> bool,
         message: &Message<'_>,
     ) {
-        self.latest = at;
+        self.latest = self.latest.max(at);
         self.messages += 1;
         match (message.method(), message.status()) {
             (Some(method), _) => self.follow_request(at, came_in, flow, is_server, method, message),
@@ -190,11 +190,11 @@ impl Summary {
         at: Duration,
         came_in: bool,
         flow: Flow,
-        is_server: bool,
+        is_server: impl FnOnce() -> bool,
         method: Method<'_>,
         message: &Message<'_>,
     ) {
-        if !came_in && is_server {
+        if !came_in && is_server() {
             self.server = Some(flow.remote);
         }
         let tag = message.from_tag().ok().flatten().unwrap_or_default();
@@ -264,7 +264,10 @@ fn who(uri: &[u8], mask: &Mask) -> String {
         .iter()
         .position(|byte| b";?".contains(byte))
         .unwrap_or(host.len());
-    format!("{}@{}", shown(user, mask), lossy(&host[..end]))
+    let mut name = shown(user, mask);
+    name.push('@');
+    name.push_str(&lossy(&host[..end]));
+    name
 }
 
 fn shown(user: &[u8], mask: &Mask) -> String {
@@ -276,14 +279,20 @@ fn shown(user: &[u8], mask: &Mask) -> String {
 }
 
 fn lossy(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
+    match str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => String::from_utf8_lossy(bytes).into_owned(),
+    }
 }
 
 fn text(bytes: &[u8]) -> Box<str> {
-    boxed(&lossy(bytes))
+    boxed(lossy(bytes))
 }
 
 /// At most so much of a text.
-fn boxed(text: &str) -> Box<str> {
+fn boxed(text: String) -> Box<str> {
+    if text.len() <= TEXT_MAX {
+        return text.into();
+    }
     text.chars().take(TEXT_MAX).collect()
 }

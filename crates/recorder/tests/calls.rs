@@ -126,10 +126,10 @@ fn memory_is_bounded_by_bytes() {
         world.call(&format!("call-{number}"));
         world.input(&server.to_string(), &response(&invite, "180 Ringing"));
         world.record();
-        let counts = world.recorder.counts();
+        let counts = world.counts();
         assert!(counts.bytes <= 200_000, "{counts:?}");
     }
-    let counts = world.recorder.counts();
+    let counts = world.counts();
     assert_eq!((counts.recorded, counts.missed), (201, 0));
     assert_eq!(counts.forgotten as usize + counts.calls, 201);
     assert!(words(&world, "call-0").is_empty());
@@ -153,7 +153,7 @@ fn one_call_has_a_bound_too() {
         "{}",
         ladder.left_out
     );
-    assert!(world.recorder.counts().bytes < 600_000);
+    assert!(world.counts().bytes < 600_000);
 }
 
 #[test]
@@ -183,7 +183,7 @@ fn hostile_names_are_kept_as_they_are_and_shown_harmless() {
     let ladder = world.ladder(name);
     assert_eq!(&*ladder.summary.call_id, name);
     assert!(!ladder.full_text().contains('\u{1b}'));
-    assert_eq!(world.recorder.counts().unread, 1);
+    assert_eq!(world.counts().unread, 1);
 }
 
 #[test]

@@ -415,8 +415,10 @@ impl World {
         let mut out = mem::take(&mut self.node_out);
         if let Some(tap) = &mut out.tap {
             for tapped in tap.entries() {
-                if let tap::What::Because(why) = tapped.what {
-                    watch.explain(tapped.at, PartyId(index as u32), why);
+                if let tap::What::Because(moves) = tapped.what {
+                    let party = PartyId(index as u32);
+                    let reasons = moves.reasons();
+                    reasons.for_each(|why| watch.explain(tapped.at, party, why));
                 }
             }
             tap.clear();

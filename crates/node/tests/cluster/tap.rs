@@ -12,14 +12,18 @@ use crate::{
 
 fn seen(cluster: &mut Cluster) -> Vec<String> {
     let tap = cluster.out.tap.as_ref().unwrap();
-    let entries = tap.entries().iter().map(|entry| match entry.what {
-        What::Received(flow) => format!("{} sends {}", flow.remote, word(tap.message(entry))),
-        What::Sent(flow) => format!("{} gets {}", flow.remote, word(tap.message(entry))),
-        What::Because(why) => why.label(),
+    let entries = tap.entries().iter().flat_map(|entry| match entry.what {
+        What::Received(flow) => vec![format!(
+            "{} sends {}",
+            flow.remote,
+            word(tap.message(entry))
+        )],
+        What::Sent(flow) => vec![format!("{} gets {}", flow.remote, word(tap.message(entry)))],
+        What::Because(moves) => moves.reasons().map(Why::label).collect(),
         What::Placed(place) => {
             let (session, view) = tap.placement(place, &cluster.shared.snapshot());
             assert_eq!(session, cluster.shared.snapshot().session_of(b"call@test"));
-            format!("{} chose of {}", view.policy, view.ledgers.len())
+            vec![format!("{} chose of {}", view.policy, view.ledgers.len())]
         }
     });
     let seen = entries.collect();

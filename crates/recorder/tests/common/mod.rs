@@ -10,7 +10,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use node::{Config, Datagram, Flow, Input, Node, Outbox, Shared, config, tap::Tap};
-use recorder::{Ladder, Recorder, Settings};
+use recorder::{Backlog, Counts, Ladder, Recorder, Settings};
 
 pub const CALLER: &str = "203.0.113.7:5070";
 pub const SECOND: Duration = Duration::from_secs(1);
@@ -89,7 +89,13 @@ impl World {
     pub fn record(&mut self) {
         let tap = self.out.tap.as_mut().unwrap();
         self.recorder.take(tap, &self.shared.snapshot());
+        self.recorder.make_room(0);
         tap.clear();
+    }
+
+    /// What the recorder has done, without a backlog.
+    pub fn counts(&self) -> Counts {
+        self.recorder.counts(&Backlog::default())
     }
 
     /// A call that is answered, talks for a second and is ended by its caller.

@@ -49,8 +49,8 @@ pub(super) async fn list(
         Ok(search) => search,
         Err(problem) => return refused(StatusCode::UNPROCESSABLE_ENTITY, vec![problem]),
     };
-    let recording = Arc::clone(control.calls());
-    let found = spawn_blocking(move || recording.find(&search, now, most)).await;
+    let (recording, snapshot) = (Arc::clone(control.calls()), control.shared().snapshot());
+    let found = spawn_blocking(move || recording.find(&snapshot, &search, now, most)).await;
     Json(found.expect("a search does not panic")).into_response()
 }
 
@@ -108,29 +108,36 @@ enum Format {
     Pcapng,
 }
 
+/// One call; none if it is not known.
+fn draw(control: &Control, call_id: &str, format: Format) -> Option<Response> {
+    let (snapshot, now) = (control.shared().snapshot(), control.now());
+    let show = |ladder: &recorder::Ladder, zero| match format {
+        Format::Json => Json(Call::new(ladder, &snapshot, zero, now)).into_response(),
+        Format::Text => {
+            let media = [(CONTENT_TYPE, "text/plain; charset=utf-8")];
+            (media, ladder.full_text()).into_response()
+        }
+        Format::Pcapng => {
+            let file = ladder.pcapng(zero, &listeners(&snapshot));
+            let headers = [
+                (CONTENT_TYPE, "application/x-pcapng"),
+                (CONTENT_DISPOSITION, "attachment; filename=\"call.pcapng\""),
+            ];
+            (headers, file).into_response()
+        }
+    };
+    control.calls().call(&snapshot, call_id, now, show)
+}
+
 /// One call with all its messages.
 pub(super) async fn show(
     State(control): State<Arc<Control>>,
     Query(Which { call_id, format }): Query<Which>,
 ) -> Response {
-    let (snapshot, now) = (control.shared().snapshot(), control.now());
-    let shown = control
-        .calls()
-        .call(&snapshot, &call_id, now, |ladder, zero| match format {
-            Format::Json => Json(Call::new(ladder, &snapshot, zero, now)).into_response(),
-            Format::Text => {
-                let media = [(CONTENT_TYPE, "text/plain; charset=utf-8")];
-                (media, ladder.full_text()).into_response()
-            }
-            Format::Pcapng => {
-                let file = ladder.pcapng(zero, &listeners(&snapshot));
-                let headers = [
-                    (CONTENT_TYPE, "application/x-pcapng"),
-                    (CONTENT_DISPOSITION, "attachment; filename=\"call.pcapng\""),
-                ];
-                (headers, file).into_response()
-            }
-        });
+    let of = Arc::clone(&control);
+    let wanted = call_id.clone();
+    let shown = spawn_blocking(move || draw(&of, &wanted, format)).await;
+    let shown = shown.expect("a ladder does not panic");
     shown.unwrap_or_else(|| {
         let message = if control.calls().counts().is_none() {
             "the node records no calls: calls.record is false in its configuration".to_owned()

@@ -88,6 +88,7 @@ impl Collector for NodeCollector {
         encode_store(encoder, control)?;
         encode_recorder(encoder, control)?;
         encode_call_records(encoder, control)?;
+        encode_traces(encoder, control)?;
         encode_connections(encoder, control)?;
         encode_figures(encoder, "server_", "", figures::SERVER, &servers)?;
         encode_costs(encoder, &snapshot.config().pools)?;
@@ -237,6 +238,37 @@ fn encode_call_records(encoder: &mut DescriptorEncoder<'_>, control: &Control) -
         (
             "call_records_crowded_out",
             "Attempts whose beginning no record tells, as too many were open",
+            counts.crowded_out,
+        ),
+    ] {
+        let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        ConstCounter::new(value).encode(metric)?;
+    }
+    Ok(())
+}
+
+fn encode_traces(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::Result {
+    let Some((counts, sent, lost)) = control.calls().traces() else {
+        return Ok(());
+    };
+    let (name, help) = ("trace_requests_open", "Requests whose spans are not over");
+    let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    ConstGauge::new(counts.open as f64).encode(metric)?;
+    for (name, help, value) in [
+        (
+            "trace_spans",
+            "Spans of requests that were made",
+            counts.told,
+        ),
+        ("trace_spans_sent", "Spans that the collector took", sent),
+        (
+            "trace_spans_lost",
+            "Spans that found the queue full, or that the collector did not take",
+            lost,
+        ),
+        (
+            "trace_spans_crowded_out",
+            "Requests without a span, as too many were open",
             counts.crowded_out,
         ),
     ] {

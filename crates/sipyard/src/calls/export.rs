@@ -11,19 +11,19 @@ use std::{
 };
 
 use node::{Snapshot, tap::Tap};
-use recorder::{Recorder, Settings};
+use recorder::{Feed, Settings};
 
 /// The way to the collector. Nobody waits for it: what the socket does not take is lost, and counted.
 #[derive(Debug, Default)]
 pub(super) struct Exporter {
-    socket: Mutex<Option<UdpSocket>>,
+    way: Mutex<Option<(UdpSocket, Feed)>>,
     sent: AtomicU64,
     lost: AtomicU64,
 }
 
 impl Exporter {
     /// Sends to the collector of these settings from now on, if they have one.
-    pub(super) fn set(&self, settings: Option<&Settings>) {
+    pub(super) fn set(&self, settings: Option<&Settings>, mask_key: [u8; 16]) {
         let collector = settings.and_then(|settings| settings.collector.as_ref());
         let socket = collector.and_then(|collector| {
             let opened = open(collector.address);
@@ -35,22 +35,17 @@ impl Exporter {
             }
             opened.ok()
         });
-        *self.socket.lock().unwrap_or_else(PoisonError::into_inner) = socket;
+        let feed = settings.and_then(|settings| Feed::new(settings, mask_key));
+        *self.way.lock().unwrap_or_else(PoisonError::into_inner) = socket.zip(feed);
     }
 
-    pub(super) fn send(
-        &self,
-        recorder: &Recorder,
-        taps: &[Tap],
-        snapshot: &Snapshot,
-        zero: Duration,
-    ) {
-        let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(socket) = &*socket else {
+    pub(super) fn send(&self, taps: &[Tap], snapshot: &Snapshot, zero: Duration) {
+        let way = self.way.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((socket, feed)) = &*way else {
             return;
         };
         for tap in taps {
-            recorder.export(tap, snapshot, zero, |packet| {
+            feed.tell(tap, snapshot, zero, |packet| {
                 let counter = if socket.send(packet).is_ok() {
                     &self.sent
                 } else {

@@ -1,9 +1,11 @@
 //! The latest calls: takes what the workers' taps have seen, and answers questions about it.
 //!
 //! A worker only copies bytes into a tap of its own. Every tenth of a second it gets an empty one in
-//! exchange, and another thread reads the full one. A tap that is full counts what it misses.
+//! exchange, and the full one joins a backlog. Another thread sorts that by call, as far as it takes little of the
+//! machine; a search sorts the rest. A tap that is full counts what it misses.
 
 mod export;
+mod otlp;
 mod records;
 mod view;
 pub(crate) mod watch;
@@ -12,7 +14,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -23,7 +25,9 @@ use node::{
     Snapshot,
     tap::{Tap, What as Seen},
 };
-use recorder::{Counts, RecordCounts, Recorder, Search, Settings};
+pub(crate) use otlp::TraceExport;
+use otlp::Tracer;
+use recorder::{Backlog, Counts, RecordCounts, Recorder, Search, Settings, TraceCounts};
 use records::Keeper;
 pub(crate) use records::{Format, RecordFile};
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -37,78 +41,124 @@ pub(crate) struct Kept {
     pub(crate) latest: Option<Settings>,
     /// Of all calls; none: nothing.
     pub(crate) records: Option<RecordFile>,
+    /// Spans of calls, for a collector; none: nothing.
+    pub(crate) traces: Option<TraceExport>,
 }
+
+/// Messages, reasons and placements that are sorted by call in a second before anybody asks: of about 400 calls.
+const SORTED_AHEAD: f64 = 10_000.0;
 
 /// The latest calls, or none while nothing is recorded, and the records of all.
 #[derive(Debug)]
 pub(crate) struct Recording {
     /// The node's name.
     node: String,
+    mask_key: [u8; 16],
+    /// What was seen and is not sorted by call yet. Whoever holds the recorder may lock it, not the other way round.
+    backlog: Mutex<Backlog>,
     recorder: Mutex<Option<Recorder>>,
-    keeper: Mutex<Option<Keeper>>,
+    /// Memory for calls, in bytes; 0: none are kept.
+    bytes_max: AtomicUsize,
     /// Recording was turned off: what the taps hold from before is not wanted.
     is_stale: AtomicBool,
+    ahead: Mutex<Ahead>,
+    keeper: Mutex<Option<Keeper>>,
+    tracer: Mutex<Option<Tracer>>,
     exporter: Exporter,
+}
+
+/// How much may be sorted before anybody asks.
+#[derive(Debug, Default)]
+struct Ahead {
+    at: Duration,
+    entries: f64,
+}
+
+impl Ahead {
+    /// What may be sorted by now. What was not used for a second is lost.
+    fn grow(&mut self, now: Duration) {
+        let elapsed = now.saturating_sub(self.at).as_secs_f64();
+        self.entries = (self.entries + elapsed * SORTED_AHEAD).min(SORTED_AHEAD);
+        self.at = now;
+    }
 }
 
 impl Recording {
     pub(crate) fn new(node: &str, kept: Kept) -> Self {
-        let exporter = Exporter::default();
-        exporter.set(kept.latest.as_ref());
-        let keeper = kept.records.map(|file| keeper(file, node));
-        Self {
+        let recording = Self {
             node: node.to_owned(),
-            recorder: Mutex::new(kept.latest.map(empty)),
-            keeper: Mutex::new(keeper),
-            is_stale: AtomicBool::new(false),
-            exporter,
-        }
+            mask_key: mask_key(),
+            backlog: Mutex::default(),
+            recorder: Mutex::default(),
+            bytes_max: AtomicUsize::default(),
+            is_stale: AtomicBool::default(),
+            ahead: Mutex::default(),
+            keeper: Mutex::default(),
+            tracer: Mutex::default(),
+            exporter: Exporter::default(),
+        };
+        recording.set(kept);
+        recording.is_stale.store(false, Relaxed);
+        recording
     }
 
     /// Keeps something else from now on. Of what is not wanted any more it forgets all.
     pub(crate) fn set(&self, kept: Kept) {
         self.set_records(kept.records);
-        let mut recorder = self.locked();
-        self.exporter.set(kept.latest.as_ref());
+        self.set_traces(kept.traces);
+        self.exporter.set(kept.latest.as_ref(), self.mask_key);
+        let mut recorder = locked(&self.recorder);
+        let bytes_max = kept.latest.as_ref().map_or(0, |latest| latest.bytes_max);
+        self.bytes_max.store(bytes_max, Relaxed);
         match (recorder.as_mut(), kept.latest) {
             (Some(recorder), Some(settings)) => recorder.set(settings),
             (_, settings) => {
-                self.is_stale.store(true, Ordering::Relaxed);
-                *recorder = settings.map(empty);
+                self.is_stale.store(true, Relaxed);
+                locked(&self.backlog).clear();
+                *recorder = settings.map(|settings| Recorder::new(settings, self.mask_key));
             }
         }
     }
 
     fn set_records(&self, file: Option<RecordFile>) {
-        let mut held = self.keeper();
+        let mut held = locked(&self.keeper);
         match (held.as_mut(), file) {
             (Some(keeper), Some(file)) => keeper.set(file),
-            (_, file) => *held = file.map(|file| keeper(file, &self.node)),
+            (_, file) => {
+                *held = file.map(|file| Keeper::new(file, self.node.clone(), self.mask_key));
+            }
         }
     }
 
-    fn locked(&self) -> MutexGuard<'_, Option<Recorder>> {
-        let locked = self.recorder.lock();
-        locked.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn keeper(&self) -> MutexGuard<'_, Option<Keeper>> {
-        let locked = self.keeper.lock();
-        locked.unwrap_or_else(PoisonError::into_inner)
+    fn set_traces(&self, traces: Option<TraceExport>) {
+        let mut held = locked(&self.tracer);
+        match (held.as_mut(), traces) {
+            (Some(tracer), Some(traces)) => tracer.set(traces),
+            (_, traces) => *held = traces.map(|traces| Tracer::new(traces, &self.node)),
+        }
     }
 
     fn is_on(&self) -> bool {
-        self.locked().is_some() || self.keeper().is_some()
+        self.bytes_max.load(Relaxed) > 0
+            || locked(&self.keeper).is_some()
+            || locked(&self.tracer).is_some()
     }
 
     /// What it has done; none while nothing is recorded.
     pub(crate) fn counts(&self) -> Option<Counts> {
-        self.locked().as_ref().map(Recorder::counts)
+        let recorder = locked(&self.recorder);
+        let recorder = recorder.as_ref()?;
+        Some(recorder.counts(&locked(&self.backlog)))
     }
 
     /// What the records told, and how many could not be written; none while there are none.
     pub(crate) fn records(&self) -> Option<(RecordCounts, u64)> {
-        self.keeper().as_ref().map(Keeper::counts)
+        locked(&self.keeper).as_ref().map(Keeper::counts)
+    }
+
+    /// What the spans told, and how many the collector took and did not take; none while there are none.
+    pub(crate) fn traces(&self) -> Option<(TraceCounts, u64, u64)> {
+        locked(&self.tracer).as_ref().map(Tracer::counts)
     }
 
     /// Messages that went to the collector, and those that could not be sent.
@@ -117,20 +167,21 @@ impl Recording {
     }
 
     /// Calls that match, at most so many.
-    pub(crate) fn find(&self, search: &Search, now: Duration, most: usize) -> Calls {
+    pub(crate) fn find(
+        &self,
+        snapshot: &Snapshot,
+        search: &Search,
+        now: Duration,
+        most: usize,
+    ) -> Calls {
         let zero = wall().saturating_sub(now);
-        let recorder = self.locked();
+        let recorder = self.sorted(snapshot);
         let (found, matching) = match &*recorder {
             Some(recorder) => recorder.find(search, now, most),
             None => (Vec::new(), 0),
         };
-        Calls::new(
-            &found,
-            matching,
-            recorder.as_ref().map(Recorder::counts),
-            zero,
-            now,
-        )
+        drop(recorder);
+        Calls::new(&found, matching, self.counts(), zero, now)
     }
 
     /// One call, as `show` shows it. `zero` of `show` is the wall time of the node's zero.
@@ -142,34 +193,96 @@ impl Recording {
         show: impl FnOnce(&recorder::Ladder, Duration) -> T,
     ) -> Option<T> {
         let key = snapshot.session_of(call_id.as_bytes());
-        let ladder = self.locked().as_ref()?.call(key, now)?;
+        let ladder = self.sorted(snapshot).as_ref()?.call(key, now)?;
         Some(show(&ladder, wall().saturating_sub(now)))
     }
 
-    /// Takes what the workers' taps have seen. What is later than `until` may be incomplete.
-    fn take(&self, taps: &mut [Tap], until: Duration, snapshot: &Snapshot, now: Duration) {
+    /// Takes what the workers' taps have seen, and returns emptied ones. What is later than `until` may be incomplete.
+    fn take(
+        &self,
+        taps: Vec<Tap>,
+        until: Duration,
+        snapshot: &Snapshot,
+        now: Duration,
+    ) -> Vec<Tap> {
         if tells_messages() {
             taps.iter().for_each(|tap| log(tap, snapshot));
         }
         let zero = wall().saturating_sub(now);
-        if let Some(keeper) = self.keeper().as_mut() {
+        if let Some(keeper) = locked(&self.keeper).as_mut() {
             keeper.take(|records, told| {
                 let mut tell = |record| told.push(record);
-                records.take(taps, until, snapshot, zero, &mut tell);
+                records.take(&taps, until, snapshot, zero, &mut tell);
                 records.look(now, zero, &mut tell);
             });
         }
-        let mut recorder = self.locked();
-        let is_stale = self.is_stale.swap(false, Ordering::Relaxed);
-        if let Some(recorder) = recorder.as_mut().filter(|_| !is_stale) {
-            self.exporter.send(recorder, taps, snapshot, zero);
-            for tap in &mut *taps {
-                recorder.take(tap, snapshot);
-                recorder.miss(tap.missed());
-            }
+        if let Some(tracer) = locked(&self.tracer).as_mut() {
+            tracer.take(zero, |traces, told| {
+                let mut tell = |span| told.push(span);
+                traces.take(&taps, until, snapshot, &mut tell);
+                traces.look(now, &mut tell);
+            });
         }
-        taps.iter_mut().for_each(Tap::clear);
+        let is_stale = self.is_stale.swap(false, Relaxed);
+        if is_stale || self.bytes_max.load(Relaxed) == 0 {
+            let mut backlog = locked(&self.backlog);
+            taps.into_iter().for_each(|tap| backlog.give_back(tap));
+            return backlog.empty_ones();
+        }
+        self.exporter.send(&taps, snapshot, zero);
+        let mut backlog = locked(&self.backlog);
+        taps.into_iter().for_each(|tap| backlog.put(tap));
+        drop(backlog);
+        self.sort_ahead(snapshot, now);
+        let mut backlog = locked(&self.backlog);
+        backlog.keep(self.bytes_max.load(Relaxed));
+        backlog.empty_ones()
     }
+
+    /// Sorts so much that a search finds little left to sort, unless that took too much of the machine. While somebody
+    /// searches there is nothing to do.
+    fn sort_ahead(&self, snapshot: &Snapshot, now: Duration) {
+        let Ok(mut recorder) = self.recorder.try_lock() else {
+            return;
+        };
+        let Some(recorder) = recorder.as_mut() else {
+            return;
+        };
+        let mut ahead = locked(&self.ahead);
+        ahead.grow(now);
+        while ahead.entries > 0.0
+            && let Some(entries) = self.sort(recorder, snapshot)
+        {
+            ahead.entries -= entries as f64;
+        }
+        recorder.make_room(locked(&self.backlog).bytes());
+    }
+
+    /// The recorder, with all calls sorted.
+    fn sorted(&self, snapshot: &Snapshot) -> MutexGuard<'_, Option<Recorder>> {
+        let mut locked = locked(&self.recorder);
+        if let Some(recorder) = locked.as_mut() {
+            while self.sort(recorder, snapshot).is_some() {}
+        }
+        locked
+    }
+
+    /// Sorts the oldest tap of the backlog; how much it had seen.
+    fn sort(&self, recorder: &mut Recorder, snapshot: &Snapshot) -> Option<usize> {
+        let mut backlog = locked(&self.backlog);
+        let tap = backlog.take()?;
+        let beside = backlog.bytes();
+        drop(backlog);
+        recorder.take(&tap, snapshot);
+        recorder.make_room(beside);
+        let entries = tap.entries().len();
+        locked(&self.backlog).give_back(tap);
+        Some(entries)
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Logs the way of each message.
@@ -186,8 +299,10 @@ fn log(tap: &Tap, snapshot: &Snapshot) {
                 let line = recorder::gist(tap.message(entry));
                 tracing::debug!(target: MESSAGES, "{at:.6} {way} {}: {line}", flow.remote);
             }
-            Seen::Because(why) => {
-                tracing::debug!(target: MESSAGES, "{at:.6} {}: {}", why.label(), why.help());
+            Seen::Because(moves) => {
+                for why in moves.reasons() {
+                    tracing::debug!(target: MESSAGES, "{at:.6} {}: {}", why.label(), why.help());
+                }
             }
             Seen::Placed(place) => {
                 let (_, view) = tap.placement(place, snapshot);
@@ -195,14 +310,6 @@ fn log(tap: &Tap, snapshot: &Snapshot) {
             }
         }
     }
-}
-
-fn empty(settings: Settings) -> Recorder {
-    Recorder::new(settings, mask_key())
-}
-
-fn keeper(file: RecordFile, node: &str) -> Keeper {
-    Keeper::new(file, node.to_owned(), mask_key())
 }
 
 fn mask_key() -> [u8; 16] {

@@ -45,7 +45,7 @@ pub(crate) async fn run(control: Arc<Control>) {
         let until = control.now();
         let taps = change_taps(&control, is_on, &mut spare).await;
         let (bytes, emptied) = take(&control, taps, until).await;
-        spare.extend(emptied);
+        spare = emptied;
         let tick = if bytes > MUCH { FAST_TICK } else { TICK };
         let has_records = control.calls().records().is_some();
         sleep(if has_records { RECORDS_TICK } else { tick }).await;
@@ -60,14 +60,13 @@ pub(crate) async fn end(control: &Control) {
     }
 }
 
-/// Reads taps, of which all have what happened until then; how many bytes they had, and the taps, emptied.
-async fn take(control: &Control, mut taps: Vec<Tap>, until: Duration) -> (usize, Vec<Tap>) {
+/// Takes taps, of which all have what happened until then; how many bytes they had, and emptied ones.
+async fn take(control: &Control, taps: Vec<Tap>, until: Duration) -> (usize, Vec<Tap>) {
     let recording = Arc::clone(control.calls());
     let (snapshot, now) = (control.shared().snapshot(), control.now());
     let taken = spawn_blocking(move || {
         let bytes: usize = taps.iter().map(Tap::len).sum();
-        recording.take(&mut taps, until, &snapshot, now);
-        (bytes, taps)
+        (bytes, recording.take(taps, until, &snapshot, now))
     });
     taken.await.expect("a recorder does not panic")
 }

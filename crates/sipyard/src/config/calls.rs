@@ -7,7 +7,7 @@ use settings::{
 };
 
 use super::address::address;
-use crate::calls::{Format, Kept, RecordFile};
+use crate::calls::{Format, Kept, RecordFile, TraceExport};
 
 /// What may be hidden.
 const HIDDEN: [&str; 2] = ["users", "bodies"];
@@ -33,6 +33,7 @@ pub(crate) fn calls(mut section: Section<'_>) -> Kept {
     let hides_users = hide.contains(&HIDDEN[0]);
     let file = section.given_table("records");
     let file = file.and_then(|file| record_file(file, hides_users));
+    let traces = section.given_table("traces").and_then(traces);
     section.finish();
     let latest = records.then_some(Settings {
         bytes_max: memory_mib << 20,
@@ -45,6 +46,7 @@ pub(crate) fn calls(mut section: Section<'_>) -> Kept {
     Kept {
         latest,
         records: file,
+        traces,
     }
 }
 
@@ -67,6 +69,30 @@ fn record_file(mut section: Section<'_>, hides_users: bool) -> Option<RecordFile
         open_max,
         hides_users,
     })
+}
+
+/// Reads `traces`; none if it has a mistake.
+fn traces(mut section: Section<'_>) -> Option<TraceExport> {
+    let advice = "write the collector's URL, such as \"http://127.0.0.1:4318/v1/traces\"";
+    let url = section.require("endpoint", advice, endpoint);
+    let one_in = section.get_or("one_in", 1, integer(1..=1_000_000));
+    let open_max = section.get_or("open_max", 200_000, integer(1..=10_000_000));
+    section.finish();
+    Some(TraceExport {
+        endpoint: url?.value,
+        one_in: one_in as u32,
+        open_max,
+    })
+}
+
+fn endpoint(value: &Value<'_>) -> Read<String> {
+    let url = text(value)?;
+    match url.strip_prefix("http://") {
+        Some(rest) if !rest.is_empty() && !rest.starts_with('/') => Ok(url.to_owned()),
+        _ => Err(format!(
+            "\"{url}\" is no URL of a collector; write http://HOST:PORT/PATH, as spans go without TLS"
+        )),
+    }
 }
 
 fn format(value: &Value<'_>) -> Read<Format> {

@@ -68,6 +68,7 @@ impl Edge {
             calls: Kept {
                 latest: Some(DEFAULT_CALLS),
                 records: None,
+                traces: None,
             },
             nftables: None,
             security: Security::default(),
