@@ -240,6 +240,11 @@ fn encode_call_records(encoder: &mut DescriptorEncoder<'_>, control: &Control) -
             "Attempts whose beginning no record tells, as too many were open",
             counts.crowded_out,
         ),
+        (
+            "call_records_unjournaled",
+            "Batches of messages that a crash would take along, as the journal had no room",
+            control.calls().unjournaled().unwrap_or_default(),
+        ),
     ] {
         let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         ConstCounter::new(value).encode(metric)?;

@@ -5,9 +5,14 @@ use std::{
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
 };
 
+use node::Snapshot;
 use recorder::{Record, RecordCounts, Records};
+
+use super::journal::{Journal, Left};
 
 /// Who may read records: they tell who called whom.
 const MODE: u32 = 0o640;
@@ -37,6 +42,8 @@ pub(crate) struct RecordFile {
     pub(crate) files: usize,
     /// The most attempts that are followed at a time.
     pub(crate) open_max: usize,
+    /// What is not told yet outlives the process.
+    pub(crate) journal: bool,
     pub(crate) hides_users: bool,
 }
 
@@ -45,6 +52,7 @@ pub(crate) struct RecordFile {
 pub(super) struct Keeper {
     settings: RecordFile,
     records: Records,
+    journal: Option<Arc<Journal>>,
     /// None until something is written, and after a failure.
     file: Option<(File, u64)>,
     is_failing: bool,
@@ -57,6 +65,7 @@ impl Keeper {
         Self {
             records: Records::new(node, settings.open_max, mask),
             settings,
+            journal: None,
             file: None,
             is_failing: false,
             lost: 0,
@@ -74,15 +83,71 @@ impl Keeper {
         (self.records.counts(), self.lost)
     }
 
-    /// Follows calls by what `follow` gives, and writes the records that come of it.
-    pub(super) fn take(&mut self, follow: impl FnOnce(&mut Records, &mut Vec<Record>)) {
+    /// Tells how far it is from now on.
+    pub(super) fn set_journal(&mut self, journal: Arc<Journal>) {
+        self.journal = Some(journal);
+    }
+
+    /// Nothing more is to be told.
+    pub(super) fn end(&mut self) {
+        self.take(Duration::MAX, |_, _| {});
+    }
+
+    /// Messages that the journal had no room for; none: there is no journal.
+    pub(super) fn unjournaled(&self) -> Option<u64> {
+        self.journal.as_ref().map(|journal| journal.lost())
+    }
+
+    /// Follows what passed up to `until` by what `follow` gives, and writes the records that come of it.
+    pub(super) fn take(
+        &mut self,
+        until: Duration,
+        follow: impl FnOnce(&mut Records, &mut Vec<Record>),
+    ) {
         let mut told = Vec::new();
         follow(&mut self.records, &mut told);
+        let journal = self.journal.clone();
+        self.tell(&told, |file, added| match &journal {
+            Some(journal) => journal.begin(until, file, added),
+            None => Ok(()),
+        });
+        if let Some(Err(error)) = journal.map(|journal| journal.end(until)) {
+            tracing::error!("the journal of call records can't be written: {error}");
+            self.journal = None;
+        }
+    }
+
+    /// Tells the records of calls that ended when a process did that could not tell them.
+    pub(super) fn recover(&mut self, snapshot: &Snapshot) {
+        for left in Left::find(&self.settings.path) {
+            let mut told = Vec::new();
+            let mut tell = |record| told.push(record);
+            let Left {
+                passed,
+                since,
+                zero,
+                ..
+            } = &left;
+            self.records
+                .replay(passed, *since, snapshot, *zero, &mut tell);
+            let count = told.len();
+            self.tell(&told, |file, added| left.begin(file, added));
+            match left.remove() {
+                Ok(()) => {
+                    tracing::info!("{count} call records were left of a process that was killed")
+                }
+                Err(error) => tracing::error!("a journal of call records stays: {error}"),
+            }
+        }
+    }
+
+    /// Writes records. `begin` learns what they are written to, and how long they are.
+    fn tell(&mut self, told: &[Record], begin: impl FnOnce(&File, u64) -> io::Result<()>) {
         if told.is_empty() {
             return;
         }
-        let lines = lines(self.settings.format, &told);
-        match self.write(&lines) {
+        let lines = lines(self.settings.format, told);
+        match self.write(&lines, begin) {
             Ok(()) if self.is_failing => {
                 tracing::info!("call records are written again, {} were lost", self.lost);
                 self.is_failing = false;
@@ -100,7 +165,11 @@ impl Keeper {
         }
     }
 
-    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+    fn write(
+        &mut self,
+        lines: &[u8],
+        begin: impl FnOnce(&File, u64) -> io::Result<()>,
+    ) -> io::Result<()> {
         let added = lines.len() as u64;
         let (mut file, mut length) = match self.file.take() {
             Some(open) => open,
@@ -115,6 +184,7 @@ impl Keeper {
             file.write_all(head.as_bytes())?;
             length += head.len() as u64;
         }
+        begin(&file, added)?;
         file.write_all(lines)?;
         self.file = Some((file, length + added));
         Ok(())
@@ -144,20 +214,22 @@ fn rotate(path: &Path, files: usize) -> io::Result<()> {
     if files == 1 {
         return fs::remove_file(path);
     }
-    let numbered = |number: usize| {
-        let mut name = path.as_os_str().to_owned();
-        if number > 0 {
-            name.push(format!(".{number}"));
-        }
-        PathBuf::from(name)
-    };
     for number in (0..files - 1).rev() {
-        match fs::rename(numbered(number), numbered(number + 1)) {
+        match fs::rename(numbered(path, number), numbered(path, number + 1)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
     }
     Ok(())
+}
+
+/// The name of an older file; 0: of the one that is written.
+pub(super) fn numbered(path: &Path, number: usize) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    if number > 0 {
+        name.push(format!(".{number}"));
+    }
+    name.into()
 }
 
 fn lines(format: Format, told: &[Record]) -> Vec<u8> {
@@ -223,6 +295,7 @@ mod tests {
             bytes_max: 1_000,
             files: 3,
             open_max: 10,
+            journal: false,
             hides_users: false,
         }
     }
@@ -254,7 +327,7 @@ mod tests {
 
     fn keep(keeper: &mut Keeper, numbers: std::ops::Range<usize>) {
         for number in numbers {
-            keeper.take(|_, told| told.push(record(number)));
+            keeper.take(Duration::ZERO, |_, told| told.push(record(number)));
         }
     }
 

@@ -60,6 +60,7 @@ fn record_file(mut section: Section<'_>, hides_users: bool) -> Option<RecordFile
     let mib_max = section.get_or("mib_max", 64, integer(1..=65_536));
     let files = section.get_or("files", 10, integer(1..=1_000));
     let open_max = section.get_or("open_max", 200_000, integer(1..=10_000_000));
+    let journal = section.get_or("journal", true, boolean);
     section.finish();
     Some(RecordFile {
         path: path?.value,
@@ -67,6 +68,7 @@ fn record_file(mut section: Section<'_>, hides_users: bool) -> Option<RecordFile
         bytes_max: (mib_max as u64) << 20,
         files,
         open_max,
+        journal,
         hides_users,
     })
 }

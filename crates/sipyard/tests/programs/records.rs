@@ -24,8 +24,6 @@ use crate::{
 
 const RATE: usize = 100;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How much of the records a crash may cost: workers hand over what they saw each 20 ms.
-const UNWRITTEN_S: f64 = 0.1;
 
 fn start() -> (Serving, Edge, PathBuf) {
     let servers = Serving::start(&[]);
@@ -87,6 +85,7 @@ fn each_call_has_one_record_though_the_node_is_killed() {
         .filter(|record| record["begun"].is_null())
         .count();
     let known: HashSet<_> = ended.iter().collect();
+    // A call that was told may have failed for its caller, whose BYE found the node dead; not the other way round.
     let lost = carried.saturating_sub(ended.len());
     println!(
         "{kills} kills at {RATE} calls/s: {carried} calls carried, {} records of an end, {alone} of them without a \
@@ -96,8 +95,7 @@ fn each_call_has_one_record_though_the_node_is_killed() {
     );
     assert_eq!(known.len(), ended.len(), "a call has two records");
     assert!(alone > 0, "no call was open in a crash");
-    let bound = f64::from(kills) * RATE as f64 * UNWRITTEN_S;
-    assert!((lost as f64) < bound, "{lost} of {carried}");
+    assert_eq!(lost, 0, "of {carried}");
     drop(servers);
 }
 
