@@ -17,6 +17,7 @@ mod process;
 mod public;
 mod range;
 mod register;
+mod series;
 mod sockets;
 mod spread;
 mod subject;
@@ -86,6 +87,13 @@ enum What {
         #[arg(long)]
         quick: bool,
     },
+    /// Goodput of two nodes in series, of which the first, the second, both or whoever has room hold the calls. As root,
+    /// for a CPU quota.
+    Series {
+        /// How often each is measured; fewer than three are too few for the record and go to target/bench.
+        #[arg(long, default_value_t = 3)]
+        rounds: u32,
+    },
     /// What each way of failing over costs, with Redis, NSD, Kamailio and keepalived; half an hour.
     Failover {
         /// Only the ways whose names hold this: goes to target/bench.
@@ -139,6 +147,7 @@ fn run(arguments: Arguments) -> io::Result<()> {
             return write(&arguments.results, "register", &measured, &page);
         }
         What::Modes { rounds } => return modes(rounds, &arguments.results),
+        What::Series { rounds } => return series(rounds, &arguments.results),
         What::Public => {
             let measured = figures::stamped(public::measure()?)?;
             return write(
@@ -180,6 +189,15 @@ fn modes(rounds: u32, results: &Path) -> io::Result<()> {
         _ => results,
     };
     write(folder, "modes", &measured, &modes::page(&measured))
+}
+
+fn series(rounds: u32, results: &Path) -> io::Result<()> {
+    let measured = figures::stamped(series::measure(rounds)?)?;
+    let folder = match rounds {
+        0..3 => Path::new("target/bench"),
+        _ => results,
+    };
+    write(folder, "series", &measured, &series::page(&measured))
 }
 
 fn overload(only: Option<&str>, quick: bool, results: &Path) -> io::Result<()> {

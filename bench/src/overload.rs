@@ -14,12 +14,14 @@ use std::{io, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::page::page;
-use self::{
-    run::{Capacity, Point},
-    step::Step,
-    subject::Subject,
+pub(crate) use self::{
+    cage::Cage,
+    crowd::Crowd,
+    page::page,
+    run::{Point, Span, kept_busy, offered},
+    subject::Work,
 };
+use self::{run::Capacity, step::Step, subject::Subject};
 
 /// The node's share of its core.
 const SHARE: f64 = 0.1;

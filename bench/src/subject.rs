@@ -174,19 +174,31 @@ pub(crate) fn stateful_edge(policy: &str, servers: &[SocketAddr]) -> io::Result<
     edge_of(&sipyard(), policy, "stateful", servers)
 }
 
+/// Starts Sipyard as one of several nodes in series, in this mode. It believes what is on 127.0.0.1.
+pub(crate) fn node_in_series(state: &str, next: SocketAddr) -> io::Result<Running> {
+    let config = config_of_edge("tlwl", state, &[next]);
+    serve(
+        &sipyard(),
+        &format!("{config}\n[trust]\npeers = [\"127.0.0.1/32\"]\n"),
+    )
+}
+
 fn edge_of(
     program: &Path,
     policy: &str,
     state: &str,
     servers: &[SocketAddr],
 ) -> io::Result<Running> {
+    serve(program, &config_of_edge(policy, state, servers))
+}
+
+fn config_of_edge(policy: &str, state: &str, servers: &[SocketAddr]) -> String {
     let servers = servers.iter().map(|it| format!("{{ address = \"{it}\" }}"));
     let servers: Vec<_> = servers.collect();
-    let config = include_str!("../peers/sipyard.toml")
+    include_str!("../peers/sipyard.toml")
         .replace("@POLICY@", policy)
         .replace("@STATE@", state)
-        .replace("@SERVERS@", &servers.join(", "));
-    serve(program, &config)
+        .replace("@SERVERS@", &servers.join(", "))
 }
 
 /// Starts Sipyard as strangers may reach it: before these servers, and as the registrar of a domain whose

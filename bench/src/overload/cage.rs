@@ -3,7 +3,9 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    process, thread,
+    process,
+    sync::atomic::{AtomicU32, Ordering},
+    thread,
     time::Duration,
 };
 
@@ -18,7 +20,7 @@ const V1: &str = "/sys/fs/cgroup/cpu";
 const V2: &str = "/sys/fs/cgroup";
 
 /// A cgroup of its own. It is removed on drop, when its processes have ended.
-pub(super) struct Cage {
+pub(crate) struct Cage {
     folder: PathBuf,
     version: Version,
 }
@@ -31,14 +33,16 @@ enum Version {
 
 impl Cage {
     /// A cage without processes, which may use this share of a core.
-    pub(super) fn new(share: f64) -> io::Result<Self> {
+    pub(crate) fn new(share: f64) -> io::Result<Self> {
         let (root, version) = if Path::new(V2).join("cgroup.controllers").exists() {
             write(&Path::new(V2).join("cgroup.subtree_control"), "+cpu")?;
             (V2, Version::V2)
         } else {
             (V1, Version::V1)
         };
-        let folder = Path::new(root).join(format!("sipyard-bench-{}", process::id()));
+        static CAGES: AtomicU32 = AtomicU32::new(0);
+        let number = CAGES.fetch_add(1, Ordering::Relaxed);
+        let folder = Path::new(root).join(format!("sipyard-bench-{}-{number}", process::id()));
         if !folder.exists() {
             fs::create_dir(&folder).map_err(|error| explained(&folder, &error))?;
         }
@@ -48,14 +52,14 @@ impl Cage {
     }
 
     /// Takes these processes in.
-    pub(super) fn hold(&self, processes: &[u32]) -> io::Result<()> {
+    pub(crate) fn hold(&self, processes: &[u32]) -> io::Result<()> {
         let members = self.folder.join("cgroup.procs");
         let mut processes = processes.iter();
         processes.try_for_each(|process| write(&members, &process.to_string()))
     }
 
     /// Lets its processes have the whole core, so that they end soon.
-    pub(super) fn open(&self) {
+    pub(crate) fn open(&self) {
         // If it stays closed, they take longer.
         let _ = self.set_quota(None);
     }

@@ -40,7 +40,7 @@ const EXPIRES: Duration = Duration::from_secs(3600);
 const START_MAX: Duration = Duration::from_secs(10);
 
 /// Callers with the timers of RFC 3261, or phones with them, and servers that answer at once.
-pub(super) struct Crowd {
+pub(crate) struct Crowd {
     generator: Generator,
     phones: Endpoint<Phones>,
     buffers: Buffers,
@@ -49,7 +49,7 @@ pub(super) struct Crowd {
 }
 
 impl Crowd {
-    pub(super) fn new(seed: u64, work: Work) -> io::Result<Self> {
+    pub(crate) fn new(seed: u64, work: Work) -> io::Result<Self> {
         let bind = |_| traffic::bind(SocketAddr::new(STRANGERS, 0));
         let callers = (0..CALLERS).map(bind).collect::<io::Result<_>>()?;
         let generator = Generator::calling_from(callers, seed, Service::NONE)?;
@@ -76,7 +76,7 @@ impl Crowd {
         })
     }
 
-    pub(super) fn servers(&self) -> Vec<SocketAddr> {
+    pub(crate) fn servers(&self) -> Vec<SocketAddr> {
         self.generator.callee_addresses()
     }
 
@@ -85,7 +85,7 @@ impl Crowd {
     }
 
     /// Registers the users that are called, and makes a call from each socket.
-    pub(super) fn settle(&mut self, node: SocketAddr) -> io::Result<()> {
+    pub(crate) fn settle(&mut self, node: SocketAddr) -> io::Result<()> {
         if self.work != Work::Calls {
             self.register(node, Turns::Once, USERS_PER_S);
             self.run_until("no registrations", |crowd| {

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     io,
+    net::SocketAddr,
     time::{Duration, Instant},
 };
 
@@ -38,6 +39,13 @@ pub(super) struct Scene {
     pub crowd: Crowd,
     pub node: Running,
     cage: Cage,
+}
+
+/// How long calls come before those that count, and how long these do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span {
+    pub warm_up: Duration,
+    pub measured: Duration,
 }
 
 /// What the node carries when everyone waits for it.
@@ -108,7 +116,7 @@ impl Drop for Scene {
 impl Point {
     /// The less of the calls that began meanwhile and were carried, and of those that were carried meanwhile: while a
     /// queue grows the former are more, and while it shrinks the latter.
-    pub(super) fn goodput_per_s(&self) -> f64 {
+    pub(crate) fn goodput_per_s(&self) -> f64 {
         self.carried.min(self.carried_meanwhile) as f64 / self.seconds
     }
 }
@@ -117,22 +125,33 @@ impl Point {
 pub(super) fn capacity(subject: Subject, effort: Effort) -> io::Result<Capacity> {
     let mut scene = Scene::new(subject, None)?;
     match subject.work() {
-        Work::Calls | Work::CallsToUsers => Ok(calls(&mut scene, effort.capacity)),
+        Work::Calls | Work::CallsToUsers => {
+            let Scene { crowd, node, .. } = &mut scene;
+            let cpu = || node.process.cpu();
+            let (per_s, cpu_us) = kept_busy(crowd, node.address, WINDOW, effort.capacity, cpu);
+            Ok(Capacity { per_s, cpu_us })
+        }
         Work::Registers => registers(&mut scene, effort.capacity),
     }
 }
 
-fn calls(scene: &mut Scene, measured: Duration) -> Capacity {
-    let Scene { crowd, node, .. } = scene;
-    crowd.keep_calling(node.address, WINDOW as usize);
+/// Calls per second with so many in progress, and what a call takes of a CPU time, in microseconds.
+pub(crate) fn kept_busy(
+    crowd: &mut Crowd,
+    node: SocketAddr,
+    window: u32,
+    measured: Duration,
+    cpu: impl Fn() -> Duration,
+) -> (f64, f64) {
+    crowd.keep_calling(node, window as usize);
     crowd.run(measured / 4);
-    let (began, before, cpu) = (Instant::now(), crowd.stats().carried, node.process.cpu());
+    let (began, before, cpu_before) = (Instant::now(), crowd.stats().carried, cpu());
     crowd.run(measured);
     let carried = (crowd.stats().carried - before) as f64;
-    Capacity {
-        per_s: carried / began.elapsed().as_secs_f64(),
-        cpu_us: micros(node.process.cpu() - cpu) / carried,
-    }
+    (
+        carried / began.elapsed().as_secs_f64(),
+        micros(cpu() - cpu_before) / carried,
+    )
 }
 
 fn registers(scene: &mut Scene, measured: Duration) -> io::Result<Capacity> {
@@ -156,31 +175,54 @@ pub(super) fn point(
 ) -> io::Result<Point> {
     let mut scene = Scene::new(subject, Some(capacity_per_s))?;
     let Scene { crowd, node, .. } = &mut scene;
-    crowd.offer(node.address, multiple * capacity_per_s);
-    crowd.run(effort.warm_up);
+    let rate = multiple * capacity_per_s;
+    let span = Span {
+        warm_up: effort.warm_up,
+        measured: effort.measured,
+    };
+    let cpu = || [node.process.cpu()];
+    let (point, [cpu]) = offered(crowd, node.address, rate, span, cpu);
+    let busy = cpu.as_secs_f64() / point.seconds / SHARE;
+    Ok(Point {
+        multiple,
+        busy,
+        ..point
+    })
+}
+
+/// Offers a node so many calls or REGISTERs per second; what came of it, and the CPU time that it took meanwhile.
+pub(crate) fn offered<const N: usize>(
+    crowd: &mut Crowd,
+    node: SocketAddr,
+    rate: f64,
+    span: Span,
+    cpu: impl Fn() -> [Duration; N],
+) -> (Point, [Duration; N]) {
+    crowd.offer(node, rate);
+    crowd.run(span.warm_up);
     crowd.begin_cohort();
-    let (began, cpu) = (Instant::now(), node.process.cpu());
+    let (began, cpu_before) = (Instant::now(), cpu());
     let (repeated, carried) = (crowd.stats().retransmissions, crowd.stats().carried);
     let lost = crowd.lost();
-    crowd.run(effort.measured);
+    crowd.run(span.measured);
     crowd.begin_cohort();
-    let (took, cpu) = (began.elapsed(), node.process.cpu() - cpu);
+    let (took, cpu_after) = (began.elapsed(), cpu());
     let repeated = crowd.stats().retransmissions - repeated;
     let carried = crowd.stats().carried - carried;
     wait_for_ends(crowd);
     let late_ns = crowd.stats().late_ns.value_at_quantile(0.99);
     let lost = crowd.lost() - lost;
     let seconds = took.as_secs_f64();
-    Ok(Point {
-        multiple,
+    let point = Point {
         seconds,
         carried_meanwhile: carried,
         repeated_per_s: repeated as f64 / seconds,
-        busy: cpu.as_secs_f64() / seconds / SHARE,
         late_ms_p99: late_ns as f64 / 1e6,
         lost,
         ..fate(&crowd.cohorts()[0])
-    })
+    };
+    let cpu = std::array::from_fn(|place| cpu_after[place] - cpu_before[place]);
+    (point, cpu)
 }
 
 /// Lets the calls of the first cohort end.

@@ -29,7 +29,7 @@ const LIMIT: f64 = 0.9;
 
 /// What is offered to a subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Work {
+pub(crate) enum Work {
     Calls,
     /// Calls to the users of [`super::crowd`], who register first.
     CallsToUsers,

@@ -160,6 +160,13 @@ impl Custody {
         hop.is_some_and(|hop| hop.takes(now, is_unchecked))
     }
 
+    /// Whether [`Self::decide`] will leave an unchecked request with this draw to this node behind.
+    #[must_use]
+    pub fn leaves_unchecked(&self, now: Duration, hop: u64, draw: u64) -> bool {
+        let hop = self.peers.find(hop).map(|place| &self.hops[place]);
+        hop.is_some_and(|hop| hop.takes(now, true) && self.is_left(hop, draw))
+    }
+
     /// Whether an unchecked request with this draw may be left to some node behind. Which one it goes to is not
     /// known yet, so [`Self::decide`] may say otherwise.
     #[must_use]

@@ -10,6 +10,7 @@ mod bind;
 mod mailbox;
 mod seat;
 mod streams;
+mod witness;
 mod worker;
 mod workers;
 
@@ -18,4 +19,5 @@ pub use mailbox::{Busy, Command};
 pub use seat::Stats;
 pub use stream::{Counters, Refused, Why};
 pub use streams::{Bound, Closing, ConnectionStats, Security};
-pub use workers::{StartError, Workers};
+pub use witness::Witness;
+pub use workers::{Start, StartError, Workers};

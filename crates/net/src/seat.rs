@@ -16,6 +16,7 @@ use crate::{
     answerer::Answerer,
     mailbox::Mailbox,
     streams::{Closings, ConnectionStats, Security},
+    witness::Witness,
     worker::TICK,
 };
 
@@ -31,6 +32,7 @@ pub(crate) struct Team {
     pub(crate) closings: Arc<Closings>,
     /// None: every question fails.
     pub(crate) answerer: Option<Arc<dyn Answerer>>,
+    pub(crate) witness: Option<Arc<dyn Witness>>,
 }
 
 /// A worker as other threads see it. Its counters have a cache line of their own.

@@ -88,13 +88,17 @@ impl Worker {
         streams: Option<Streams>,
     ) -> Self {
         let now = clock.now();
+        let tap = team.witness.as_ref().map(|witness| witness.tap());
         let message_bytes = shared.snapshot().config().limits.message_bytes;
         Self {
             number,
             node: Node::new(Arc::clone(&shared), number, seed, now),
             received: RecvBatch::new(BATCH, message_bytes),
             to_send: SendBatch::new(),
-            out: Outbox::default(),
+            out: Outbox {
+                tap,
+                ..Outbox::default()
+            },
             polls: team.seats[number].mailbox.waker().is_some(),
             poll: Poll::default(),
             tick: now,
@@ -441,10 +445,19 @@ impl Worker {
             self.node.handle_input(now, input, &mut self.out);
         }
         for _ in 0..BATCH {
-            let Some(command) = mailbox.next_command() else {
+            let Some(command) = self.team.seats[self.number].mailbox.next_command() else {
                 break;
             };
+            // It may take the tap away.
+            self.show_news();
             command(&mut self.node, now, &mut self.out);
+        }
+    }
+
+    /// Tells the witness what has passed.
+    fn show_news(&mut self) {
+        if let (Some(witness), Some(tap)) = (&self.team.witness, &mut self.out.tap) {
+            witness.see(self.number, tap);
         }
     }
 
@@ -477,6 +490,7 @@ impl Worker {
             if self.out.transmits.is_empty() && self.out.handovers.is_empty() {
                 break;
             }
+            self.show_news();
             let failed = self.send();
             let unsent = self.send_streams(now);
             self.hand_over(now);

@@ -22,6 +22,7 @@ use crate::{
     mailbox::{Busy, Command},
     seat::{Seat, Stats, Team},
     streams::{Closing, Closings, ConnectionStats, Security, Streams},
+    witness::Witness,
     worker::Worker,
 };
 
@@ -29,6 +30,15 @@ use crate::{
 pub struct Workers {
     team: Arc<Team>,
     threads: Vec<JoinHandle<()>>,
+}
+
+/// What workers may start with.
+#[derive(Default)]
+pub struct Start {
+    /// UDP sockets that another process left for some listeners. What has arrived there meanwhile is heard.
+    pub inherited: Vec<(SocketAddr, OwnedFd)>,
+    /// Who learns what passes.
+    pub witness: Option<Arc<dyn Witness>>,
 }
 
 /// Why no worker was started.
@@ -72,11 +82,10 @@ impl Workers {
         answerer: Option<Arc<dyn Answerer>>,
         security: Security,
     ) -> Result<Self, StartError> {
-        Self::start_with(shared, clock, answerer, security, Vec::new())
+        Self::start_with(shared, clock, answerer, security, Start::default())
     }
 
-    /// The same, with UDP sockets that another process left for some listeners. What has arrived there
-    /// meanwhile is heard.
+    /// The same, with what only a whole program has.
     ///
     /// # Errors
     /// As [`Self::start`].
@@ -85,7 +94,7 @@ impl Workers {
         clock: Clock,
         answerer: Option<Arc<dyn Answerer>>,
         security: Security,
-        inherited: Vec<(SocketAddr, OwnedFd)>,
+        Start { inherited, witness }: Start,
     ) -> Result<Self, StartError> {
         let config = shared.snapshot();
         let config = config.config();
@@ -111,6 +120,7 @@ impl Workers {
             security: Mutex::new(Arc::clone(&security)),
             closings: Arc::new(Closings::new()),
             answerer,
+            witness,
         });
         shared.set_wall(clock.now(), wall());
         shared.set_incarnation(wall().as_millis() as u64);

@@ -414,6 +414,16 @@ pub const WORKER: &[Figure<WorkerStats>] = &[
         "Share of REGISTERs that are let in; 1 unless there are more than can be served",
         |w| number(w.shares()[1]),
     ),
+    Figure::gauge(
+        "state_held_per_second",
+        "Requests of routes with dynamic state that are held here",
+        |w| number(w.custody()[0]).filter(is_known),
+    ),
+    Figure::gauge(
+        "state_room_per_second",
+        "Requests of routes with dynamic state that could be held here",
+        |w| number(w.custody()[1]).filter(is_known),
+    ),
     Figure::bytes(
         "lobby",
         "Memory of new requests that wait while the node is behind",
@@ -453,6 +463,13 @@ fn flag(is_so: bool) -> Option<Value> {
 
 fn number(number: f64) -> Option<Value> {
     Some(Value::Number(number))
+}
+
+fn is_known(value: &Value) -> bool {
+    match value {
+        Value::Count(_) => true,
+        Value::Number(number) => number.is_finite(),
+    }
 }
 
 fn seconds(time: Duration) -> Option<Value> {

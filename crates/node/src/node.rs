@@ -152,6 +152,7 @@ impl Node {
         sizes.lobby_bytes = desks.lobby.kept_bytes();
         cx.stats.set_sizes(&sizes);
         cx.stats.set_shares(desks.lobby.shares());
+        cx.stats.set_custody(desks.proxy.dynamic.rates());
     }
 
     /// When [`Self::handle_timeout`] wants to be called next, at the latest.

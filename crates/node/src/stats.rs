@@ -247,6 +247,8 @@ pub struct WorkerStats {
     lobby_bytes: AtomicU64,
     /// Numbers of 64 bits: of calls, and of REGISTERs.
     shares: [AtomicU64; 2],
+    /// Numbers of 64 bits: requests held per second, and how many could be.
+    custody: [AtomicU64; 2],
     moved: Moved,
     /// All workers change it.
     handover_bytes: AtomicUsize,
@@ -380,6 +382,18 @@ impl WorkerStats {
     pub(crate) fn set_shares(&self, shares: [f64; 2]) {
         for (known, share) in self.shares.iter().zip(shares) {
             known.store(share.to_bits(), Relaxed);
+        }
+    }
+
+    /// Requests of routes with dynamic state that it holds per second, and how many it could hold; no numbers where there
+    /// are none, or where it is not known yet what one costs.
+    pub fn custody(&self) -> [f64; 2] {
+        [0, 1].map(|which: usize| f64::from_bits(self.custody[which].load(Relaxed)))
+    }
+
+    pub(crate) fn set_custody(&self, custody: [f64; 2]) {
+        for (known, rate) in self.custody.iter().zip(custody) {
+            known.store(rate.to_bits(), Relaxed);
         }
     }
 

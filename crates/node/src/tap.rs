@@ -4,7 +4,7 @@
 //! with the counters that it moved and the placements that it caused. Without a tap nothing is
 //! recorded.
 
-use std::time::Duration;
+use std::{mem, ops::Range, time::Duration};
 
 use transaction::Flow;
 
@@ -25,6 +25,8 @@ pub struct Tap {
     bytes_max: usize,
     step: u32,
     missed: u64,
+    /// Entries that [`Self::news`] has told.
+    told: usize,
 }
 
 /// One thing that a tap has seen.
@@ -80,6 +82,7 @@ impl Tap {
             bytes_max,
             step: 0,
             missed: 0,
+            told: 0,
         }
     }
 
@@ -87,6 +90,11 @@ impl Tap {
     #[must_use]
     pub fn entries(&self) -> &[Tapped] {
         &self.entries
+    }
+
+    /// Which entries are new since this was last called, or since it was cleared.
+    pub fn news(&mut self) -> Range<usize> {
+        mem::replace(&mut self.told, self.entries.len())..self.entries.len()
     }
 
     /// The bytes of all messages.
@@ -136,6 +144,7 @@ impl Tap {
         self.entries.clear();
         self.bytes.clear();
         self.placements.clear();
+        self.told = 0;
         self.missed = 0;
     }
 

@@ -33,6 +33,7 @@ use sip::Message;
 pub use backlog::Backlog;
 pub use hep::{Collector, Feed};
 pub use ladder::{Ladder, Party, Rung, Seen, Step};
+pub use passed::write_passed;
 pub use records::{Outcome, Record, RecordCounts, Records, Tried};
 pub use search::{Order, Search};
 pub use state::{End, State, Summary};

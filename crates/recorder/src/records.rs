@@ -19,7 +19,7 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{
     mask::Mask,
-    passed::{Passed, Waiting, in_order},
+    passed::{Passed, Waiting, in_order, read_passed},
     read,
     state::{End, State, Summary},
 };
@@ -185,7 +185,42 @@ impl Records {
         let waiting = mem::take(&mut self.waiting);
         let (passed, due) = in_order(&waiting, taps, until);
         self.waiting = passed[due..].iter().map(Waiting::new).collect();
-        for passed in &passed[..due] {
+        self.follow_all(&passed[..due], snapshot, zero, tell);
+    }
+
+    /// Takes what an earlier process has [written](crate::write_passed), and tells the attempts that were over later
+    /// than `since`: it has told the others. Times count from that process's zero, whose wall time was `zero`. Of
+    /// attempts that go on nothing is kept.
+    pub fn replay(
+        &mut self,
+        written: &[u8],
+        since: Duration,
+        snapshot: &Snapshot,
+        zero: Duration,
+        tell: &mut impl FnMut(Record),
+    ) {
+        let mut passed: Vec<_> = read_passed(written).collect();
+        passed.sort_by_key(|passed| passed.at);
+        let (before, after) = passed.split_at(passed.partition_point(|passed| passed.at <= since));
+        self.follow_all(before, snapshot, zero, &mut drop);
+        self.counts.told = 0;
+        self.follow_all(after, snapshot, zero, tell);
+        self.open.clear();
+        self.due.clear();
+        // Requests of calls that were told may come again now.
+        for (at, _) in &mut self.forgetting {
+            *at = Duration::ZERO;
+        }
+    }
+
+    fn follow_all(
+        &mut self,
+        passed: &[Passed<'_>],
+        snapshot: &Snapshot,
+        zero: Duration,
+        tell: &mut impl FnMut(Record),
+    ) {
+        for passed in passed {
             if let Some((message, key)) = read(passed.bytes, snapshot)
                 && concerns(&message)
             {

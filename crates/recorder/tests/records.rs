@@ -8,7 +8,7 @@ use std::{mem, slice, time::Duration};
 
 use common::{CALLER, SECOND, World, request, response, route_of, settings};
 use node::tap::Tap;
-use recorder::{End, Outcome, Record, Records};
+use recorder::{End, Outcome, Record, Records, write_passed};
 
 /// 2026-01-01.
 const ZERO: Duration = Duration::from_secs(1_767_225_600);
@@ -201,4 +201,43 @@ fn too_many_open_calls_are_counted() {
     told(&mut world, &mut records);
     let counts = records.counts();
     assert_eq!((counts.open, counts.crowded_out), (1, 1));
+}
+
+/// What a process wrote before it was killed, and did not tell.
+#[test]
+fn what_an_earlier_process_did_not_tell_is_told_once() {
+    let mut world = World::new(settings());
+    world.call("told");
+    let since = world.now;
+    world.now += SECOND;
+    world.call("left");
+    let (server, route) = answered(&mut world, "goes-on");
+    let mut tap = world.out.tap.replace(Tap::new(1 << 20)).unwrap();
+    let news = tap.news();
+    let mut written = Vec::new();
+    write_passed(&tap, &tap.entries()[news], &mut written);
+    assert_eq!(tap.news().len(), 0);
+    let snapshot = world.shared.snapshot();
+    let replayed = |written: &[u8]| {
+        let (mut records, mut told) = (records(), Vec::new());
+        let mut tell = |record| told.push(record);
+        records.replay(written, since, &snapshot, ZERO, &mut tell);
+        (records, told)
+    };
+    let (mut records, left) = replayed(&written);
+    assert_eq!(left.len(), 1);
+    assert_eq!((&*left[0].call_id, left[0].talked_s), ("left", Some(1.0)));
+    // Its BYE comes again to the process that lives, and ends nothing more.
+    world.input(CALLER, &request("BYE", "left", ";tag=b7f3", ""));
+    assert_eq!(told(&mut world, &mut records), []);
+    let (_, bye) = world
+        .input(CALLER, &request("BYE", "goes-on", ";tag=b7f3", &route))
+        .remove(0);
+    world.input(&server, &response(&bye, "200 OK"));
+    let end = told(&mut world, &mut records);
+    assert_eq!((end.len(), &end[0].begun), (1, &None));
+    // A write that was cut off anywhere.
+    for length in (0..written.len()).step_by(7) {
+        assert!(replayed(&written[..length]).1.len() <= 1);
+    }
 }

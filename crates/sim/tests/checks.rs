@@ -11,7 +11,7 @@ use node::{config::Mode, stats};
 use paths::topology;
 use sim::{
     Death, Link, PartyId,
-    farm::{Checks, Farm, Users},
+    farm::{Checks, Farm, Holders, Users},
 };
 
 /// A tenth of the paper's nodes.
@@ -47,6 +47,28 @@ fn each_call_is_checked_once() {
     );
     assert_eq!(proven(&farm), stats.carried);
     assert!(watch.left() > 400, "{watch:?}");
+}
+
+/// What went wrong: two nodes that leave calls to each other held none of what they checked. A node took an unchecked call
+/// for one that it might leave to its neighbour, which had just left it here. It went back on that only after it had
+/// noted the CSeq; once checked, the call passed for a late retransmission.
+#[test]
+fn calls_of_both_directions_are_held() {
+    let two = topology(&[TENTH; 2], &[(&[0, 1], 1.0), (&[1, 0], 1.0)]);
+    let link = Link::clean(Duration::from_millis(1));
+    let users = Users::of(&two, Duration::from_micros(300));
+    let mut farm = Farm::of_users(&two, |_| Mode::Dynamic, 1, link, Some(users)).unwrap();
+    let servers = farm.servers().to_vec();
+    let mut watch = (Holders::new(servers.clone()), Checks::new(servers));
+    for node in 0..2 {
+        farm.fix(node, Some(0.7));
+    }
+    farm.call(200.0, s(10));
+    let stats = farm.stats(s(60), &mut watch);
+    let tally = watch.0.tally();
+    assert_eq!((tally.by_none, tally.by_two), (0, 0), "{tally:?}");
+    assert!(tally.left_open > 100, "{tally:?}");
+    assert_eq!((watch.1.unchecked(), proven(&farm)), (0, stats.carried));
 }
 
 /// No request reaches a server unchecked, whatever the network loses and whichever node restarts.

@@ -111,6 +111,23 @@ impl Dynamic {
             && custody.may_leave_unchecked(cx.now, draw_of_call(request))
     }
 
+    /// The same for a request whose course is known. What is not left is checked here before anything is noted of it.
+    pub(super) fn leaves_unchecked(
+        &self,
+        cx: Context<'_>,
+        request: &Request<'_>,
+        course: &Course,
+        has_room: bool,
+    ) -> bool {
+        let Some(custody) = &self.custody else {
+            return false;
+        };
+        let behind = cx.snapshot.keys().neighbour(course.next_hop.remote);
+        mode_of(cx, request, course) == Mode::Dynamic
+            && (custody.leaves_unchecked(cx.now, behind, draw(request))
+                || !has_room && custody.takes(cx.now, behind, true))
+    }
+
     /// The node that a response comes from may tell of its room in it.
     pub(super) fn hear(&mut self, cx: Context<'_>, response: &Response<'_>) {
         let keys = cx.snapshot.keys();
@@ -158,6 +175,12 @@ impl Dynamic {
     pub(crate) fn figures(&self) -> Figures {
         let custody = self.custody.as_ref();
         custody.map_or_else(Figures::default, |custody| custody.figures())
+    }
+
+    /// What it holds per second, and what it could; no numbers: nothing, or nothing is known yet.
+    pub(crate) fn rates(&self) -> [f64; 2] {
+        let custody = self.custody.as_ref().map(|custody| custody.figures());
+        custody.map_or([f64::NAN; 2], |it| [it.held_per_s, it.room_per_s.max(0.0)])
     }
 
     pub(crate) fn fix(&mut self, share: Option<f64>) {

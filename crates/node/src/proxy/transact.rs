@@ -78,6 +78,10 @@ impl Proxy {
         let (stateful, stateless, mut step) = self.split(cx, out);
         let step = &mut step;
         let has_room = stateful.room().is_ok();
+        if request.is_unchecked() && !step.leaves_unchecked(request, &course, has_room) {
+            step.work.take_back(cx, request, &course, session);
+            return Ok(Routed::IsUnchecked);
+        }
         let mut verdict = step.dynamic.decide(cx, request, &course, has_room);
         let room = step.work.room_in(session);
         let room = room.and_then(|()| match verdict.holder {
@@ -94,10 +98,7 @@ impl Proxy {
             .leave_fallen_server(cx, request, &mut course, session);
         let is_left = verdict.mark == Some(Mark::Open);
         let is_taken = is_left && step.dynamic.takes(cx, request, &course);
-        if request.is_unchecked() && !is_taken {
-            step.work.take_back(cx, request, &course, session);
-            return Ok(Routed::IsUnchecked);
-        }
+        debug_assert!(is_taken || !request.is_unchecked(), "it is checked here");
         if is_left && has_room && !is_taken {
             (verdict.holder, verdict.mark) = (Holder::Stateful, Some(Mark::Here));
         }

@@ -1,7 +1,7 @@
 use std::{fmt, time::Duration};
 
 /// The outcome of a seed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Calls started.
     pub calls: u64,

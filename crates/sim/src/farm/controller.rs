@@ -4,6 +4,9 @@ use topology::{Path, Topology};
 
 use super::Farm;
 
+/// How busy it lets a node become, as the nodes themselves do: chance would fill the queue of one without time to spare.
+const TARGET: f64 = 0.97;
+
 /// Solves the linear program anew each second, for the calls that have come, and has each node leave open
 /// what the answer says. §2.3.1 of the paper thinks of one.
 ///
@@ -18,10 +21,14 @@ impl Controller {
     /// A controller that knows the nodes' costs.
     #[must_use]
     pub fn new(topology: &Topology) -> Self {
-        Self {
+        let mut controller = Self {
             topology: topology.clone(),
             is_dead: false,
+        };
+        for node in 0..topology.nodes.len() {
+            controller.set_speed(node, TARGET);
         }
+        controller
     }
 
     /// It does nothing from here on; the shares stay as they are.

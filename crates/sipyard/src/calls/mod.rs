@@ -5,15 +5,18 @@
 //! machine; a search sorts the rest. A tap that is full counts what it misses.
 
 mod export;
+mod follow;
+mod journal;
 mod otlp;
 mod records;
+mod stream;
 mod view;
 pub(crate) mod watch;
 
 use std::{
     net::SocketAddr,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
@@ -21,6 +24,7 @@ use std::{
 
 use crate::serve::{MESSAGES, tells_messages};
 use export::Exporter;
+pub(crate) use journal::Journal;
 use node::{
     Snapshot,
     tap::{Tap, What as Seen},
@@ -32,6 +36,7 @@ use records::Keeper;
 pub(crate) use records::{Format, RecordFile};
 use rustix::rand::{GetRandomFlags, getrandom};
 use socket::wall;
+pub(crate) use stream::StreamSettings;
 pub(crate) use view::{Call, Calls, Row, Rung, What};
 
 /// What is kept of calls.
@@ -124,9 +129,21 @@ impl Recording {
         let mut held = locked(&self.keeper);
         match (held.as_mut(), file) {
             (Some(keeper), Some(file)) => keeper.set(file),
-            (_, file) => {
+            (Some(keeper), None) => {
+                keeper.end();
+                *held = None;
+            }
+            (None, file) => {
                 *held = file.map(|file| Keeper::new(file, self.node.clone(), self.mask_key));
             }
+        }
+    }
+
+    /// Tells the records that processes left which are gone, and keeps them by this journal from now on.
+    pub(crate) fn recover(&self, snapshot: &Snapshot, journal: Option<Arc<Journal>>) {
+        if let Some(keeper) = locked(&self.keeper).as_mut() {
+            keeper.recover(snapshot);
+            journal.into_iter().for_each(|it| keeper.set_journal(it));
         }
     }
 
@@ -154,6 +171,16 @@ impl Recording {
     /// What the records told, and how many could not be written; none while there are none.
     pub(crate) fn records(&self) -> Option<(RecordCounts, u64)> {
         locked(&self.keeper).as_ref().map(Keeper::counts)
+    }
+
+    /// Messages that the journal of records had no room for; none while there is no journal.
+    pub(crate) fn unjournaled(&self) -> Option<u64> {
+        locked(&self.keeper).as_ref()?.unjournaled()
+    }
+
+    /// Records sent to a stream, and attempts that failed; none while there is no stream.
+    pub(crate) fn streamed(&self) -> Option<(u64, u64)> {
+        locked(&self.keeper).as_ref()?.sent()
     }
 
     /// What the spans told, and how many the collector took and did not take; none while there are none.
@@ -210,7 +237,7 @@ impl Recording {
         }
         let zero = wall().saturating_sub(now);
         if let Some(keeper) = locked(&self.keeper).as_mut() {
-            keeper.take(|records, told| {
+            keeper.take(until, |records, told| {
                 let mut tell = |record| told.push(record);
                 records.take(&taps, until, snapshot, zero, &mut tell);
                 records.look(now, zero, &mut tell);

@@ -3,11 +3,20 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
 };
 
+use node::Snapshot;
 use recorder::{Record, RecordCounts, Records};
+
+use super::{
+    follow::End,
+    journal::{Journal, Left},
+    stream::{Sender, StreamSettings},
+};
 
 /// Who may read records: they tell who called whom.
 const MODE: u32 = 0o640;
@@ -37,6 +46,10 @@ pub(crate) struct RecordFile {
     pub(crate) files: usize,
     /// The most attempts that are followed at a time.
     pub(crate) open_max: usize,
+    /// What is not told yet outlives the process.
+    pub(crate) journal: bool,
+    /// Where records go besides the file.
+    pub(crate) stream: Option<StreamSettings>,
     pub(crate) hides_users: bool,
 }
 
@@ -44,7 +57,10 @@ pub(crate) struct RecordFile {
 #[derive(Debug)]
 pub(super) struct Keeper {
     settings: RecordFile,
+    node: String,
     records: Records,
+    journal: Option<Arc<Journal>>,
+    sender: Option<Sender>,
     /// None until something is written, and after a failure.
     file: Option<(File, u64)>,
     is_failing: bool,
@@ -55,8 +71,11 @@ impl Keeper {
     pub(super) fn new(settings: RecordFile, node: String, mask_key: [u8; 16]) -> Self {
         let mask = settings.hides_users.then_some(mask_key);
         Self {
-            records: Records::new(node, settings.open_max, mask),
+            records: Records::new(node.clone(), settings.open_max, mask),
+            sender: sender(&settings, &node),
             settings,
+            node,
+            journal: None,
             file: None,
             is_failing: false,
             lost: 0,
@@ -65,8 +84,24 @@ impl Keeper {
 
     /// Opens its file anew for the next record: somebody may have moved it.
     pub(super) fn set(&mut self, settings: RecordFile) {
-        self.settings = settings;
+        let before = std::mem::replace(&mut self.settings, settings);
         self.file = None;
+        if before != self.settings {
+            self.sender = sender(&self.settings, &self.node);
+            self.send_what_is_there();
+        }
+    }
+
+    /// What is in the files is whole.
+    fn send_what_is_there(&self) {
+        if let Some(sender) = &self.sender {
+            sender.tell(End::default());
+        }
+    }
+
+    /// Records sent to a stream, and attempts that failed; none: there is no stream.
+    pub(super) fn sent(&self) -> Option<(u64, u64)> {
+        self.sender.as_ref().map(Sender::counts)
     }
 
     /// What was told, and how many records could not be written.
@@ -74,15 +109,78 @@ impl Keeper {
         (self.records.counts(), self.lost)
     }
 
-    /// Follows calls by what `follow` gives, and writes the records that come of it.
-    pub(super) fn take(&mut self, follow: impl FnOnce(&mut Records, &mut Vec<Record>)) {
+    /// Tells how far it is from now on.
+    pub(super) fn set_journal(&mut self, journal: Arc<Journal>) {
+        self.journal = Some(journal);
+    }
+
+    /// Nothing more is to be told.
+    pub(super) fn end(&mut self) {
+        self.take(Duration::MAX, |_, _| {});
+    }
+
+    /// Messages that the journal had no room for; none: there is no journal.
+    pub(super) fn unjournaled(&self) -> Option<u64> {
+        self.journal.as_ref().map(|journal| journal.lost())
+    }
+
+    /// Follows what passed up to `until` by what `follow` gives, and writes the records that come of it.
+    pub(super) fn take(
+        &mut self,
+        until: Duration,
+        follow: impl FnOnce(&mut Records, &mut Vec<Record>),
+    ) {
         let mut told = Vec::new();
         follow(&mut self.records, &mut told);
-        if told.is_empty() {
-            return;
+        let journal = self.journal.clone();
+        self.tell(&told, |file, added| match &journal {
+            Some(journal) => journal.begin(until, file, added),
+            None => Ok(()),
+        });
+        if let Some(Err(error)) = journal.map(|journal| journal.end(until)) {
+            tracing::error!("the journal of call records can't be written: {error}");
+            self.journal = None;
         }
-        let lines = lines(self.settings.format, &told);
-        match self.write(&lines) {
+        if let Some(sender) = self.sender.as_ref().filter(|_| until == Duration::MAX) {
+            sender.finish();
+        }
+    }
+
+    /// Tells the records of calls that ended when a process did that could not tell them.
+    pub(super) fn recover(&mut self, snapshot: &Snapshot) {
+        for left in Left::find(&self.settings.path) {
+            let mut told = Vec::new();
+            let mut tell = |record| told.push(record);
+            let Left {
+                passed,
+                since,
+                zero,
+                ..
+            } = &left;
+            self.records
+                .replay(passed, *since, snapshot, *zero, &mut tell);
+            let count = told.len();
+            if !self.tell(&told, |file, added| left.begin(file, added)) {
+                continue;
+            }
+            match left.remove() {
+                Ok(()) => {
+                    tracing::info!("{count} call records were left of a process that was killed")
+                }
+                Err(error) => tracing::error!("a journal of call records stays: {error}"),
+            }
+        }
+        self.send_what_is_there();
+    }
+
+    /// Writes records, if it can. `begin` learns what they are written to, and how long they are.
+    fn tell(&mut self, told: &[Record], begin: impl FnOnce(&File, u64) -> io::Result<()>) -> bool {
+        if told.is_empty() {
+            return true;
+        }
+        let lines = lines(self.settings.format, told);
+        let written = self.write(&lines, begin);
+        match &written {
             Ok(()) if self.is_failing => {
                 tracing::info!("call records are written again, {} were lost", self.lost);
                 self.is_failing = false;
@@ -98,9 +196,14 @@ impl Keeper {
                 }
             }
         }
+        written.is_ok()
     }
 
-    fn write(&mut self, lines: &[u8]) -> io::Result<()> {
+    fn write(
+        &mut self,
+        lines: &[u8],
+        begin: impl FnOnce(&File, u64) -> io::Result<()>,
+    ) -> io::Result<()> {
         let added = lines.len() as u64;
         let (mut file, mut length) = match self.file.take() {
             Some(open) => open,
@@ -115,10 +218,28 @@ impl Keeper {
             file.write_all(head.as_bytes())?;
             length += head.len() as u64;
         }
-        file.write_all(lines)?;
+        begin(&file, added)?;
+        if let Err(error) = file.write_all(lines) {
+            // A part of it would be read as whole.
+            file.set_len(length)?;
+            return Err(error);
+        }
+        if let Some(sender) = &self.sender {
+            let metadata = file.metadata()?;
+            sender.tell(End {
+                inode: metadata.ino(),
+                length: metadata.len(),
+            });
+        }
         self.file = Some((file, length + added));
         Ok(())
     }
+}
+
+fn sender(settings: &RecordFile, node: &str) -> Option<Sender> {
+    let stream = settings.stream.as_ref()?;
+    let path = settings.path.clone();
+    Some(Sender::new(stream, path, settings.files, node))
 }
 
 /// A file to append to, and its length. A line that was cut off when a disk was full gets its end.
@@ -144,20 +265,22 @@ fn rotate(path: &Path, files: usize) -> io::Result<()> {
     if files == 1 {
         return fs::remove_file(path);
     }
-    let numbered = |number: usize| {
-        let mut name = path.as_os_str().to_owned();
-        if number > 0 {
-            name.push(format!(".{number}"));
-        }
-        PathBuf::from(name)
-    };
     for number in (0..files - 1).rev() {
-        match fs::rename(numbered(number), numbered(number + 1)) {
+        match fs::rename(numbered(path, number), numbered(path, number + 1)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
     }
     Ok(())
+}
+
+/// The name of an older file; 0: of the one that is written.
+pub(super) fn numbered(path: &Path, number: usize) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    if number > 0 {
+        name.push(format!(".{number}"));
+    }
+    name.into()
 }
 
 fn lines(format: Format, told: &[Record]) -> Vec<u8> {
@@ -223,6 +346,8 @@ mod tests {
             bytes_max: 1_000,
             files: 3,
             open_max: 10,
+            journal: false,
+            stream: None,
             hides_users: false,
         }
     }
@@ -254,7 +379,7 @@ mod tests {
 
     fn keep(keeper: &mut Keeper, numbers: std::ops::Range<usize>) {
         for number in numbers {
-            keeper.take(|_, told| told.push(record(number)));
+            keeper.take(Duration::ZERO, |_, told| told.push(record(number)));
         }
     }
 

@@ -9,6 +9,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
+use super::journal::TAP_BYTES;
 use crate::serve::Control;
 
 /// How often a worker gets an empty tap.
@@ -19,15 +20,14 @@ const RECORDS_TICK: Duration = Duration::from_millis(20);
 const FAST_TICK: Duration = Duration::from_millis(40);
 /// So many bytes in a tick are much.
 const MUCH: usize = 1 << 20;
-/// What a worker may record in a tick, in bytes: 10,000 calls a second are about 4 MB in a fast one.
-const TAP_BYTES: usize = 16 << 20;
 /// How long a worker may take to change its tap.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Gives the workers taps before the first call comes.
 pub(crate) async fn begin(control: &Control) {
     if control.calls().is_on() {
-        change_taps(control, true, &mut Vec::new()).await;
+        let (taps, until) = change_taps(control, true, &mut Vec::new()).await;
+        take(control, taps, until).await;
     }
 }
 
@@ -42,8 +42,7 @@ pub(crate) async fn run(control: Arc<Control>) {
             continue;
         }
         is_tapped = is_on;
-        let until = control.now();
-        let taps = change_taps(&control, is_on, &mut spare).await;
+        let (taps, until) = change_taps(&control, is_on, &mut spare).await;
         let (bytes, emptied) = take(&control, taps, until).await;
         spare = emptied;
         let tick = if bytes > MUCH { FAST_TICK } else { TICK };
@@ -55,7 +54,7 @@ pub(crate) async fn run(control: Arc<Control>) {
 /// Takes what the workers have seen last, as the node ends.
 pub(crate) async fn end(control: &Control) {
     if control.calls().is_on() {
-        let taps = change_taps(control, false, &mut Vec::new()).await;
+        let (taps, _) = change_taps(control, false, &mut Vec::new()).await;
         take(control, taps, Duration::MAX).await;
     }
 }
@@ -71,28 +70,37 @@ async fn take(control: &Control, taps: Vec<Tap>, until: Duration) -> (usize, Vec
     taken.await.expect("a recorder does not panic")
 }
 
-/// The workers' taps with what they have seen. A worker that is too busy keeps its own.
-async fn change_taps(control: &Control, is_on: bool, spare: &mut Vec<Tap>) -> Vec<Tap> {
+/// The workers' taps with what they have seen, and a time: what passed by then is in these taps or in earlier ones. A
+/// worker that is too busy keeps its own.
+async fn change_taps(control: &Control, is_on: bool, spare: &mut Vec<Tap>) -> (Vec<Tap>, Duration) {
     let mut asked = Vec::new();
     for worker in 0..control.shared().workers().len() {
         let next = is_on.then(|| spare.pop().unwrap_or_else(|| Tap::new(TAP_BYTES)));
         let (sender, receiver) = oneshot::channel();
-        let command = Box::new(move |_: &mut Node, _: Duration, out: &mut Outbox| {
+        let command = Box::new(move |_: &mut Node, now: Duration, out: &mut Outbox| {
             let full = mem::replace(&mut out.tap, next);
             // Whoever asked has lost patience: what was recorded stays for the next time.
-            if let Err(kept) = sender.send(full) {
+            if let Err((kept, _)) = sender.send((full, now)) {
                 out.tap = kept;
             }
         });
-        if control.workers().command(worker, command).is_ok() {
-            asked.push(receiver);
-        }
+        let is_asked = control.workers().command(worker, command).is_ok();
+        asked.push(is_asked.then_some(receiver));
     }
     let mut taps = Vec::new();
+    let mut until = Duration::MAX;
     for receiver in asked {
-        if let Ok(Ok(tap)) = timeout(PATIENCE, receiver).await {
-            taps.extend(tap);
-        }
+        let answer = match receiver {
+            Some(receiver) => timeout(PATIENCE, receiver).await.ok().and_then(Result::ok),
+            None => None,
+        };
+        let Some((tap, now)) = answer else {
+            until = Duration::ZERO;
+            continue;
+        };
+        taps.extend(tap);
+        // At this moment more may pass.
+        until = until.min(now.saturating_sub(Duration::from_nanos(1)));
     }
-    taps
+    (taps, until)
 }

@@ -50,8 +50,12 @@ pub(super) fn status(status: &Status) -> String {
     text.push('\n');
     text += &workers(status);
     text += &stayed_out(&status.workers);
+    if status.workers.iter().any(has_dynamic_state) {
+        text.push('\n');
+        text += &by_worker(&STATE, &status.workers);
+    }
     text.push('\n');
-    text += &memory(status);
+    text += &by_worker(&MEMORY, &status.workers);
     if status.listeners.iter().any(|it| it.transport != "udp") {
         text.push('\n');
         text += &connections(&status.workers);
@@ -141,6 +145,15 @@ const WORKER: [Column; 9] = [
     ("REGISTERS", "registers_let_in", hundredths),
 ];
 
+/// Who holds what comes over routes with dynamic state.
+const STATE: [Column; 5] = [
+    ("HELD HERE", "held", plain),
+    ("LEFT OPEN", "left_open", plain),
+    ("HELD BEFORE", "held_before", plain),
+    ("HELD/S", "state_held_per_second", whole),
+    ("ROOM/S", "state_room_per_second", whole),
+];
+
 /// Those who stayed out, and the counters of a worker that tell how many.
 const OUT: [(&str, &str); 7] = [
     ("calls for help", "emergencies_out"),
@@ -178,6 +191,10 @@ fn plain(value: f64) -> String {
 
 fn kibibytes(bytes: f64) -> String {
     format!("{:.0}", bytes / 1024.0)
+}
+
+fn whole(value: f64) -> String {
+    format!("{value:.0}")
 }
 
 fn tenths(value: f64) -> String {
@@ -301,12 +318,16 @@ fn stayed_out(workers: &[Worker]) -> String {
     format!("stayed out: {}\n", some.join(", "))
 }
 
-fn memory(status: &Status) -> String {
-    let mut rows = vec![header(&["WORKER"], &MEMORY, &[])];
-    let workers = status.workers.iter().enumerate();
+fn has_dynamic_state(worker: &Worker) -> bool {
+    worker.figures.get("state_held_per_second").is_some()
+}
+
+fn by_worker(columns: &[Column], workers: &[Worker]) -> String {
+    let mut rows = vec![header(&["WORKER"], columns, &[])];
+    let workers = workers.iter().enumerate();
     rows.extend(workers.map(|(number, worker)| {
         let mut row = vec![number.to_string()];
-        row.extend(cells(&MEMORY, &worker.figures));
+        row.extend(cells(columns, &worker.figures));
         row
     }));
     align(&rows, 1)
@@ -482,6 +503,7 @@ mod tests {
         worker.extend(events);
         check(&WORKER, &worker);
         check(&MEMORY, &worker);
+        check(&STATE, &worker);
         check(&REGISTRAR, &worker);
         for (_, name) in OUT {
             assert!(worker.iter().any(|known| known == name), "{name}");
@@ -492,7 +514,7 @@ mod tests {
     #[test]
     fn every_size_of_a_worker_has_a_column() {
         for size in figures::WORKER {
-            let mut columns = WORKER.iter().chain(&MEMORY);
+            let mut columns = WORKER.iter().chain(&MEMORY).chain(&STATE);
             let shown = columns.any(|(_, name, _)| *name == size.full_name());
             assert!(shown, "{}", size.name);
         }

@@ -9,17 +9,18 @@ use std::{
     thread::available_parallelism,
 };
 
-use net::{StartError, Workers};
+use net::{Start, StartError, Witness, Workers};
 use node::{Shared, Transport};
 use settings::{Place, Problem};
 use socket::{
     Clock,
     udp::{Options, Socket},
+    wall,
 };
 use store::{Limits, Store};
 
 use super::{answers::Answers, unix::UnixSocket};
-use crate::config::Configuration;
+use crate::{calls::Journal, config::Configuration};
 
 /// The sockets of the admin API.
 pub(super) struct AdminSockets {
@@ -81,6 +82,13 @@ pub(super) fn store(
     Ok(Some(Arc::new(store)))
 }
 
+/// The workers, and what they have in common with the control.
+pub(super) struct Running {
+    pub(super) shared: Arc<Shared>,
+    pub(super) workers: Workers,
+    pub(super) journal: Option<Arc<Journal>>,
+}
+
 /// Starts the workers.
 pub(super) fn workers(
     path: &Path,
@@ -88,7 +96,7 @@ pub(super) fn workers(
     clock: Clock,
     answers: Answers,
     inherited: Vec<(SocketAddr, OwnedFd)>,
-) -> Result<(Arc<Shared>, Workers), Vec<Problem>> {
+) -> Result<Running, Vec<Problem>> {
     let count = match configuration.workers {
         0 => available_parallelism().map_or(1, usize::from),
         count => count,
@@ -97,12 +105,14 @@ pub(super) fn workers(
     let shared = Shared::new(configuration.node.clone(), count)
         .map_err(|error| whole_file(error.to_string()))?;
     let shared = Arc::new(shared);
+    let journal = journal(configuration, count, clock).map(Arc::new);
+    let witness = journal.clone().map(|journal| journal as Arc<dyn Witness>);
     let workers = Workers::start_with(
         &shared,
         clock,
         Some(Arc::new(answers)),
         configuration.security.clone(),
-        inherited,
+        Start { inherited, witness },
     )
     .map_err(|error| match error {
         StartError::Listeners(errors) => {
@@ -119,7 +129,28 @@ pub(super) fn workers(
         }
         error => whole_file(error.to_string()),
     })?;
-    Ok((shared, workers))
+    Ok(Running {
+        shared,
+        workers,
+        journal,
+    })
+}
+
+/// The journal of call records, if there is to be one. Calls go on without it.
+fn journal(configuration: &Configuration, workers: usize, clock: Clock) -> Option<Journal> {
+    let records = configuration.calls.records.as_ref()?;
+    if !records.journal {
+        return None;
+    }
+    let zero = wall().saturating_sub(clock.now());
+    match Journal::new(&records.path, workers, zero) {
+        Ok(journal) => Some(journal),
+        Err(error) => {
+            let path = records.path.display();
+            tracing::error!("there is no journal beside {path}, a crash loses records: {error}");
+            None
+        }
+    }
 }
 
 fn protocol(transport: Transport) -> &'static str {

@@ -35,7 +35,7 @@ pub(crate) use unix::UnixSocket;
 pub(crate) use logging::{Levels, MESSAGES, levels, tells_messages};
 
 use answers::Answers;
-use bind::AdminSockets;
+use bind::{AdminSockets, Running};
 use logging::Format;
 
 use crate::{
@@ -109,7 +109,11 @@ impl Serve {
             })
             .map_err(|error| vec![Place::file(&path).problem(error.to_string())])?;
         let answers = Answers::new(store.clone(), resolver);
-        let (shared, workers) = bind::workers(&path, &configuration, clock, answers, inherited)?;
+        let Running {
+            shared,
+            workers,
+            journal,
+        } = bind::workers(&path, &configuration, clock, answers, inherited)?;
         let news = format!(
             "{} {} has started, {} workers: {} and {}",
             configuration.node.name,
@@ -121,6 +125,8 @@ impl Serve {
         let next = next_steps(&path, &configuration);
         let control = Control::new(path, &configuration, shared, members, store, workers, clock)
             .with_log(log, levels);
+        let snapshot = control.shared().snapshot();
+        control.calls().recover(&snapshot, journal);
         Ok(Started {
             control: Arc::new(control),
             admin,

@@ -1,6 +1,6 @@
 //! What is measured.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::Mutex, thread, time::Duration};
 
 use node::{config::Mode, stats::Event};
 use sim::{
@@ -11,13 +11,16 @@ use topology::Topology;
 
 use super::shapes::{self, PAPER, series};
 
-/// Calls per second of Figures 2 and 4.
-const RATES_OF_ONE: [f64; 9] = [
-    500.0, 1000.0, 2000.0, 3000.0, 4000.0, 4500.0, 5000.0, 5500.0, 6000.0,
-];
-const RATES_OF_TWO: [f64; 11] = [
-    3000.0, 3500.0, 4000.0, 4250.0, 4500.0, 4700.0, 4850.0, 5000.0, 5150.0, 5500.0, 6000.0,
-];
+/// Calls per second of Figure 2.
+fn rates_of_one() -> impl Iterator<Item = f64> {
+    (1..=24).map(|step| 250.0 * f64::from(step))
+}
+
+/// Calls per second of Figure 4, more of them around the knee.
+fn rates_of_two() -> impl Iterator<Item = f64> {
+    let few = (6..=8).map(|step| 500.0 * f64::from(step));
+    few.chain((41..=60).map(|step| 100.0 * f64::from(step)))
+}
 
 /// The warm-up in seconds.
 const WARM_UP: u64 = 3;
@@ -89,6 +92,30 @@ impl Run {
     }
 }
 
+/// Works on all items, on as many threads as there are cores; the results are in their order.
+fn each<T: Send, R: Send>(
+    items: impl Iterator<Item = T> + Send,
+    work: impl Fn(T) -> Result<R, String> + Sync,
+) -> Result<Vec<R>, String> {
+    let (items, results) = (Mutex::new(items.enumerate()), Mutex::new(BTreeMap::new()));
+    let take = || items.lock().expect("no worker panics with it").next();
+    let keep = |place, result| {
+        let mut results = results.lock().expect("no worker panics with it");
+        results.insert(place, result);
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, Into::into) {
+            scope.spawn(|| {
+                while let Some((place, item)) = take() {
+                    keep(place, work(item));
+                }
+            });
+        }
+    });
+    let results = results.into_inner().expect("no worker has panicked");
+    results.into_values().collect()
+}
+
 fn farm(topology: &Topology, mode: impl Fn(usize) -> Mode) -> Result<Farm, String> {
     let link = Link::clean(Duration::from_millis(1));
     Farm::new(topology, mode, 1, link).map_err(|why| why.to_string())
@@ -96,31 +123,34 @@ fn farm(topology: &Topology, mode: impl Fn(usize) -> Mode) -> Result<Farm, Strin
 
 impl Measured {
     pub(super) fn new(seconds: u64) -> Result<Self, String> {
-        let busy = |mode| RATES_OF_ONE.map(|rate| busy(mode, rate, seconds));
+        let busy = |mode| each(rates_of_one(), |rate| busy(mode, rate, seconds));
+        let two = series(&[PAPER; 2]);
         let goodput = |mode: fn(usize) -> Mode| {
-            let two = series(&[PAPER; 2]);
-            let at = |rate| Ok::<_, String>((rate, carried(&two, mode, rate, seconds)?));
-            RATES_OF_TWO
-                .into_iter()
-                .map(at)
-                .collect::<Result<Vec<_>, _>>()
+            each(rates_of_two(), |rate| {
+                Ok((rate, carried(&two, mode, rate, seconds)?))
+            })
         };
-        let shapes = shapes::all().into_iter();
-        let shapes = shapes.map(|(name, topology)| shape(name, &topology, seconds));
+        let shape = |(name, topology)| shape(name, &topology, seconds);
+        let [lost, dead, behind] = [
+            "half of the first node is lost, and comes back",
+            "the same, and the controller is dead",
+            "half of the second node is lost, and comes back",
+        ];
+        let changes: [&(dyn Fn() -> Result<Change, String> + Sync); 4] = [
+            &|| step(seconds),
+            &|| halving(lost, 0, seconds, false),
+            &|| halving(dead, 0, seconds, true),
+            &|| halving(behind, 1, seconds, false),
+        ];
         Ok(Self {
-            busy: [
-                busy(Mode::Stateless)
-                    .into_iter()
-                    .collect::<Result<_, _>>()?,
-                busy(Mode::Stateful).into_iter().collect::<Result<_, _>>()?,
-            ],
+            busy: [busy(Mode::Stateless)?, busy(Mode::Stateful)?],
             goodput: [
                 goodput(|_| Mode::Stateful)?,
                 goodput(first_holds)?,
                 goodput(|_| Mode::Dynamic)?,
             ],
-            shapes: shapes.collect::<Result<_, _>>()?,
-            changes: vec![step(seconds)?, halving(seconds)?, dead(seconds)?],
+            shapes: each(shapes::all().into_iter(), shape)?,
+            changes: each(changes.into_iter(), |change| change())?,
             underload: [calm(|_| Mode::Dynamic)?, calm(first_holds)?],
         })
     }
@@ -195,7 +225,8 @@ fn shape(name: &'static str, topology: &Topology, seconds: u64) -> Result<Shape,
     })
 }
 
-/// Lets a farm run, by itself or with a controller, in halves of a second.
+/// Lets a farm run, by itself or with a controller, in halves of a second. The controller acts once a second, in its
+/// middle: so half a second after something has changed at its beginning. It knows the rate of the last half.
 fn follow(
     farm: &mut Farm,
     controller: Option<&Controller>,
@@ -204,15 +235,11 @@ fn follow(
 ) -> Vec<f64> {
     let half = Duration::from_millis(500);
     let mut carried = Vec::new();
-    for _ in 0..seconds {
-        let mut offered = 0;
-        for _ in 0..2 {
-            let stats = farm.stats(half, &mut ());
-            offered += stats.offered;
-            carried.push(stats.carried as f64 / half.as_secs_f64() / possible_per_s);
-        }
-        if let Some(controller) = controller {
-            controller.set(farm, offered as f64);
+    for place in 0..2 * seconds {
+        let stats = farm.stats(half, &mut ());
+        carried.push(stats.carried as f64 / half.as_secs_f64() / possible_per_s);
+        if let Some(controller) = controller.filter(|_| place % 2 == 0) {
+            controller.set(farm, stats.offered as f64 / half.as_secs_f64());
         }
     }
     carried
@@ -249,39 +276,35 @@ fn step(seconds: u64) -> Result<Change, String> {
     })
 }
 
-/// The second node loses half of its speed for some seconds. What could be carried then is told by the program.
-fn halving(seconds: u64) -> Result<Change, String> {
-    with_both(
-        "half of the second node is lost, and comes back",
-        |controller| halved(controller, seconds, false),
-    )
-}
-
-fn dead(seconds: u64) -> Result<Change, String> {
-    with_both("the same, and the controller is dead", |controller| {
-        halved(controller, seconds, true)
+/// A node loses half of its speed for some seconds.
+fn halving(name: &'static str, node: usize, seconds: u64, is_dead: bool) -> Result<Change, String> {
+    with_both(name, |controller| {
+        halved(controller, node, seconds, is_dead)
     })
 }
 
 fn halved(
     mut controller: Option<Controller>,
+    node: usize,
     seconds: u64,
     is_dead: bool,
 ) -> Result<Vec<f64>, String> {
     let two = series(&[PAPER; 2]);
-    let slow = series(&[PAPER, (PAPER.0 / 2.0, PAPER.1 / 2.0)]);
+    let mut slow = [PAPER; 2];
+    slow[node] = (PAPER.0 / 2.0, PAPER.1 / 2.0);
+    let slow = series(&slow);
     let offered = 0.98 * slow.best().map_err(|why| why.to_string())?.calls_per_s;
     let mut farm = farm(&two, |_| Mode::Dynamic)?;
     farm.call(offered, Duration::from_secs(WARM_UP + 4 + 2 * seconds));
     follow(&mut farm, controller.as_ref(), WARM_UP, offered);
     let mut carried = Vec::new();
     for speed in [0.5, 2.0] {
-        farm.set_speed(1, if speed < 1.0 { 0.5 } else { 1.0 });
+        farm.set_speed(node, if speed < 1.0 { 0.5 } else { 1.0 });
         if let Some(controller) = &mut controller {
             if is_dead {
                 controller.kill();
             }
-            controller.set_speed(1, speed);
+            controller.set_speed(node, speed);
         }
         carried.extend(follow(&mut farm, controller.as_ref(), 2 + seconds, offered));
     }
