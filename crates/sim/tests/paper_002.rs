@@ -298,6 +298,24 @@ fn nodes_carry_the_capacity_whether_the_receiver_is_slow_or_stands_still() {
     }
 }
 
+/// Sending nodes that obey a rate (RFC 7415) did not: a receiving node knew them by the ports of their connections when it
+/// counted, and by those of their Vias when it told them, so most answers told nothing and ended the rate. It dropped what
+/// was too much, and the sending nodes waited for that until Timer B.
+#[test]
+fn rates_are_obeyed_over_streams() {
+    let asks = Control {
+        asks: true,
+        admits: true,
+        ..OFF
+    };
+    for senders in [1, 10] {
+        let (carried, p99, again) = carried(senders, 2.0, asks);
+        assert!(carried > 0.95, "{senders} senders: {carried}");
+        assert!(p99 < 200.0, "{senders} senders: {p99} ms");
+        assert_eq!(again, 0, "{senders} senders");
+    }
+}
+
 /// What nodes do: sending nodes keep new requests back, and receiving nodes read what has come.
 const NODE: Control = Control {
     forwards_smartly: true,

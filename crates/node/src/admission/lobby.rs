@@ -126,6 +126,20 @@ pub(crate) enum Leaves {
     Dropped(Guest),
 }
 
+/// Whether requests over a flow are not repeated.
+fn comes_once(flow: Flow) -> bool {
+    flow.transport.is_stream()
+}
+
+/// A request has to go for which there is nothing to spare. What comes once would be waited for until Timer B, so that is
+/// told.
+fn out_of(flow: Flow) -> Taken {
+    match comes_once(flow) {
+        true => Taken::Refused,
+        false => Taken::StaysOut,
+    }
+}
+
 /// The requests that wait.
 #[derive(Debug)]
 pub(crate) struct Lobby {
@@ -239,8 +253,12 @@ impl Lobby {
         class: Class,
         datagram: &Datagram<'_>,
     ) -> bool {
-        let is_unwelcome =
-            || class == Class::Call && self.is_crowded(now) && !self.is_surely_new(datagram);
+        let is_unwelcome = || {
+            class == Class::Call
+                && !comes_once(datagram.flow)
+                && self.is_crowded(now)
+                && !self.is_surely_new(datagram)
+        };
         let passes = !self.is_open(now) && !is_unwelcome();
         if passes && let Some(share) = self.share_of(class) {
             share.came();
@@ -301,17 +319,19 @@ impl Lobby {
         let is_sifted = self.is_filtered && !is_known(cx.snapshot, from.ip());
         let is_stopped = !is_sifted && !self.sieve.passes(datagram.bytes, from);
         if is_stopped && class != Class::Emergency {
-            return Taken::StaysOut;
+            return out_of(datagram.flow);
         }
         if let Some(share) = self.share_of(class) {
             share.came();
         }
         let class = match class {
-            Class::Call if !self.is_surely_new(datagram) => Class::Repeated,
+            Class::Call if !comes_once(datagram.flow) && !self.is_surely_new(datagram) => {
+                Class::Repeated
+            }
             class => class,
         };
         if class == Class::Repeated && self.is_crowded(cx.now) {
-            return self.turn_away(cx.now, class, Duration::ZERO);
+            return self.turn_away(cx.now, class, datagram.flow, Duration::ZERO);
         }
         let is_crowded = name.is_some() && !self.copies.has_room(bytes_of(GUESTS / 2, 0));
         let copy = match is_crowded {
@@ -322,7 +342,7 @@ impl Lobby {
             if let Some(share) = self.share_of(class) {
                 share.turned_away(true);
             }
-            return Taken::StaysOut;
+            return out_of(datagram.flow);
         };
         self.guests[class as usize].push_back(Guest {
             flow: datagram.flow,
@@ -378,14 +398,15 @@ impl Lobby {
         if guest.class == Class::Call && self.some_stay_out() {
             self.crowded_until = now + CROWDED;
         }
-        Some(match self.turn_away(now, guest.class, now - guest.came) {
+        let waited = now - guest.came;
+        Some(match self.turn_away(now, guest.class, guest.flow, waited) {
             Taken::Refused => Leaves::Refused(guest),
             _ => Leaves::Dropped(guest),
         })
     }
 
     /// A request has to go that has waited for so long.
-    fn turn_away(&mut self, now: Duration, class: Class, waited: Duration) -> Taken {
+    fn turn_away(&mut self, now: Duration, class: Class, flow: Flow, waited: Duration) -> Taken {
         let least = match class {
             Class::Repeated if waited.is_zero() => REFUSALS_MAX / 2.0,
             _ => 1.0,
@@ -399,7 +420,7 @@ impl Lobby {
             }
         }
         if !is_told {
-            return Taken::StaysOut;
+            return out_of(flow);
         }
         self.refusals -= 1.0;
         Taken::Refused

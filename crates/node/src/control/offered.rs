@@ -3,6 +3,7 @@
 use sip::{Message, Via};
 use transaction::Flow;
 
+use super::terms::neighbour;
 use crate::{context::Context, strangers::is_known, wire::reply};
 
 /// Counts a request of a neighbour; `begins` says whether it is a new one. Nobody is counted who neither
@@ -17,7 +18,7 @@ pub(crate) fn note(
     if !via.has_overload && !cx.shared.neighbours().is_over() {
         return;
     }
-    let neighbour = reply::return_flow(Some(via), flow).remote;
+    let neighbour = neighbour(via, reply::return_flow(Some(via), flow));
     let (offer, is_new) = (via.overload(message), begins());
     let neighbours = cx.shared.neighbours();
     if !is_known(cx.snapshot, neighbour.ip()) {

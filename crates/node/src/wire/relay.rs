@@ -289,7 +289,7 @@ pub(crate) fn back(
     edits.clear();
     edits.pop_via(message, &response.via);
     if let Some(below) = &response.below {
-        let terms = control::terms(cx, || response.return_flow());
+        let terms = control::terms(cx, below, || response.return_flow());
         if terms.is_some() || below.has_overload {
             edits.set_overload(message, below, terms.as_ref());
         }

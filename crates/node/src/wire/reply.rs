@@ -155,7 +155,8 @@ fn write_with(
     let asks = via.filter(|via| via.has_overload);
     let back = Back {
         from: flow.remote,
-        terms: asks.and_then(|via| control::terms(cx, || Some(return_flow(Some(&via), flow)))),
+        terms: asks
+            .and_then(|via| control::terms(cx, &via, || Some(return_flow(Some(&via), flow)))),
     };
     sip::write_reply_with(
         request,
