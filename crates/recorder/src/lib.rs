@@ -34,7 +34,7 @@ pub use backlog::Backlog;
 pub use hep::{Collector, Feed};
 pub use ladder::{Ladder, Party, Rung, Seen, Step};
 pub use passed::write_passed;
-pub use records::{Outcome, Record, RecordCounts, Records, Tried};
+pub use records::{Outcome, Record, RecordCounts, Records, Tried, written};
 pub use search::{Order, Search};
 pub use state::{End, State, Summary};
 pub use text::{gist, placement_words};

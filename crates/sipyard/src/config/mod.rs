@@ -38,7 +38,7 @@ pub(crate) use cluster::{Announced, Cluster};
 pub(crate) use registrar::Registrar;
 pub(crate) use sections::Dns;
 pub(crate) use servers::Source;
-pub(crate) use warnings::warnings;
+pub(crate) use warnings::{of_certificate, warnings};
 
 /// A configuration file without problems.
 #[derive(Debug)]

@@ -80,7 +80,7 @@ pub(crate) fn warnings(path: &Path, configuration: &Configuration) -> Vec<Proble
 }
 
 /// What to know of a certificate that ends at a time since 1970.
-fn of_certificate(end: Duration, wall: Duration) -> Option<String> {
+pub(crate) fn of_certificate(end: Duration, wall: Duration) -> Option<String> {
     let days = |time: Duration| time.as_secs() / DAY.as_secs();
     if end < wall {
         let days = days(wall - end);

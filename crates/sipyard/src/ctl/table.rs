@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     calls::{Call, Calls, Row as CallRow, Rung, What},
+    certificates::Certificate,
     view::{BanView, Bans, Figures, NodeState, Pool, Registrar, Server, Source, Status, Worker},
 };
 
@@ -25,7 +26,12 @@ pub(super) fn status(status: &Status) -> String {
     for listener in &status.listeners {
         let (transport, address, name) =
             (&listener.transport, listener.address, &listener.advertise);
-        text += &format!("listens on {transport} {address} as {name}\n");
+        let connections = listener.connections.map(|count| match count {
+            1 => ", 1 connection".to_owned(),
+            count => format!(", {count} connections"),
+        });
+        let connections = connections.unwrap_or_default();
+        text += &format!("listens on {transport} {address} as {name}{connections}\n");
     }
     text.push('\n');
     text += &servers(status);
@@ -59,6 +65,30 @@ pub(super) fn status(status: &Status) -> String {
     if status.listeners.iter().any(|it| it.transport != "udp") {
         text.push('\n');
         text += &connections(&status.workers);
+    }
+    if !status.certificates.is_empty() {
+        text.push('\n');
+        text += &certificates(&status.certificates);
+    }
+    text
+}
+
+/// The certificates that the node shows, and what to do about them.
+fn certificates(shown: &[Certificate]) -> String {
+    let header = ["CERTIFICATE OF", "NAMES", "ISSUER", "FILE", "ENDS", "DAYS"];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    rows.extend(shown.iter().map(|it| {
+        let ends = it.ends.split('T').next().unwrap_or_default();
+        let names = it.names.join(", ");
+        let words = [&it.shown, &names, &it.issuer, &it.file, ends];
+        let mut row: Row = words.into_iter().map(printable).collect();
+        row.push(it.days_left.to_string());
+        row
+    }));
+    let mut text = align(&rows, header.len() - 1);
+    for it in shown {
+        let warning = it.warning.iter();
+        text.extend(warning.map(|warning| format!("{}: {warning}\n", it.shown)));
     }
     text
 }
