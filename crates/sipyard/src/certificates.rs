@@ -8,7 +8,7 @@ use recorder::written;
 use serde::{Deserialize, Serialize};
 use tls::Identity;
 
-use crate::config::of_certificate;
+use crate::config::{Admin, of_certificate};
 
 /// A certificate that this node shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,6 +46,14 @@ pub(crate) fn shown(config: &Config, security: &Security) -> Vec<Certificate> {
     let own = clients.find_map(tls::Client::identity);
     shown.extend(own.map(|it| Certificate::new(it, "to servers".to_owned(), wall)));
     shown
+}
+
+/// What the admin API shows.
+pub(crate) fn of_admin(admin: &Admin) -> Vec<Certificate> {
+    let identities = admin.tls.iter().flat_map(tls::Server::identities);
+    let place = format!("admin {}", admin.address);
+    let shown = identities.map(|it| Certificate::new(it, place.clone(), socket::wall()));
+    shown.collect()
 }
 
 impl Certificate {

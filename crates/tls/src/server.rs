@@ -81,6 +81,12 @@ impl Server {
         Ok(Session::new(connection.into()))
     }
 
+    /// The same for drivers whose sockets are not the node's, such as an HTTP server's.
+    #[must_use]
+    pub fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.config)
+    }
+
     /// What it shows.
     #[must_use]
     pub fn identities(&self) -> &[Identity] {

@@ -512,10 +512,15 @@ fn encode_connections(encoder: &mut DescriptorEncoder<'_>, control: &Control) ->
         let listener = listeners[listener].address.to_string();
         ([("listener", listener)], ConstGauge::new(end.as_secs_f64()))
     });
-    let help = "When the first certificate of a listener ends, since 1970";
+    let admin = control.admin();
+    let own = admin.tls.as_ref().map(|tls| {
+        let end = ConstGauge::new(tls.not_after().as_secs_f64());
+        ([("listener", admin.address.to_string())], end)
+    });
+    let help = "When the first certificate of a listener, or of the admin API, ends, since 1970";
     let metric =
         encoder.encode_descriptor("certificate_end_seconds", help, None, MetricType::Gauge)?;
-    family(metric, ends)
+    family(metric, ends.chain(own))
 }
 
 /// The workers, labelled by their numbers.

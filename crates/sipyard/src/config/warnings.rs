@@ -40,6 +40,11 @@ pub(crate) fn warnings(path: &Path, configuration: &Configuration) -> Vec<Proble
             warn(&["listen"], &format!("listen[{listener}]: {message}"));
         }
     }
+    if let Some(tls) = &configuration.admin.tls
+        && let Some(message) = of_certificate(tls.not_after(), socket::wall())
+    {
+        warn(&["admin", "tls"], &format!("admin.tls: {message}"));
+    }
     let node = &configuration.node;
     for network in node
         .trust

@@ -34,6 +34,7 @@ use crate::{
   sipyard ctl unban 203.0.113.9
   sipyard ctl --admin /run/sipyard/9000.sock --json status
   SIPYARD_TOKEN=TOKEN sipyard ctl --admin http://10.0.0.2:8060 status
+  SIPYARD_TOKEN=TOKEN sipyard ctl --admin https://edge.example.com:8060 --ca ca.pem status
 
 Only the user who runs the node, and root, can use its Unix socket. On TCP, clients need a token of
 `sipyard token`; on a loopback address, status and explain need none.
@@ -48,6 +49,9 @@ pub(crate) struct Ctl {
         global = true
     )]
     admin: String,
+    /// The file (PEM) of the authorities that https believes; default: the system's
+    #[arg(long, value_name = "FILE", env = "SIPYARD_CA", global = true)]
+    ca: Option<PathBuf>,
     /// Print the answer as JSON
     #[arg(long, global = true)]
     json: bool,
@@ -273,7 +277,7 @@ impl Ctl {
 
     /// The body of a successful answer.
     fn call_bytes(&self, method: &str, path: &str, body: &[u8]) -> Result<Vec<u8>, Failure> {
-        let client = Client::new(&self.admin, PATIENCE);
+        let client = Client::believing(&self.admin, PATIENCE, self.ca.as_deref());
         let answer = client
             .ask(method, &format!("/api/v1/{path}"), &[], body)
             .map_err(unanswered)?;
