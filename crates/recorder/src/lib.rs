@@ -8,6 +8,7 @@
 mod backlog;
 mod call;
 mod capture_file;
+pub mod drawing;
 mod hep;
 mod ladder;
 mod mask;

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Left-aligned or right-aligned cells.
-type Row = Vec<String>;
+pub(super) type Row = Vec<String>;
 
 /// A node's status: one table for the servers of all pools, one for the workers.
 pub(super) fn status(status: &Status) -> String {
@@ -54,7 +54,12 @@ pub(super) fn status(status: &Status) -> String {
         text += &registrations(registrar, &status.workers);
     }
     text.push('\n');
-    text += &workers(status);
+    text + &details(status)
+}
+
+/// What is told of the node below its servers.
+pub(super) fn details(status: &Status) -> String {
+    let mut text = workers(status);
     text += &stayed_out(&status.workers);
     if status.workers.iter().any(has_dynamic_state) {
         text.push('\n');
@@ -400,7 +405,8 @@ pub(super) fn calls(list: &Calls) -> String {
         "STATE", "STATUS", "METHOD", "FROM", "TO", "SERVER", "CALL-ID",
     ];
     let mut rows = vec![header(&words, &[], &["BEGAN", "RING S", "TALK S"])];
-    rows.extend(list.calls.iter().map(call_row));
+    let now = super::node::epoch();
+    rows.extend(list.calls.iter().map(|call| call_row(call, now)));
     let mut text = align(&rows, words.len());
     let (shown, matching) = (list.calls.len(), list.matching);
     text += &format!(
@@ -418,10 +424,11 @@ pub(super) fn calls(list: &Calls) -> String {
     text
 }
 
-fn call_row(call: &CallRow) -> Row {
+/// A call at a time since the UNIX epoch.
+pub(super) fn call_row(call: &CallRow, now: f64) -> Row {
     let seconds =
         |time: Option<f64>| time.map_or_else(|| "-".to_owned(), |time| format!("{time:.2}"));
-    let since = (super::calls::epoch() - call.began).max(0.0);
+    let since = (now - call.began).max(0.0);
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     vec![
         call.state.label().to_owned(),
@@ -459,13 +466,20 @@ pub(super) fn rung(call: &Call, rung: &Rung) -> String {
     }
 }
 
-/// Text of strangers for a terminal.
+/// Text of strangers for a terminal: what steers it, or the direction of writing, becomes dots.
 pub(super) fn printable(text: &str) -> String {
-    let shown = |letter: char| if letter.is_control() { '.' } else { letter };
+    let shown = |letter: char| match letter {
+        '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}'
+        | '\u{feff}' => '.',
+        letter if letter.is_control() => '.',
+        letter => letter,
+    };
     text.chars().map(shown).collect()
 }
 
-fn age(seconds: f64) -> String {
+pub(super) fn age(seconds: f64) -> String {
     let seconds = seconds as u64;
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {
