@@ -63,9 +63,12 @@ fn a_collector_sees_each_message_with_its_addresses() {
     // INVITE, 180, 200, ACK, BYE, 200: each comes and goes.
     eventually("all is sent", || metric("collector_sent", 12));
     assert!(metric("collector_lost", 0));
+    eventually("sngrep has written all", || {
+        packets(&capture).matches("IP 127.0.0.1.").count() == 12
+    });
     let id = Pid::from_raw(i32::try_from(sngrep.id()).unwrap()).unwrap();
     kill_process(id, Signal::TERM).unwrap();
-    eventually("sngrep has written", || sngrep.has_ended());
+    eventually("sngrep has ended", || sngrep.has_ended());
     let packets = packets(&capture);
     let (caller, edge, server) = (caller.address(), edge.sip(), server.address());
     for (from, to) in [

@@ -47,6 +47,7 @@ pub use address::{Address, RedisAddress};
 pub use disk::check_private;
 pub use entry::{Next, Value};
 pub use error::{Error, OpenError};
+pub use redis::Stream;
 pub use request::{Limits, Put};
 
 use entry::Entry;

@@ -225,6 +225,7 @@ fn encode_call_records(encoder: &mut DescriptorEncoder<'_>, control: &Control) -
     let Some((counts, lost)) = control.calls().records() else {
         return Ok(());
     };
+    let (streamed, stream_failures) = control.calls().streamed().unwrap_or_default();
     let (name, help) = ("call_records_open", "Attempts at calls that are not over");
     let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
     ConstGauge::new(counts.open as f64).encode(metric)?;
@@ -244,6 +245,16 @@ fn encode_call_records(encoder: &mut DescriptorEncoder<'_>, control: &Control) -
             "call_records_unjournaled",
             "Batches of messages that a crash would take along, as the journal had no room",
             control.calls().unjournaled().unwrap_or_default(),
+        ),
+        (
+            "call_records_streamed",
+            "Call records that the stream of Redis took",
+            streamed,
+        ),
+        (
+            "call_records_stream_failures",
+            "Attempts to send call records to the stream that failed",
+            stream_failures,
         ),
     ] {
         let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;

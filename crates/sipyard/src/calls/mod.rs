@@ -5,9 +5,11 @@
 //! machine; a search sorts the rest. A tap that is full counts what it misses.
 
 mod export;
+mod follow;
 mod journal;
 mod otlp;
 mod records;
+mod stream;
 mod view;
 pub(crate) mod watch;
 
@@ -34,6 +36,7 @@ use records::Keeper;
 pub(crate) use records::{Format, RecordFile};
 use rustix::rand::{GetRandomFlags, getrandom};
 use socket::wall;
+pub(crate) use stream::StreamSettings;
 pub(crate) use view::{Call, Calls, Row, Rung, What};
 
 /// What is kept of calls.
@@ -173,6 +176,11 @@ impl Recording {
     /// Messages that the journal of records had no room for; none while there is no journal.
     pub(crate) fn unjournaled(&self) -> Option<u64> {
         locked(&self.keeper).as_ref()?.unjournaled()
+    }
+
+    /// Records sent to a stream, and attempts that failed; none while there is no stream.
+    pub(crate) fn streamed(&self) -> Option<(u64, u64)> {
+        locked(&self.keeper).as_ref()?.sent()
     }
 
     /// What the spans told, and how many the collector took and did not take; none while there are none.

@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -12,7 +12,11 @@ use std::{
 use node::Snapshot;
 use recorder::{Record, RecordCounts, Records};
 
-use super::journal::{Journal, Left};
+use super::{
+    follow::End,
+    journal::{Journal, Left},
+    stream::{Sender, StreamSettings},
+};
 
 /// Who may read records: they tell who called whom.
 const MODE: u32 = 0o640;
@@ -44,6 +48,8 @@ pub(crate) struct RecordFile {
     pub(crate) open_max: usize,
     /// What is not told yet outlives the process.
     pub(crate) journal: bool,
+    /// Where records go besides the file.
+    pub(crate) stream: Option<StreamSettings>,
     pub(crate) hides_users: bool,
 }
 
@@ -51,8 +57,10 @@ pub(crate) struct RecordFile {
 #[derive(Debug)]
 pub(super) struct Keeper {
     settings: RecordFile,
+    node: String,
     records: Records,
     journal: Option<Arc<Journal>>,
+    sender: Option<Sender>,
     /// None until something is written, and after a failure.
     file: Option<(File, u64)>,
     is_failing: bool,
@@ -63,8 +71,10 @@ impl Keeper {
     pub(super) fn new(settings: RecordFile, node: String, mask_key: [u8; 16]) -> Self {
         let mask = settings.hides_users.then_some(mask_key);
         Self {
-            records: Records::new(node, settings.open_max, mask),
+            records: Records::new(node.clone(), settings.open_max, mask),
+            sender: sender(&settings, &node),
             settings,
+            node,
             journal: None,
             file: None,
             is_failing: false,
@@ -74,8 +84,24 @@ impl Keeper {
 
     /// Opens its file anew for the next record: somebody may have moved it.
     pub(super) fn set(&mut self, settings: RecordFile) {
-        self.settings = settings;
+        let before = std::mem::replace(&mut self.settings, settings);
         self.file = None;
+        if before != self.settings {
+            self.sender = sender(&self.settings, &self.node);
+            self.send_what_is_there();
+        }
+    }
+
+    /// What is in the files is whole.
+    fn send_what_is_there(&self) {
+        if let Some(sender) = &self.sender {
+            sender.tell(End::default());
+        }
+    }
+
+    /// Records sent to a stream, and attempts that failed; none: there is no stream.
+    pub(super) fn sent(&self) -> Option<(u64, u64)> {
+        self.sender.as_ref().map(Sender::counts)
     }
 
     /// What was told, and how many records could not be written.
@@ -115,6 +141,9 @@ impl Keeper {
             tracing::error!("the journal of call records can't be written: {error}");
             self.journal = None;
         }
+        if let Some(sender) = self.sender.as_ref().filter(|_| until == Duration::MAX) {
+            sender.finish();
+        }
     }
 
     /// Tells the records of calls that ended when a process did that could not tell them.
@@ -131,7 +160,9 @@ impl Keeper {
             self.records
                 .replay(passed, *since, snapshot, *zero, &mut tell);
             let count = told.len();
-            self.tell(&told, |file, added| left.begin(file, added));
+            if !self.tell(&told, |file, added| left.begin(file, added)) {
+                continue;
+            }
             match left.remove() {
                 Ok(()) => {
                     tracing::info!("{count} call records were left of a process that was killed")
@@ -139,15 +170,17 @@ impl Keeper {
                 Err(error) => tracing::error!("a journal of call records stays: {error}"),
             }
         }
+        self.send_what_is_there();
     }
 
-    /// Writes records. `begin` learns what they are written to, and how long they are.
-    fn tell(&mut self, told: &[Record], begin: impl FnOnce(&File, u64) -> io::Result<()>) {
+    /// Writes records, if it can. `begin` learns what they are written to, and how long they are.
+    fn tell(&mut self, told: &[Record], begin: impl FnOnce(&File, u64) -> io::Result<()>) -> bool {
         if told.is_empty() {
-            return;
+            return true;
         }
         let lines = lines(self.settings.format, told);
-        match self.write(&lines, begin) {
+        let written = self.write(&lines, begin);
+        match &written {
             Ok(()) if self.is_failing => {
                 tracing::info!("call records are written again, {} were lost", self.lost);
                 self.is_failing = false;
@@ -163,6 +196,7 @@ impl Keeper {
                 }
             }
         }
+        written.is_ok()
     }
 
     fn write(
@@ -185,10 +219,27 @@ impl Keeper {
             length += head.len() as u64;
         }
         begin(&file, added)?;
-        file.write_all(lines)?;
+        if let Err(error) = file.write_all(lines) {
+            // A part of it would be read as whole.
+            file.set_len(length)?;
+            return Err(error);
+        }
+        if let Some(sender) = &self.sender {
+            let metadata = file.metadata()?;
+            sender.tell(End {
+                inode: metadata.ino(),
+                length: metadata.len(),
+            });
+        }
         self.file = Some((file, length + added));
         Ok(())
     }
+}
+
+fn sender(settings: &RecordFile, node: &str) -> Option<Sender> {
+    let stream = settings.stream.as_ref()?;
+    let path = settings.path.clone();
+    Some(Sender::new(stream, path, settings.files, node))
 }
 
 /// A file to append to, and its length. A line that was cut off when a disk was full gets its end.
@@ -296,6 +347,7 @@ mod tests {
             files: 3,
             open_max: 10,
             journal: false,
+            stream: None,
             hides_users: false,
         }
     }

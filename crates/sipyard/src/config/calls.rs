@@ -1,5 +1,6 @@
 //! The section `[calls]`: what is kept of the latest calls, to be looked at.
 
+use ::store::Address;
 use recorder::{Collector, Settings};
 use settings::{
     Read, Section, Value, hint,
@@ -7,7 +8,7 @@ use settings::{
 };
 
 use super::address::address;
-use crate::calls::{Format, Kept, RecordFile, TraceExport};
+use crate::calls::{Format, Kept, RecordFile, StreamSettings, TraceExport};
 
 /// What may be hidden.
 const HIDDEN: [&str; 2] = ["users", "bodies"];
@@ -61,6 +62,10 @@ fn record_file(mut section: Section<'_>, hides_users: bool) -> Option<RecordFile
     let files = section.get_or("files", 10, integer(1..=1_000));
     let open_max = section.get_or("open_max", 200_000, integer(1..=10_000_000));
     let journal = section.get_or("journal", true, boolean);
+    let stream = section.given_table("redis").and_then(stream);
+    if stream.is_some() && format == Format::Csv {
+        section.problem("a stream takes JSON: write format = \"json\"");
+    }
     section.finish();
     Some(RecordFile {
         path: path?.value,
@@ -69,8 +74,38 @@ fn record_file(mut section: Section<'_>, hides_users: bool) -> Option<RecordFile
         files,
         open_max,
         journal,
+        stream,
         hides_users,
     })
+}
+
+/// Reads `redis` of `records`; none if it has a mistake.
+fn stream(mut section: Section<'_>) -> Option<StreamSettings> {
+    let advice = "write the server, such as \"redis://10.0.0.5:6379\"";
+    let address = section.require("store", advice, |value| match text(value)?.parse()? {
+        Address::Redis(address) => Ok(address),
+        other => Err(format!(
+            "{other} has no streams: write \"redis://HOST:PORT\""
+        )),
+    });
+    let key = section.get_or("stream", "sipyard:calls".to_owned(), key);
+    let entries_max = section.get_or("entries_max", 1_000_000, integer(1..=1_000_000_000));
+    section.finish();
+    Some(StreamSettings {
+        address: address?.value,
+        stream: key,
+        entries_max: entries_max as u64,
+    })
+}
+
+/// The key of a stream. In a cluster, what stands between braces says where it lies.
+fn key(value: &Value<'_>) -> Read<String> {
+    match text(value)? {
+        key if key.is_empty() || key.contains(['{', '}']) => {
+            Err("write a key without braces, such as \"sipyard:calls\"".to_owned())
+        }
+        key => Ok(key.to_owned()),
+    }
 }
 
 /// Reads `traces`; none if it has a mistake.

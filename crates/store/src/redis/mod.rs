@@ -9,6 +9,7 @@
 mod backlog;
 mod cache;
 mod news;
+mod stream;
 mod topology;
 
 use std::{
@@ -34,6 +35,7 @@ use crate::{
 use backlog::{Backlog, Request, Waiting};
 use cache::Cache;
 use news::Writer;
+pub use stream::Stream;
 use topology::{Failure, Servers};
 
 const PREFIX: &[u8] = b"sipyard:";
