@@ -51,7 +51,12 @@ fn of_system() -> Result<Vec<Certificate<'static>>, String> {
 /// What helps against a failure of TLS.
 pub(crate) fn advice(failure: &str) -> &'static str {
     const ISSUER: &str = ": name the file of the authority that issued the node's certificate, by --ca or SIPYARD_CA";
-    const ADVICE: [(&str, &str); 5] = [
+    const ADVICE: [(&str, &str); 6] = [
+        (
+            "CaUsedAsEndEntity",
+            ": the node's certificate is an authority's own; one of `openssl req -x509` needs -addext \
+             basicConstraints=CA:FALSE",
+        ),
         ("UnknownIssuer", ISSUER),
         // Another authority of the same name.
         ("BadSignature", ISSUER),

@@ -37,9 +37,12 @@ impl Asker {
     }
 
     /// Asks when the questions before are answered.
-    pub(super) fn ask(&self, question: Question) {
-        // The thread lives as long as this.
-        let _ = self.questions.send(question);
+    ///
+    /// # Errors
+    /// The thread is gone, which has told why.
+    pub(super) fn ask(&self, question: Question) -> io::Result<()> {
+        let sent = self.questions.send(question);
+        sent.map_err(|_| io::Error::other("nobody asks the node any more"))
     }
 }
 

@@ -71,7 +71,7 @@ pub(super) fn run(node: &Node, is_json: bool) -> Result<(), Failure> {
 }
 
 fn unusable(error: io::Error) -> Failure {
-    Failure::Refused(vec![format!("the terminal can't be used: {error}")])
+    Failure::Refused(vec![format!("the terminal can't be used further: {error}")])
 }
 
 fn show(
@@ -93,7 +93,7 @@ fn show(
             }
         }
         for question in watch.questions() {
-            asker.ask(question);
+            asker.ask(question)?;
         }
         terminal.draw(|frame| draw::draw(frame, watch))?;
         if !event::poll(TICK)? {
