@@ -69,7 +69,7 @@ fn last_line(watch: &Watch) -> Line<'static> {
         return Line::from(printable(note)).yellow();
     }
     let keys = match watch.view {
-        View::Overview => "Tab calls   arrows scroll   q leave",
+        View::Overview => "Tab calls   arrows choose   Enter the server's calls   q leave",
         View::Calls if watch.list.is_typing => "Enter keep   Esc clear",
         View::Calls => "Enter open   / find   n newest or troubled first   Tab overview   q back",
         View::Call => "Up Down message   Left Right side   PgUp PgDn text   s save   q back",

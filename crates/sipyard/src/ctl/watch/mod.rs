@@ -46,7 +46,7 @@ Keys:
   arrows          choose and scroll; PgUp, PgDn, Home and End, too
   /               find calls by a user, a number, an address, a status or a Call-ID
   n               the newest calls first; else lost, refused and ringing ones
-  Enter           open a call: its ladder, and below it the chosen message
+  Enter           the calls of the chosen server; open a call: its ladder, and below it the chosen message
   s               save an open call as text in this folder
   q, Esc          back; from the overview, leave
   Ctrl-C          leave";

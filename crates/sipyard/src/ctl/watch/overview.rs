@@ -9,9 +9,9 @@ use ratatui::{
 };
 
 use super::{
-    health::{Grade, problems, servers},
+    health::{Grade, Rates, problems, servers},
     state::Watch,
-    style::{HEADING, state_style},
+    style::{CHOSEN, HEADING, state_style},
 };
 use crate::{
     ctl::table::{age, details, printable},
@@ -40,15 +40,16 @@ pub(super) fn draw(frame: &mut Frame<'_>, area: Rect, watch: &mut Watch) {
     .areas(area);
     frame.render_widget(Paragraph::new(verdict), told);
     frame.render_widget(Paragraph::new(counted(status, watch).to_vec()), figures);
-    let shown = usize::from(table.height).saturating_sub(1);
-    let top = watch.servers_top.min(count.saturating_sub(shown));
-    let seen: Vec<&Server> = servers(status).skip(top).take(shown).collect();
-    frame.render_widget(table_of(&seen, watch, area.width), table);
+    let seen: Vec<&Server> = servers(status).collect();
+    let drawn = table_of(&seen, &watch.rates, area.width).row_highlight_style(CHOSEN);
+    watch
+        .servers
+        .select(Some(watch.server.min(count.saturating_sub(1))));
+    frame.render_stateful_widget(drawn, table, &mut watch.servers);
     let lines = details(status);
     let lines = lines.lines().map(|line| Line::from(printable(line)));
     let lines: Vec<Line<'_>> = std::iter::once(Line::default()).chain(lines).collect();
     frame.render_widget(Paragraph::new(lines).dim(), rest);
-    watch.servers_top = top;
 }
 
 fn verdict(problems: &[(Grade, String)]) -> Vec<Line<'static>> {
@@ -120,10 +121,10 @@ const COLUMNS: [(&str, u16, bool); 8] = [
 /// From this width all columns are there.
 const WIDE: u16 = 100;
 
-fn table_of(servers: &[&Server], watch: &Watch, width: u16) -> Table<'static> {
+fn table_of(servers: &[&Server], rates: &Rates, width: u16) -> Table<'static> {
     let rows: Vec<[String; 8]> = servers
         .iter()
-        .map(|server| cells(server, watch.rates.placed_at(server)))
+        .map(|server| cells(server, rates.placed_at(server)))
         .collect();
     let needed = |place: usize| {
         let cells = rows.iter().map(|row| row[place].chars().count());

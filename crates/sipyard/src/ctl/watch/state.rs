@@ -1,10 +1,13 @@
 //! What is shown, and what keys and answers make of it.
 
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use ratatui::{
+    crossterm::event::{KeyCode, KeyEvent, KeyModifiers},
+    widgets::TableState,
+};
 
 use super::{
     calls::List,
-    health::{Rates, Totals},
+    health::{Rates, Totals, servers},
     ladder::Ladder,
     question::Question,
 };
@@ -16,6 +19,10 @@ use crate::{
 
 /// How often the node is asked, in seconds.
 const EVERY: f64 = 1.0;
+/// A node that takes long to answer, as it has many calls to search, is left alone for so many times as long.
+const REST: f64 = 4.0;
+/// Servers that a page key moves by.
+const PAGE: usize = 10;
 /// An answer that is older than this, in seconds, is marked.
 const STALE: f64 = 3.0;
 /// How long a note stays, in seconds.
@@ -41,7 +48,10 @@ pub(super) struct Watch {
     pub(super) view: View,
     pub(super) status: Option<Status>,
     pub(super) rates: Rates,
-    pub(super) servers_top: usize,
+    /// The chosen server's place.
+    pub(super) server: usize,
+    /// Which servers are in sight.
+    pub(super) servers: TableState,
     pub(super) list: List,
     pub(super) ladder: Option<Ladder>,
     now: f64,
@@ -49,7 +59,8 @@ pub(super) struct Watch {
     answered: f64,
     problem: Option<String>,
     note: Option<(f64, String)>,
-    /// When the node is asked next.
+    /// When the node was asked, and is asked next.
+    asked: f64,
     due: f64,
     /// Questions without an answer.
     open: usize,
@@ -63,7 +74,8 @@ impl Watch {
             view: View::Overview,
             status: None,
             rates: Rates::default(),
-            servers_top: 0,
+            server: 0,
+            servers: TableState::default(),
             list: List::default(),
             ladder: None,
             now,
@@ -71,6 +83,7 @@ impl Watch {
             answered: now,
             problem: None,
             note: None,
+            asked: now,
             due: now,
             open: 0,
             saving: None,
@@ -98,6 +111,7 @@ impl Watch {
         let mut questions: Vec<Question> =
             self.saving.take().map(Question::Text).into_iter().collect();
         if self.open == 0 && self.now >= self.due {
+            self.asked = self.now;
             self.due = self.now + EVERY;
             questions.push(Question::Status);
             match self.view {
@@ -120,6 +134,10 @@ impl Watch {
         answer: Result<String, String>,
     ) -> Option<(String, String)> {
         self.open = self.open.saturating_sub(1);
+        if self.open == 0 {
+            let took = self.now - self.asked;
+            self.due = self.due.max(self.now + REST * took);
+        }
         match answer.and_then(|answer| self.take(question, answer)) {
             Ok(saved) => saved,
             Err(problem) => {
@@ -210,18 +228,31 @@ impl Watch {
     }
 
     fn key_in_overview(&mut self, code: KeyCode) -> Effect {
-        let top = self.servers_top;
+        let count = self.status.iter().flat_map(servers).count();
+        let last = count.saturating_sub(1);
+        let place = self.server.min(last);
         match code {
             KeyCode::Char('q') | KeyCode::Esc => return Effect::Leave,
-            KeyCode::Tab | KeyCode::Char('c') | KeyCode::Enter => self.show(View::Calls),
-            KeyCode::Down => self.servers_top = top.saturating_add(1),
-            KeyCode::Up => self.servers_top = top.saturating_sub(1),
-            KeyCode::PageDown => self.servers_top = top.saturating_add(10),
-            KeyCode::PageUp => self.servers_top = top.saturating_sub(10),
-            KeyCode::Home => self.servers_top = 0,
+            KeyCode::Tab | KeyCode::Char('c') => self.show(View::Calls),
+            KeyCode::Enter => self.show_calls_of(place),
+            KeyCode::Down => self.server = (place + 1).min(last),
+            KeyCode::Up => self.server = place.saturating_sub(1),
+            KeyCode::PageDown => self.server = (place + PAGE).min(last),
+            KeyCode::PageUp => self.server = place.saturating_sub(PAGE),
+            KeyCode::Home => self.server = 0,
+            KeyCode::End => self.server = last,
             _ => {}
         }
         Effect::Nothing
+    }
+
+    /// The calls that went to a server.
+    fn show_calls_of(&mut self, place: usize) {
+        let server = self.status.iter().flat_map(servers).nth(place);
+        if let Some(server) = server {
+            self.list.search = server.address.to_string();
+            self.show(View::Calls);
+        }
     }
 
     fn key_in_calls(&mut self, code: KeyCode) {

@@ -195,6 +195,32 @@ fn calls_are_listed_and_found() {
     assert_eq!(watch.view, View::Overview);
 }
 
+#[test]
+fn a_server_leads_to_its_calls() {
+    let mut watch = watched(true);
+    press(&mut watch, &[KeyCode::Down, KeyCode::Down, KeyCode::Enter]);
+    assert_eq!(watch.view, View::Calls);
+    let search = "10.0.0.12:5060".to_owned();
+    assert!(watch.questions().contains(&Question::Calls {
+        search,
+        is_newest: false
+    }));
+}
+
+/// A node with many calls needs long for a search, and was asked again at once.
+#[test]
+fn a_slow_node_is_asked_less_often() {
+    let mut watch = watched(false);
+    watch.at(NOW + 1.0);
+    let question = watch.questions().remove(0);
+    watch.at(NOW + 4.0);
+    watch.told(question, Ok(status(140, false).to_string()));
+    watch.at(NOW + 15.0);
+    assert!(watch.questions().is_empty());
+    watch.at(NOW + 17.0);
+    assert!(!watch.questions().is_empty());
+}
+
 /// A call that stays chosen while others come before it.
 #[test]
 fn the_chosen_call_stays_chosen() {
