@@ -38,7 +38,7 @@ pub use passed::write_passed;
 pub use records::{Outcome, Record, RecordCounts, Records, Tried, written};
 pub use search::{Order, Search};
 pub use state::{End, State, Summary};
-pub use text::{gist, placement_words};
+pub use text::{gist, placement_words, steers};
 pub use traces::{Span, TraceCounts, Traces};
 
 use call::Call;

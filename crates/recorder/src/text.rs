@@ -101,12 +101,38 @@ fn placement(policy: &str, chosen: Option<SocketAddr>, seen: &[Seen], more: u16)
     format!("{policy} chose {chosen}: {}", seen.join("; "))
 }
 
-/// Text of peers for a terminal: line ends stay, other control characters become dots.
+/// Text of peers for a terminal: line ends stay, what steers the terminal becomes dots.
 pub(crate) fn printable(text: &str) -> String {
     let shown = |letter: char| match letter {
         '\n' | '\t' => letter,
-        letter if letter.is_control() => '.',
+        letter if steers(letter) => '.',
         letter => letter,
     };
     text.chars().map(shown).collect()
+}
+
+/// Whether a letter does something to a terminal: control characters, and those that are not seen or turn the direction
+/// of writing.
+#[must_use]
+pub fn steers(letter: char) -> bool {
+    let is_unseen = matches!(
+        letter,
+        '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+    );
+    is_unseen || letter.is_control()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A name with a right-to-left override made the rest of its line read backwards.
+    #[test]
+    fn no_name_steers_a_terminal() {
+        let name = "a\u{202e}b\u{1b}[2J\u{9b}1m\u{200b}\u{feff}\r\n\tc\u{e9}";
+        assert_eq!(printable(name), "a.b.[2J.1m...\n\tc\u{e9}");
+    }
 }

@@ -153,6 +153,10 @@ fn the_admin_api_speaks_https_alone() {
         "{problem}"
     );
 
+    // Somebody who only connects stops nobody else.
+    let _silent = TcpStream::connect(address).unwrap();
+    assert_eq!(status(&url, &path("ca.pem")).0, Some(0));
+
     // Renewed, with another name.
     let renewed = format!("https://localhost:{}", address.port());
     authority.issue("admin", &["localhost"]);
@@ -165,6 +169,25 @@ fn the_admin_api_speaks_https_alone() {
         problem.contains("a name or an address that its certificate has"),
         "{problem}"
     );
+}
+
+/// A restart would be felt by calls.
+#[test]
+fn a_reload_turns_tls_off_and_on() {
+    let (edge, _) = secured(&["127.0.0.1"]);
+    let address = edge.settings.admin;
+    let ca = edge.folder().join("ca.pem").display().to_string();
+    let with = fs::read_to_string(edge.settings.path()).unwrap();
+    let tls = "tls = { chain = \"admin.pem\", key = \"admin.key\" }, ";
+    edge.settings.write_whole(&with.replace(tls, ""));
+    assert_eq!(edge.ctl(&["reload"]).0, Some(0));
+    assert_eq!(edge.ask("GET", "/readyz").0, 200);
+    let (code, _, problem) = status(&format!("https://{address}"), &ca);
+    assert_eq!(code, Some(1));
+    assert!(problem.contains("nobody speaks TLS there"), "{problem}");
+    edge.settings.write_whole(&with);
+    assert_eq!(edge.ctl(&["reload"]).0, Some(0));
+    assert_eq!(status(&format!("https://{address}"), &ca).0, Some(0));
 }
 
 /// As a browser and Prometheus ask.

@@ -466,15 +466,11 @@ pub(super) fn rung(call: &Call, rung: &Rung) -> String {
     }
 }
 
-/// Text of strangers for a terminal: what steers it, or the direction of writing, becomes dots.
+/// Text of strangers for a terminal: what steers it becomes dots.
 pub(super) fn printable(text: &str) -> String {
-    let shown = |letter: char| match letter {
-        '\u{200b}'..='\u{200f}'
-        | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}'
-        | '\u{feff}' => '.',
-        letter if letter.is_control() => '.',
-        letter => letter,
+    let shown = |letter: char| match recorder::steers(letter) {
+        true => '.',
+        false => letter,
     };
     text.chars().map(shown).collect()
 }
