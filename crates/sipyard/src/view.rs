@@ -351,7 +351,8 @@ pub(crate) fn state_of(member: &Member, slow_start: Duration, now: Duration) -> 
     }
 }
 
-fn listeners(config: &Config, workers: &Workers, count: usize) -> Vec<Listener> {
+/// Where a node with so many workers listens.
+pub(crate) fn listeners(config: &Config, workers: &Workers, count: usize) -> Vec<Listener> {
     let stats: Vec<_> = (0..count).map(|it| workers.connections(it)).collect();
     let connections = |place: usize| {
         let of = stats.iter().filter_map(|it| it.by_listener.get(place));

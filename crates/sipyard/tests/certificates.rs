@@ -53,6 +53,10 @@ certificates = [ {{ chain = "soon.pem", key = "soon.key" }}, {{ chain = "late.pe
     eventually("the connection is counted", || {
         edge.status()["listeners"][1]["connections"] == 1
     });
+    let metric =
+        format!("sipyard_listener_connections{{listener=\"{secured}\",transport=\"tls\"}} 1");
+    let (_, metrics) = edge.ask("GET", "/metrics");
+    assert!(metrics.contains(&metric), "{metrics}");
     let status = edge.status();
     assert!(status["listeners"][0]["connections"].is_null(), "{status}");
     let certificates = status["certificates"].as_array().unwrap();
