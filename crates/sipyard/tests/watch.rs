@@ -9,7 +9,9 @@
 mod common;
 
 use std::{
+    fs,
     io::{Read, Write},
+    path::Path,
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex},
     thread,
@@ -126,10 +128,10 @@ fn a_call_is_opened_and_saved_and_the_terminal_given_back() {
     watch.await_words("INVITE");
     watch.press("s");
     watch.await_words("saved");
-    let saved = std::fs::read_dir(edge.folder()).unwrap().flatten();
+    let saved = fs::read_dir(edge.folder()).unwrap().flatten();
     let mut names = saved.map(|entry| entry.file_name().into_string().unwrap());
     let name = names.find(|name| name.starts_with("call-")).unwrap();
-    let text = std::fs::read_to_string(edge.folder().join(name)).unwrap();
+    let text = fs::read_to_string(edge.folder().join(name)).unwrap();
     assert!(text.contains("INVITE"), "{text}");
     watch.press("qqq");
     watch.await_end();
@@ -152,6 +154,47 @@ fn ctrl_c_and_the_end_of_the_node_leave_no_broken_terminal() {
     watch.await_words("Connection");
     watch.press("\u{3}");
     watch.await_end();
+}
+
+/// A terminal that was closed left a process that read from it for ever, with all of a core.
+#[test]
+fn nothing_is_left_when_the_terminal_closes() {
+    if Command::new("tmux").arg("-V").output().is_err() {
+        eprintln!("SKIPPED: tmux is missing");
+        return;
+    }
+    let edge = Edge::before(&["127.0.0.1:9".parse().unwrap()]);
+    let socket = edge.folder().join("admin.sock").display().to_string();
+    let tmux = |arguments: &[&str]| {
+        let mut tmux = Command::new("tmux");
+        tmux.arg("-S").arg(edge.folder().join("tmux"));
+        tmux.args(["-f", "/dev/null"]).args(arguments);
+        let output = tmux.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let line = format!(
+        "exec {} ctl --admin {socket} watch",
+        env!("CARGO_BIN_EXE_sipyard")
+    );
+    tmux(&["new-session", "-d", "-x", "80", "-y", "24", &line]);
+    eventually("the screen", || {
+        tmux(&["capture-pane", "-p"]).contains("127.0.0.1:9")
+    });
+    // Only then it has read from the terminal.
+    tmux(&["send-keys", "Tab"]);
+    eventually("the calls", || {
+        tmux(&["capture-pane", "-p"]).contains("STATUS")
+    });
+    let pid = tmux(&["list-panes", "-F", "#{pane_pid}"]);
+    let folder = Path::new("/proc").join(pid.trim());
+    let is_there = || {
+        let line = fs::read(folder.join("cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&line).contains(&socket)
+    };
+    assert!(is_there());
+    tmux(&["kill-server"]);
+    eventually("its end", || !is_there());
 }
 
 #[test]

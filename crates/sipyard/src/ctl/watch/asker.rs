@@ -1,15 +1,22 @@
 //! A thread that asks the node, so that a slow node stops no key; and one that waits for signals.
 
 use std::{
-    io,
+    io, process,
     sync::mpsc::{Receiver, Sender, channel},
     thread,
+    time::Duration,
 };
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    time::sleep,
+};
 
 use super::question::Question;
 use crate::ctl::node::{Failure, Node};
+
+/// How long the screen has to end by itself after a signal.
+const FAREWELL: Duration = Duration::from_millis(500);
 
 /// What the other threads have to say.
 pub(super) enum News {
@@ -60,7 +67,7 @@ fn ask_all(node: &Node, asked: &Receiver<Question>, news: &Sender<News>) {
 /// Ctrl-C is a key here; these come from elsewhere, as when a terminal closes.
 fn await_signal(news: &Sender<News>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
+        .enable_all()
         .build();
     let Ok(runtime) = runtime else {
         return;
@@ -76,8 +83,13 @@ fn await_signal(news: &Sender<News>) {
         }
         Ok(())
     });
-    if came.is_ok() {
-        // Nobody may be there any more.
-        let _ = news.send(News::Stop);
+    if came.is_err() {
+        return;
     }
+    // Nobody may be there any more.
+    let _ = news.send(News::Stop);
+    // Reading from a terminal that is gone never ends, so nobody may hear of it.
+    runtime.block_on(sleep(FAREWELL));
+    ratatui::restore();
+    process::exit(1);
 }
