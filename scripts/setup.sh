@@ -52,6 +52,7 @@ missing_packages() {
         has curl || echo curl
         has promtool || echo prometheus
         has sngrep || echo sngrep
+        has tmux || echo tmux
         has chromium || echo chromium
         has node || echo nodejs
         has npm || echo npm

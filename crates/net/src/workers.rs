@@ -192,6 +192,12 @@ impl Workers {
         self.team.security().certificates_end()
     }
 
+    /// How new connections are secured.
+    #[must_use]
+    pub fn security(&self) -> Arc<Security> {
+        self.team.security()
+    }
+
     /// The processor time that a worker has used, in user and in kernel mode.
     #[must_use]
     pub fn processor_time(&self, worker: usize) -> Option<Duration> {

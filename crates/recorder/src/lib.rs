@@ -8,6 +8,7 @@
 mod backlog;
 mod call;
 mod capture_file;
+pub mod drawing;
 mod hep;
 mod ladder;
 mod mask;
@@ -34,10 +35,10 @@ pub use backlog::Backlog;
 pub use hep::{Collector, Feed};
 pub use ladder::{Ladder, Party, Rung, Seen, Step};
 pub use passed::write_passed;
-pub use records::{Outcome, Record, RecordCounts, Records, Tried};
+pub use records::{Outcome, Record, RecordCounts, Records, Tried, written};
 pub use search::{Order, Search};
 pub use state::{End, State, Summary};
-pub use text::{gist, placement_words};
+pub use text::{gist, placement_words, steers};
 pub use traces::{Span, TraceCounts, Traces};
 
 use call::Call;

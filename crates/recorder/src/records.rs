@@ -466,8 +466,9 @@ fn concerns(message: &Message<'_>) -> bool {
     matches!(method, Ok(Method::Invite | Method::Bye | Method::Cancel))
 }
 
-/// A wall time in words.
-fn written(since_epoch: Duration) -> String {
+/// A time since the UNIX epoch as RFC 3339 writes it.
+#[must_use]
+pub fn written(since_epoch: Duration) -> String {
     let micros = since_epoch.as_micros() as i128;
     let time = OffsetDateTime::from_unix_timestamp_nanos(micros * 1_000);
     let written = time.ok().and_then(|time| time.format(&Rfc3339).ok());

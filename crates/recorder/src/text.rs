@@ -7,52 +7,25 @@ use sip::Message;
 
 use crate::{
     HEADERS_MAX,
+    drawing::{GAP_MIN, Line, draw},
     ladder::{Ladder, Seen, Step, label},
 };
-
-/// The distance from one party's line to the next.
-const GAP_MIN: usize = 26;
 
 impl Ladder {
     /// The ladder: time in milliseconds since the call began, an arrow for each message, and a line for each
     /// reason. Control characters of peers are shown as dots.
     #[must_use]
     pub fn text(&self) -> String {
-        let order = self.columns();
-        let names: Vec<String> = order.iter().map(|&party| self.name(party)).collect();
-        let labels = self.rungs.iter().filter_map(|rung| match &rung.step {
-            Step::Message { label, .. } => Some(label.chars().count() + 14),
-            _ => None,
-        });
-        let widest = names.iter().map(|name| name.len() + 2).chain(labels).max();
-        let gap = widest.unwrap_or(0).max(GAP_MIN);
-        let mut text = format!("{:>12}  ", "ms");
-        for name in &names {
-            let _ = write!(text, "{name:<gap$}");
-        }
-        text.truncate(text.trim_end().len());
-        text.push('\n');
-        for rung in &self.rungs {
-            let since = rung.at.saturating_sub(self.summary.began).as_secs_f64() * 1e3;
-            let line = match &rung.step {
-                Step::Message {
-                    party,
-                    came_in,
-                    label,
-                    is_repeated,
-                    ..
-                } => {
-                    let again = if *is_repeated { " (again)" } else { "" };
-                    let label = format!("{}{again}", printable(label));
-                    let (from, to) = if *came_in { (*party, 0) } else { (0, *party) };
-                    let at = |party| order.iter().position(|&it| it == party).unwrap_or(0);
-                    arrow(order.len(), gap, (at(from), at(to)), &label)
-                }
-                other => format!("  {}", other.words()),
-            };
-            let _ = writeln!(text, "{since:>12.3}  {}", line.trim_end());
-        }
-        text
+        let names: Vec<String> = (0..self.parties.len()).map(|it| self.name(it)).collect();
+        let rungs: Vec<(f64, Line)> = self
+            .rungs
+            .iter()
+            .map(|rung| {
+                let since = rung.at.saturating_sub(self.summary.began);
+                (since.as_secs_f64() * 1e3, Line::of(&rung.step))
+            })
+            .collect();
+        draw(&names, &rungs, GAP_MIN).join("\n") + "\n"
     }
 
     /// The ladder, and below it every message as it passed.
@@ -74,15 +47,6 @@ impl Ladder {
             }
         }
         text
-    }
-
-    /// The caller, the node, then all others.
-    fn columns(&self) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.parties.len()).collect();
-        if order.len() > 1 {
-            order.swap(0, 1);
-        }
-        order
     }
 }
 
@@ -137,34 +101,38 @@ fn placement(policy: &str, chosen: Option<SocketAddr>, seen: &[Seen], more: u16)
     format!("{policy} chose {chosen}: {}", seen.join("; "))
 }
 
-fn arrow(columns: usize, gap: usize, (from, to): (usize, usize), label: &str) -> String {
-    let (left, right) = (from.min(to), from.max(to));
-    let width = (right - left) * gap - 1;
-    let mut line = String::new();
-    for column in 0..columns {
-        if column == left {
-            line.push('|');
-            let dashes = format!("{:-^1$}", format!(" {label} "), width.saturating_sub(1));
-            match from < to {
-                true => line += &format!("{dashes}>"),
-                false => line += &format!("<{dashes}"),
-            }
-        } else if column < left || column >= right {
-            line.push('|');
-            if column + 1 < columns {
-                line.extend(std::iter::repeat_n(' ', gap - 1));
-            }
-        }
-    }
-    line
-}
-
-/// Text of peers for a terminal: line ends stay, other control characters become dots.
-fn printable(text: &str) -> String {
+/// Text of peers for a terminal: line ends stay, what steers the terminal becomes dots.
+pub(crate) fn printable(text: &str) -> String {
     let shown = |letter: char| match letter {
         '\n' | '\t' => letter,
-        letter if letter.is_control() => '.',
+        letter if steers(letter) => '.',
         letter => letter,
     };
     text.chars().map(shown).collect()
+}
+
+/// Whether a letter does something to a terminal: control characters, and those that are not seen or turn the direction
+/// of writing.
+#[must_use]
+pub fn steers(letter: char) -> bool {
+    let is_unseen = matches!(
+        letter,
+        '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+    );
+    is_unseen || letter.is_control()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A name with a right-to-left override made the rest of its line read backwards.
+    #[test]
+    fn no_name_steers_a_terminal() {
+        let name = "a\u{202e}b\u{1b}[2J\u{9b}1m\u{200b}\u{feff}\r\n\tc\u{e9}";
+        assert_eq!(printable(name), "a.b.[2J.1m...\n\tc\u{e9}");
+    }
 }

@@ -8,6 +8,7 @@
 
 mod admin;
 mod calls;
+mod certificates;
 mod check;
 mod config;
 mod connections;

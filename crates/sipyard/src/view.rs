@@ -14,7 +14,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Number;
 use store::Address;
 
-use crate::{connections, dashboard::servers::Servers, members::Members};
+use crate::{
+    certificates::{self, Certificate},
+    connections,
+    dashboard::servers::Servers,
+    members::Members,
+};
 
 /// A node at one moment.
 #[derive(Debug, Serialize, Deserialize)]
@@ -30,6 +35,9 @@ pub(crate) struct Status {
     pub(crate) figures: Figures,
     /// Where it listens.
     pub(crate) listeners: Vec<Listener>,
+    /// What it shows to peers on secure connections.
+    #[serde(default)]
+    pub(crate) certificates: Vec<Certificate>,
     /// Its pools, as configured.
     pub(crate) pools: Vec<Pool>,
     /// Servers that left the configuration and still have calls.
@@ -93,6 +101,9 @@ pub(crate) struct Listener {
     pub(crate) transport: String,
     pub(crate) address: SocketAddr,
     pub(crate) advertise: String,
+    /// Its connections; none: it has datagrams.
+    #[serde(default)]
+    pub(crate) connections: Option<usize>,
 }
 
 /// A pool and its servers.
@@ -280,7 +291,8 @@ pub(crate) fn status(
                 now,
             },
         ),
-        listeners: listeners(config),
+        listeners: listeners(config, workers, shared.workers().len()),
+        certificates: certificates::shown(config, &workers.security()),
         pools: pools(&snapshot, members_of, news, now),
         removed: members(&snapshot)
             .filter(|member| member.server.is_removed())
@@ -339,13 +351,20 @@ pub(crate) fn state_of(member: &Member, slow_start: Duration, now: Duration) -> 
     }
 }
 
-fn listeners(config: &Config) -> Vec<Listener> {
-    let listener = |listener: &node::config::Listener| Listener {
+/// Where a node with so many workers listens.
+pub(crate) fn listeners(config: &Config, workers: &Workers, count: usize) -> Vec<Listener> {
+    let stats: Vec<_> = (0..count).map(|it| workers.connections(it)).collect();
+    let connections = |place: usize| {
+        let of = stats.iter().filter_map(|it| it.by_listener.get(place));
+        of.sum()
+    };
+    let listener = |(place, listener): (usize, &node::config::Listener)| Listener {
+        connections: listener.transport.is_stream().then(|| connections(place)),
         transport: listener.transport.label().to_owned(),
         address: listener.address,
         advertise: listener.advertise.clone(),
     };
-    config.listeners.iter().map(listener).collect()
+    config.listeners.iter().enumerate().map(listener).collect()
 }
 
 fn pools(snapshot: &Snapshot, members_of: &Members, news: &Servers, now: Duration) -> Vec<Pool> {

@@ -8,9 +8,10 @@ use std::{
     env, fs,
     path::{Path, PathBuf},
     process::Command,
+    time::Duration,
 };
 
-use common::{Settings, eventually, phones::Phone, sipyard};
+use common::{Settings, authority::Authority, eventually, free_tcp, phones::Phone, sipyard};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dashboard")
@@ -53,7 +54,9 @@ fn every_page_is_whole_in_both_themes_and_at_each_width() {
     settings.write(&pool, "");
     let (token, hash) = token();
     let file = fs::read_to_string(settings.path()).unwrap();
-    settings.write_whole(&file.replace("tokens = [", &format!("tokens = [\"{hash}\", ")));
+    let file = file.replace("tokens = [", &format!("tokens = [\"{hash}\", "));
+    settings
+        .write_whole(&file.replace("listen = [", &format!("listen = [ {},", secure(&settings))));
     let edge = settings.start();
     caller.call(edge.sip(), &server, HOSTILE, "alice");
     eventually("the call is recorded", || {
@@ -70,6 +73,18 @@ fn every_page_is_whole_in_both_themes_and_at_each_width() {
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{told}{error}");
     assert!(edge.log().contains("audit: the token"));
+}
+
+/// A listener whose certificate ends soon.
+fn secure(settings: &Settings) -> String {
+    let path = settings.path();
+    let authority = Authority::new(path.parent().unwrap(), "Our own authority");
+    let left = Duration::from_secs(5 * 86_400 + 3_600);
+    authority.issue_for("edge", &["edge.example.com"], left);
+    format!(
+        "{{ transport = \"tls\", address = \"{}\", certificates = [ {{ chain = \"edge.pem\", key = \"edge.key\" }} ] }}",
+        free_tcp()
+    )
 }
 
 /// `sipyard token operate`: the token, and its line of the configuration.

@@ -44,6 +44,9 @@ fn capacity_says_what_limits_a_farm() {
     let (code, printed, problems) = run(&arguments);
     assert_eq!((code, problems.as_str()), (Some(0), ""));
     // 100 calls/s of 20 ms keep two cores busy: two nodes of two cores.
+    assert!(printed.starts_with(
+        "You need 2 x edge (1 core) and 3 x app (2 cores): one of each is a spare.\n"
+    ));
     for text in [
         "app is the first bottleneck",
         "720000 calls",

@@ -54,6 +54,7 @@ function problems(state, rate) {
   if (rate.store > 0) found.push(["bad", "The store fails requests."]);
   const share = Math.min(...state.workers.map((worker) => worker.share_let_in ?? 1));
   if (share < 1) found.push(["warn", `Overload: ${decimal(share * 100, 0)} % of the new requests are let in.`]);
+  for (const it of state.certificates) if (it.warning) found.push([it.days_left < 0 ? "bad" : "warn", `${it.shown}: ${it.warning}.`]);
   for (const peer of state.peers) if (!peer.heard) found.push(["warn", `Edge ${peer.name} is silent.`]);
   return found;
 }
@@ -173,9 +174,16 @@ function others(state) {
       [{ name: "Bound" }, { name: "Unbound" }, { name: "Looked up" }, { name: "Wrong credentials" }, { name: "Store failed" }],
       [h("tr", {}, ["bound", "unbound", "looked_up", "wrong_credentials", "store_failed"].map((name) => cell(count(total(state, name)))))]));
   }
-  parts.push(h("h2", {}, "Listeners"), table("Where the node listens",
-    [{ name: "Transport", word: true }, { name: "Address", word: true }, { name: "As others know it", word: true }],
-    state.listeners.map((it) => h("tr", {}, word(it.transport), word(it.address), word(it.advertise)))));
+  parts.push(h("h2", {}, "Transports and certificates"), table("Where the node listens",
+    [{ name: "Transport", word: true }, { name: "Address", word: true }, { name: "As others know it", word: true }, { name: "Connections" }],
+    state.listeners.map((it) => h("tr", {}, word(it.transport), word(it.address), word(it.advertise), cell(count(it.connections))))));
+  if (state.certificates.length) {
+    const left = (it) => badge(`${count(it.days_left)} days`, it.days_left < 0 ? "bad" : it.warning ? "warn" : "good");
+    parts.push(table("Certificates that the node shows",
+      [{ name: "Of", word: true }, { name: "Names", word: true }, { name: "Issuer", word: true }, { name: "Ends", word: true }, { name: "Left" }, { name: "File", word: true }],
+      state.certificates.map((it) => h("tr", {}, word(it.shown), h("td", { class: "word wide" }, it.names.join(", ")), h("td", { class: "word wide" }, it.issuer),
+        word(it.ends.slice(0, 10)), h("td", {}, left(it)), h("td", { class: "word wide" }, it.file)))));
+  }
   const reasons = (worker) => Object.entries({ ...worker.dropped, ...worker.lost }).filter(([, many]) => many > 0).map(([why, many]) => `${why} ${count(many)}`).join(", ");
   parts.push(h("h2", {}, "Workers"), table("Threads that carry calls",
     [{ name: "Worker", word: true }, { name: "Sessions" }, { name: "Transactions" }, { name: "Received" }, { name: "Sent" }, { name: "Let in" }, { name: "Memory of messages" }, { name: "Dropped or lost, why", word: true }],

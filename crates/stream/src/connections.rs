@@ -73,6 +73,8 @@ pub struct Connections<L> {
     pub(crate) counters: Counters,
     /// How many are not open yet: of ours, and of peers.
     pub(crate) opening: [usize; 2],
+    /// How many each listener has.
+    pub(crate) by_listener: Vec<usize>,
     /// The memory of all buffers in use, in bytes.
     pub(crate) held: usize,
 }
@@ -89,6 +91,7 @@ impl<L: Layer> Connections<L> {
             events: VecDeque::new(),
             counters: Counters::default(),
             opening: [0; 2],
+            by_listener: Vec::new(),
             held: 0,
         }
     }
@@ -436,6 +439,12 @@ impl<L: Layer> Connections<L> {
     #[must_use]
     pub const fn handshaking(&self) -> usize {
         self.opening[1]
+    }
+
+    /// How many connections each listener has, by its index. Listeners after the last are without.
+    #[must_use]
+    pub fn by_listener(&self) -> &[usize] {
+        &self.by_listener
     }
 
     /// The memory of all bytes that wait, in bytes.

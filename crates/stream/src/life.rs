@@ -51,6 +51,10 @@ impl<L: Layer> Connections<L> {
         let id = id.expect("the caller has seen that there is room");
         self.opening[usize::from(is_of_peer)] += 1;
         self.index.insert(number, id);
+        let listener = usize::from(flow.listener);
+        let listeners = self.by_listener.len().max(listener + 1);
+        self.by_listener.resize(listeners, 0);
+        self.by_listener[listener] += 1;
         self.link(id);
         id
     }
@@ -256,6 +260,7 @@ impl<L: Layer> Connections<L> {
             self.index.release(flow.remote);
         }
         self.opening[usize::from(connection.is_of_peer)] -= usize::from(connection.is_opening());
+        self.by_listener[usize::from(flow.listener)] -= 1;
         self.held -= connection.held;
         self.counters.close(why);
         self.events.push_back(Event::Close(Closed {

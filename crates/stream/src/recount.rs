@@ -29,6 +29,10 @@ impl<L: Layer> Connections<L> {
                 count(&|of| of.is_opening() && of.is_of_peer),
             ]
         );
+        for (listener, &counted) in self.by_listener.iter().enumerate() {
+            let is_its = |of: &Connection<L>| usize::from(of.flow.listener) == listener;
+            assert_eq!(counted, count(&is_its));
+        }
         assert_eq!(self.held, all().map(Connection::capacity).sum::<usize>());
         let counters = &self.counters;
         let closed: u64 = Why::ALL.iter().map(|&why| counters.closed(why)).sum();

@@ -33,6 +33,7 @@ pub enum Naming {
 #[derive(Clone, Debug)]
 pub struct Client {
     config: Arc<ClientConfig>,
+    identity: Option<Identity>,
 }
 
 impl Client {
@@ -69,7 +70,14 @@ impl Client {
         };
         config.resumption = Resumption::in_memory_sessions(SERVERS_REMEMBERED);
         let config = Arc::new(config);
-        Ok(Self { config })
+        let identity = identity.cloned();
+        Ok(Self { config, identity })
+    }
+
+    /// What it shows to servers that ask.
+    #[must_use]
+    pub const fn identity(&self) -> Option<&Identity> {
+        self.identity.as_ref()
     }
 
     /// A session with the server of a domain, or of an address if there is no domain.

@@ -18,6 +18,8 @@ pub struct Identity {
     pub(crate) key: Arc<CertifiedKey>,
     path: Box<Path>,
     names: Names,
+    subject: String,
+    issuer: String,
     /// When it begins and ends.
     valid: [ASN1Time; 2],
 }
@@ -44,6 +46,7 @@ impl Identity {
         let own = parse(&chain[0]);
         let own = own.map_err(|problem| Error::of(certificates, problem))?;
         let (names, valid) = (names(&own), own.validity());
+        let (subject, issuer) = (own.subject().to_string(), own.issuer().to_string());
         let valid = [valid.not_before, valid.not_after];
         let private_key = read_key(key)?;
         let signer = aws_lc_rs::sign::any_supported_type(&private_key);
@@ -57,6 +60,8 @@ impl Identity {
             key: Arc::new(certified),
             path: certificates.into(),
             names,
+            subject,
+            issuer,
             valid,
         })
     }
@@ -65,6 +70,30 @@ impl Identity {
     #[must_use]
     pub fn names(&self) -> &Names {
         &self.names
+    }
+
+    /// Whom the certificate is of, as it says itself: text of whoever made it.
+    #[must_use]
+    pub fn subject(&self) -> &str {
+        &self.subject
+    }
+
+    /// Who issued it, as it says itself.
+    #[must_use]
+    pub fn issuer(&self) -> &str {
+        &self.issuer
+    }
+
+    /// The file that it was read from.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// When the certificate begins: the time since 1970.
+    #[must_use]
+    pub fn not_before(&self) -> Duration {
+        since_1970(self.valid[0])
     }
 
     /// When the certificate ends: the time since 1970.

@@ -34,6 +34,7 @@ pub enum Clients {
 #[derive(Clone, Debug)]
 pub struct Server {
     config: Arc<ServerConfig>,
+    certificates: Arc<Certificates>,
     not_after: Duration,
 }
 
@@ -58,13 +59,14 @@ impl Server {
         let certificates = Arc::new(Certificates(identities.to_vec()));
         let mut config = builder
             .with_client_cert_verifier(verifier(clients)?)
-            .with_cert_resolver(certificates);
+            .with_cert_resolver(Arc::clone(&certificates) as _);
         // Nothing is remembered here: what a client needs to resume is in its ticket.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.ticketer = Arc::new(Tickets::new(secret, &purpose(clients), wall));
         config.send_tls13_tickets = 1;
         Ok(Self {
             config: Arc::new(config),
+            certificates,
             not_after,
         })
     }
@@ -77,6 +79,18 @@ impl Server {
         let connection = ServerConnection::new(Arc::clone(&self.config));
         let connection = connection.map_err(|error| Problem::Other(error.to_string()))?;
         Ok(Session::new(connection.into()))
+    }
+
+    /// The same for drivers whose sockets are not the node's, such as an HTTP server's.
+    #[must_use]
+    pub fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.config)
+    }
+
+    /// What it shows.
+    #[must_use]
+    pub fn identities(&self) -> &[Identity] {
+        &self.certificates.0
     }
 
     /// When the first certificate ends: the time since 1970.

@@ -45,6 +45,12 @@ impl Security {
         listeners.filter_map(end).collect()
     }
 
+    /// The connections of each listener, in their order.
+    #[must_use]
+    pub fn listeners(&self) -> &[Bound] {
+        &self.listeners
+    }
+
     pub(super) fn listener(&self, index: u8) -> Option<&Bound> {
         self.listeners.get(usize::from(index))
     }

@@ -50,6 +50,8 @@ pub struct ConnectionStats {
     pub connecting: usize,
     /// Those of peers whose handshake is not done.
     pub handshaking: usize,
+    /// How many each listener has, by its index. Listeners after the last are without.
+    pub by_listener: Vec<usize>,
     /// Memory of what waits to be sent and of incomplete messages, in bytes.
     pub held_bytes: usize,
     /// What has happened since the start.
@@ -186,6 +188,7 @@ impl Streams {
             total: self.connections.len(),
             connecting: self.connections.connecting(),
             handshaking: self.connections.handshaking(),
+            by_listener: self.connections.by_listener().to_vec(),
             held_bytes: self.connections.held_bytes(),
             counters: self.connections.counters().clone(),
         }

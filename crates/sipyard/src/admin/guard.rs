@@ -116,7 +116,8 @@ pub(super) async fn guard(
     request: Request,
     next: Next,
 ) -> Response {
-    match check(control.admin().address, request.headers()) {
+    let admin = control.admin();
+    match check(admin.address, admin.scheme(), request.headers()) {
         Ok(()) => next.run(request).await,
         Err(problem) => refused(StatusCode::FORBIDDEN, vec![problem]),
     }
@@ -124,18 +125,19 @@ pub(super) async fn guard(
 
 /// Against cross-site requests: the Origin header, if there is one, must name the API itself.
 /// Against DNS rebinding: the Host header must be an address or `localhost`, because another site
-/// can lead its own name to a loopback address. Programs send no Origin.
-fn check(listener: SocketAddr, headers: &HeaderMap) -> Result<(), String> {
+/// can lead its own name to a loopback address. By TLS it can't, as the certificate is not of that
+/// name. Programs send no Origin.
+fn check(listener: SocketAddr, scheme: &str, headers: &HeaderMap) -> Result<(), String> {
     let host = text(headers, HOST).unwrap_or_default();
     if let Some(origin) = text(headers, ORIGIN)
-        && !origin.eq_ignore_ascii_case(&format!("http://{host}"))
+        && !origin.eq_ignore_ascii_case(&format!("{scheme}://{host}"))
     {
         return Err(format!(
-            "Origin {origin} is not http://{host}: web pages of other sites can't use the admin \
+            "Origin {origin} is not {scheme}://{host}: web pages of other sites can't use the admin \
              API; use sipyard ctl, or send no Origin header"
         ));
     }
-    if listener.ip().is_loopback() && is_foreign(&host) {
+    if scheme == "http" && listener.ip().is_loopback() && is_foreign(&host) {
         return Err(format!(
             "Host {host} is a name that another site could lead here: use http://{listener} or \
              http://localhost:{}",
@@ -163,13 +165,17 @@ mod tests {
     use super::*;
 
     fn answer(listener: &str, host: Option<&str>, origin: Option<&str>) -> bool {
+        answer_by("http", listener, host, origin)
+    }
+
+    fn answer_by(scheme: &str, listener: &str, host: Option<&str>, origin: Option<&str>) -> bool {
         let mut headers = HeaderMap::new();
         for (name, value) in [(HOST, host), (ORIGIN, origin)] {
             if let Some(value) = value {
                 headers.insert(name, value.parse().unwrap());
             }
         }
-        check(listener.parse().unwrap(), &headers).is_ok()
+        check(listener.parse().unwrap(), scheme, &headers).is_ok()
     }
 
     #[test]
@@ -191,6 +197,16 @@ mod tests {
             assert_eq!(answer("[::1]:8060", host, None), is_good, "{host:?}");
             assert!(answer("10.0.0.2:8060", host, None), "{host:?}");
         }
+    }
+
+    #[test]
+    fn a_certificate_tells_foreign_names() {
+        let by_tls =
+            |origin| answer_by("https", "127.0.0.1:8060", Some("edge.example:8060"), origin);
+        assert!(by_tls(None));
+        assert!(by_tls(Some("https://edge.example:8060")));
+        assert!(!by_tls(Some("http://edge.example:8060")));
+        assert!(!by_tls(Some("https://other.example:8060")));
     }
 
     #[test]

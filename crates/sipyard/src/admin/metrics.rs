@@ -21,7 +21,7 @@ use prometheus_client::{
 use crate::{
     connections,
     serve::Control,
-    view::{Source, dropped, lost, members, replies},
+    view::{Source, dropped, listeners, lost, members, replies},
 };
 
 /// The media type of what [`Metrics::text`] yields.
@@ -486,7 +486,7 @@ fn encode_labelled(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fm
     )
 }
 
-/// What connections there are, and when certificates end.
+/// What connections there are.
 fn encode_connections(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::Result {
     let workers = 0..control.shared().workers().len();
     let values = workers.flat_map(|worker| {
@@ -516,17 +516,40 @@ fn encode_connections(encoder: &mut DescriptorEncoder<'_>, control: &Control) ->
     let metric =
         encoder.encode_descriptor("connections_held_bytes", help, None, MetricType::Gauge)?;
     family(metric, held)?;
+    encode_listeners(encoder, control)
+}
+
+/// The connections of each listener, and when its first certificate ends.
+fn encode_listeners(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::Result {
     let snapshot = control.shared().snapshot();
+    let count = control.shared().workers().len();
+    let shown = listeners(snapshot.config(), control.workers(), count);
+    let values = shown.iter().filter_map(|it| {
+        let labels = [
+            ("listener", it.address.to_string()),
+            ("transport", it.transport.clone()),
+        ];
+        Some((labels, ConstGauge::new(it.connections? as f64)))
+    });
+    let help = "Connections that a listener has";
+    let metric =
+        encoder.encode_descriptor("listener_connections", help, None, MetricType::Gauge)?;
+    family(metric, values)?;
     let listeners = &snapshot.config().listeners;
     let ends = control.workers().certificates_end().into_iter();
     let ends = ends.map(|(listener, end)| {
         let listener = listeners[listener].address.to_string();
         ([("listener", listener)], ConstGauge::new(end.as_secs_f64()))
     });
-    let help = "When the first certificate of a listener ends, since 1970";
+    let admin = control.admin();
+    let own = admin.tls.as_ref().map(|tls| {
+        let end = ConstGauge::new(tls.not_after().as_secs_f64());
+        ([("listener", admin.address.to_string())], end)
+    });
+    let help = "When the first certificate of a listener, or of the admin API, ends, since 1970";
     let metric =
         encoder.encode_descriptor("certificate_end_seconds", help, None, MetricType::Gauge)?;
-    family(metric, ends)
+    family(metric, ends.chain(own))
 }
 
 /// The workers, labelled by their numbers.

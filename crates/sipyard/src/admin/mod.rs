@@ -5,6 +5,7 @@ mod api;
 mod bans;
 mod calls;
 mod configuration;
+mod door;
 mod guard;
 mod live;
 mod metrics;
@@ -35,6 +36,7 @@ use crate::{
 };
 use api::Who;
 pub(crate) use api::page;
+use door::Door;
 use guard::{audit, guard, require};
 use metrics::{MEDIA_TYPE, Metrics};
 use refusal::refused;
@@ -57,7 +59,8 @@ pub(crate) fn spawn(control: &Arc<Control>, tcp: TcpListener, socket: UnixListen
     };
     let routes = merged(&on_tcp).layer(from_fn_with_state(Arc::clone(control), guard));
     let all_routes = merged(&|who| routes_of(who, control));
-    tokio::spawn(axum::serve(tcp, routes.with_state(Arc::clone(control))).into_future());
+    let door = Door::open(control, tcp);
+    tokio::spawn(axum::serve(door, routes.with_state(Arc::clone(control))).into_future());
     let all_routes = all_routes.with_state(Arc::clone(control));
     tokio::spawn(axum::serve(socket, all_routes).into_future());
 }

@@ -103,7 +103,9 @@ impl Tracer {
 }
 
 fn send_all(batches: &Receiver<(Vec<Span>, Duration)>, endpoint: &str, node: &str, counts: &Sent) {
-    let settings = ureq::Agent::config_builder().timeout_global(Some(PATIENCE));
+    let settings = ureq::Agent::config_builder()
+        .timeout_global(Some(PATIENCE))
+        .max_redirects(0);
     let agent = ureq::Agent::new_with_config(settings.build());
     let mut is_failing = false;
     while let Ok((spans, zero)) = batches.recv() {

@@ -11,14 +11,15 @@ use settings::{
     value::{list, name, text},
 };
 
-use super::address::address;
+use super::{address::address, secure::identity};
 use crate::token::Token;
+use tls::Identity;
 
 /// The default port of the admin API, which names the Unix socket, too.
 pub(crate) const ADMIN_PORT: u16 = 8060;
 
 /// The settings of `[admin]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Admin {
     /// Where it listens on TCP.
     pub(crate) address: SocketAddr,
@@ -26,6 +27,18 @@ pub(crate) struct Admin {
     pub(crate) socket: PathBuf,
     /// The tokens that it takes on TCP.
     pub(crate) tokens: Vec<Token>,
+    /// It speaks HTTPS on TCP; none: HTTP.
+    pub(crate) tls: Option<tls::Server>,
+}
+
+impl Admin {
+    /// How its URLs begin.
+    pub(crate) fn scheme(&self) -> &'static str {
+        match self.tls {
+            Some(_) => "https",
+            None => "http",
+        }
+    }
 }
 
 /// The places of the address and of the socket's path in the file.
@@ -35,8 +48,8 @@ pub(crate) struct AdminPlaces {
     pub(crate) socket: Place,
 }
 
-/// Reads `[admin]`.
-pub(crate) fn admin(mut section: Section<'_>) -> (Admin, AdminPlaces) {
+/// Reads `[admin]`, and what it shows by TLS.
+pub(crate) fn admin(mut section: Section<'_>) -> (Admin, AdminPlaces, Option<Identity>) {
     let given = section.get("address", address);
     let At { value: address, at } = given.unwrap_or_else(|| At {
         value: SocketAddr::from((Ipv4Addr::LOCALHOST, ADMIN_PORT)),
@@ -53,13 +66,19 @@ pub(crate) fn admin(mut section: Section<'_>) -> (Admin, AdminPlaces) {
         socket: section.place(socket.at),
     };
     let tokens = section.get_or("tokens", Vec::new(), list(token));
+    let identity = section.given_table("tls").and_then(|mut table| {
+        let identity = identity(&mut table);
+        table.finish();
+        identity
+    });
     section.finish();
     let admin = Admin {
         address,
         socket: socket.value,
         tokens,
+        tls: None,
     };
-    (admin, places)
+    (admin, places, identity)
 }
 
 fn token(value: &Value<'_>) -> Read<Token> {

@@ -38,7 +38,7 @@ pub(crate) use cluster::{Announced, Cluster};
 pub(crate) use registrar::Registrar;
 pub(crate) use sections::Dns;
 pub(crate) use servers::Source;
-pub(crate) use warnings::warnings;
+pub(crate) use warnings::{of_certificate, warnings};
 
 /// A configuration file without problems.
 #[derive(Debug)]
@@ -99,8 +99,9 @@ impl Configuration {
             pools => format!("; pools: {}", pools.join(", ")),
         };
         format!(
-            "listens on {}{pools}{registrar}; admin on http://{}",
+            "listens on {}{pools}{registrar}; admin on {}://{}",
             listeners.join(", "),
+            self.admin.scheme(),
             self.admin.address
         )
     }
@@ -130,7 +131,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
     let timers = sections::timers(root.table("timers"));
     let limits = sections::limits(root.table("limits"));
     let connections = connections::connections(root.table("connections"));
-    let (admin, admin_places) = admin::admin(root.table("admin"));
+    let (mut admin, admin_places, shown) = admin::admin(root.table("admin"));
     let dns = sections::dns(root.table("dns"));
     let (abuse, nftables) = abuse::abuse(root.table("abuse"));
     let calls = calls::calls(root.table("calls"));
@@ -153,6 +154,11 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
     let identity = identity.map(|identity| {
         let security = secure::security(&listening, &as_client, &identity.secret);
         let told = security.map_err(|error| root.problem(&format!("tls: {error}")));
+        let secured = shown.map(|shown| secure::admin(&shown, &identity.secret));
+        admin.tls = secured.transpose().unwrap_or_else(|error| {
+            root.problem(&format!("admin.tls: {error}"));
+            None
+        });
         (identity, told)
     });
     root.finish();

@@ -84,7 +84,7 @@ fn identities(section: &mut Section<'_>) -> Vec<Identity> {
 }
 
 /// Reads `chain` and `key`.
-fn identity(table: &mut Section<'_>) -> Option<Identity> {
+pub(super) fn identity(table: &mut Section<'_>) -> Option<Identity> {
     let folder = table.folder().to_path_buf();
     let file = |value: &settings::Value<'_>| Ok(folder.join(text(value)?));
     let chain = table.require("chain", "write chain = \"FILE\"", file);
@@ -165,6 +165,17 @@ pub(super) fn security(
         .map(bound)
         .collect();
     Ok(Security::new(bound?))
+}
+
+/// How the admin API is secured.
+///
+/// # Errors
+/// What of the certificate makes no sense.
+pub(super) fn admin(identity: &Identity, secret: &[u8]) -> Result<Server, tls::Error> {
+    // Sessions with phones are not resumed here.
+    let secret = [b"admin", secret].concat();
+    let identity = std::slice::from_ref(identity);
+    Server::new(identity, &Clients::Any, &secret, Arc::new(socket::wall))
 }
 
 fn client(of: &AsClient) -> Result<Client, tls::Error> {

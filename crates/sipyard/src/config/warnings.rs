@@ -40,6 +40,11 @@ pub(crate) fn warnings(path: &Path, configuration: &Configuration) -> Vec<Proble
             warn(&["listen"], &format!("listen[{listener}]: {message}"));
         }
     }
+    if let Some(tls) = &configuration.admin.tls
+        && let Some(message) = of_certificate(tls.not_after(), socket::wall())
+    {
+        warn(&["admin", "tls"], &format!("admin.tls: {message}"));
+    }
     let node = &configuration.node;
     for network in node
         .trust
@@ -80,7 +85,7 @@ pub(crate) fn warnings(path: &Path, configuration: &Configuration) -> Vec<Proble
 }
 
 /// What to know of a certificate that ends at a time since 1970.
-fn of_certificate(end: Duration, wall: Duration) -> Option<String> {
+pub(crate) fn of_certificate(end: Duration, wall: Duration) -> Option<String> {
     let days = |time: Duration| time.as_secs() / DAY.as_secs();
     if end < wall {
         let days = days(wall - end);

@@ -10,9 +10,12 @@ use std::{
 };
 
 use clap::Args;
-use socket::wall;
 
-use super::{Ctl, Failure, escape, read, table};
+use super::{
+    Ctl,
+    node::{Failure, epoch, escape, read},
+    table,
+};
 use crate::calls::{Call, Calls, Row};
 
 /// How often a trace looks for more.
@@ -81,7 +84,9 @@ impl Show {
     pub(super) fn ask(&self, ctl: &Ctl) -> Result<String, Failure> {
         let path = format!("call?call_id={}", escape(&self.call_id));
         if let Some(file) = &self.pcapng {
-            let bytes = ctl.call_bytes("GET", &format!("{path}&format=pcapng"), b"")?;
+            let bytes = ctl
+                .node
+                .call_bytes("GET", &format!("{path}&format=pcapng"), b"")?;
             let written = fs::write(file, bytes);
             let problem = |error| Failure::Refused(vec![format!("{}: {error}", file.display())]);
             written.map_err(problem)?;
@@ -153,9 +158,4 @@ fn follow(ctl: &Ctl, row: &Row, shown: &mut HashMap<String, usize>) -> Result<()
 )]
 fn wait() {
     thread::sleep(TRACE_TICK);
-}
-
-/// Seconds since the UNIX epoch.
-pub(super) fn epoch() -> f64 {
-    wall().as_secs_f64()
 }

@@ -1,11 +1,12 @@
 //! `sipyard ctl`: asks a running node through its admin API.
 
 mod calls;
+mod node;
 mod screen;
 mod table;
+mod watch;
 
 use std::{
-    fmt::Write as _,
     fs::File,
     io::{self, Read, Write as _},
     net::SocketAddr,
@@ -13,41 +14,34 @@ use std::{
     process::ExitCode,
 };
 
-use admin_client::{Client, PATIENCE, default_socket};
 use clap::{Args, Subcommand};
-use serde::de::DeserializeOwned;
 use settings::refuse;
 
 use crate::{
     calls::Calls,
-    config::ADMIN_PORT,
     explain::Explanation,
-    view::{Bans, Done, Refused, Status},
+    view::{Bans, Done, Status},
 };
+use node::{Failure, Node, escape, read};
 
 /// Ask a running node for its status, or change it: drain, weight, bans, reload, explain
 #[derive(Args)]
 #[command(after_help = "Examples:
   sipyard ctl status
+  sipyard ctl watch
   sipyard ctl drain 10.0.0.11:5060
   sipyard ctl weight 10.0.0.11:5060 0.5
   sipyard ctl unban 203.0.113.9
   sipyard ctl --admin /run/sipyard/9000.sock --json status
   SIPYARD_TOKEN=TOKEN sipyard ctl --admin http://10.0.0.2:8060 status
+  SIPYARD_TOKEN=TOKEN sipyard ctl --admin https://edge.example.com:8060 --ca ca.pem status
 
 Only the user who runs the node, and root, can use its Unix socket. On TCP, clients need a token of
 `sipyard token`; on a loopback address, status and explain need none.
 Exit code: 0 if the node did it, 2 if the node refused it, 1 if no node answered.")]
 pub(crate) struct Ctl {
-    /// The node's admin API: the path of its Unix socket, HOST:PORT, or a URL
-    #[arg(
-        long,
-        value_name = "PATH|HOST:PORT|URL",
-        env = "SIPYARD_ADMIN",
-        default_value_t = default_socket(ADMIN_PORT).display().to_string(),
-        global = true
-    )]
-    admin: String,
+    #[command(flatten)]
+    node: Node,
     /// Print the answer as JSON
     #[arg(long, global = true)]
     json: bool,
@@ -88,6 +82,9 @@ enum Ask {
         /// The server's share of the calls, relative to other servers
         capacity: f64,
     },
+    /// Watch a node on the whole terminal: is it well, its servers, its calls and their messages
+    #[command(after_help = watch::HELP)]
+    Watch,
     /// List recorded calls: lost, refused and ringing ones first
     #[command(after_help = "Examples:
   sipyard ctl calls
@@ -150,17 +147,15 @@ enum Ask {
     },
 }
 
-/// Why there is no result to show.
-enum Failure {
-    /// The node refused, for these reasons.
-    Refused(Vec<String>),
-    /// The node gave no readable answer.
-    Unanswered(String),
-}
-
 impl Ctl {
     /// Sends the request and prints the answer.
     pub(crate) fn run(&self) -> ExitCode {
+        if matches!(self.ask, Ask::Watch) {
+            return match watch::run(&self.node, self.json) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(failure) => self.tell(failure),
+            };
+        }
         while let Ask::Status { watch: true } = self.ask {
             match self.answer() {
                 // Clears the screen, then shows it.
@@ -188,7 +183,7 @@ impl Ctl {
         match failure {
             Failure::Refused(problems) => refuse(problems),
             Failure::Unanswered(reason) => {
-                let _ = writeln!(io::stderr(), "{}: {reason}", self.admin);
+                let _ = writeln!(io::stderr(), "{}: {reason}", self.node.admin);
                 ExitCode::FAILURE
             }
         }
@@ -219,7 +214,7 @@ impl Ctl {
 
     fn ask(&self) -> Result<String, Failure> {
         match &self.ask {
-            Ask::Status { .. } => self.call("GET", "status", b""),
+            Ask::Status { .. } | Ask::Watch => self.call("GET", "status", b""),
             Ask::Drain { server: None } => self.call("POST", "drain", b""),
             Ask::Undrain { server: None } => self.call("POST", "undrain", b""),
             Ask::Drain {
@@ -265,23 +260,8 @@ impl Ctl {
         self.call("POST", &format!("servers/{}/{how}", escape(server)), b"")
     }
 
-    /// The text of a successful answer.
     fn call(&self, method: &str, path: &str, body: &[u8]) -> Result<String, Failure> {
-        let bytes = self.call_bytes(method, path, body)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    }
-
-    /// The body of a successful answer.
-    fn call_bytes(&self, method: &str, path: &str, body: &[u8]) -> Result<Vec<u8>, Failure> {
-        let client = Client::new(&self.admin, PATIENCE);
-        let answer = client
-            .ask(method, &format!("/api/v1/{path}"), &[], body)
-            .map_err(unanswered)?;
-        if answer.is_success {
-            Ok(answer.body)
-        } else {
-            Err(Failure::Refused(read::<Refused>(&answer.text())?.problems))
-        }
+        self.node.call(method, path, body)
     }
 }
 
@@ -308,33 +288,4 @@ fn read_message(path: &Path) -> Result<Vec<u8>, Failure> {
             path.display()
         )])),
     }
-}
-
-fn unanswered(error: impl std::fmt::Display) -> Failure {
-    Failure::Unanswered(format!(
-        "{error}; check that the node runs, that --admin is its admin.socket or admin.address, and \
-         that you are its user or root"
-    ))
-}
-
-fn read<T: DeserializeOwned>(json: &str) -> Result<T, Failure> {
-    serde_json::from_str(json).map_err(|error| {
-        Failure::Unanswered(format!(
-            "can't read the answer ({error}): is the node of another version?"
-        ))
-    })
-}
-
-/// Encodes a word as a part of a URL (RFC 3986 §2.1).
-fn escape(word: &str) -> String {
-    let mut escaped = String::new();
-    for byte in word.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte) {
-            escaped.push(char::from(byte));
-        } else {
-            // Writing to a string can't fail.
-            let _ = write!(escaped, "%{byte:02X}");
-        }
-    }
-    escaped
 }

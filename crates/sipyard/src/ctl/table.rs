@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use crate::{
     calls::{Call, Calls, Row as CallRow, Rung, What},
+    certificates::Certificate,
     view::{BanView, Bans, Figures, NodeState, Pool, Registrar, Server, Source, Status, Worker},
 };
 
 /// Left-aligned or right-aligned cells.
-type Row = Vec<String>;
+pub(super) type Row = Vec<String>;
 
 /// A node's status: one table for the servers of all pools, one for the workers.
 pub(super) fn status(status: &Status) -> String {
@@ -25,7 +26,12 @@ pub(super) fn status(status: &Status) -> String {
     for listener in &status.listeners {
         let (transport, address, name) =
             (&listener.transport, listener.address, &listener.advertise);
-        text += &format!("listens on {transport} {address} as {name}\n");
+        let connections = listener.connections.map(|count| match count {
+            1 => ", 1 connection".to_owned(),
+            count => format!(", {count} connections"),
+        });
+        let connections = connections.unwrap_or_default();
+        text += &format!("listens on {transport} {address} as {name}{connections}\n");
     }
     text.push('\n');
     text += &servers(status);
@@ -48,7 +54,12 @@ pub(super) fn status(status: &Status) -> String {
         text += &registrations(registrar, &status.workers);
     }
     text.push('\n');
-    text += &workers(status);
+    text + &details(status)
+}
+
+/// What is told of the node below its servers.
+pub(super) fn details(status: &Status) -> String {
+    let mut text = workers(status);
     text += &stayed_out(&status.workers);
     if status.workers.iter().any(has_dynamic_state) {
         text.push('\n');
@@ -59,6 +70,30 @@ pub(super) fn status(status: &Status) -> String {
     if status.listeners.iter().any(|it| it.transport != "udp") {
         text.push('\n');
         text += &connections(&status.workers);
+    }
+    if !status.certificates.is_empty() {
+        text.push('\n');
+        text += &certificates(&status.certificates);
+    }
+    text
+}
+
+/// The certificates that the node shows, and what to do about them.
+fn certificates(shown: &[Certificate]) -> String {
+    let header = ["CERTIFICATE OF", "NAMES", "ISSUER", "FILE", "ENDS", "DAYS"];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    rows.extend(shown.iter().map(|it| {
+        let ends = it.ends.split('T').next().unwrap_or_default();
+        let names = it.names.join(", ");
+        let words = [&it.shown, &names, &it.issuer, &it.file, ends];
+        let mut row: Row = words.into_iter().map(printable).collect();
+        row.push(it.days_left.to_string());
+        row
+    }));
+    let mut text = align(&rows, header.len() - 1);
+    for it in shown {
+        let warning = it.warning.iter();
+        text.extend(warning.map(|warning| format!("{}: {warning}\n", it.shown)));
     }
     text
 }
@@ -371,7 +406,8 @@ pub(super) fn calls(list: &Calls) -> String {
         "STATE", "STATUS", "METHOD", "FROM", "TO", "SERVER", "CALL-ID",
     ];
     let mut rows = vec![header(&words, &[], &["BEGAN", "RING S", "TALK S"])];
-    rows.extend(list.calls.iter().map(call_row));
+    let now = super::node::epoch();
+    rows.extend(list.calls.iter().map(|call| call_row(call, now)));
     let mut text = align(&rows, words.len());
     let (shown, matching) = (list.calls.len(), list.matching);
     text += &format!(
@@ -389,10 +425,11 @@ pub(super) fn calls(list: &Calls) -> String {
     text
 }
 
-fn call_row(call: &CallRow) -> Row {
+/// A call at a time since the UNIX epoch.
+pub(super) fn call_row(call: &CallRow, now: f64) -> Row {
     let seconds =
         |time: Option<f64>| time.map_or_else(|| "-".to_owned(), |time| format!("{time:.2}"));
-    let since = (super::calls::epoch() - call.began).max(0.0);
+    let since = (now - call.began).max(0.0);
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     vec![
         call.state.label().to_owned(),
@@ -430,13 +467,16 @@ pub(super) fn rung(call: &Call, rung: &Rung) -> String {
     }
 }
 
-/// Text of strangers for a terminal.
+/// Text of strangers for a terminal: what steers it becomes dots.
 pub(super) fn printable(text: &str) -> String {
-    let shown = |letter: char| if letter.is_control() { '.' } else { letter };
+    let shown = |letter: char| match recorder::steers(letter) {
+        true => '.',
+        false => letter,
+    };
     text.chars().map(shown).collect()
 }
 
-fn age(seconds: f64) -> String {
+pub(super) fn age(seconds: f64) -> String {
     let seconds = seconds as u64;
     let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
     match (days, hours, minutes) {

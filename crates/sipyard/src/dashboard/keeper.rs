@@ -12,6 +12,7 @@ use super::{
     patch,
 };
 use crate::{
+    certificates::of_admin,
     serve::Control,
     view::{Pool, Server, Status, status},
 };
@@ -26,14 +27,16 @@ pub(crate) async fn run(control: Arc<Control>) {
 
 /// The node at this moment.
 pub(crate) fn status_of(control: &Control) -> Status {
-    status(
+    let mut status = status(
         control.shared(),
         control.workers(),
         control.members(),
         control.store_address(),
         control.servers(),
         control.now(),
-    )
+    );
+    status.certificates.extend(of_admin(&control.admin()));
+    status
 }
 
 async fn keep_history(control: &Control) {
@@ -99,6 +102,7 @@ fn state(control: &Control) -> Value {
         state,
         figures,
         listeners,
+        certificates,
         removed,
         registrar,
         peers,
@@ -113,6 +117,7 @@ fn state(control: &Control) -> Value {
         "state": state,
         "figures": figures,
         "listeners": listeners,
+        "certificates": certificates,
         "pools": pools,
         "removed": removed,
         "registrar": registrar,

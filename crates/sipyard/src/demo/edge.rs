@@ -60,6 +60,7 @@ impl Edge {
                 address: admin,
                 socket: socket.path().to_owned(),
                 tokens: Vec::new(),
+                tls: None,
             },
             sources: Vec::new(),
             dns: Dns::default(),

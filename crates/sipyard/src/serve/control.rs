@@ -262,7 +262,11 @@ impl Control {
         match self.shared.reload(next.node, self.now()) {
             Ok(()) => {
                 self.workers.secure(next.security);
-                self.locked_admin().tokens = next.admin.tokens;
+                {
+                    let mut admin = self.locked_admin();
+                    admin.tokens = next.admin.tokens;
+                    admin.tls = next.admin.tls;
+                }
                 self.calls.set(calls);
                 *self
                     .drain_calls

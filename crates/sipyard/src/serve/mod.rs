@@ -77,9 +77,9 @@ pub(crate) struct Serve {
         value_parser = logging::levels
     )]
     log: Targets,
-    /// How the log's lines look
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Format::Text)]
-    log_format: Format,
+    /// How the log's lines look [default: journal if standard error is the systemd journal, else text]
+    #[arg(long, value_name = "FORMAT", value_enum)]
+    log_format: Option<Format>,
 }
 
 impl Serve {

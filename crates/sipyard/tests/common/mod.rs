@@ -11,6 +11,7 @@
     reason = "each test program uses its own part of this module"
 )]
 
+pub mod authority;
 pub mod dns;
 pub mod load;
 pub mod manager;
@@ -74,7 +75,7 @@ pub fn eventually(what: &str, holds: impl FnMut() -> bool) {
 
 /// A node's settings; [`Settings::start`] runs it.
 pub struct Settings {
-    folder: TempDir,
+    pub folder: TempDir,
     /// Where it takes SIP.
     pub sip: SocketAddr,
     /// Where its admin API is.

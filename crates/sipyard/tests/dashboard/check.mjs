@@ -47,6 +47,7 @@ async function look(page, name, hash, wanted) {
 if (folder) await mkdir(folder, { recursive: true });
 const PAGES = [
   ["overview", "#/", "Pools"],
+  ["certificates", "#/", "Our own authority"],
   ["server", `#/server/app/${encodeURIComponent(server)}`, "Its calls"],
   ["calls", "#/calls?search=" + encodeURIComponent(callId), callId],
   ["call", `#/call/${encodeURIComponent(callId)}`, "INVITE"],

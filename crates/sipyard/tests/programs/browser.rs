@@ -14,7 +14,7 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    authority::Authority,
+    common::authority::Authority,
     common::{Edge, PATIENCE, Settings, free_tcp},
     edge::wait_until_idle,
     phones::Baresip,

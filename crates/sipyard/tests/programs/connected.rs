@@ -13,7 +13,7 @@ use tempfile::tempdir;
 use testbed::comes_within;
 
 use crate::{
-    authority::Authority,
+    common::authority::Authority,
     common::{
         Edge, PATIENCE, Settings, free_tcp,
         load::{Serving, load},

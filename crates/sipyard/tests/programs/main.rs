@@ -15,7 +15,6 @@
 #[path = "../common/mod.rs"]
 mod common;
 
-mod authority;
 mod browser;
 mod calls;
 mod connected;

@@ -14,7 +14,7 @@ use socket2::{Domain, Socket, Type};
 use tempfile::tempdir;
 
 use crate::{
-    authority::Authority,
+    common::authority::Authority,
     common::{Edge, PATIENCE, Settings, free_tcp, sipyard},
     process::{Process, command, within},
     sipp::{Caller, DEFAULT_CALLER},

@@ -93,12 +93,17 @@ impl Demand {
 impl Stage {
     /// The number of nodes; if it is not given, as many as keep each core at most this busy.
     pub(crate) fn sized(&self, demand: &Demand, utilisation_max: f64) -> Self {
-        let needed = demand.load(self) / (f64::from(self.cores) * utilisation_max);
-        let needed = needed.ceil().clamp(1.0, f64::from(u32::MAX)) as u32;
+        let needed = self.needed(demand, utilisation_max);
         Self {
             nodes: self.nodes.or(Some(needed)),
             ..self.clone()
         }
+    }
+
+    /// The number of nodes that keeps each core at most this busy.
+    pub(crate) fn needed(&self, demand: &Demand, utilisation_max: f64) -> u32 {
+        let needed = demand.load(self) / (f64::from(self.cores) * utilisation_max);
+        needed.ceil().clamp(1.0, f64::from(1_u32 << 30)) as u32
     }
 
     fn outlook(&self, demand: &Demand) -> (StageOutlook, Option<Queue>) {

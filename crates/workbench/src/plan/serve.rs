@@ -11,7 +11,7 @@ use super::{
     arguments::{amount, some_share, transport},
     capacity::{Demand, Outlook, Response, Stage, outlook, outlooks},
     forms::Forms,
-    stages::{stage, stages_of},
+    stages::{cores, stage, stages_of},
 };
 
 /// Find the nodes that a demand needs, their response times, and the bottleneck
@@ -54,6 +54,9 @@ pub(super) struct Capacity {
     /// Read stages from the processors of a model: .lqn or .lqnx
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
+    /// Cores of a node of the model's stage: all cores of its processor count as one node otherwise
+    #[arg(long, value_name = "NAME=NUMBER", value_parser = cores, requires = "model")]
+    cores: Vec<(String, u32)>,
     /// The highest utilisation of a core
     #[arg(long, value_name = "SHARE", default_value = "70%", value_parser = some_share)]
     utilisation_max: f64,
@@ -66,6 +69,8 @@ pub(super) struct Capacity {
 
 #[derive(Serialize)]
 struct Answer {
+    /// Nodes of each stage that carry the demand, and one of each to spare.
+    needed: Vec<u32>,
     demand: Demand,
     stages: Vec<Stage>,
     outlooks: Vec<Outlook>,
@@ -76,13 +81,21 @@ impl Capacity {
         let demand = self.demand().map_err(|problem| vec![problem])?;
         let mut stages = self.stage.clone();
         if let Some(path) = &self.model {
-            stages.extend(stages_of(path)?);
+            let mut of_model = stages_of(path)?;
+            for (name, cores) in &self.cores {
+                let found = of_model.iter_mut().find(|stage| stage.name == *name);
+                let unknown = || vec![format!("--cores: the model has no processor {name}")];
+                found.ok_or_else(unknown)?.cores = *cores;
+            }
+            stages.extend(of_model);
         }
         let sized: Vec<Stage> = stages
             .iter()
             .map(|stage| stage.sized(&demand, self.utilisation_max))
             .collect();
+        let nodes_needed = |stage: &Stage| 1 + stage.needed(&demand, self.utilisation_max);
         let answer = Answer {
+            needed: stages.iter().map(nodes_needed).collect(),
             outlooks: outlooks(&demand, &sized, self.grow),
             demand,
             stages: sized,
@@ -129,11 +142,35 @@ impl Answer {
             planned.bottleneck
         );
         Page::new("Capacity")
+            .text(&self.need())
             .table(self.demand_table())
             .table(self.stages_table(planned))
             .text(&first)
             .table(self.outlooks_table())
             .plot(self.plot(planned))
+    }
+
+    /// What to buy, in a sentence.
+    fn need(&self) -> String {
+        let of = |(needed, stage): (&u32, &Stage)| {
+            let cores = if stage.cores == 1 { "core" } else { "cores" };
+            format!("{needed} x {} ({} {cores})", stage.name, stage.cores)
+        };
+        let needed: Vec<String> = self.needed.iter().zip(&self.stages).map(of).collect();
+        let list = match &needed[..] {
+            [others @ .., last] if !others.is_empty() => {
+                format!("{} and {last}", others.join(", "))
+            }
+            all => all.concat(),
+        };
+        let mut need = format!("You need {list}: one of each is a spare.");
+        for (&needed, stage) in self.needed.iter().zip(&self.stages) {
+            if let Some(planned) = stage.nodes.filter(|planned| planned + 1 < needed) {
+                let name = &stage.name;
+                need += &format!(" The {planned} x {name} that you plan can't carry it.");
+            }
+        }
+        need
     }
 
     fn demand_table(&self) -> Table {

@@ -37,6 +37,12 @@ pub(super) fn stage(text: &str) -> Result<Stage, String> {
     }
 }
 
+/// The cores of a node from `NAME=NUMBER`.
+pub(super) fn cores(text: &str) -> Result<(String, u32), String> {
+    let (name, cores) = text.split_once('=').ok_or("write NAME=NUMBER")?;
+    Ok((name.to_owned(), count(cores)?))
+}
+
 fn time(text: &str) -> Result<f64, String> {
     let time = text
         .trim()

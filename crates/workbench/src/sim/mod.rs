@@ -43,6 +43,8 @@ const TRACED_MAX: Duration = Duration::from_secs(3600);
 With --out, the command writes NAME.json, NAME.csv, NAME.md, and NAME.html, which has plots.
 docs/simulation.md explains the files. Runs with the same seed are identical bit for bit.
 
+A bar is open if its bound lies within the interval of what was measured: more seeds or calls say
+more. It counts by its mean.
 Exit code: 0 if all bars hold, 1 if a bar of a scenario does not hold, 2 if a file has a mistake.")]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Sim {

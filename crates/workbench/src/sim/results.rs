@@ -33,7 +33,10 @@ pub(crate) struct Measures {
 /// Whether a bar holds.
 pub(crate) struct Verdict {
     pub(crate) value: Estimate,
+    /// The mean keeps the bound.
     pub(crate) holds: bool,
+    /// The bound lies within the interval of the mean, so other seeds may say otherwise.
+    pub(crate) is_open: bool,
 }
 
 impl Measures {
@@ -135,10 +138,15 @@ impl Results {
             of.iter_mut().zip(over).for_each(|(of, over)| *of /= over);
         }
         let value = Estimate::of(&of);
-        let holds = match bar.bound {
-            Bound::Least(least) => value.mean >= least,
-            Bound::Most(most) => value.mean <= most,
+        let (bound, holds) = match bar.bound {
+            Bound::Least(least) => (least, value.mean >= least),
+            Bound::Most(most) => (most, value.mean <= most),
         };
-        Some(Verdict { value, holds })
+        let half = value.half.unwrap_or_default();
+        Some(Verdict {
+            value,
+            holds,
+            is_open: (value.mean - bound).abs() < half,
+        })
     }
 }

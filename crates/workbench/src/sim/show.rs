@@ -63,7 +63,8 @@ impl Shown {
         json!({
             "says": bar.says,
             "value": verdict.as_ref().map(|verdict| json_of_estimate(verdict.value)),
-            "holds": verdict.is_some_and(|verdict| verdict.holds),
+            "holds": verdict.as_ref().is_some_and(|verdict| verdict.holds),
+            "open": verdict.is_some_and(|verdict| verdict.is_open),
         })
     }
 
@@ -162,6 +163,7 @@ impl Shown {
             let verdict = self.results.judge(bar);
             let measured = verdict.as_ref().map_or_else(String::new, |v| show(v.value));
             let holds = match verdict {
+                Some(verdict) if verdict.is_open => "open: run more seeds",
                 Some(verdict) if verdict.holds => "yes",
                 _ => "no",
             };

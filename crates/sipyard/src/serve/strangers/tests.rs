@@ -76,6 +76,8 @@ fn fail2ban_finds_who_failed_and_nobody_else() {
             let whole = format!("{before}  INFO {line}");
             assert_eq!(found(&whole).as_deref(), Some(from), "{whole}");
         }
+        let entry = format!("edge1 sipyard[812]: {line}");
+        assert_eq!(found(&entry).as_deref(), Some(from), "{entry}");
     }
     let hostile = "x\" INFO login failed from 198.51.100.1 user \"y";
     for notice in [

@@ -3,19 +3,20 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 
 /// An authority.
-pub(crate) struct Authority {
+pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     folder: PathBuf,
 }
 
 impl Authority {
     /// One whose own certificate is `NAME.pem` in a folder, where those that it issues will be, too.
-    pub(crate) fn new(folder: &Path, name: &str) -> Self {
+    pub fn new(folder: &Path, name: &str) -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.distinguished_name.push(DnType::CommonName, name);
@@ -29,17 +30,31 @@ impl Authority {
     }
 
     /// Writes `FILE.pem` and `FILE.key`: a certificate of these names.
-    pub(crate) fn issue(&self, file: &str, names: &[&str]) {
+    pub fn issue(&self, file: &str, names: &[&str]) {
         self.issue_until(file, names, 2_090);
     }
 
     /// The same with a certificate that ends with this year.
-    pub(crate) fn issue_until(&self, file: &str, names: &[&str], year: i32) {
+    pub fn issue_until(&self, file: &str, names: &[&str], year: i32) {
+        self.issue_with(file, names, |params| {
+            params.not_after = date_time_ymd(year, 12, 31);
+        });
+    }
+
+    /// The same with a certificate that ends after this time.
+    pub fn issue_for(&self, file: &str, names: &[&str], left: Duration) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        self.issue_with(file, names, |params| {
+            params.not_after = date_time_ymd(1_970, 1, 1) + now + left;
+        });
+    }
+
+    fn issue_with(&self, file: &str, names: &[&str], adjust: impl Fn(&mut CertificateParams)) {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
         let mut params = CertificateParams::new(names).unwrap();
         params.distinguished_name.push(DnType::CommonName, file);
         params.not_before = date_time_ymd(2_000, 1, 1);
-        params.not_after = date_time_ymd(year, 12, 31);
+        adjust(&mut params);
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
         let write = |end: &str, text: &str| {
