@@ -4,7 +4,7 @@
 
 mod paths;
 
-use std::time::Duration;
+use std::{env, time::Duration};
 
 use node::config::Mode;
 use paths::topology;
@@ -155,20 +155,21 @@ fn holders(seconds: u64, seed: u64) -> Tally {
     watch.tally()
 }
 
-/// `cargo test -p sim --test custody -- --ignored --nocapture count`
+/// `FIRST=1 cargo test --release -p sim --test custody -- --ignored --nocapture count`
 #[test]
 #[ignore = "it takes long"]
 #[expect(clippy::print_stdout, reason = "it prints")]
 fn count() {
     let mut all = Tally::default();
-    for seed in 1.. {
+    let first = env::var("FIRST").map_or(1, |first| first.parse().unwrap());
+    for seed in first.. {
         let tally = holders(600, seed);
         all.transactions += tally.transactions;
         all.left_open += tally.left_open;
         all.by_none += tally.by_none;
         all.by_two += tally.by_two;
         all.anew += tally.anew;
-        println!("{all:?}");
+        println!("seeds {first} to {seed}: {all:?}");
         if all.transactions >= 20_000_000 {
             break;
         }
