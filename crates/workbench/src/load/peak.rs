@@ -170,14 +170,34 @@ impl Search {
     }
 
     fn is_carried(&self, record: &Record) -> bool {
+        self.is_offered(record) && self.failure(record).is_none()
+    }
+
+    /// Why a rate that was offered was not carried.
+    fn failure(&self, record: &Record) -> Option<String> {
+        let success_min = match self.criterion {
+            Criterion::Success | Criterion::Sipstone => self.success,
+            Criterion::Rfc7502 => 1.0,
+        };
+        if record.success() < success_min {
+            let most = record.stats.failed.iter().max_by_key(|(_, count)| **count);
+            return Some(most.map_or_else(
+                || "too few were answered".to_owned(),
+                |(reason, count)| format!("{reason} ({count} of {})", record.stats.offered),
+            ));
+        }
+        if self.criterion == Criterion::Sipstone {
+            return None;
+        }
+        if record.cut_off > 0 {
+            return Some(format!("{} were not over in time", record.cut_off));
+        }
         let median_ms = quantile_ms(&record.stats.first_response_ns, 0.5);
-        let keeps_up = median_ms <= FIRST_RESPONSE_MS_MAX && record.cut_off == 0;
-        self.is_offered(record)
-            && match self.criterion {
-                Criterion::Success => keeps_up && record.success() >= self.success,
-                Criterion::Rfc7502 => keeps_up && record.success() >= 1.0,
-                Criterion::Sipstone => record.success() >= self.success,
-            }
+        (median_ms > FIRST_RESPONSE_MS_MAX).then(|| {
+            format!(
+                "half waited over {FIRST_RESPONSE_MS_MAX} ms for a response ({median_ms:.0} ms)"
+            )
+        })
     }
 
     fn is_offered(&self, record: &Record) -> bool {

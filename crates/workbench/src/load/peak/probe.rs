@@ -31,6 +31,8 @@ pub(super) struct Probe {
     /// Whether this machine was fast enough to offer the rate.
     pub(super) is_offered: bool,
     pub(super) is_carried: bool,
+    /// Why it was not, if it was offered.
+    failure: Option<String>,
 }
 
 impl Probe {
@@ -38,6 +40,7 @@ impl Probe {
         let stats = &record.stats;
         let reasons = stats.failed.iter();
         let answers = search.units.answers(stats);
+        let (is_offered, failure) = (search.is_offered(record), search.failure(record));
         Self {
             rate,
             offered: stats.offered,
@@ -53,8 +56,9 @@ impl Probe {
             answer_p50_ms: quantile_ms(answers, 0.5),
             answer_p99_ms: quantile_ms(answers, 0.99),
             late_p99_ms: late_ms(stats),
-            is_offered: search.is_offered(record),
-            is_carried: search.is_carried(record),
+            is_offered,
+            is_carried: is_offered && failure.is_none(),
+            failure,
         }
     }
 
@@ -65,12 +69,10 @@ impl Probe {
         if !self.is_offered {
             return "this machine was too slow to offer this rate".to_owned();
         }
-        let most = self
-            .failed_by_reason
-            .iter()
-            .max_by_key(|(_, count)| **count);
-        let most = most.map_or_else(String::new, |(reason, _)| format!(": {reason}"));
-        format!("not carried{most}")
+        format!(
+            "not carried: {}",
+            self.failure.as_deref().unwrap_or_default()
+        )
     }
 }
 
