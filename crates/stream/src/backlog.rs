@@ -85,8 +85,28 @@ impl<L: Layer> Connections<L> {
         }
     }
 
+    /// A connection has opened or closed: that is news if another one to this peer is backed up.
+    pub(crate) fn recheck_backlog(&mut self, flow: Flow) {
+        let (has_any, has_free) = self.backlog_of(flow);
+        if has_any {
+            self.events.push_back(Event::Backlog {
+                flow,
+                is_backed_up: !has_free,
+            });
+        }
+    }
+
     /// A peer is backed up if all open connections to it are: a message takes the one on which least waits.
     pub(crate) fn tell_backlog(&mut self, flow: Flow) {
+        let (has_any, has_free) = self.backlog_of(flow);
+        self.events.push_back(Event::Backlog {
+            flow,
+            is_backed_up: has_any && !has_free,
+        });
+    }
+
+    /// Whether a connection to this peer is backed up, and whether one is open that is not.
+    fn backlog_of(&self, flow: Flow) -> (bool, bool) {
         let mut next = self.index.by_peer.get(&Peer::of(flow)).copied();
         let (mut has_any, mut has_free) = (false, false);
         while let Some(id) = next {
@@ -96,9 +116,6 @@ impl<L: Layer> Connections<L> {
             has_any |= is_backed_up;
             has_free |= connection.is_open() && !is_backed_up;
         }
-        self.events.push_back(Event::Backlog {
-            flow,
-            is_backed_up: has_any && !has_free,
-        });
+        (has_any, has_free)
     }
 }

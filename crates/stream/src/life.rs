@@ -152,7 +152,12 @@ impl<L: Layer> Connections<L> {
 
     /// Draws all conclusions from what has changed.
     pub(crate) fn settle(&mut self, now: Duration, id: Id<Connection<L>>) {
+        let was_open = self.table.get(id).is_open();
         self.advance(now, id);
+        let connection = self.table.get(id);
+        if connection.is_open() && !was_open {
+            self.recheck_backlog(connection.flow);
+        }
         let connection = self.table.get_mut(id);
         let held = connection.capacity();
         self.held = self.held + held - connection.held;
@@ -276,6 +281,8 @@ impl<L: Layer> Connections<L> {
         }));
         if connection.backlog.is_too_long {
             self.tell_backlog(flow);
+        } else {
+            self.recheck_backlog(flow);
         }
         for message in connection.queue.unsent() {
             self.counters.lose(message);

@@ -459,3 +459,24 @@ fn a_peer_that_does_not_read_is_told_of_but_a_burst_is_not() {
     assert_eq!(backlog(&mut connections), [false]);
     assert_eq!(connections.counters().backed_up, 2);
 }
+
+/// A server stayed barred although another connection to it had opened, and was not barred when the only free one closed.
+#[test]
+fn a_free_connection_makes_a_peer_free_as_long_as_it_is_there() {
+    let mut connections = plain();
+    let slow = connections.open(ZERO, flow(1, 5), Plain).unwrap();
+    connections.connected(ZERO, slow);
+    connections.send(ZERO, slow, REQUEST).unwrap();
+    connections.back_up(ZERO, slow);
+    let late = Duration::from_millis(60);
+    connections.send(late, slow, REQUEST).unwrap();
+    let free = connections.open(late, flow(1, 5), Plain).unwrap();
+    connections.connected(late, free);
+    connections.closed(late, free, Why::Peer);
+    let events = std::iter::from_fn(|| connections.next_event());
+    let told = events.filter_map(|event| match event {
+        Event::Backlog { is_backed_up, .. } => Some(is_backed_up),
+        _ => None,
+    });
+    assert_eq!(told.collect::<Vec<_>>(), [true, false, true]);
+}
