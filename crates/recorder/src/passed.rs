@@ -87,6 +87,9 @@ pub fn write_passed(tap: &Tap, seen: &[Tapped], out: &mut Vec<u8>) {
             What::Because(_) | What::Placed(_) => continue,
         };
         let bytes = tap.message(entry);
+        if !may_concern(bytes) {
+            continue;
+        }
         let ip = match flow.remote.ip() {
             IpAddr::V4(ip) => ip.to_ipv6_mapped(),
             IpAddr::V6(ip) => ip,
@@ -99,6 +102,14 @@ pub fn write_passed(tap: &Tap, seen: &[Tapped], out: &mut Vec<u8>) {
         out.extend_from_slice(&flow.remote.port().to_le_bytes());
         out.extend_from_slice(bytes);
     }
+}
+
+/// Whether a message may be one of an attempt: a response, or a request that begins or ends one. Others, such as REGISTERs
+/// with their credentials, are not written.
+fn may_concern(bytes: &[u8]) -> bool {
+    let begins: [&[u8]; 4] = [b"SIP/2.0 ", b"INVITE ", b"BYE ", b"CANCEL "];
+    let bytes = bytes.trim_ascii_start();
+    begins.iter().any(|start| bytes.starts_with(start))
 }
 
 /// What stands before a message's bytes, but for the length.

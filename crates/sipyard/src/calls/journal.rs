@@ -155,7 +155,7 @@ impl Witness for Journal {
         let pair = &mut *pair;
         pair.buffer.clear();
         write_passed(tap, seen, &mut pair.buffer);
-        if !pair.append(nanos(latest.at), told) {
+        if !pair.buffer.is_empty() && !pair.append(nanos(latest.at), told) {
             self.lost.fetch_add(1, Relaxed);
         }
     }
