@@ -208,8 +208,8 @@ impl Edge {
             self.tell(now, worker, question, out);
             self.answer(now, worker, out);
         }
-        self.work(line, out);
         let still = self.host.as_ref().and_then(|host| host.stands_until(now));
+        self.work(line, out);
         if let Some(until) = still {
             self.timers_due = self.timers_due.max(until);
         }
@@ -235,8 +235,12 @@ impl Edge {
                 let tells_delay = host.tells_delay();
                 let worker = self.worker_for(waiting.flow);
                 let before = self.cheap(worker);
-                if tells_delay {
-                    self.nodes[worker].handle_delay(now, delay);
+                match tells_delay {
+                    true if waiting.flow.transport.is_stream() => {
+                        self.nodes[worker].handle_stream_delay(now, delay);
+                    }
+                    true => self.nodes[worker].handle_delay(now, delay),
+                    false => {}
                 }
                 self.handle_datagram(now, waiting.flow, &waiting.bytes, out);
                 let after = self.cheap(worker);
@@ -319,7 +323,7 @@ impl Edge {
 
     fn handle_timeout(&mut self, now: Duration, out: &mut Outbox) {
         if let Some(host) = &mut self.host {
-            let busy = host.take_busy() / self.nodes.len() as u32;
+            let busy = host.take_busy(now) / self.nodes.len() as u32;
             for node in &mut self.nodes {
                 node.handle_busy(busy);
             }

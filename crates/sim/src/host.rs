@@ -285,9 +285,10 @@ impl Host {
             + self.check * (after.proven - before.proven) as u32
     }
 
-    /// The time that it has worked since this was asked last.
-    pub(crate) fn take_busy(&mut self) -> Duration {
-        self.busy - mem::replace(&mut self.told, self.busy)
+    /// The time that it has worked since this was asked last. As on a real one, it does not know when it stood still.
+    pub(crate) fn take_busy(&mut self, now: Duration) -> Duration {
+        let busy = self.busy.saturating_sub(self.free_at.saturating_sub(now));
+        busy.saturating_sub(mem::replace(&mut self.told, busy))
     }
 
     pub(crate) fn set_speed(&mut self, speed: f64) {
@@ -301,7 +302,7 @@ impl Host {
             Some(cage) => cage.work(begins, cost),
             None => begins + cost,
         };
-        self.busy += cost;
+        self.busy += self.free_at - begins;
     }
 
     /// Until when it stands still, as its quota is used up.

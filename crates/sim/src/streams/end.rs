@@ -67,7 +67,9 @@ pub(super) struct End {
     pub(super) in_flight: usize,
     /// Bytes that the other end takes besides.
     pub(super) room: usize,
-    pub(super) inbox: VecDeque<u8>,
+    inbox: VecDeque<u8>,
+    /// When what is there came, piece by piece: its bytes, and the moment.
+    arrivals: VecDeque<(usize, Duration)>,
     /// Bytes that the other end was told it may send besides.
     promised: usize,
     /// Nothing comes behind the inbox.
@@ -90,6 +92,7 @@ impl End {
             in_flight: 0,
             room: 0,
             inbox: VecDeque::new(),
+            arrivals: VecDeque::new(),
             promised: 0,
             is_ended: false,
             stuck: VecDeque::new(),
@@ -108,9 +111,36 @@ impl End {
         room
     }
 
-    pub(super) fn take_in(&mut self, bytes: &[u8]) {
+    pub(super) fn take_in(&mut self, now: Duration, bytes: &[u8]) {
         self.inbox.extend(bytes);
+        self.arrivals.push_back((bytes.len(), now));
         self.promised -= bytes.len();
+    }
+
+    /// Reads at most so many bytes, and tells when the last of them came; none: nothing is there.
+    pub(super) fn read(&mut self, max: usize, into: &mut Vec<u8>) -> Option<Duration> {
+        let mut count = self.inbox.len().min(max);
+        into.extend(self.inbox.drain(..count));
+        let mut came = None;
+        while count > 0
+            && let Some((bytes, at)) = self.arrivals.front_mut()
+        {
+            came = Some(*at);
+            let read = count.min(*bytes);
+            *bytes -= read;
+            count -= read;
+            self.arrivals.pop_front_if(|(bytes, _)| *bytes == 0);
+        }
+        came
+    }
+
+    pub(super) fn has_unread(&self) -> bool {
+        !self.inbox.is_empty()
+    }
+
+    pub(super) fn forget_unread(&mut self) {
+        self.inbox.clear();
+        self.arrivals.clear();
     }
 
     pub(super) fn is_there(&self) -> bool {

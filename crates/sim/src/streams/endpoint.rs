@@ -29,7 +29,7 @@ impl Default for Conduct {
     fn default() -> Self {
         Self {
             buffers: Buffers::default(),
-            bytes: 64 * 1024,
+            bytes: 16 * 1024,
             tells_backlog: true,
         }
     }
@@ -56,8 +56,7 @@ pub(crate) struct Endpoint {
 struct Held {
     end: EndId,
     is_connected: bool,
-    /// Since when there is something to read.
-    ready_since: Option<Duration>,
+    is_ready: bool,
 }
 
 /// What the process has to know of a connection.
@@ -153,18 +152,18 @@ impl Endpoint {
                 held.is_connected = true;
                 self.connections.connected(now, id);
             }
-            What::Readable if held.ready_since.is_none() => {
-                held.ready_since = Some(now);
+            What::Readable if held.is_ready => {}
+            What::Readable => {
+                held.is_ready = true;
                 self.ready.push_back(id);
             }
-            What::Readable => {}
             What::Writable => self.write(line, id),
             What::Broken if held.is_connected => self.connections.closed(now, id, Why::Failed),
             What::Broken => self.connections.closed(now, id, Why::NotConnected),
         }
     }
 
-    /// Reads once from the connection whose turn it is. What is heard has its flow, and since when it may have waited.
+    /// Reads once from the connection whose turn it is. What is heard has its flow, and when it came.
     pub(crate) fn read(
         &mut self,
         line: &mut Line<'_>,
@@ -176,24 +175,23 @@ impl Endpoint {
         let Some(held) = self.held.get_mut(&id) else {
             return;
         };
-        let since = held.ready_since.expect("it is ready");
         self.buffer.clear();
         match line.read(held.end, self.conduct.bytes, &mut self.buffer) {
-            Read::Bytes => {
+            Read::Bytes(came) => {
                 if line.tcp.is_readable(held.end) {
                     self.ready.push_back(id);
                 } else {
-                    held.ready_since = None;
+                    held.is_ready = false;
                 }
                 let mut take = |flow: Flow, heard_it: stream::Heard<'_>| {
                     if heard_it.fault.is_none() {
-                        heard(since, flow, heard_it.bytes);
+                        heard(came, flow, heard_it.bytes);
                     }
                 };
                 self.connections
                     .receive(line.now, id, &self.buffer, &mut take);
             }
-            Read::Later => held.ready_since = None,
+            Read::Later => held.is_ready = false,
             Read::End => self.connections.closed(line.now, id, Why::Peer),
         }
         self.settle(line);
@@ -233,7 +231,7 @@ impl Endpoint {
         let held = Held {
             end,
             is_connected,
-            ready_since: None,
+            is_ready: false,
         };
         self.held.insert(id, held);
         self.numbers.insert(end, id);

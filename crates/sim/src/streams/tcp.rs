@@ -41,7 +41,8 @@ pub(crate) enum What {
 /// What was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Read {
-    Bytes,
+    /// The last of them came at this moment.
+    Bytes(Duration),
     Later,
     End,
 }
@@ -76,7 +77,7 @@ impl Tcp {
     /// Whether a read would tell something.
     pub(crate) fn is_readable(&self, end: EndId) -> bool {
         let end = self.ends.get(&end);
-        end.is_none_or(|end| end.is_ended || !end.inbox.is_empty())
+        end.is_none_or(|end| end.is_ended || end.has_unread())
     }
 }
 
@@ -112,16 +113,14 @@ impl Line<'_> {
         let Some(end) = self.tcp.ends.get_mut(&id) else {
             return Read::End;
         };
-        let count = end.inbox.len().min(max);
-        if count == 0 {
+        let Some(came) = end.read(max, into) else {
             return if end.is_ended { Read::End } else { Read::Later };
-        }
-        into.extend(end.inbox.drain(..count));
+        };
         let room = end.promise();
         if room > 0 {
             self.send(id, Packet::Ack { bytes: 0, room });
         }
-        Read::Bytes
+        Read::Bytes(came)
     }
 
     /// Writes what there is room for.
@@ -144,7 +143,7 @@ impl Line<'_> {
         let Some(end) = self.tcp.ends.get_mut(&id).filter(|end| end.is_there()) else {
             return;
         };
-        if !end.inbox.is_empty() {
+        if end.has_unread() {
             self.end(id, Packet::Reset);
         } else if end.unsent.is_empty() {
             self.end(id, Packet::Fin);
@@ -193,7 +192,7 @@ impl Line<'_> {
         if let Some(end) = self.tcp.ends.get_mut(&id) {
             end.state = State::Gone;
             end.unsent.clear();
-            end.inbox.clear();
+            end.forget_unread();
         }
     }
 
@@ -262,7 +261,7 @@ impl Line<'_> {
                 What::Writable
             }
             Packet::Bytes(bytes) if is_there => {
-                end.take_in(&bytes);
+                end.take_in(self.now, &bytes);
                 let (bytes, room) = (bytes.len(), end.promise());
                 self.send(id, Packet::Ack { bytes, room });
                 What::Readable
