@@ -1,6 +1,6 @@
 //! How a server divides its capacity among those that send to it.
 
-use std::time::Duration;
+use std::{ops::Add, time::Duration};
 
 use crate::{
     fair::{Demand, level},
@@ -24,10 +24,10 @@ const GREEDY: f64 = 0.7;
 /// Requests per second that are as good as none: nothing is set aside for who wants so little.
 const IDLE: f64 = 0.1;
 
-/// What is granted grows so much from one division to the next when the server is not over any more, and
-/// control ends after so long.
-const RELEASE: f64 = 2.0;
-const RELEASE_MAX: Duration = Duration::from_secs(1);
+/// When the server is not over any more, what is granted to who would send more grows by so much from one division to
+/// the next. Control ends when nobody would for so long: what they send is known late.
+const RELEASE: f64 = 1.25;
+const FREE_FOR: Duration = Duration::from_secs(1);
 
 /// A loss of 100 % would hide when a neighbour wants less.
 const LOSS_MAX: f64 = 0.99;
@@ -48,8 +48,8 @@ pub struct Allotment {
     demands: Vec<Demand>,
     at: Duration,
     is_over: bool,
-    /// When control ends at the latest.
-    ends_at: Option<Duration>,
+    /// Since when nobody would send more than is granted.
+    free_since: Option<Duration>,
 }
 
 #[derive(Clone, Debug)]
@@ -105,7 +105,7 @@ impl Allotment {
             demands: Vec::with_capacity(neighbours),
             at: Duration::ZERO,
             is_over: false,
-            ends_at: None,
+            free_since: None,
         }
     }
 
@@ -149,7 +149,7 @@ impl Allotment {
         }
         match capacity_per_s {
             Some(capacity) => {
-                self.ends_at = None;
+                self.free_since = None;
                 self.divide(capacity);
             }
             None if self.is_over => self.relax(),
@@ -162,24 +162,36 @@ impl Allotment {
         self.demands.clear();
         let wanting = self.entries.iter().filter(|entry| entry.wants_something());
         self.demands.extend(wanting.map(Entry::demand));
-        let level = level(&mut self.demands, capacity * SURPLUS);
+        let total = capacity * SURPLUS;
+        let weights = self.demands.iter().map(|demand| demand.weight);
+        let fair = weights.reduce(f64::add).map_or(total, |all| total / all);
+        let level = level(&mut self.demands, total);
         for entry in self.entries.iter_mut().filter(|entry| entry.is_present) {
-            entry.grant(level * entry.weight);
+            let usable = (fair * entry.weight).max(entry.usable());
+            entry.grant((level * entry.weight).min(usable));
         }
     }
 
     /// Opens up step by step, so that a moment's relief brings no flood.
     fn relax(&mut self) {
-        let ends_at = *self.ends_at.get_or_insert(self.at + RELEASE_MAX);
-        let is_held_back = self.entries.iter().any(Entry::is_held_back);
-        let controlled = |entry: &&mut Entry| entry.is_present && entry.granted.is_finite();
-        for entry in self.entries.iter_mut().filter(controlled) {
+        let mut held_back = false;
+        for entry in self.entries.iter_mut().filter(|entry| entry.is_held_back()) {
+            held_back = true;
             entry.grant(entry.granted * RELEASE);
         }
-        if !is_held_back || self.at >= ends_at {
+        let since = *self.free_since.get_or_insert(self.at);
+        if held_back {
+            self.free_since = None;
+        } else if self.at >= since + FREE_FOR {
             self.entries.iter_mut().for_each(Entry::release);
-            (self.is_over, self.ends_at) = (false, None);
+            (self.is_over, self.free_since) = (false, None);
         }
+    }
+
+    /// Whether what neighbours may offer is limited.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.is_over
     }
 
     /// What a neighbour may offer in a second; infinite if the server is not over.
@@ -237,6 +249,12 @@ impl Entry {
             }
     }
 
+    /// What it could use at once, as far as that is known.
+    fn usable(&self) -> f64 {
+        self.wants
+            .map_or(f64::INFINITY, |wants| wants.max(IDLE) / GREEDY)
+    }
+
     /// A neighbour that uses its rate up hides how much it wants.
     fn demand(&self) -> Demand {
         let is_rate = self.algorithm == Some(Algorithm::Rate);
@@ -244,7 +262,7 @@ impl Entry {
             wants: if is_rate && self.is_held_back() {
                 f64::INFINITY
             } else {
-                self.wants.unwrap_or(0.0)
+                self.wants.unwrap_or(f64::INFINITY)
             },
             weight: self.weight,
         }

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -15,7 +15,7 @@ use crate::{
 
 /// Neighbours that are followed at most. Full: who was silent for longest is forgotten for a new one,
 /// if it was silent for a second.
-pub const NEIGHBOURS_MAX: usize = 256;
+pub const NEIGHBOURS_MAX: usize = 1_024;
 
 /// How often the capacity is divided anew.
 pub const INTERVAL: Duration = Duration::from_millis(100);
@@ -50,6 +50,8 @@ pub struct Neighbours {
     due_at: AtomicU64,
     divided_at: AtomicU64,
     division: Mutex<Division>,
+    /// Whether they were told to send less.
+    are_restricted: AtomicBool,
     /// The algorithm that is chosen where a neighbour knows both.
     preferred: AtomicU8,
 }
@@ -88,6 +90,7 @@ impl Neighbours {
                 allotment,
                 keys: vec![NONE; NEIGHBOURS_MAX].into(),
             }),
+            are_restricted: AtomicBool::new(false),
             preferred: AtomicU8::new(number(Some(Algorithm::Rate))),
         }
     }
@@ -138,6 +141,12 @@ impl Neighbours {
     pub fn is_over(&self) -> bool {
         let mut capacities = self.capacities.iter();
         capacities.any(|capacity| capacity.load(Relaxed) != NONE)
+    }
+
+    /// Whether neighbours were told to send less: what comes does not tell what would come.
+    #[must_use]
+    pub fn are_restricted(&self) -> bool {
+        self.are_restricted.load(Relaxed)
     }
 
     /// Whether nobody has a place.
@@ -290,6 +299,7 @@ impl Neighbours {
         }
         allotment.count(OTHERS, None, self.others.swap(0, Relaxed));
         allotment.allot(now, self.capacity());
+        self.are_restricted.store(allotment.is_over(), Relaxed);
         for (number, place) in self.places.iter().enumerate() {
             if let Some(terms) = allotment.terms(number) {
                 place.terms.store(pack(&terms), Relaxed);

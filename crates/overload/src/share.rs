@@ -181,21 +181,24 @@ impl Share {
         self.history.push(self.share);
         self.surely_new = self.history.surely_new();
         let tick = std::mem::take(&mut self.tick);
-        self.served += (f64::from(tick.served) - self.served) * LATELY;
+        // A worker that stood still looks late.
+        let per_tick = TICK.div_duration_f64(passed);
+        let served = f64::from(tick.served) * per_tick;
+        self.served += (served - self.served) * LATELY;
+        self.capacity = served.max(self.capacity * FORGETS);
+        let excess = f64::from(tick.came) * per_tick / self.capacity.max(1.0);
         self.window.came += tick.came;
         self.window.served += tick.served;
         self.window.new_turned_away += tick.new_turned_away;
         self.ticks += 1;
-        let share = self.wanted(tick, some_wait)?;
+        let share = self.wanted(tick, excess, some_wait)?;
         (self.window, self.ticks, self.busy) = (Counted::default(), 0, 0.0);
         let before = std::mem::replace(&mut self.share, share.clamp(LEAST, 1.0));
         (self.share != before).then_some(self.share)
     }
 
-    fn wanted(&mut self, tick: Counted, some_wait: bool) -> Option<f64> {
-        self.capacity = f64::from(tick.served).max(self.capacity * FORGETS);
+    fn wanted(&mut self, tick: Counted, excess: f64, some_wait: bool) -> Option<f64> {
         self.since_step += 1;
-        let excess = f64::from(tick.came) / self.capacity.max(1.0);
         let is_too_much = excess > TOO_MUCH && tick.turned_away > 0;
         self.too_much = if is_too_much { self.too_much + 1 } else { 0 };
         if self.too_much >= 2 {
