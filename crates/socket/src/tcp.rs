@@ -2,14 +2,21 @@
 
 use std::{
     io::{self, Read},
+    mem::MaybeUninit,
     net::SocketAddr,
     os::fd::{AsFd, AsRawFd, BorrowedFd},
+    time::Duration,
 };
 
 use socket2::{Domain, Protocol, Type};
 
+use crate::wall;
+
 /// Peers that wait to be accepted. The kernel may allow fewer: net.core.somaxconn.
 const BACKLOG: i32 = 4096;
+
+/// Bytes for one moment that the kernel tells, aligned as it needs them.
+type Control = [u64; 8];
 
 /// A socket that peers connect to. An IPv6 socket takes only IPv6.
 #[derive(Debug)]
@@ -40,6 +47,7 @@ impl Listener {
         // Set after the bind: the address had to be free, yet the others may join.
         first.set_reuse_port(true)?;
         first.listen(BACKLOG)?;
+        date(&first);
         let local = local(&first)?;
         let mut group = vec![Self {
             inner: first,
@@ -51,6 +59,7 @@ impl Listener {
             other.set_reuse_port(true)?;
             other.bind(&local.into())?;
             other.listen(BACKLOG)?;
+            date(&other);
             group.push(Self {
                 inner: other,
                 local,
@@ -145,7 +154,7 @@ impl Stream {
     /// Whether the other end has no room, and not the network. Where the system doesn't tell, it is so.
     #[must_use]
     pub fn awaits_reader(&self) -> bool {
-        let mut info = std::mem::MaybeUninit::<libc::tcp_info>::zeroed();
+        let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
         let mut length = size_of::<libc::tcp_info>() as libc::socklen_t;
         // SAFETY: the pointers are to `info` and its length, and all zeros are a value of it.
         let info = unsafe {
@@ -165,6 +174,30 @@ impl Stream {
         (&self.inner).read(buffer)
     }
 
+    /// The same, and how long the last of it has waited to be read. None: it came over a stream that this end has opened,
+    /// or the system doesn't tell.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_dated(&self, buffer: &mut [u8]) -> io::Result<(usize, Option<Duration>)> {
+        let mut control = Control::default();
+        let mut part = libc::iovec {
+            iov_base: buffer.as_mut_ptr().cast(),
+            iov_len: buffer.len(),
+        };
+        // SAFETY: all zeros are a value of it, and whatever it points to outlives the calls.
+        let mut header = unsafe { MaybeUninit::<libc::msghdr>::zeroed().assume_init() };
+        header.msg_iov = &raw mut part;
+        header.msg_iovlen = 1;
+        header.msg_control = control.as_mut_ptr().cast();
+        header.msg_controllen = size_of::<Control>() as _;
+        // SAFETY: as above.
+        let length = unsafe { libc::recvmsg(self.inner.as_raw_fd(), &raw mut header, 0) };
+        let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
+        let waited = moment(&header).map(|came| wall().saturating_sub(came));
+        Ok((length, waited))
+    }
+
     /// Writes as much as there is room for.
     ///
     /// # Errors
@@ -172,6 +205,38 @@ impl Stream {
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         self.inner.send_with_flags(bytes, self.flags)
     }
+}
+
+/// Has the system tell when what it reads has come, also over the streams that the listener accepts. One that can't does
+/// not.
+fn date(listener: &socket2::Socket) {
+    let on: libc::c_int = 1;
+    // SAFETY: the pointer is to `on`, of this length.
+    unsafe {
+        libc::setsockopt(
+            listener.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_TIMESTAMPNS,
+            (&raw const on).cast(),
+            size_of_val(&on) as libc::socklen_t,
+        );
+    }
+}
+
+/// The moment since 1970 that a message was read with, if the system told one.
+fn moment(header: &libc::msghdr) -> Option<Duration> {
+    // SAFETY: the kernel has filled the control bytes in, and `CMSG_FIRSTHDR` looks at their number.
+    let time = unsafe {
+        let control = libc::CMSG_FIRSTHDR(header).as_ref()?;
+        let is_moment =
+            (control.cmsg_level, control.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS);
+        is_moment.then(|| {
+            libc::CMSG_DATA(control)
+                .cast::<libc::timespec>()
+                .read_unaligned()
+        })?
+    };
+    Some(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
 fn open(address: SocketAddr) -> io::Result<socket2::Socket> {

@@ -24,7 +24,7 @@ use watch::{LISTENERS, Watch, connection, token};
 const ACCEPTS: usize = 16;
 
 /// Bytes that are read from one connection in one turn at most.
-const READ_BYTES: usize = 64 * 1024;
+const READ_BYTES: usize = 16 * 1024;
 
 /// Listeners and connections of one worker.
 pub(crate) struct Streams {
@@ -326,9 +326,10 @@ impl Streams {
             return;
         };
         let (node, out, now) = (&mut *ground.node, &mut *ground.out, ground.now);
-        match held.socket.read(&mut self.buffer) {
-            Ok(0) => self.connections.closed(now, id, Why::Peer),
-            Ok(length) => {
+        match held.socket.read_dated(&mut self.buffer) {
+            Ok((0, _)) => self.connections.closed(now, id, Why::Peer),
+            Ok((length, waited)) => {
+                node.handle_stream_delay(now, waited.unwrap_or_default());
                 let bytes = &self.buffer[..length];
                 self.connections
                     .receive(now, id, bytes, &mut |flow, heard| {
