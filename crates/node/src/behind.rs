@@ -25,6 +25,11 @@ impl Node {
         self.desks.lobby.note_delay(now, delay);
     }
 
+    /// Learns how long what was read from a connection has waited there, at most.
+    pub fn handle_stream_delay(&mut self, now: Duration, delay: Duration) {
+        self.desks.lobby.note_stream_delay(now, delay);
+    }
+
     /// Learns whether something waits to be sent on this worker's connection to a peer. A server that does not read what
     /// it has gets nothing new.
     pub fn handle_backlog(&mut self, flow: Flow, is_backed_up: bool) {
@@ -176,9 +181,12 @@ impl Desks {
     pub(crate) fn keep_lobby(&mut self, cx: Context<'_>, out: &mut Outbox) {
         self.clear_lobby(cx, out);
         if self.lobby.on_timers(cx.now) {
-            let capacity = self.lobby.capacity_per_s(cx.now);
+            let neighbours = cx.shared.neighbours();
+            let capacity = self
+                .lobby
+                .capacity_per_s(cx.now, neighbours.are_restricted());
             if self.lobby.tells(capacity) {
-                cx.shared.neighbours().set_capacity(self.worker, capacity);
+                neighbours.set_capacity(self.worker, capacity);
             }
         }
     }

@@ -18,7 +18,7 @@ use sip::{HeaderName, Message, Method};
 use slots::{Buffers, Kept};
 use transaction::Flow;
 
-use super::sieve::Sieve;
+use super::{backlog::Backlog, sieve::Sieve};
 use crate::{
     config::bytes_of,
     context::Context,
@@ -131,15 +131,6 @@ fn comes_once(flow: Flow) -> bool {
     flow.transport.is_stream()
 }
 
-/// A request has to go for which there is nothing to spare. What comes once would be waited for until Timer B, so that is
-/// told.
-fn out_of(flow: Flow) -> Taken {
-    match comes_once(flow) {
-        true => Taken::Refused,
-        false => Taken::StaysOut,
-    }
-}
-
 /// The requests that wait.
 #[derive(Debug)]
 pub(crate) struct Lobby {
@@ -150,6 +141,7 @@ pub(crate) struct Lobby {
     /// REGISTERs that wait.
     names: HashSet<u64, BuildHasherDefault<Named>>,
     behind_until: Duration,
+    backlog: Backlog,
     /// Since when requests have waited too long.
     late_since: Option<Duration>,
     crowded_until: Duration,
@@ -214,6 +206,7 @@ impl Lobby {
             copies: Buffers::new(bytes_of(GUESTS, message_bytes)),
             names: HashSet::default(),
             behind_until: Duration::ZERO,
+            backlog: Backlog::default(),
             late_since: None,
             crowded_until: Duration::ZERO,
             busy: Duration::ZERO,
@@ -236,6 +229,11 @@ impl Lobby {
         }
     }
 
+    /// What was read from a connection has waited there for so long.
+    pub(crate) fn note_stream_delay(&mut self, now: Duration, delay: Duration) {
+        self.backlog.note(now, delay);
+    }
+
     /// The worker was busy for so long since it told last.
     pub(crate) fn note_busy(&mut self, busy: Duration) {
         self.busy += busy;
@@ -253,13 +251,12 @@ impl Lobby {
         class: Class,
         datagram: &Datagram<'_>,
     ) -> bool {
-        let is_unwelcome = || {
-            class == Class::Call
-                && !comes_once(datagram.flow)
-                && self.is_crowded(now)
-                && !self.is_surely_new(datagram)
+        let is_unwelcome =
+            || class == Class::Call && self.is_crowded(now) && !self.is_surely_new(datagram);
+        let passes = match comes_once(datagram.flow) {
+            true => class == Class::Emergency || !self.backlog.waits_longer(now, PATIENCE),
+            false => !self.is_open(now) && !is_unwelcome(),
         };
-        let passes = !self.is_open(now) && !is_unwelcome();
         if passes && let Some(share) = self.share_of(class) {
             share.came();
             share.served();
@@ -311,6 +308,9 @@ impl Lobby {
         message: &Message<'_>,
         origin: Origin,
     ) -> Taken {
+        if comes_once(datagram.flow) {
+            return Taken::Refused;
+        }
         let name = name_of(cx, class, message);
         if name.is_some_and(|name| self.names.contains(&name)) {
             return Taken::WaitsAlready;
@@ -319,19 +319,17 @@ impl Lobby {
         let is_sifted = self.is_filtered && !is_known(cx.snapshot, from.ip());
         let is_stopped = !is_sifted && !self.sieve.passes(datagram.bytes, from);
         if is_stopped && class != Class::Emergency {
-            return out_of(datagram.flow);
+            return Taken::StaysOut;
         }
         if let Some(share) = self.share_of(class) {
             share.came();
         }
         let class = match class {
-            Class::Call if !comes_once(datagram.flow) && !self.is_surely_new(datagram) => {
-                Class::Repeated
-            }
+            Class::Call if !self.is_surely_new(datagram) => Class::Repeated,
             class => class,
         };
         if class == Class::Repeated && self.is_crowded(cx.now) {
-            return self.turn_away(cx.now, class, datagram.flow, Duration::ZERO);
+            return self.turn_away(cx.now, class, Duration::ZERO);
         }
         let is_crowded = name.is_some() && !self.copies.has_room(bytes_of(GUESTS / 2, 0));
         let copy = match is_crowded {
@@ -342,7 +340,7 @@ impl Lobby {
             if let Some(share) = self.share_of(class) {
                 share.turned_away(true);
             }
-            return out_of(datagram.flow);
+            return Taken::StaysOut;
         };
         self.guests[class as usize].push_back(Guest {
             flow: datagram.flow,
@@ -399,14 +397,14 @@ impl Lobby {
             self.crowded_until = now + CROWDED;
         }
         let waited = now - guest.came;
-        Some(match self.turn_away(now, guest.class, guest.flow, waited) {
+        Some(match self.turn_away(now, guest.class, waited) {
             Taken::Refused => Leaves::Refused(guest),
             _ => Leaves::Dropped(guest),
         })
     }
 
     /// A request has to go that has waited for so long.
-    fn turn_away(&mut self, now: Duration, class: Class, flow: Flow, waited: Duration) -> Taken {
+    fn turn_away(&mut self, now: Duration, class: Class, waited: Duration) -> Taken {
         let least = match class {
             Class::Repeated if waited.is_zero() => REFUSALS_MAX / 2.0,
             _ => 1.0,
@@ -420,7 +418,7 @@ impl Lobby {
             }
         }
         if !is_told {
-            return out_of(flow);
+            return Taken::StaysOut;
         }
         self.refusals -= 1.0;
         Taken::Refused
@@ -463,10 +461,13 @@ impl Lobby {
         is_due
     }
 
-    /// New requests that can be served per second; none: there are not more.
-    pub(crate) fn capacity_per_s(&self, now: Duration) -> Option<f64> {
+    /// New requests that can be served per second; none: there are not more. Neighbours that are restricted don't show
+    /// what they would send: then a node that is never idle has as many as it can serve.
+    pub(crate) fn capacity_per_s(&self, now: Duration, are_restricted: bool) -> Option<f64> {
         let is_over = self.is_over(now) || !self.sieve.is_open();
-        is_over.then(|| self.calls.served_per_s() + self.registers.served_per_s())
+        let is_full = (are_restricted || self.backlog.is_long(now)) && self.calls.is_busy();
+        let served = self.calls.served_per_s() + self.registers.served_per_s();
+        (is_over || is_full).then(|| served * self.backlog.part(now))
     }
 
     /// The shares of INVITEs and of REGISTERs that may come in.

@@ -4,6 +4,7 @@
 //! begin. What turns out later, such as that no server is left, is refused in the same words by
 //! [`refuse`]. A request that belongs to something known is never refused here.
 
+mod backlog;
 mod lobby;
 pub(crate) mod sieve;
 

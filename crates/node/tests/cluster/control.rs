@@ -406,6 +406,9 @@ fn neighbours_are_told_how_much_to_send() {
         node.shared.neighbours().set_capacity(0, None);
         node.now += ms(200);
         let back = node.pass(&over.respond(183));
+        assert!(terms(&back).ends_with("oc-validity=500"), "not at once");
+        node.now += ms(1_200);
+        let back = node.pass(&over.respond(183));
         assert_eq!(terms(&back), "oc=0;oc-algo=\"rate\";oc-validity=0");
         let seq = |answer: &Msg| via(answer).split("oc-seq=").nth(1).unwrap().to_owned();
         assert!(seq(&back).len() > 6, "{}", seq(&back));
