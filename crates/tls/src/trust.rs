@@ -72,12 +72,14 @@ impl Trust {
         }
     }
 
-    /// What tells these authorities from others.
+    /// What tells these authorities, and what they have revoked, from others.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let anchors = self.roots.roots.iter();
         let keys =
             anchors.flat_map(|anchor| [&anchor.subject[..], &anchor.subject_public_key_info]);
-        keys.flat_map(|bytes| [&(bytes.len() as u32).to_be_bytes()[..], bytes].concat())
+        let lists = self.revocations.iter().map(AsRef::as_ref);
+        keys.chain(lists)
+            .flat_map(|bytes| [&(bytes.len() as u32).to_be_bytes()[..], bytes].concat())
             .collect()
     }
 }

@@ -37,12 +37,7 @@ pub(super) fn secured(section: &mut Section<'_>) -> Option<Secured> {
     let clients = section.get_or("client_certificates", CLIENTS[0], |value| {
         one_of(text(value)?, &CLIENTS)
     });
-    let folder = section.folder().to_path_buf();
-    let trust = section.get("client_ca", |value| {
-        let file = folder.join(text(value)?);
-        Trust::of_file(&file).map_err(|error| error.to_string())
-    });
-    let clients = match (clients, trust) {
+    let clients = match (clients, trust(section, "client_ca", "client_crl")) {
         ("none", _) => Clients::Any,
         (_, None) => {
             let advice = "client_certificates asks for certificates: add client_ca = \"FILE\" with the \
@@ -50,8 +45,8 @@ pub(super) fn secured(section: &mut Section<'_>) -> Option<Secured> {
             section.problem(advice);
             return None;
         }
-        ("request", Some(trust)) => Clients::MayProve(trust.value),
-        (_, Some(trust)) => Clients::MustProve(trust.value),
+        ("request", Some(trust)) => Clients::MayProve(trust),
+        (_, Some(trust)) => Clients::MustProve(trust),
     };
     if identities.is_empty() {
         section.problem(
@@ -64,6 +59,37 @@ pub(super) fn secured(section: &mut Section<'_>) -> Option<Secured> {
         identities,
         clients,
     })
+}
+
+/// Reads whose certificates are believed, and what these have revoked. Without the first it is the system's
+/// authorities that have.
+fn trust(
+    section: &mut Section<'_>,
+    authorities: &'static str,
+    revoked: &'static str,
+) -> Option<Trust> {
+    let folder = section.folder().to_path_buf();
+    let is_named = section.has(authorities);
+    let trust = section.get(authorities, |value| {
+        let file = folder.join(text(value)?);
+        Trust::of_file(&file).map_err(|error| error.to_string())
+    });
+    let trust = trust.map(|found| found.value);
+    let adds = |value: &settings::Value<'_>| {
+        let file = folder.join(text(value)?);
+        let of_system = || Trust::of_system().map_err(|error| error.to_string());
+        let trust = match &trust {
+            Some(trust) => Some(trust.clone()),
+            None if is_named => None,
+            None => Some(of_system()?),
+        };
+        let trust = trust.map(|trust| trust.with_revocations(&file));
+        trust.transpose().map_err(|error| error.to_string())
+    };
+    match section.get(revoked, adds) {
+        Some(found) => found.value,
+        None => trust,
+    }
 }
 
 fn identities(section: &mut Section<'_>) -> Vec<Identity> {
@@ -101,17 +127,13 @@ pub(super) fn identity(table: &mut Section<'_>) -> Option<Identity> {
 
 /// Reads `[tls]`.
 pub(super) fn as_client(mut section: Section<'_>) -> AsClient {
-    let folder = section.folder().to_path_buf();
-    let trust = section.get("ca", |value| {
-        let file = folder.join(text(value)?);
-        Trust::of_file(&file).map_err(|error| error.to_string())
-    });
+    let trust = trust(&mut section, "ca", "crl");
     let naming = section.get_or("names", NAMINGS[0], |value| one_of(text(value)?, &NAMINGS));
     let has_identity = section.has("chain") || section.has("key");
     let identity = has_identity.then(|| identity(&mut section)).flatten();
     section.finish();
     AsClient {
-        trust: trust.map(|found| found.value),
+        trust,
         naming: if naming == "web" {
             Naming::Web
         } else {

@@ -6,7 +6,10 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, IsCa, Issuer,
+    KeyIdMethod, KeyPair, RevokedCertParams, SerialNumber, date_time_ymd,
+};
 
 /// An authority.
 pub struct Authority {
@@ -47,6 +50,30 @@ impl Authority {
         self.issue_with(file, names, |params| {
             params.not_after = date_time_ymd(1_970, 1, 1) + now + left;
         });
+    }
+
+    /// The same with a certificate that `LIST.pem` has among those that are revoked.
+    pub fn issue_revoked(&self, file: &str, names: &[&str], list: &str) {
+        let serial = SerialNumber::from(7);
+        self.issue_with(file, names, |params| {
+            params.serial_number = Some(serial.clone());
+        });
+        let revoked = RevokedCertParams {
+            serial_number: serial.clone(),
+            revocation_time: date_time_ymd(2_026, 1, 1),
+            reason_code: None,
+            invalidity_date: None,
+        };
+        let params = CertificateRevocationListParams {
+            this_update: date_time_ymd(2_026, 1, 1),
+            next_update: date_time_ymd(2_090, 1, 1),
+            crl_number: SerialNumber::from(1),
+            issuing_distribution_point: None,
+            revoked_certs: vec![revoked],
+            key_identifier_method: KeyIdMethod::Sha256,
+        };
+        let text = params.signed_by(&self.issuer).unwrap().pem().unwrap();
+        fs::write(self.folder.join(format!("{list}.pem")), text).unwrap();
     }
 
     fn issue_with(&self, file: &str, names: &[&str], adjust: impl Fn(&mut CertificateParams)) {

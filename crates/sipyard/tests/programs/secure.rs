@@ -85,6 +85,7 @@ fn issue(folder: &Path) {
     authority.issue("edge", &["localhost", "127.0.0.1"]);
     authority.issue("phones", &["phones.example"]);
     authority.issue("client", &["client.example"]);
+    authority.issue_revoked("lost", &["client.example"], "revoked");
     Authority::new(folder, "other").issue("stranger", &["client.example"]);
 }
 
@@ -139,7 +140,9 @@ fn the_name_that_a_client_wants_chooses_the_certificate() {
 
 #[test]
 fn clients_prove_who_they_are() {
-    let asked = format!("{SHOWN}, client_certificates = \"require\", client_ca = \"ca.pem\"");
+    let asked = format!(
+        "{SHOWN}, client_certificates = \"require\", client_ca = \"ca.pem\", client_crl = \"revoked.pem\""
+    );
     let node = Node::start("tls", &asked);
     let shows = |name: &str| {
         let (chain, key) = (format!("{name}.pem"), format!("{name}.key"));
@@ -158,12 +161,17 @@ fn clients_prove_who_they_are() {
             "alert unknown ca",
             "issued by an authority that is not trusted here",
         ),
+        (
+            shows("lost"),
+            "certificate revoked",
+            "the peer's certificate was revoked",
+        ),
     ] {
         assert!(!said.contains(ANSWER), "{said}");
         assert!(said.contains(alert), "{said}");
         node.edge.wait_for_log(cause);
     }
-    assert_eq!(closed(&node.edge, "certificate"), 2);
+    assert_eq!(closed(&node.edge, "certificate"), 3);
 }
 
 #[test]
