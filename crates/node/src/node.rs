@@ -247,7 +247,15 @@ impl Desks {
         if matches!(origin, Origin::Socket) && cx.is_scanners(datagram.flow, message) {
             return cx.drop_of(datagram.flow, Dropped::Scanner);
         }
-        if let Some(class) = admission::class_of(cx, &datagram, message)
+        let class = admission::class_of(cx, &datagram, message);
+        if class.is_some()
+            && datagram.flow.transport.is_stream()
+            && self.lobby.reads_late()
+            && control::takes_part(cx, datagram.flow, message)
+        {
+            self.lobby.note_late_neighbour(cx.now);
+        }
+        if let Some(class) = class
             && !self.lobby.lets_pass(cx.now, class, &datagram)
         {
             return match self.lobby.take_in(cx, class, &datagram, message, origin) {

@@ -38,6 +38,8 @@ struct Control {
     learns_room: bool,
     /// RFC 7339.
     asks: bool,
+    /// How many of the sending nodes the receiving node knows; none: all. The others take no part.
+    known: Option<usize>,
     /// The receiving node lets new requests wait while it is behind.
     admits: bool,
     /// How the receiving node reads.
@@ -52,6 +54,7 @@ const OFF: Control = Control {
     forwards_smartly: false,
     learns_room: false,
     asks: false,
+    known: None,
     admits: false,
     conduct: Conduct {
         buffers: Buffers {
@@ -187,7 +190,8 @@ fn receiver(senders: usize, control: Control) -> Config {
     config.listeners = vec![listener(Transport::Udp, 0), listener(Transport::Tcp, 0)];
     if control.asks {
         let number = |number| edge_address(number).ip().into();
-        config.trust.peers = (1..=senders).map(number).collect();
+        let known = control.known.unwrap_or(senders);
+        config.trust.peers = (1..=known).map(number).collect();
     }
     config
 }
@@ -197,7 +201,7 @@ fn sender(number: usize, control: Control) -> Config {
     let mut setup = setup();
     setup.servers.truncate(1);
     setup.pool.learn_room = control.learns_room;
-    setup.pool.overload_control = control.asks;
+    setup.pool.overload_control = control.asks && control.known.is_none_or(|it| number <= it);
     setup.pool.answer_timeout = s(32);
     let mut config = setup.node(number);
     config.routes[0].state = Mode::Stateful;
@@ -311,6 +315,23 @@ fn rates_are_obeyed_over_streams() {
         assert!(p99 < if senders == 1 { 60.0 } else { 200.0 }, "{what}");
         assert_eq!(again, 0, "{what}");
     }
+}
+
+/// A stranger who sends ten times the capacity makes the node late, and a neighbour who obeys is not to pay for that.
+#[test]
+fn a_flood_of_strangers_leaves_neighbours_their_share() {
+    let control = Control {
+        asks: true,
+        known: Some(1),
+        ..NODE
+    };
+    let mut scene = Scene::of(&[&[0.09][..], &[1.0; 10]].concat(), control);
+    drop(scene.stats_of_each(s(5)));
+    let stats = scene.stats_of_each(s(5));
+    let carried = |stats: &Stats| stats.carried as f64 / 5.0 / CAPACITY;
+    let (neighbour, all) = (carried(&stats[0]), stats.iter().map(carried).sum::<f64>());
+    assert!(neighbour > 0.08, "{neighbour} of {all}");
+    assert!(all > 0.95, "{all}");
 }
 
 /// What nodes do: sending nodes keep new requests back, and receiving nodes read what has come.

@@ -12,24 +12,33 @@ const MEMORY: Duration = Duration::from_millis(100);
 /// within these bounds.
 const PART_TAKEN: RangeInclusive<f64> = 0.1..=0.5;
 
+/// Neighbours are told no less than this part of what was served at best, lately: who else keeps the node from reading
+/// is not theirs to bear.
+const LEAST: f64 = 0.25;
+/// What remains of the best after each look.
+const FORGETS: f64 = 0.999;
+
 /// What waits in connections. It costs nothing until it is read, and who isn't read from soon sends less. So it does not
 /// wait a second time here, and is refused only if it has waited too long.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
     /// How long what was read last has waited.
     delay: Duration,
-    /// Since when, and until when, it counts as long.
+    of_all: Late,
+    /// Of neighbours who obey.
+    of_neighbours: Late,
+    best_per_s: f64,
+}
+
+/// Whether requests are late, time and again.
+#[derive(Debug, Default)]
+struct Late {
     since: Duration,
     until: Duration,
 }
 
-impl Backlog {
-    /// What was read has waited for so long.
-    pub(super) fn note(&mut self, now: Duration, delay: Duration) {
-        self.delay = delay;
-        if delay <= LONG {
-            return;
-        }
+impl Late {
+    fn note(&mut self, now: Duration) {
         if self.until <= now {
             self.since = now;
         }
@@ -37,21 +46,91 @@ impl Backlog {
     }
 
     /// Whether it is more than a burst.
-    pub(super) fn is_long(&self, now: Duration) -> bool {
+    fn is_long(&self, now: Duration) -> bool {
         now < self.until && self.since + BURST <= now
+    }
+}
+
+impl Backlog {
+    /// What was read has waited for so long.
+    pub(super) fn note(&mut self, now: Duration, delay: Duration) {
+        self.delay = delay;
+        if self.is_late() {
+            self.of_all.note(now);
+        }
+    }
+
+    /// Whether what was read last is late.
+    pub(super) fn is_late(&self) -> bool {
+        self.delay > LONG
+    }
+
+    /// What was read last is a neighbour's who obeys.
+    pub(super) fn note_neighbour(&mut self, now: Duration) {
+        self.of_neighbours.note(now);
+    }
+
+    /// Whether neighbours who obey send too much, and not by a burst.
+    pub(super) fn is_long(&self, now: Duration) -> bool {
+        self.of_neighbours.is_long(now)
     }
 
     /// Whether what was read last has waited longer than this, and not by a burst.
     pub(super) fn waits_longer(&self, now: Duration, patience: Duration) -> bool {
-        self.is_long(now) && self.delay > patience
+        self.of_all.is_long(now) && self.delay > patience
     }
 
-    /// The part of what can be served that may come, so that it is served.
-    pub(super) fn part(&self, now: Duration) -> f64 {
-        if self.until <= now {
-            return 1.0;
+    /// What may come of that which is served, so that the backlog ends.
+    pub(super) fn allows(&mut self, now: Duration, served_per_s: f64) -> f64 {
+        self.best_per_s = served_per_s.max(self.best_per_s * FORGETS);
+        if self.of_neighbours.until <= now {
+            return served_per_s;
         }
         let seconds = self.delay.as_secs_f64();
-        1.0 - seconds.clamp(*PART_TAKEN.start(), *PART_TAKEN.end())
+        let taken = seconds.clamp(*PART_TAKEN.start(), *PART_TAKEN.end());
+        (served_per_s * (1.0 - taken)).max(self.best_per_s * LEAST)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    /// A stranger who kept the node from reading had its neighbours send half as much, time and again.
+    #[test]
+    fn strangers_restrict_nobody_and_are_refused() {
+        let mut backlog = Backlog::default();
+        for at in 0..100 {
+            backlog.note(ms(10 * at), ms(500));
+        }
+        assert!(backlog.waits_longer(ms(1_000), ms(400)));
+        assert!(!backlog.is_long(ms(1_000)));
+        assert!((backlog.allows(ms(1_000), 100.0) - 100.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn neighbours_are_left_a_part_of_what_they_had() {
+        let (mut backlog, mut per_s) = (Backlog::default(), 100.0);
+        for at in 0..50 {
+            backlog.note(ms(50 * at), ms(500));
+            backlog.note_neighbour(ms(50 * at));
+            per_s = backlog.allows(ms(50 * at), per_s);
+        }
+        assert!(backlog.is_long(ms(2_450)));
+        assert!((20.0..30.0).contains(&per_s), "{per_s}");
+    }
+
+    #[test]
+    fn a_burst_counts_for_nothing() {
+        let mut backlog = Backlog::default();
+        for at in [0, 1_000, 2_000] {
+            backlog.note(ms(at), ms(500));
+            backlog.note_neighbour(ms(at));
+            assert!(!backlog.waits_longer(ms(at), ms(400)) && !backlog.is_long(ms(at)));
+        }
     }
 }

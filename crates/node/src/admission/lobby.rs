@@ -234,6 +234,16 @@ impl Lobby {
         self.backlog.note(now, delay);
     }
 
+    /// Whether what was read from a connection last is late. Then [`Self::note_late_neighbour`] has to know whose it is.
+    pub(crate) fn reads_late(&self) -> bool {
+        self.backlog.is_late()
+    }
+
+    /// It is a neighbour's who obeys.
+    pub(crate) fn note_late_neighbour(&mut self, now: Duration) {
+        self.backlog.note_neighbour(now);
+    }
+
     /// The worker was busy for so long since it told last.
     pub(crate) fn note_busy(&mut self, busy: Duration) {
         self.busy += busy;
@@ -463,11 +473,12 @@ impl Lobby {
 
     /// New requests that can be served per second; none: there are not more. Neighbours that are restricted don't show
     /// what they would send: then a node that is never idle has as many as it can serve.
-    pub(crate) fn capacity_per_s(&self, now: Duration, are_restricted: bool) -> Option<f64> {
+    pub(crate) fn capacity_per_s(&mut self, now: Duration, are_restricted: bool) -> Option<f64> {
         let is_over = self.is_over(now) || !self.sieve.is_open();
         let is_full = (are_restricted || self.backlog.is_long(now)) && self.calls.is_busy();
         let served = self.calls.served_per_s() + self.registers.served_per_s();
-        (is_over || is_full).then(|| served * self.backlog.part(now))
+        let allowed = self.backlog.allows(now, served);
+        (is_over || is_full).then_some(allowed)
     }
 
     /// The shares of INVITEs and of REGISTERs that may come in.

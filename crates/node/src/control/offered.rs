@@ -34,6 +34,11 @@ pub(crate) fn note(
     }
 }
 
+/// Whether a request is that of a neighbour who obeys what it is told.
+pub(crate) fn takes_part(cx: Context<'_>, flow: Flow, message: &Message<'_>) -> bool {
+    is_known(cx.snapshot, flow.remote.ip()) && message.top_via().is_ok_and(|via| via.has_overload)
+}
+
 /// Counts a new request that is refused before it is read whole: what is refused is offered, too.
 pub(crate) fn note_refused(cx: Context<'_>, flow: Flow, message: &Message<'_>) {
     let neighbours = cx.shared.neighbours();
