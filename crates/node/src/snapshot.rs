@@ -225,6 +225,15 @@ impl Snapshot {
             .filter_map(|(_, id)| self.member(*id))
     }
 
+    /// Whether somebody at this address is no stranger: a server, another edge, or a trusted peer. A listener for both
+    /// families shows IPv4 addresses as IPv6 ones. RFC 4291 §2.5.5.2
+    #[must_use]
+    pub fn is_known(&self, from: IpAddr) -> bool {
+        let edges = &self.config.exchange.peers;
+        let is_at = |ip| self.has_member_at(ip) || edges.iter().any(|edge| edge.ip() == ip);
+        is_at(from) || is_at(from.to_canonical()) || self.config.trust.is_peer(from)
+    }
+
     /// Whom no filter of a socket may stop: servers, other edges and trusted networks.
     #[must_use]
     pub fn known_networks(&self) -> Vec<IpNet> {

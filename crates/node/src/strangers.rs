@@ -1,8 +1,6 @@
 //! What strangers may cost. Whoever is neither a server nor another edge is a stranger: anybody can
 //! write their address on a datagram.
 
-use std::net::IpAddr;
-
 use abuse::Hearing;
 use sip::{HeaderName, Host, Message, Uri};
 use transaction::Flow;
@@ -19,7 +17,7 @@ impl Context<'_> {
             Hearing::Limited => Dropped::Limited,
             Hearing::Banned => Dropped::Banned,
         };
-        let is_heard = is_known(self.snapshot, from);
+        let is_heard = self.snapshot.is_known(from);
         if !is_heard {
             self.stats.drop_one(reason);
         }
@@ -44,7 +42,7 @@ impl Context<'_> {
     /// Charges a stranger for a message.
     pub(crate) fn charge(&self, flow: Flow) {
         let from = flow.remote.ip();
-        if !is_known(self.snapshot, from) {
+        if !self.snapshot.is_known(from) {
             let rules = &self.snapshot.config().abuse.rules;
             self.shared.guard().charge(self.now, rules, from);
         }
@@ -60,7 +58,7 @@ impl Context<'_> {
     pub(crate) fn has_heard_us(&self, flow: Flow) -> bool {
         let from = flow.remote.ip();
         flow.is_reliable()
-            || is_known(self.snapshot, from)
+            || self.snapshot.is_known(from)
             || self.shared.guard().has_heard_us(self.now, from)
     }
 
@@ -78,16 +76,8 @@ impl Context<'_> {
                 .iter()
                 .any(|listed| begins(name, listed.as_bytes()))
         };
-        names.iter().any(is_listed) && !is_known(self.snapshot, flow.remote.ip())
+        names.iter().any(is_listed) && !self.snapshot.is_known(flow.remote.ip())
     }
-}
-
-/// Whether somebody at this address is no stranger: a server, another edge, or a trusted peer. A listener for both
-/// families shows IPv4 addresses as IPv6 ones. RFC 4291 §2.5.5.2
-pub(crate) fn is_known(snapshot: &Snapshot, from: IpAddr) -> bool {
-    let edges = &snapshot.config().exchange.peers;
-    let is_at = |ip| snapshot.has_member_at(ip) || edges.iter().any(|edge| edge.ip() == ip);
-    is_at(from) || is_at(from.to_canonical()) || snapshot.config().trust.is_peer(from)
 }
 
 /// Whether a REGISTER came through an edge of the cluster: its Path is sealed for the address that it comes from,

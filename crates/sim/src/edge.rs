@@ -67,12 +67,15 @@ impl Edge {
     ) -> Result<Self, ReloadError> {
         let listeners = config.listeners.iter();
         let addresses: Vec<_> = listeners.map(|listener| listener.address).collect();
+        let shared = Arc::new(Shared::new(config, workers)?);
+        let known = shared.snapshot().known_networks();
         let streams = (0..workers).map(|worker| {
             let (worker, conduct) = (worker as u8, machine.conduct);
-            Endpoint::new(party, worker, addresses.clone(), conduct, now)
+            let mut endpoint = Endpoint::new(party, worker, addresses.clone(), conduct, now);
+            endpoint.set_known(known.clone());
+            endpoint
         });
         let streams = streams.collect();
-        let shared = Arc::new(Shared::new(config, workers)?);
         let nodes = (0..workers)
             .map(|worker| Node::new(Arc::clone(&shared), worker, rng.u64(..), now))
             .collect();

@@ -62,7 +62,7 @@ const OFF: Control = Control {
             receive: 65_536,
             unsent: usize::MAX,
         },
-        bytes: 16 * 1024,
+        read_bytes: 16 * 1024,
         tells_backlog: true,
     },
     link: Duration::from_millis(1),
@@ -226,7 +226,7 @@ const SMALL: Conduct = Conduct {
         receive: 4_096,
         unsent: 1,
     },
-    bytes: 2_048,
+    read_bytes: 2_048,
     tells_backlog: true,
 };
 
@@ -317,21 +317,24 @@ fn rates_are_obeyed_over_streams() {
     }
 }
 
-/// A stranger who sends ten times the capacity makes the node late, and a neighbour who obeys is not to pay for that.
+/// The node read from all connections by turns. So a neighbour's had the eleventh part of its time while ten strangers
+/// sent too much, and the neighbour did not get carried what it sent.
 #[test]
-fn a_flood_of_strangers_leaves_neighbours_their_share() {
+fn strangers_leave_neighbours_half_of_the_node() {
     let control = Control {
         asks: true,
         known: Some(1),
         ..NODE
     };
-    let mut scene = Scene::of(&[&[0.09][..], &[1.0; 10]].concat(), control);
-    drop(scene.stats_of_each(s(5)));
-    let stats = scene.stats_of_each(s(5));
-    let carried = |stats: &Stats| stats.carried as f64 / 5.0 / CAPACITY;
-    let (neighbour, all) = (carried(&stats[0]), stats.iter().map(carried).sum::<f64>());
-    assert!(neighbour > 0.08, "{neighbour} of {all}");
-    assert!(all > 0.95, "{all}");
+    for of_neighbour in [0.09, 0.4] {
+        let mut scene = Scene::of(&[&[of_neighbour][..], &[1.0; 10]].concat(), control);
+        drop(scene.stats_of_each(s(5)));
+        let stats = scene.stats_of_each(s(5));
+        let carried = |stats: &Stats| stats.carried as f64 / 5.0 / CAPACITY;
+        let (neighbour, all) = (carried(&stats[0]), stats.iter().map(carried).sum::<f64>());
+        assert!(neighbour > 0.95 * of_neighbour, "{neighbour} of {all}");
+        assert!(all > 0.95, "{all}");
+    }
 }
 
 /// What nodes do: sending nodes keep new requests back, and receiving nodes read what has come.

@@ -22,6 +22,7 @@ mod proxied;
 mod queue;
 mod reader;
 mod recount;
+mod turn;
 mod upkeep;
 
 pub use connections::Connections;
@@ -30,4 +31,5 @@ pub use figures::{Counters, Limits, NotSent, Refused, Why};
 pub use layer::{Layer, Plain, Said};
 pub use proxied::Proxied;
 pub use reader::Heard;
+pub use turn::{READ_BYTES, read_bytes};
 pub use upkeep::Upkeep;

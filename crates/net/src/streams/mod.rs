@@ -6,11 +6,11 @@ mod layer;
 mod limits;
 mod watch;
 
-use std::{collections::HashMap, io, os::fd::BorrowedFd, sync::Arc, time::Duration};
+use std::{collections::HashMap, io, mem, os::fd::BorrowedFd, sync::Arc, time::Duration};
 
-use node::{ConnectionId, Datagram, Flow, Input, Node, Outbox, Quotation, Shared};
+use node::{ConnectionId, Datagram, Flow, Input, Node, Outbox, Quotation, Shared, Snapshot};
 use socket::{Interest, Ready, seed, tcp};
-use stream::{Connections, Counters, Event, Why};
+use stream::{Connections, Counters, Event, READ_BYTES, Why, read_bytes};
 use wire::Wire;
 
 use ahead::Ahead;
@@ -18,13 +18,13 @@ pub use closings::Closing;
 pub(crate) use closings::Closings;
 pub use layer::{Bound, Security};
 use limits::limits_of;
-use watch::{LISTENERS, Watch, connection, token};
+use watch::{LISTENERS, Lane, Watch, connection, token};
 
 /// Peers that are accepted from one listener in one turn at most.
 const ACCEPTS: usize = 16;
 
-/// Bytes that are read from one connection in one turn at most.
-const READ_BYTES: usize = 16 * 1024;
+/// What has waited in a connection for longer is late.
+const LATE: Duration = Duration::from_millis(10);
 
 /// Listeners and connections of one worker.
 pub(crate) struct Streams {
@@ -39,6 +39,12 @@ pub(crate) struct Streams {
     shared: Arc<Shared>,
     message_bytes: usize,
     buffer: Box<[u8]>,
+    /// The most bytes of one read in this turn.
+    read_bytes: usize,
+    /// Whether something that was read in this turn had waited for too long.
+    is_late: bool,
+    /// Who was known when the connections were divided into lanes.
+    divided_by: Arc<Snapshot>,
 }
 
 /// The connections of a worker as other threads see them.
@@ -61,7 +67,7 @@ pub struct ConnectionStats {
 struct Held {
     socket: tcp::Stream,
     interest: Interest,
-    is_open: bool,
+    lane: Lane,
 }
 
 /// What a worker's connections have to work with.
@@ -85,10 +91,16 @@ impl Streams {
         own: impl Iterator<Item = BorrowedFd<'a>>,
         now: Duration,
     ) -> io::Result<Self> {
-        let limits = limits_of(shared.snapshot().config(), shared.workers().len());
+        let divided_by = shared.snapshot();
+        let limits = limits_of(divided_by.config(), shared.workers().len());
         let watch = Watch::new(own)?;
         for (place, (_, listener)) in listeners.iter().enumerate() {
-            watch.add(listener, LISTENERS + place as u64, Interest::Read, true)?;
+            watch.add(
+                listener,
+                LISTENERS + place as u64,
+                Interest::Read,
+                Lane::Known,
+            )?;
         }
         Ok(Self {
             connections: Connections::new(worker, seed(), limits, now),
@@ -99,9 +111,12 @@ impl Streams {
             ahead: Ahead::new(seed(), now),
             closings,
             security,
-            message_bytes: shared.snapshot().config().limits.message_bytes,
+            message_bytes: divided_by.config().limits.message_bytes,
             shared,
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
+            read_bytes: READ_BYTES,
+            is_late: false,
+            divided_by,
         })
     }
 
@@ -127,7 +142,9 @@ impl Streams {
 
     /// Does what is ready, a bounded part of it.
     pub(crate) fn turn(&mut self, ground: &mut Ground<'_>) {
-        for place in 0..self.watch.gather() {
+        let ready = self.watch.gather(mem::take(&mut self.is_late));
+        self.read_bytes = read_bytes(ready);
+        for place in 0..ready {
             let ready = self.watch.ready(place);
             match ready.token.checked_sub(LISTENERS) {
                 Some(listener) => self.accept(ground, listener as usize),
@@ -148,6 +165,7 @@ impl Streams {
     /// Ends what takes too long.
     pub(crate) fn handle_timeout(&mut self, ground: &mut Ground<'_>) {
         self.connections.handle_timeout(ground.now);
+        self.divide_again();
         self.keep_ahead(ground);
         self.settle(ground);
         self.set_accepting(self.connections.may_accept());
@@ -178,7 +196,7 @@ impl Streams {
         };
         for (place, (_, listener)) in self.listeners.iter().enumerate() {
             let token = LISTENERS + place as u64;
-            self.watch.change(listener, token, interest, true);
+            self.watch.change(listener, token, interest, Lane::Known);
         }
     }
 
@@ -216,7 +234,7 @@ impl Streams {
                 Event::Writable(id) => self.write(ground.now, id),
                 Event::Opened(id) => {
                     self.ahead.opened(self.connections.flow(id));
-                    self.leave_lane(id);
+                    self.divide(id);
                 }
                 Event::Close(closed) => {
                     self.sockets.remove(&closed.id);
@@ -275,26 +293,51 @@ impl Streams {
     }
 
     fn hold(&mut self, id: ConnectionId, socket: tcp::Stream, interest: Interest) {
-        if self.watch.add(&socket, token(id), interest, false).is_err() {
+        let lane = Lane::Opening;
+        if self.watch.add(&socket, token(id), interest, lane).is_err() {
             return self.connections.closed(Duration::ZERO, id, Why::Failed);
         }
         let held = Held {
             socket,
             interest,
-            is_open: false,
+            lane,
         };
         self.sockets.insert(id, held);
     }
 
-    /// Moves a connection whose handshake is done to the others that are open.
-    fn leave_lane(&mut self, id: ConnectionId) {
-        let Some(held) = self.sockets.get_mut(&id) else {
+    /// Moves an open connection to the lane of those who are like its peer.
+    fn divide(&mut self, id: ConnectionId) {
+        let (Some(held), Some(flow)) = (self.sockets.get_mut(&id), self.connections.flow(id))
+        else {
             return;
         };
-        held.is_open = true;
-        let moved = self.watch.open(&held.socket, token(id), held.interest);
-        if moved.is_err() {
+        let lane = match self.divided_by.is_known(flow.remote.ip()) {
+            true => Lane::Known,
+            false => Lane::Strangers,
+        };
+        let before = mem::replace(&mut held.lane, lane);
+        if before == lane {
+            return;
+        }
+        self.watch.remove(&held.socket, before);
+        let added = self.watch.add(&held.socket, token(id), held.interest, lane);
+        if added.is_err() {
             self.connections.closed(Duration::ZERO, id, Why::Failed);
+        }
+    }
+
+    /// Moves connections to other lanes if others are known now.
+    fn divide_again(&mut self) {
+        let snapshot = self.shared.snapshot();
+        if Arc::ptr_eq(&snapshot, &self.divided_by) {
+            return;
+        }
+        self.divided_by = snapshot;
+        let is_open =
+            |(id, held): (&ConnectionId, &Held)| (held.lane != Lane::Opening).then_some(*id);
+        let open: Vec<_> = self.sockets.iter().filter_map(is_open).collect();
+        for id in open {
+            self.divide(id);
         }
     }
 
@@ -305,7 +348,7 @@ impl Streams {
         let Some(held) = self.sockets.get_mut(&id) else {
             return;
         };
-        if held.interest == Interest::Write && !held.is_open {
+        if held.interest == Interest::Write && held.lane == Lane::Opening {
             if let Some(error) = held.socket.error() {
                 let why = Some(error.to_string());
                 return self.connections.failed(id, Why::NotConnected, why);
@@ -326,10 +369,12 @@ impl Streams {
             return;
         };
         let (node, out, now) = (&mut *ground.node, &mut *ground.out, ground.now);
-        match held.socket.read_dated(&mut self.buffer) {
+        match held.socket.read_dated(&mut self.buffer[..self.read_bytes]) {
             Ok((0, _)) => self.connections.closed(now, id, Why::Peer),
             Ok((length, waited)) => {
-                node.handle_stream_delay(now, waited.unwrap_or_default());
+                let waited = waited.unwrap_or_default();
+                self.is_late |= waited > LATE;
+                node.handle_stream_delay(now, waited);
                 let bytes = &self.buffer[..length];
                 self.connections
                     .receive(now, id, bytes, &mut |flow, heard| {
@@ -359,7 +404,7 @@ impl Streams {
         let Some(held) = self.sockets.get(&id) else {
             return;
         };
-        if held.interest == Interest::Write && !held.is_open {
+        if held.interest == Interest::Write && held.lane == Lane::Opening {
             return;
         }
         loop {
@@ -389,7 +434,7 @@ impl Streams {
         }
         held.interest = interest;
         self.watch
-            .change(&held.socket, token(id), interest, held.is_open);
+            .change(&held.socket, token(id), interest, held.lane);
     }
 }
 

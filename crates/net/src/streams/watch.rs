@@ -9,7 +9,7 @@ use std::{
 use node::ConnectionId;
 use socket::{Epoll, Interest, Ready};
 
-/// Connections that are read from in one turn at most.
+/// Connections of known hosts that are served in one turn at most, and of strangers.
 const READS: usize = 64;
 
 /// Handshakes that go on in one turn at most: each may cost as much as a hundred messages.
@@ -24,49 +24,68 @@ const OWN: u64 = 1 << 33;
 /// All that is opening.
 const OPENING: u64 = 1 << 34;
 
+/// All that is open to strangers.
+const STRANGERS: u64 = (1 << 34) + 1;
+
+/// Who waits for whom: each lane has turns of its own, so that a crowd in one does not hold up the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// Handshakes.
+    Opening,
+    /// Open connections to servers, other edges and trusted peers. The listeners are here too.
+    Known,
+    /// Open connections to all others.
+    Strangers,
+}
+
 /// Everything that a worker waits for.
 #[derive(Debug)]
 pub(super) struct Watch {
-    /// What is open, the listeners, the worker's own descriptors, and `opening`.
-    open: Epoll,
-    /// What is still opening: it has a lane of its own.
+    /// The lane of known hosts, the worker's own descriptors, and the other lanes.
+    known: Epoll,
+    strangers: Epoll,
     opening: Epoll,
     ready: Vec<Ready>,
     /// Of the worker's own: whether they are ready, and have an error.
     own: Vec<(bool, bool)>,
     is_opening: bool,
+    has_strangers: bool,
 }
 
 impl Watch {
     /// Waits for these descriptors of the worker's own.
     pub(super) fn new<'a>(own: impl Iterator<Item = BorrowedFd<'a>>) -> io::Result<Self> {
-        let (open, opening) = (Epoll::new()?, Epoll::new()?);
-        open.add(&opening, OPENING, Interest::Read)?;
+        let (known, strangers, opening) = (Epoll::new()?, Epoll::new()?, Epoll::new()?);
+        known.add(&opening, OPENING, Interest::Read)?;
+        known.add(&strangers, STRANGERS, Interest::Read)?;
         let mut count = 0;
         for descriptor in own {
-            open.add(descriptor, OWN + count, Interest::Read)?;
+            known.add(descriptor, OWN + count, Interest::Read)?;
             count += 1;
         }
         Ok(Self {
-            open,
+            known,
+            strangers,
             opening,
             ready: Vec::new(),
             own: vec![(false, false); count as usize],
             is_opening: false,
+            has_strangers: false,
         })
     }
 
     /// Waits until something is ready.
     pub(super) fn wait(&mut self, timeout: Duration) {
-        let ready = self.open.wait(READS, timeout);
-        // The worker's own may be behind the others then.
+        let ready = self.known.wait(READS, timeout);
+        // The worker's own and the other lanes may be behind the others then.
         let is_crowded = ready.len() == READS;
         self.own.fill((is_crowded, false));
-        self.is_opening = is_crowded;
+        (self.is_opening, self.has_strangers) = (is_crowded, is_crowded);
         self.ready.clear();
         for &ready in ready {
             match ready.token {
                 OPENING => self.is_opening = true,
+                STRANGERS => self.has_strangers = true,
                 OWN.. => self.own[(ready.token - OWN) as usize] = (true, ready.error),
                 _ => self.ready.push(ready),
             }
@@ -80,11 +99,19 @@ impl Watch {
 
     /// Whether there is something to do for connections.
     pub(super) fn has_ready(&self) -> bool {
-        self.is_opening || !self.ready.is_empty()
+        self.is_opening || self.has_strangers || !self.ready.is_empty()
     }
 
-    /// Adds the handshakes that may go on in this turn; returns how many are ready in all.
-    pub(super) fn gather(&mut self) -> usize {
+    /// Adds the strangers and the handshakes that may go on in this turn; returns how many are ready in all. If the
+    /// worker is late there are no more strangers than known hosts: theirs is half of its time at most.
+    pub(super) fn gather(&mut self, is_late: bool) -> usize {
+        if std::mem::take(&mut self.has_strangers) {
+            let most = match self.ready.len() {
+                1.. if is_late => self.ready.len(),
+                _ => READS,
+            };
+            self.ready.extend_from_slice(self.strangers.poll(most));
+        }
         if std::mem::take(&mut self.is_opening) {
             self.ready.extend_from_slice(self.opening.poll(HANDSHAKES));
         }
@@ -105,24 +132,27 @@ impl Watch {
         of: impl AsFd,
         token: u64,
         interest: Interest,
-        is_open: bool,
+        lane: Lane,
     ) -> io::Result<()> {
-        self.lane(is_open).add(of, token, interest)
+        self.of(lane).add(of, token, interest)
     }
 
-    pub(super) fn change(&self, of: impl AsFd, token: u64, interest: Interest, is_open: bool) {
+    pub(super) fn change(&self, of: impl AsFd, token: u64, interest: Interest, lane: Lane) {
         // It was added, so it is there.
-        let _ = self.lane(is_open).change(of, token, interest);
+        let _ = self.of(lane).change(of, token, interest);
     }
 
-    /// Moves a connection to those that are open.
-    pub(super) fn open(&self, of: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
-        let _ = self.opening.remove(&of);
-        self.open.add(of, token, interest)
+    /// Takes a connection out of a lane.
+    pub(super) fn remove(&self, of: impl AsFd, lane: Lane) {
+        let _ = self.of(lane).remove(of);
     }
 
-    fn lane(&self, is_open: bool) -> &Epoll {
-        if is_open { &self.open } else { &self.opening }
+    fn of(&self, lane: Lane) -> &Epoll {
+        match lane {
+            Lane::Opening => &self.opening,
+            Lane::Known => &self.known,
+            Lane::Strangers => &self.strangers,
+        }
     }
 }
 

@@ -25,7 +25,6 @@ use crate::{
     io::{Datagram, Origin},
     snapshot::Snapshot,
     stats::Event,
-    strangers::is_known,
 };
 
 /// A node is behind if datagrams wait longer than this until it looks at them.
@@ -326,7 +325,7 @@ impl Lobby {
             return Taken::WaitsAlready;
         }
         let from = datagram.flow.remote;
-        let is_sifted = self.is_filtered && !is_known(cx.snapshot, from.ip());
+        let is_sifted = self.is_filtered && !cx.snapshot.is_known(from.ip());
         let is_stopped = !is_sifted && !self.sieve.passes(datagram.bytes, from);
         if is_stopped && class != Class::Emergency {
             return Taken::StaysOut;
@@ -367,7 +366,7 @@ impl Lobby {
     /// Whether such a request would stay out unread.
     pub(crate) fn stops(&self, snapshot: &Snapshot, datagram: &Datagram<'_>) -> bool {
         let from = datagram.flow.remote;
-        !self.sieve.passes(datagram.bytes, from) && !is_known(snapshot, from.ip())
+        !self.sieve.passes(datagram.bytes, from) && !snapshot.is_known(from.ip())
     }
 
     /// Whether the sieve has let such an INVITE pass for as long as one is repeated.
@@ -570,7 +569,7 @@ pub(crate) fn class_of(
             Some(Class::Login)
         }
         Method::Register => Some(Class::Register),
-        Method::Options if is_known(cx.snapshot, datagram.flow.remote.ip()) => None,
+        Method::Options if cx.snapshot.is_known(datagram.flow.remote.ip()) => None,
         _ => Some(Class::Other),
     }
 }

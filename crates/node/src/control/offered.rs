@@ -4,7 +4,7 @@ use sip::{Message, Via};
 use transaction::Flow;
 
 use super::terms::neighbour;
-use crate::{context::Context, strangers::is_known, wire::reply};
+use crate::{context::Context, wire::reply};
 
 /// Counts a request of a neighbour; `begins` says whether it is a new one. Nobody is counted who neither
 /// offers control nor meets a node that is over.
@@ -21,7 +21,7 @@ pub(crate) fn note(
     let neighbour = neighbour(via, reply::return_flow(Some(via), flow));
     let (offer, is_new) = (via.overload(message), begins());
     let neighbours = cx.shared.neighbours();
-    if !is_known(cx.snapshot, neighbour.ip()) {
+    if !cx.snapshot.is_known(neighbour.ip()) {
         if is_new && neighbours.is_over() {
             neighbours.note_others(cx.now, 1);
         }
@@ -36,7 +36,7 @@ pub(crate) fn note(
 
 /// Whether a request is that of a neighbour who obeys what it is told.
 pub(crate) fn takes_part(cx: Context<'_>, flow: Flow, message: &Message<'_>) -> bool {
-    is_known(cx.snapshot, flow.remote.ip()) && message.top_via().is_ok_and(|via| via.has_overload)
+    cx.snapshot.is_known(flow.remote.ip()) && message.top_via().is_ok_and(|via| via.has_overload)
 }
 
 /// Counts a new request that is refused before it is read whole: what is refused is offered, too.

@@ -14,7 +14,7 @@ use crate::{
     context::Context,
     question::Record,
     stats::Event,
-    strangers::{is_by_edge, is_known},
+    strangers::is_by_edge,
     wire::{keys::Keys, reply::Reply, request::Request},
 };
 
@@ -178,7 +178,7 @@ impl Authenticator {
             user: &user[..user.floor_char_boundary(USER_BYTES_MAX)],
             realm: proof.user.domain(),
             is_proven: random.is_some_and(is_sent_there)
-                && !is_known(cx.snapshot, from)
+                && !cx.snapshot.is_known(from)
                 && !is_by_edge(cx.snapshot, request.datagram.flow, request.message),
         }
     }

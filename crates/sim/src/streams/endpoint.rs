@@ -7,9 +7,9 @@ use std::{
     time::Duration,
 };
 
-use node::{ConnectionId, Flow, Transport};
+use node::{ConnectionId, Flow, Transport, config::IpNet};
 use sip::FrameLimits;
-use stream::{Connections, Event, Limits, Plain, Why};
+use stream::{Connections, Event, Limits, Plain, READ_BYTES, Why, read_bytes};
 
 use super::{Buffers, EndId, Line, Read, What};
 use crate::PartyId;
@@ -20,7 +20,7 @@ pub struct Conduct {
     /// The buffers of each.
     pub buffers: Buffers,
     /// The most bytes that are read at once.
-    pub bytes: usize,
+    pub read_bytes: usize,
     /// Whether a node learns where something waits to be sent.
     pub tells_backlog: bool,
 }
@@ -29,7 +29,7 @@ impl Default for Conduct {
     fn default() -> Self {
         Self {
             buffers: Buffers::default(),
-            bytes: 16 * 1024,
+            read_bytes: READ_BYTES,
             tells_backlog: true,
         }
     }
@@ -46,8 +46,12 @@ pub(crate) struct Endpoint {
     connections: Connections<Plain>,
     held: BTreeMap<ConnectionId, Held>,
     numbers: BTreeMap<EndId, ConnectionId>,
-    /// Those from which something can be read.
-    ready: VecDeque<ConnectionId>,
+    /// Who is no stranger.
+    known: Vec<IpNet>,
+    /// Those from which something can be read: of known hosts, and of strangers.
+    ready: [VecDeque<ConnectionId>; 2],
+    /// Who of both is next, if something can be read from both.
+    turn: usize,
     buffer: Vec<u8>,
     missed: Vec<Missed>,
 }
@@ -55,6 +59,7 @@ pub(crate) struct Endpoint {
 #[derive(Debug)]
 struct Held {
     end: EndId,
+    lane: usize,
     is_connected: bool,
     is_ready: bool,
 }
@@ -84,7 +89,9 @@ impl Endpoint {
             connections: Connections::new(worker, 1, limits(), now),
             held: BTreeMap::new(),
             numbers: BTreeMap::new(),
-            ready: VecDeque::new(),
+            known: Vec::new(),
+            ready: Default::default(),
+            turn: 0,
             buffer: Vec::new(),
             missed: Vec::new(),
         }
@@ -102,7 +109,12 @@ impl Endpoint {
 
     /// Whether something can be read.
     pub(crate) fn is_ready(&self) -> bool {
-        self.is_reading && !self.ready.is_empty()
+        self.is_reading && self.ready.iter().any(|ready| !ready.is_empty())
+    }
+
+    /// Who is no stranger, from now on.
+    pub(crate) fn set_known(&mut self, known: Vec<IpNet>) {
+        self.known = known;
     }
 
     /// Lets it stop to read, or go on.
@@ -134,7 +146,7 @@ impl Endpoint {
                 connection: None,
             };
             match self.connections.accept(now, flow, Plain) {
-                Ok(id) => self.hold(id, end, true),
+                Ok(id) => self.hold(id, end, remote, true),
                 Err(_) => line.reset(end),
             }
         } else if let Some(&id) = self.numbers.get(&end) {
@@ -155,7 +167,7 @@ impl Endpoint {
             What::Readable if held.is_ready => {}
             What::Readable => {
                 held.is_ready = true;
-                self.ready.push_back(id);
+                self.ready[held.lane].push_back(id);
             }
             What::Writable => self.write(line, id),
             What::Broken if held.is_connected => self.connections.closed(now, id, Why::Failed),
@@ -169,17 +181,19 @@ impl Endpoint {
         line: &mut Line<'_>,
         heard: &mut impl FnMut(Duration, Flow, &[u8]),
     ) {
-        let Some(id) = self.ready.pop_front() else {
+        let ready = self.ready.iter().map(VecDeque::len).sum();
+        let max = read_bytes(ready).min(self.conduct.read_bytes);
+        let Some(id) = self.next_ready() else {
             return;
         };
         let Some(held) = self.held.get_mut(&id) else {
             return;
         };
         self.buffer.clear();
-        match line.read(held.end, self.conduct.bytes, &mut self.buffer) {
+        match line.read(held.end, max, &mut self.buffer) {
             Read::Bytes(came) => {
                 if line.tcp.is_readable(held.end) {
-                    self.ready.push_back(id);
+                    self.ready[held.lane].push_back(id);
                 } else {
                     held.is_ready = false;
                 }
@@ -195,6 +209,14 @@ impl Endpoint {
             Read::End => self.connections.closed(line.now, id, Why::Peer),
         }
         self.settle(line);
+    }
+
+    /// Known hosts and strangers take turns.
+    fn next_ready(&mut self) -> Option<ConnectionId> {
+        let [first, second] = [self.turn, 1 - self.turn];
+        self.turn = second;
+        let next = self.ready[first].pop_front();
+        next.or_else(|| self.ready[second].pop_front())
     }
 
     /// Queues a message on the connection of a flow, or on a new one where it leads.
@@ -223,13 +245,15 @@ impl Endpoint {
         let from = *self.addresses.get(usize::from(flow.listener))?;
         let id = self.connections.open(line.now, flow, Plain).ok()?;
         let end = line.connect(self.party, from, flow.remote, self.conduct.buffers);
-        self.hold(id, end, false);
+        self.hold(id, end, flow.remote, false);
         Some(id)
     }
 
-    fn hold(&mut self, id: ConnectionId, end: EndId, is_connected: bool) {
+    fn hold(&mut self, id: ConnectionId, end: EndId, remote: SocketAddr, is_connected: bool) {
+        let is_known = |known: &IpNet| known.contains(&remote.ip());
         let held = Held {
             end,
+            lane: usize::from(!self.known.iter().any(is_known)),
             is_connected,
             is_ready: false,
         };
@@ -259,7 +283,7 @@ impl Endpoint {
             return;
         };
         self.numbers.remove(&held.end);
-        self.ready.retain(|&ready| ready != id);
+        self.ready[held.lane].retain(|&ready| ready != id);
         line.close(held.end);
     }
 
