@@ -133,6 +133,15 @@ impl Limit {
         }
     }
 
+    /// A request was refused after this time. A refusal at once tells nothing, and a late one has waited as long as an
+    /// answer.
+    pub fn refused(&self, now: Duration, met: u32, after: Duration) {
+        if after > PROMPT {
+            return self.answered(now, met, after);
+        }
+        self.end();
+    }
+
     /// A request is given up that had no response for this time.
     pub fn silent(&self, met: u32, after: Duration) {
         self.note(met, after);

@@ -17,6 +17,8 @@ struct Server {
     waiting: VecDeque<(Duration, u32)>,
     serving: BinaryHeap<Reverse<(Duration, Duration, u32)>>,
     stalled_until: Duration,
+    /// Who has waited for longer is refused.
+    refuses_after: Duration,
     /// Time between two requests.
     every: Duration,
     next: Duration,
@@ -49,6 +51,7 @@ impl Server {
             waiting: VecDeque::new(),
             serving: BinaryHeap::new(),
             stalled_until: Duration::ZERO,
+            refuses_after: Duration::MAX,
             every: per_s(1.0),
             next: Duration::ZERO,
         }
@@ -86,7 +89,10 @@ impl Server {
     fn finish(&mut self, seen: &mut Seen) {
         if let Some(Reverse((_, sent, met))) = self.serving.pop() {
             let after = self.now - sent;
-            self.limit.answered(self.now, met, after);
+            match after > self.refuses_after {
+                true => self.limit.refused(self.now, met, after),
+                false => self.limit.answered(self.now, met, after),
+            }
             seen.answered += 1;
             seen.slowest = seen.slowest.max(after);
         }
@@ -198,4 +204,18 @@ fn a_stalled_server_gets_next_to_nothing_and_is_back_within_a_second() {
     server.run(250.0, ms(1_000));
     let seen = server.run(250.0, ms(5_000));
     assert_eq!(seen.sent, seen.offered);
+}
+
+/// Refusals told nothing, so a server that let requests wait and refused them late got too many for longer.
+#[test]
+fn who_refuses_late_is_limited_as_who_answers_late() {
+    let mut limits = Vec::new();
+    for refuses_after in [Duration::MAX, ms(200)] {
+        let mut server = Server::new(1, ms(10));
+        server.refuses_after = refuses_after;
+        server.run(50.0, ms(5_000));
+        server.run(500.0, ms(800));
+        limits.push(server.limit.get(server.now));
+    }
+    assert!(limits[0].is_some() && limits[0] == limits[1], "{limits:?}");
 }

@@ -27,12 +27,12 @@ impl OpenRequest {
         self.met = self.limit(member).begin(now);
     }
 
-    /// It has its first response. A refusal takes no time.
+    /// It has its first response.
     pub(super) fn is_served(&mut self, now: Duration, member: &Member, response: &Response<'_>) {
         let after = now.saturating_sub(self.sent_at);
         match mem::take(&mut self.met) {
             0 => {}
-            _ if response.status == 503 => self.limit(member).end(),
+            met if response.status == 503 => self.limit(member).refused(now, met, after),
             met => self.limit(member).answered(now, met, after),
         }
     }
