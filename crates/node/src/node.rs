@@ -247,32 +247,26 @@ impl Desks {
         if matches!(origin, Origin::Socket) && cx.is_scanners(datagram.flow, message) {
             return cx.drop_of(datagram.flow, Dropped::Scanner);
         }
-        let class = admission::class_of(cx, &datagram, message);
-        if class.is_some()
-            && datagram.flow.transport.is_stream()
-            && self.lobby.reads_late()
-            && control::takes_part(cx, datagram.flow, message)
-        {
+        let Some(class) = admission::class_of(cx, &datagram, message) else {
+            return self.begin(cx, datagram, message, origin, out);
+        };
+        if self.lobby.is_late(datagram.flow) && control::takes_part(cx, datagram.flow, message) {
             self.lobby.note_late_neighbour(cx.now);
         }
-        if let Some(class) = class
-            && !self.lobby.lets_pass(cx.now, class, &datagram)
-        {
-            return match self.lobby.take_in(cx, class, &datagram, message, origin) {
-                Taken::Waits => cx.stats.count(Event::OverloadWaited, 1),
-                Taken::WaitsAlready => cx.stats.drop_one(Dropped::Repeated),
-                Taken::Refused => {
-                    cx.stats.count(class.out(), 1);
-                    self.send_away(cx, datagram, message, origin, out);
-                }
-                Taken::StaysOut => {
-                    control::note_refused(cx, datagram.flow, message);
-                    cx.stats.drop_one(Dropped::Overload);
-                    cx.stats.count(class.out(), 1);
-                }
-            };
+        match self.lobby.take_in(cx, class, &datagram, message, origin) {
+            Taken::Passes => self.begin(cx, datagram, message, origin, out),
+            Taken::Waits => cx.stats.count(Event::OverloadWaited, 1),
+            Taken::WaitsAlready => cx.stats.drop_one(Dropped::Repeated),
+            Taken::Refused => {
+                cx.stats.count(class.out(), 1);
+                self.send_away(cx, datagram, message, origin, out);
+            }
+            Taken::StaysOut => {
+                control::note_refused(cx, datagram.flow, message);
+                cx.stats.drop_one(Dropped::Overload);
+                cx.stats.count(class.out(), 1);
+            }
         }
-        self.begin(cx, datagram, message, origin, out);
     }
 
     /// Takes a request that need not wait, or has waited.

@@ -8,18 +8,17 @@ const LONG: Duration = Duration::from_millis(10);
 const BURST: Duration = Duration::from_millis(200);
 /// For how long it counts.
 const MEMORY: Duration = Duration::from_millis(100);
-/// What is taken from what can be served, so that the backlog ends: its length in seconds,
-/// within these bounds.
+/// Neighbours are told less than is served, so that the backlog ends: less by this part. It grows with the delay, a second
+/// for all of it.
 const PART_TAKEN: RangeInclusive<f64> = 0.1..=0.5;
 
-/// Neighbours are told no less than this part of what was served at best, lately: who else keeps the node from reading
-/// is not theirs to bear.
+/// Neighbours are told no less than this part of the most that was served lately. Strangers may be why the node is late.
 const LEAST: f64 = 0.25;
-/// What remains of the best after each look.
+/// What remains of that most after each look.
 const FORGETS: f64 = 0.999;
 
-/// What waits in connections. It costs nothing until it is read, and who isn't read from soon sends less. So it does not
-/// wait a second time here, and is refused only if it has waited too long.
+/// What waits in connections. It costs nothing until it is read, and a sender that is not read from sends less. So it
+/// does not wait a second time in the lobby, and is refused only if it has waited too long.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
     /// How long what was read last has waited.
@@ -80,7 +79,7 @@ impl Backlog {
         self.of_all.is_long(now) && self.delay > patience
     }
 
-    /// What may come of that which is served, so that the backlog ends.
+    /// How much of what is served neighbours are told, so that the backlog ends.
     pub(super) fn allows(&mut self, now: Duration, served_per_s: f64) -> f64 {
         self.best_per_s = served_per_s.max(self.best_per_s * FORGETS);
         if self.of_neighbours.until <= now {

@@ -2,8 +2,9 @@
 //!
 //! A node that serves messages in the order in which they came collapses under more calls than it can
 //! carry: all wait so long that their callers repeat them. So a node that is behind serves what belongs
-//! to something known at once, and lets new requests wait here. They are served as soon as nothing better is
-//! there, newest first if others are too late. That uses the whole capacity without a setting. What waits too long is refused.
+//! to something known at once, and lets new requests that came as datagrams wait here. They are served as soon as
+//! nothing better is there, newest first if others are too late. That uses the whole capacity without a setting. What
+//! waits too long is refused. Requests over streams have waited in their connections, see [`Backlog`].
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -108,6 +109,8 @@ pub(crate) struct Guest {
 /// What becomes of a new request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
+    /// It is served at once.
+    Passes,
     Waits,
     /// A copy of it waits.
     WaitsAlready,
@@ -233,12 +236,12 @@ impl Lobby {
         self.backlog.note(now, delay);
     }
 
-    /// Whether what was read from a connection last is late. Then [`Self::note_late_neighbour`] has to know whose it is.
-    pub(crate) fn reads_late(&self) -> bool {
-        self.backlog.is_late()
+    /// Whether a new request has waited in its connection for too long. [`Self::note_late_neighbour`] is to be told if it
+    /// is that of a neighbour who obeys.
+    pub(crate) fn is_late(&self, flow: Flow) -> bool {
+        comes_once(flow) && self.backlog.is_late()
     }
 
-    /// It is a neighbour's who obeys.
     pub(crate) fn note_late_neighbour(&mut self, now: Duration) {
         self.backlog.note_neighbour(now);
     }
@@ -254,12 +257,7 @@ impl Lobby {
     }
 
     /// Whether a new request need not wait. It counts as served then.
-    pub(crate) fn lets_pass(
-        &mut self,
-        now: Duration,
-        class: Class,
-        datagram: &Datagram<'_>,
-    ) -> bool {
+    fn lets_pass(&mut self, now: Duration, class: Class, datagram: &Datagram<'_>) -> bool {
         let is_unwelcome =
             || class == Class::Call && self.is_crowded(now) && !self.is_surely_new(datagram);
         let passes = match comes_once(datagram.flow) {
@@ -308,7 +306,7 @@ impl Lobby {
         self.copies.kept_bytes()
     }
 
-    /// Lets a request wait, unless it is one of those that stay out.
+    /// Takes a new request: it passes, waits, or is one of those that stay out.
     pub(crate) fn take_in(
         &mut self,
         cx: Context<'_>,
@@ -317,9 +315,23 @@ impl Lobby {
         message: &Message<'_>,
         origin: Origin,
     ) -> Taken {
+        if self.lets_pass(cx.now, class, datagram) {
+            return Taken::Passes;
+        }
         if comes_once(datagram.flow) {
             return Taken::Refused;
         }
+        self.take_datagram(cx, class, datagram, message, origin)
+    }
+
+    fn take_datagram(
+        &mut self,
+        cx: Context<'_>,
+        class: Class,
+        datagram: &Datagram<'_>,
+        message: &Message<'_>,
+        origin: Origin,
+    ) -> Taken {
         let name = name_of(cx, class, message);
         if name.is_some_and(|name| self.names.contains(&name)) {
             return Taken::WaitsAlready;

@@ -61,8 +61,8 @@ pub(super) fn secured(section: &mut Section<'_>) -> Option<Secured> {
     })
 }
 
-/// Reads whose certificates are believed, and what these have revoked. Without the first it is the system's
-/// authorities that have.
+/// Reads whose certificates are believed: of the authorities in a file, or of the system's if only a list of what they
+/// have revoked is named. None: neither is there, or one can't be used.
 fn trust(
     section: &mut Section<'_>,
     authorities: &'static str,
@@ -75,21 +75,17 @@ fn trust(
         Trust::of_file(&file).map_err(|error| error.to_string())
     });
     let trust = trust.map(|found| found.value);
-    let adds = |value: &settings::Value<'_>| {
-        let file = folder.join(text(value)?);
-        let of_system = || Trust::of_system().map_err(|error| error.to_string());
-        let trust = match &trust {
-            Some(trust) => Some(trust.clone()),
-            None if is_named => None,
-            None => Some(of_system()?),
-        };
-        let trust = trust.map(|trust| trust.with_revocations(&file));
-        trust.transpose().map_err(|error| error.to_string())
-    };
-    match section.get(revoked, adds) {
-        Some(found) => found.value,
-        None => trust,
+    if is_named && trust.is_none() || !section.has(revoked) {
+        section.get(revoked, |value| text(value).map(drop));
+        return trust;
     }
+    let with_list = section.get(revoked, |value| {
+        let file = folder.join(text(value)?);
+        let trust = trust.map_or_else(Trust::of_system, Ok);
+        let trust = trust.and_then(|trust| trust.with_revocations(&file));
+        trust.map_err(|error| error.to_string())
+    });
+    with_list.map(|found| found.value)
 }
 
 fn identities(section: &mut Section<'_>) -> Vec<Identity> {
