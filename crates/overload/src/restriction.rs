@@ -54,17 +54,33 @@ impl Restriction {
             self.sequence.store(sequence, Relaxed);
             self.late_until.store(ns(now + LATE_FOR), Relaxed);
         }
+        if let (Some(new), Some(old)) = (interval(terms), self.interval(now)) {
+            self.stretch(at, new as f64 / old as f64);
+        }
+        if let Some(interval) = interval(terms) {
+            let most = at + (TOLERANCE_FIRST + 1) * interval;
+            self.empty_at.fetch_min(most, Relaxed);
+        }
         self.terms.store(pack(terms), Relaxed);
         let until = match terms.validity.min(VALIDITY_MAX) {
             Duration::ZERO => 0,
             validity => ns(now + validity),
         };
         self.until.store(until, Relaxed);
-        if let Some(interval) = interval(terms) {
-            let most = at + (TOLERANCE_FIRST + 1) * interval;
-            self.empty_at.fetch_min(most, Relaxed);
-        }
         true
+    }
+
+    /// The bucket holds as many requests as before, although each lasts so many times as long.
+    fn stretch(&self, at: u64, times: f64) {
+        let stretch = |empty_at: u64| {
+            let content = empty_at.checked_sub(at)?;
+            Some(at + (content as f64 * times) as u64)
+        };
+        let _ = self.empty_at.fetch_update(Relaxed, Relaxed, stretch);
+    }
+
+    fn interval(&self, now: Duration) -> Option<u64> {
+        interval(&self.terms(now)?)
     }
 
     /// Forgets the terms: the server is not one that has any.
@@ -104,8 +120,7 @@ impl Restriction {
 
     /// A request goes to the server.
     pub fn pass(&self, now: Duration) {
-        let terms = self.terms(now);
-        if let Some(interval) = terms.as_ref().and_then(interval) {
+        if let Some(interval) = self.interval(now) {
             let add = |empty_at: u64| Some(empty_at.max(ns(now)) + interval);
             let _ = self.empty_at.fetch_update(Relaxed, Relaxed, add);
         }
@@ -236,16 +251,26 @@ mod tests {
         assert!(restriction.observe(ms(5_002), &terms(Algorithm::Loss, 20, 500, 2)));
     }
 
-    /// A bucket that filled at one request per second held a client back for seconds after its server
-    /// had granted a thousand.
+    /// A bucket that filled at one request per second held a client back for seconds after its server had granted more.
+    /// After it had granted less, the client sent five at once.
     #[test]
-    fn a_higher_rate_holds_at_once() {
-        let restriction = told(Algorithm::Rate, 1, 500);
-        while restriction.admits(ms(1), Class::New, 0) {
-            restriction.pass(ms(1));
+    fn another_rate_holds_at_once() {
+        for (before, after) in [(1, 1_000), (1, 2), (2, 1), (100, 1)] {
+            let restriction = told(Algorithm::Rate, before, 5_000);
+            while restriction.admits(ms(1), Class::New, 0) {
+                restriction.pass(ms(1));
+            }
+            assert!(restriction.observe(ms(1), &terms(Algorithm::Rate, after, 5_000, 2)));
+            let next = 1_000 / u64::from(after);
+            assert!(
+                !restriction.admits(ms(next - 1), Class::New, 0),
+                "{before}, {after}"
+            );
+            assert!(
+                restriction.admits(ms(1 + next), Class::New, 0),
+                "{before}, {after}"
+            );
         }
-        assert!(restriction.observe(ms(2), &terms(Algorithm::Rate, 1_000, 500, 2)));
-        assert!(restriction.admits(ms(10), Class::New, 0));
     }
 
     #[test]
