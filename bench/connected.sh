@@ -6,51 +6,12 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 ulimit -n 100000 2>/dev/null || ulimit -n "$(ulimit -Hn)"
-sipyard=${SIPYARD:-$PWD/target/release/sipyard}
-folder=$(mktemp -d)
-started=()
-trap 'kill "${started[@]}" 2>/dev/null; rm -rf "$folder"' EXIT
+. bench/common.sh
 base=${PORT:-31100}
 edge=127.0.0.1:$base edge_tls=127.0.0.1:$((base + 1)) admin=127.0.0.1:$((base + 2)) core=127.0.0.1:$((base + 3))
 target=127.0.0.1
 
-# A certificate of this host, by its own authority.
-openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3650 -subj /CN=bench \
-    -keyout "$folder/key.pem" -out "$folder/chain.pem" -addext subjectAltName=IP:127.0.0.1,DNS:localhost \
-    -addext basicConstraints=critical,CA:FALSE 2>/dev/null
-
-# Microseconds of CPU that a process and its children have had, by the scheduler's account.
-cpu() {
-    local pid=$1 task sum=0
-    for task in /proc/"$pid"/task/*; do
-        sum=$((sum + $(cut -d' ' -f1 "$task/schedstat")))
-        for child in $(cat "$task/children"); do sum=$((sum + 1000 * $(cpu "$child"))); done
-    done
-    echo $((sum / 1000))
-}
-
-# on CORE COMMAND...: starts a program there; its number is in `last`.
-on() {
-    local at=$1
-    shift
-    taskset --cpu-list "$at" "$@" >>"$folder/log" 2>&1 &
-    last=$!
-    started+=("$last")
-}
-
-listening() {
-    for _ in $(seq 100); do
-        if grep -q ":$(printf %04X "${1##*:}") " /proc/net/tcp /proc/net/udp; then return; fi
-        sleep 0.1
-    done
-    cat "$folder/log" >&2
-    exit 1
-}
-
-end() {
-    kill "$1" 2>/dev/null || true
-    wait "$1" 2>/dev/null || true
-}
+certify
 
 # start_sipyard SERVER [SECTIONS]: on UDP, TCP and TLS, one worker; its number is in `program`.
 start_sipyard() {

@@ -6,19 +6,15 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-sipyard=${SIPYARD:-$PWD/target/release/sipyard}
-folder=$(mktemp -d)
+. bench/common.sh
 base=${PORT:-32100} duration=${DURATION:-8} share=${SHARE:-0.1}
 core=127.0.0.1:$base receiver=127.0.0.1:$((base + 1)) receiver_tls=127.0.0.1:$((base + 2))
 cage=/sys/fs/cgroup/cpu/sipyard-held-$$
 [ ! -e /sys/fs/cgroup/cgroup.controllers ] || cage=/sys/fs/cgroup/sipyard-held-$$
-started=()
 
 finish() {
-    kill "${started[@]}" 2>/dev/null || true
-    wait 2>/dev/null || true
+    clear_up
     rmdir "$cage" 2>/dev/null || true
-    rm -rf "$folder"
 }
 trap finish EXIT
 
@@ -32,32 +28,7 @@ else
     echo "$quota" >"$cage/cpu.cfs_quota_us"
 fi
 
-openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3650 -subj /CN=bench \
-    -keyout "$folder/key.pem" -out "$folder/chain.pem" -addext subjectAltName=IP:127.0.0.1,DNS:localhost \
-    -addext basicConstraints=critical,CA:FALSE 2>/dev/null
-
-# on CORE COMMAND...: starts a program there; its number is in `last`.
-on() {
-    local at=$1
-    shift
-    taskset --cpu-list "$at" "$@" >>"$folder/log" 2>&1 &
-    last=$!
-    started+=("$last")
-}
-
-listening() {
-    for _ in $(seq 100); do
-        if grep -q ":$(printf %04X "${1##*:}") " /proc/net/tcp /proc/net/udp; then return; fi
-        sleep 0.1
-    done
-    cat "$folder/log" >&2
-    exit 1
-}
-
-end() {
-    kill "$1" 2>/dev/null || true
-    wait "$1" 2>/dev/null || true
-}
+certify
 
 hold() {
     local process

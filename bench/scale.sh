@@ -5,29 +5,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-sipyard=${SIPYARD:-$PWD/target/release/sipyard}
-folder=$(mktemp -d)
-started=()
-trap 'kill "${started[@]}" 2>/dev/null; wait; rm -rf "$folder"' EXIT
+. bench/common.sh
 base=${PORT:-31200}
 count=${COUNT:-200000}
 records=100000
 pipeline=${PIPELINE:-1}
-
-on() {
-    local at=$1
-    shift
-    taskset --cpu-list "$at" "$@" >>"$folder/log" 2>&1 &
-    last=$!
-    started+=("$last")
-}
-
-# Microseconds of CPU that a process has had, by the scheduler's account.
-cpu() {
-    local sum=0 task
-    for task in /proc/"$1"/task/*; do sum=$((sum + $(cut -d' ' -f1 "$task/schedstat"))); done
-    echo $((sum / 1000))
-}
 
 per() {
     awk -v us=$(($2 - $1)) -v n="$3" 'BEGIN { printf "%.1f us", us / n }'
@@ -110,8 +92,7 @@ cluster() {
 
 keep_alives() {
     local transport before program
-    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3650 -subj /CN=bench \
-        -keyout "$folder/key.pem" -out "$folder/chain.pem" -addext subjectAltName=IP:127.0.0.1 2>/dev/null
+    certify
     cat >"$folder/edge.toml" <<TOML
 node = { name = "bench", secret = "a secret for benchmarks, of no use elsewhere", workers = 1 }
 listen = [
