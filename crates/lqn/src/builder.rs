@@ -150,6 +150,7 @@ impl Builder {
             processor: ProcessorId(usize::MAX),
             role,
             multiplicity: Multiplicity::Finite(1),
+            priority: 0,
             queue_length: None,
             entries: Vec::new(),
         };
@@ -356,6 +357,12 @@ impl TaskDraft {
         if let Role::Reference { think_time } = &mut self.task.role {
             *think_time = time;
         }
+        self
+    }
+
+    /// Its priority at a processor with priorities: the higher number is the more urgent one.
+    pub fn priority(&mut self, priority: u32) -> &mut Self {
+        self.task.priority = priority;
         self
     }
 

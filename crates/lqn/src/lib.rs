@@ -10,6 +10,7 @@ mod check;
 mod graph;
 mod model;
 mod parameter;
+mod refused;
 mod replicas;
 mod results;
 mod simulate;

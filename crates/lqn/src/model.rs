@@ -43,6 +43,10 @@ pub struct Processor {
 pub enum Scheduling {
     /// First come, first served.
     Fcfs,
+    /// The most urgent slice first, without interrupting another one.
+    HeadOfLine,
+    /// The most urgent slice at once. A less urgent one that it interrupts goes on later, from where it was.
+    PreemptiveResume,
     /// All at once, at equal shares.
     Sharing {
         /// The time slice of tools that don't share ideally.
@@ -63,6 +67,8 @@ pub struct Task {
     pub role: Role,
     /// Its threads.
     pub multiplicity: Multiplicity,
+    /// How urgent its slices are at a processor with priorities: the higher number is the more urgent one.
+    pub priority: u32,
     /// The most asynchronous requests that may wait for a thread; further ones are lost. None: no
     /// limit.
     pub queue_length: Option<u32>,
@@ -222,6 +228,31 @@ impl Model {
         phases.any(|phase| phase.quorum.is_some())
     }
 
+    /// The priority of a task at its processor: 0 if that serves in another order.
+    #[must_use]
+    pub fn priority(&self, task: TaskId) -> u32 {
+        match self[self[task].processor].scheduling {
+            Scheduling::HeadOfLine | Scheduling::PreemptiveResume => self[task].priority,
+            Scheduling::Fcfs | Scheduling::Sharing { .. } | Scheduling::Delay => 0,
+        }
+    }
+
+    /// Whether a processor serves tasks of several priorities.
+    #[must_use]
+    pub fn has_priorities(&self) -> bool {
+        let on = |processor| {
+            let tasks = (0..self.tasks.len()).map(TaskId);
+            tasks.filter(move |&task| self[task].processor == processor)
+        };
+        (0..self.processors.len())
+            .map(ProcessorId)
+            .any(|processor| {
+                let mut priorities = on(processor).map(|task| self.priority(task));
+                let first = priorities.next();
+                priorities.any(|priority| Some(priority) != first)
+            })
+    }
+
     /// The processor of an entry.
     #[must_use]
     pub fn host(&self, entry: EntryId) -> &Processor {
@@ -265,9 +296,10 @@ impl Processor {
     pub fn servers(&self) -> Multiplicity {
         match self.scheduling {
             Scheduling::Delay => Multiplicity::Infinite,
-            Scheduling::Fcfs | Scheduling::Sharing { .. } => {
-                Multiplicity::Finite(self.multiplicity)
-            }
+            Scheduling::Fcfs
+            | Scheduling::HeadOfLine
+            | Scheduling::PreemptiveResume
+            | Scheduling::Sharing { .. } => Multiplicity::Finite(self.multiplicity),
         }
     }
 }

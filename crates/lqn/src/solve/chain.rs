@@ -323,7 +323,7 @@ impl Chain {
                 match place.stage {
                     Stage::AwaitsThread => sums.entries[place.spot.entry.0].waiting += chance,
                     Stage::Runs(_) => running[model[model[place.spot.entry].task].processor.0] += 1,
-                    Stage::Rests | Stage::AwaitsProcessor => {}
+                    Stage::Rests | Stage::AwaitsProcessor | Stage::Interrupted(_) => {}
                 }
             }
             for (place, &running) in running.iter().enumerate() {

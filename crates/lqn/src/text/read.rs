@@ -7,12 +7,14 @@ use super::{
 use crate::{
     builder::{Builder, Problem},
     model::{CallKind, CallOrder, Model, Multiplicity, Scheduling},
+    refused,
 };
 
 impl Model {
     /// Reads LQNS's `.lqn` text: sections G, P, T, E and A.
     ///
-    /// It writes copies (r, i, o) and activity graphs (A) out as parts of their own. It reads priorities and the solver's parameters in G, and ignores them.
+    /// It writes copies (r, i, o) and activity graphs (A) out as parts of their own. It reads priorities of entries and the solver's parameters in G,
+    /// and ignores them.
     ///
     /// # Errors
     /// Every problem, with its line.
@@ -44,6 +46,10 @@ impl<'a> Reader<'a> {
                 "T" => self.section(&token, Self::task),
                 "E" => self.section(&token, Self::entry),
                 "A" => graph::section(&mut self.tokens, &mut self.builder),
+                "U" => {
+                    self.tokens.skip_section();
+                    Err(at(token.line, refused::GROUPS.to_owned()))
+                }
                 word => {
                     let message = format!("{word}: expected a section: G, P, T, E or A");
                     self.tokens.skip_line(token.line);
@@ -93,25 +99,7 @@ impl<'a> Reader<'a> {
         let line = token.line;
         expect_word(&token, "p", "a processor")?;
         let name = self.tokens.expect("a processor's name")?.word;
-        let scheduling = match self.tokens.expect("a scheduling")?.word {
-            "f" => Scheduling::Fcfs,
-            "i" => Scheduling::Delay,
-            "s" => {
-                let quantum = match self.tokens.peek() {
-                    Some(next) if next.line == line && next.word.parse::<f64>().is_ok() => {
-                        self.tokens.number()?
-                    }
-                    _ => 0.1,
-                };
-                Scheduling::Sharing { quantum }
-            }
-            other => {
-                let message = format!(
-                    "processor scheduling {other}: use f (first come, first served), s (sharing) or i (delay)"
-                );
-                return Err(at(line, message));
-            }
-        };
+        let scheduling = self.scheduling(line)?;
         let (mut multiplicity, mut speed, mut scheduling) = (1, 1.0, scheduling);
         let mut replicas = 1;
         while let Some(option) = self.tokens.next_if(line, |_| true) {
@@ -137,6 +125,34 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    fn scheduling(&mut self, line: u32) -> Result<Scheduling, Problem> {
+        Ok(match self.tokens.expect("a scheduling")?.word {
+            "f" => Scheduling::Fcfs,
+            "h" => Scheduling::HeadOfLine,
+            "p" => Scheduling::PreemptiveResume,
+            "i" => Scheduling::Delay,
+            "s" => Scheduling::Sharing {
+                quantum: match self.tokens.peek() {
+                    Some(next) if next.line == line && next.word.parse::<f64>().is_ok() => {
+                        self.tokens.number()?
+                    }
+                    _ => 0.1,
+                },
+            },
+            other => {
+                let message = match other {
+                    "c" => refused::GROUPS,
+                    "r" => refused::RANDOM,
+                    _ => {
+                        "use f (first come, first served), h (head of line), p (preemptive), s \
+                          (sharing) or i (delay)"
+                    }
+                };
+                return Err(at(line, format!("processor scheduling {other}: {message}")));
+            }
+        })
+    }
+
     fn task(&mut self, token: Token<'a>) -> Outcome {
         let line = token.line;
         expect_word(&token, "t", "a task")?;
@@ -159,10 +175,13 @@ impl<'a> Reader<'a> {
                 .task(name, processor)
                 .multiplicity(Multiplicity::Infinite),
             other => {
-                let message = format!(
-                    "task scheduling {other}: use r (reference), n (first come, first served) or i (infinite)"
-                );
-                return Err(at(line, message));
+                let message = match other {
+                    "h" | "p" => refused::ENTRY_PRIORITIES,
+                    "P" => refused::POLLING,
+                    "b" | "u" => refused::BURSTS,
+                    _ => "use r (reference), n (first come, first served) or i (infinite)",
+                };
+                return Err(at(line, format!("task scheduling {other}: {message}")));
             }
         };
         while let Some(option) = self.tokens.next_if(line, |_| true) {
@@ -180,12 +199,16 @@ impl<'a> Reader<'a> {
                 "z" => draft.think_time(self.tokens.number()?),
                 "q" => draft.queue_length(self.tokens.count()?),
                 "r" => draft.replicas(self.tokens.count()?),
-                priority if priority.parse::<i32>().is_ok() => draft,
+                "g" => return Err(at(line, refused::GROUPS.to_owned())),
                 other => {
+                    if let Ok(priority) = other.parse() {
+                        draft.priority(priority);
+                        continue;
+                    }
                     return Err(at(
                         line,
                         format!(
-                            "{other}: write a priority, m, i, o, r, z or q after a task's processor"
+                            "{other}: write a priority (0 or more), m, i, o, r, z or q after a task's processor"
                         ),
                     ));
                 }

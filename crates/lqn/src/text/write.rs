@@ -29,6 +29,8 @@ impl Model {
         for processor in &self.processors {
             let scheduling = match processor.scheduling {
                 Scheduling::Fcfs => "f".to_owned(),
+                Scheduling::HeadOfLine => "h".to_owned(),
+                Scheduling::PreemptiveResume => "p".to_owned(),
                 Scheduling::Sharing { quantum } => format!("s {quantum}"),
                 Scheduling::Delay => "i".to_owned(),
             };
@@ -56,8 +58,11 @@ impl Model {
                 (Role::Server, Multiplicity::Finite(_)) => "n",
             };
             let mut options = String::new();
+            if task.priority != 0 {
+                options = format!(" {}", task.priority);
+            }
             if task.think_time() > 0.0 {
-                options = format!(" z {}", task.think_time());
+                options += &format!(" z {}", task.think_time());
             }
             if let Multiplicity::Finite(number) = task.multiplicity
                 && number != 1

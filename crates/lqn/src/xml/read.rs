@@ -5,6 +5,7 @@ use roxmltree::{Document, Node};
 use crate::{
     builder::{Builder, EntryDraft, PHASES_MAX, Problem},
     model::{CallKind, CallOrder, Model, Multiplicity, Phase, Scheduling},
+    refused,
 };
 
 impl Model {
@@ -64,8 +65,17 @@ impl<'a> Reader<'a> {
             "fcfs" => Scheduling::Fcfs,
             "ps" => Scheduling::Sharing { quantum },
             "inf" => Scheduling::Delay,
+            "hol" => Scheduling::HeadOfLine,
+            // The schema says pp, LQNS reads and writes pri.
+            "pp" | "pri" => Scheduling::PreemptiveResume,
             other => {
-                self.say(node, format!("scheduling=\"{other}\": use fcfs, ps or inf"));
+                let message = match other {
+                    "cfs" => refused::GROUPS,
+                    "rand" => refused::RANDOM,
+                    "ps-hol" | "ps-pp" => refused::SHARING_BY_PRIORITY,
+                    _ => "use fcfs, hol, pp, ps or inf",
+                };
+                self.say(node, format!("scheduling=\"{other}\": {message}"));
                 Scheduling::Fcfs
             }
         };
@@ -88,7 +98,7 @@ impl<'a> Reader<'a> {
         for child in elements(node) {
             match child.tag_name().name() {
                 "task" => self.task(child, name),
-                "group" => self.say(child, "groups are not supported".to_owned()),
+                "group" => self.say(child, refused::GROUPS.to_owned()),
                 _ => {}
             }
         }
@@ -98,6 +108,7 @@ impl<'a> Reader<'a> {
         let Some(name) = self.name(node) else { return };
         let multiplicity = self.multiplicity(node);
         let replicas = self.count(node, "replication").unwrap_or(1);
+        let priority = self.count(node, "priority").unwrap_or(0);
         let fans = self.fans(node);
         let think_time = self.number(node, "think-time");
         let queue_length = self
@@ -105,10 +116,13 @@ impl<'a> Reader<'a> {
             .filter(|&length| length > 0);
         let scheduling = node.attribute("scheduling").unwrap_or("fcfs");
         if !matches!(scheduling, "ref" | "fcfs" | "inf") {
-            self.say(
-                node,
-                format!("scheduling=\"{scheduling}\": use ref, fcfs or inf"),
-            );
+            let message = match scheduling {
+                "hol" | "pri" => refused::ENTRY_PRIORITIES,
+                "poll" => refused::POLLING,
+                "burst" | "uniform" => refused::BURSTS,
+                _ => "use ref, fcfs or inf",
+            };
+            self.say(node, format!("scheduling=\"{scheduling}\": {message}"));
         }
         let line = self.line(node);
         let builder = self.builder.at(line);
@@ -121,7 +135,7 @@ impl<'a> Reader<'a> {
         } else {
             multiplicity
         });
-        draft.replicas(replicas);
+        draft.replicas(replicas).priority(priority);
         for (inward, task, copies) in fans {
             if inward {
                 draft.fan_in(task, copies);

@@ -44,6 +44,8 @@ impl Model {
         let mut attributes: Vec<(&str, &dyn Display)> = vec![("name", name)];
         match scheduling {
             Scheduling::Fcfs => attributes.push(("scheduling", &"fcfs")),
+            Scheduling::HeadOfLine => attributes.push(("scheduling", &"hol")),
+            Scheduling::PreemptiveResume => attributes.push(("scheduling", &"pri")),
             Scheduling::Sharing { quantum } => {
                 attributes.extend([("scheduling", &"ps" as &dyn Display), ("quantum", quantum)])
             }
@@ -74,6 +76,9 @@ impl Model {
             && *number != 1
         {
             attributes.push(("multiplicity", number));
+        }
+        if task.priority != 0 {
+            attributes.push(("priority", &task.priority));
         }
         if think_time > 0.0 {
             attributes.push(("think-time", &think_time));

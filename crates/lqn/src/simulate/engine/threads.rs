@@ -1,7 +1,7 @@
 //! What threads do from slice to slice.
 
 use super::{
-    super::{calendar::Event, law::exponential},
+    super::{calendar::Event, law::exponential, queue::Slice},
     Engine,
     plan::Next,
     pool::Caller,
@@ -71,8 +71,14 @@ impl Engine<'_> {
         if length == 0.0 {
             return self.ready.push(thread);
         }
+        let priority = self.model.priority(state.task);
+        let slice = Slice {
+            thread,
+            priority,
+            length,
+        };
         let processor = self.processor_of(thread);
-        self.stations[processor].arrive(self.now, thread, length, &mut self.calendar);
+        self.stations[processor].arrive(self.now, slice, &mut self.calendar);
     }
 
     fn slice_length(&mut self, thread: u32) -> f64 {
@@ -84,14 +90,18 @@ impl Engine<'_> {
 
     /// A slice on a server of its own is done. A send leaves the processor to the thread.
     pub(super) fn served(&mut self, thread: u32) {
+        let processor = self.processor_of(thread);
+        if !self.stations[processor].ends(self.now, thread) {
+            return;
+        }
         let next = self.choose(thread);
         if let Next::Send(target) = next {
             self.request(target, None);
-            let at = self.now + self.slice_length(thread);
-            return self.calendar.schedule(at, Event::Served(thread));
+            let length = self.slice_length(thread);
+            let station = &mut self.stations[processor];
+            return station.stay(self.now, thread, length, &mut self.calendar);
         }
-        let processor = self.processor_of(thread);
-        self.stations[processor].leave(self.now, &mut self.calendar);
+        self.stations[processor].leave(self.now, thread, &mut self.calendar);
         self.follow(thread, next);
     }
 
