@@ -92,7 +92,7 @@ fn with_senders(
             joint.streams.extend(&sender.streams);
         }
     }
-    if joint.references.is_empty() || least > chain::STATES_MAX {
+    if joint.references.is_empty() || least > chain::states_max(model) {
         return None;
     }
     let arrivals = arrivals(model, &joint.streams, &Sums::new(model));

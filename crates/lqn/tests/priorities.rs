@@ -212,3 +212,93 @@ fn both_formats_keep_priorities() {
         assert_eq!(Model::from_xml(&schema).unwrap(), model);
     }
 }
+
+/// Two or three kinds of customers with servers of several priorities on one host, a disk below, and a log.
+fn drawn(scheduling: Scheduling, rng: &mut Rng) -> Model {
+    let mut builder = Builder::new("drawn");
+    builder.processor("desk", Scheduling::Delay);
+    builder
+        .processor("host", scheduling)
+        .multiplicity(rng.u32(1..=3));
+    builder.processor("spindle", Scheduling::Fcfs);
+    builder.task("disk", "spindle");
+    builder
+        .entry("read", "disk")
+        .service(&[0.1 + 0.2 * rng.f64()]);
+    builder
+        .task("log", "host")
+        .multiplicity(Multiplicity::Infinite);
+    builder
+        .entry("note", "log")
+        .service(&[0.02 + 0.1 * rng.f64()]);
+    for kind in 0..rng.u32(2..=3) {
+        let (users, server) = (format!("u{kind}"), format!("s{kind}"));
+        builder
+            .reference(&users, "desk")
+            .multiplicity(Multiplicity::Finite(rng.u32(1..=6)))
+            .think_time(2.0 + 4.0 * rng.f64());
+        let threads = if rng.bool() {
+            Multiplicity::Infinite
+        } else {
+            Multiplicity::Finite(rng.u32(1..=4))
+        };
+        builder
+            .task(&server, "host")
+            .multiplicity(threads)
+            .priority(rng.u32(0..4));
+        let (call, work) = (format!("{users}.e"), format!("{server}.e"));
+        builder.entry(&call, &users).calls(&work, &[1.0]);
+        let entry = builder.entry(&work, &server);
+        entry.service(&[0.1 + 0.6 * rng.f64()]);
+        entry.cvsq(&[[0.5, 1.0, 1.0, 2.0][rng.usize(0..4)]]);
+        if rng.bool() {
+            entry.calls("read", &[0.2 + rng.f64()]);
+        }
+        if rng.u32(0..3) == 0 {
+            entry.sends("note", &[rng.f64()]);
+        }
+    }
+    builder.build().unwrap()
+}
+
+/// `MODELS=30 cargo test -p lqn --test priorities agree -- --nocapture`
+#[test]
+#[expect(
+    clippy::print_stdout,
+    reason = "it prints how far they are from each other"
+)]
+fn solver_and_simulator_agree() {
+    let models = std::env::var("MODELS").map_or(2, |number| number.parse().unwrap());
+    let mut rng = Rng::with_seed(18);
+    for scheduling in DISCIPLINES {
+        let (mut throughput, mut utilisation, mut chains) = (0.0_f64, 0.0_f64, 0);
+        for _ in 0..models {
+            let model = drawn(scheduling, &mut rng);
+            let solved = lqn::solve(&model);
+            chains += u32::from(solved.method == Method::MarkovChain);
+            let simulated = simulate(&model, 1_000_000);
+            let off = |one: f64, other: f64| (one / other - 1.0).abs();
+            let tasks = model
+                .tasks()
+                .iter()
+                .zip(&solved.tasks)
+                .zip(&simulated.tasks);
+            for ((_, one), other) in tasks.filter(|((task, _), _)| task.is_reference()) {
+                let off = off(one.throughput.value, other.throughput.value);
+                throughput = throughput.max(off);
+            }
+            for (one, other) in solved.processors.iter().zip(&simulated.processors) {
+                if other.utilization.value > 0.01 {
+                    utilisation =
+                        utilisation.max(off(one.utilization.value, other.utilization.value));
+                }
+            }
+        }
+        println!(
+            "{scheduling:?}: {chains} chains, throughput {:.1} %, utilisation {:.1} % off at most",
+            100.0 * throughput,
+            100.0 * utilisation
+        );
+        assert!(throughput < 0.03 && utilisation < 0.05, "{scheduling:?}");
+    }
+}
