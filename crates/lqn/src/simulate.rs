@@ -59,5 +59,7 @@ pub fn simulate(
         engine.start_batch();
         progress(f64::from(batch) / f64::from(BATCHES));
     }
-    tally.results(model)
+    let mut results = tally.results(model);
+    results.converged &= !engine.is_stuck();
+    results
 }

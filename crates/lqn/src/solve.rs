@@ -20,14 +20,14 @@ const SEED: u64 = 1;
 /// Solves the model part by part: by its Markov chain if that is small, else by mean value
 /// analysis.
 ///
-/// A model in which a phase makes calls at the same time is simulated for a while, so its figures have intervals. So is
-/// one with priorities if a Markov chain would be too large.
+/// Some models are simulated for a while, so their figures have intervals: those in which a phase makes calls at the
+/// same time, those with semaphores or locks, and those with priorities whose Markov chain would be large.
 ///
 /// If requests come faster than the servers can serve them, the share that fits is served and the
 /// rest is lost: no utilization is above the multiplicity.
 #[must_use]
 pub fn solve(model: &Model) -> Results {
-    if model.has_forks() {
+    if model.has_forks() || model.has_locks() {
         return simulated(model);
     }
     let mut sums = Sums::new(model);

@@ -1,6 +1,7 @@
 //! LQNS's `.lqn` text.
 
 mod graph;
+mod locking;
 mod read;
 mod tokens;
 mod write;
@@ -78,7 +79,7 @@ E 3
         (
             "Ps 3 m 2",
             "Ps -3 m 2",
-            "line 8: -3: write a priority (0 or more), m, i, o, r, z or q after a task's processor",
+            "line 8: -3: write a priority (0 or more), m, i, o, r, z, q or T after a task's processor",
         ),
         (
             " p Ps s 0.01 m 2",

@@ -1,6 +1,7 @@
 //! LQNS's `.lqnx` XML.
 
 mod graph;
+mod locking;
 mod read;
 mod write;
 mod write_forks;

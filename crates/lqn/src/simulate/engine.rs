@@ -89,6 +89,11 @@ impl<'a> Engine<'a> {
         self.events
     }
 
+    /// Whether nothing will ever happen again: all wait for each other.
+    pub(super) fn is_stuck(&self) -> bool {
+        self.calendar.next_at().is_none()
+    }
+
     pub(super) fn run_events(&mut self, events: u64) {
         for _ in 0..events {
             self.step();

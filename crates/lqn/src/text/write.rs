@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::locking::letter;
 use crate::model::{CallKind, CallOrder, Entry, Model, Multiplicity, Phase, Role, Scheduling};
 
 impl Model {
@@ -56,6 +57,8 @@ impl Model {
                 (Role::Reference { .. }, _) => "r",
                 (Role::Server, Multiplicity::Infinite) => "i",
                 (Role::Server, Multiplicity::Finite(_)) => "n",
+                (Role::Semaphore { .. }, _) => "S",
+                (Role::ReadWriteLock, _) => "W",
             };
             let mut options = String::new();
             if task.priority != 0 {
@@ -71,6 +74,12 @@ impl Model {
             }
             if let Some(length) = task.queue_length {
                 options += &format!(" q {length}");
+            }
+            if let Role::Semaphore {
+                initially: Some(tokens),
+            } = task.role
+            {
+                options += &format!(" T {tokens}");
             }
             let entries: Vec<_> = task
                 .entries
@@ -89,6 +98,9 @@ impl Model {
 
     fn text_entry(&self, out: &mut String, entry: &Entry) {
         let name = &entry.name;
+        if let Some(locking) = entry.locking {
+            line(out, format_args!(" {} {name}", letter(locking)));
+        }
         if entry.quorum().is_some() {
             return line(out, format_args!(" A {name} {name}.all"));
         }

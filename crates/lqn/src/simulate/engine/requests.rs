@@ -3,7 +3,7 @@
 use super::{
     super::{calendar::Event, law::exponential},
     Engine,
-    pool::{Caller, Request},
+    pool::{Admission, Caller, Request},
     threads::{Step, Thread},
 };
 use crate::model::{CallKind, EntryId, Role};
@@ -72,55 +72,50 @@ impl Engine<'_> {
         counts.served += 1;
         counts.service += self.now - state.accepted_at;
         let pool = &mut self.pools[task.0];
+        pool.exit(self.now, self.model[entry].locking);
         if let Role::Reference { think_time } = self.model[task].role {
             state.next = Step::Run;
-            pool.count(self.now, -1);
             let at = self.now + exponential(think_time, self.rng);
             return self.calendar.schedule(at, Event::Rested(thread));
         }
         pool.free.push(thread);
-        if let Some(request) = pool.waiting.pop_front() {
-            pool.waiting_async -= usize::from(request.caller.is_none());
-            return self.accept(request);
-        }
-        pool.count(self.now, -1);
-        if let Some(idle) = &mut pool.idle {
-            *idle += 1;
+        // A writer that leaves may make room for several readers.
+        while let Some(request) = self.pools[task.0].next() {
+            self.accept(request);
         }
     }
 
     pub(super) fn request(&mut self, entry: EntryId, caller: Option<Caller>) {
         let request = Request {
             entry,
+            locking: self.model[entry].locking,
             caller,
             at: self.now,
         };
-        let pool = &mut self.pools[self.model[entry].task.0];
-        match &mut pool.idle {
-            Some(0) if caller.is_none() && pool.waiting_async >= pool.queue_max => {
+        match self.pools[self.model[entry].task.0].admit(request) {
+            Admission::Accepted => self.accept(request),
+            Admission::Waits => {}
+            Admission::Refused => {
                 self.entries[entry.0].lost += 1;
-            }
-            Some(0) => {
-                pool.waiting_async += usize::from(caller.is_none());
-                pool.waiting.push_back(request);
-            }
-            idle => {
-                if let Some(idle) = idle {
-                    *idle -= 1;
-                }
-                pool.count(self.now, 1);
-                self.accept(request);
+                self.answer(caller);
             }
         }
     }
 
     fn accept(&mut self, request: Request) {
-        let Request { entry, caller, at } = request;
+        let Request {
+            entry,
+            locking,
+            caller,
+            at,
+        } = request;
         let counts = &mut self.entries[entry.0];
         counts.accepted += 1;
         counts.waiting += self.now - at;
         let task = self.model[entry].task;
-        let thread = match self.pools[task.0].free.pop() {
+        let pool = &mut self.pools[task.0];
+        pool.enter(self.now, locking);
+        let thread = match pool.free.pop() {
             Some(thread) => thread,
             None => self.new_thread(task, entry),
         };

@@ -39,7 +39,7 @@ impl Engine<'_> {
         match self.threads[thread as usize].next {
             Step::Run => {
                 let task = self.threads[thread as usize].task;
-                self.pools[task.0].count(self.now, 1);
+                self.pools[task.0].enter(self.now, None);
                 self.threads[thread as usize].accepted_at = self.now;
                 self.begin_phase(thread, 0);
             }

@@ -315,7 +315,10 @@ impl<'a> Rules<'a> {
                 calls_made: THINKS,
                 ..spot
             },
-            Role::Reference { .. } | Role::Server => spot,
+            Role::Reference { .. }
+            | Role::Server
+            | Role::Semaphore { .. }
+            | Role::ReadWriteLock => spot,
         })
     }
 
