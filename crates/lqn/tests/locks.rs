@@ -12,7 +12,8 @@ use lqn::{
 
 fn simulate(model: &Model, events: u64) -> Results {
     let settings = SimulationSettings { events };
-    lqn::simulate(model, &settings, &mut Rng::with_seed(1), |_| {})
+    // The solver's own simulations have seed 1.
+    lqn::simulate(model, &settings, &mut Rng::with_seed(2), |_| {})
 }
 
 fn throughput(model: &Model, results: &Results, task: &str) -> f64 {
@@ -487,16 +488,11 @@ fn models() -> u32 {
 #[test]
 fn semaphores_and_threads_agree() {
     let mut rng = Rng::with_seed(18);
-    let (mut farthest, mut chains) = (Farthest::default(), 0);
+    let mut farthest = Farthest::default();
     for _ in 0..models() {
         let [guarded, threaded] = drawn(&mut rng);
         let solved = lqn::solve(&guarded);
-        let mut expected = lqn::solve(&threaded);
-        if expected.method == Method::MarkovChain {
-            chains += 1;
-        } else {
-            expected = simulate(&threaded, 1_000_000);
-        }
+        let expected = simulate(&threaded, 1_000_000);
         for users in ["users0", "users1"] {
             farthest.throughput(
                 throughput(&guarded, &solved, users),
@@ -511,7 +507,7 @@ fn semaphores_and_threads_agree() {
             farthest.utilisation(one.utilization.value, other.utilization.value);
         }
     }
-    farthest.check(&format!("semaphores, {chains} beside chains"));
+    farthest.check("semaphores");
 }
 
 /// `MODELS=30 cargo test -p lqn --test locks agree -- --nocapture`

@@ -9,7 +9,8 @@ const DISCIPLINES: [Scheduling; 2] = [Scheduling::HeadOfLine, Scheduling::Preemp
 
 fn simulate(model: &Model, events: u64) -> Results {
     let settings = SimulationSettings { events };
-    lqn::simulate(model, &settings, &mut Rng::with_seed(1), |_| {})
+    // The solver's own simulations have seed 1.
+    lqn::simulate(model, &settings, &mut Rng::with_seed(2), |_| {})
 }
 
 /// Streams of (rate, service time, squared coefficient of variation) to a processor, the most urgent first.
