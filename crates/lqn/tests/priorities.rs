@@ -192,6 +192,32 @@ fn a_small_population_keeps_the_balance_equations() {
     }
 }
 
+/// LQNS's own test of priorities (34-priority), whose answers are those of its Petri net solver, petrisrvn 5.7. They say
+/// that the higher number is the more urgent one.
+#[test]
+fn a_petri_net_has_the_same_throughputs() {
+    let tasks = [
+        ("a", 4, 0.2),
+        ("b", 2, 0.174648),
+        ("c", 2, 0.174648),
+        ("d", 0, 0.140025),
+    ];
+    let mut builder = Builder::new("one customer of each priority");
+    builder.processor("host", Scheduling::PreemptiveResume);
+    for (name, priority, _) in tasks {
+        builder
+            .reference(name, "host")
+            .think_time(4.0)
+            .priority(priority);
+        builder.entry(&format!("{name}.e"), name).service(&[1.0]);
+    }
+    let model = builder.build().unwrap();
+    let solved = lqn::solve(&model);
+    for (place, (name, _, expected)) in tasks.into_iter().enumerate() {
+        assert_near(name, solved.tasks[place].throughput.value, expected, 1e-5);
+    }
+}
+
 #[test]
 fn equal_priorities_are_served_in_the_order_of_arrival() {
     let expected = lqn::solve(&closed(Scheduling::Fcfs, [0, 9]));
