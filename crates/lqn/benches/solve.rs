@@ -125,7 +125,8 @@ fn priorities(bencher: Bencher<'_, '_>, customers: u32) {
 fn semaphores(bencher: Bencher<'_, '_>, customers: u32) {
     let text = format!(
         "P 0\n p desk i\n p host f m 2\n-1\n\
-         T 0\n t callers r call -1 desk z 5 m {customers}\n t proxy i invite -1 host\n t table S enter leave -1 host\n-1\n\
+         T 0\n t callers r call -1 desk z 5 m {customers}\n t proxy i invite -1 host\n\
+         \u{20}t table S enter leave -1 host\n-1\n\
          E 0\n y call enter 1 -1\n y call invite 1 -1\n y call leave 1 -1\n f call 1 -1\n s invite 0.1 -1\n\
          \u{20}s enter 0.01 -1\n V enter\n s leave 0.01 -1\n P leave\n-1\n"
     );

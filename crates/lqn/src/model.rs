@@ -65,7 +65,7 @@ pub struct Task {
     pub processor: ProcessorId,
     /// Whether it drives the model, serves or guards.
     pub role: Role,
-    /// Its threads.
+    /// Its threads, customers, tokens, or readers at most.
     pub multiplicity: Multiplicity,
     /// How urgent its slices are at a processor with priorities: the higher number is the more urgent one.
     pub priority: u32,

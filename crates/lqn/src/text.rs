@@ -59,7 +59,7 @@ E 3
         (
             " p Ps s 0.01 m 2",
             " p Ps c 0.01",
-            "line 4: processor scheduling c: groups with shares of a processor are not supported: give each group",
+            "line 4: processor scheduling c: groups with shares of a processor are not supported",
         ),
         (
             " p Ps s 0.01 m 2",
@@ -74,7 +74,7 @@ E 3
         (
             " t sT n se",
             " t sT h se",
-            "line 8: task scheduling h: a task serves in the order of arrival: give tasks priorities at their processor",
+            "line 8: task scheduling h: a task serves in the order of arrival: give tasks priorities",
         ),
         (
             "Ps 3 m 2",

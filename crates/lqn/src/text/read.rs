@@ -14,8 +14,8 @@ use crate::{
 impl Model {
     /// Reads LQNS's `.lqn` text: sections G, P, T, E and A.
     ///
-    /// It writes copies (r, i, o) and activity graphs (A) out as parts of their own. It reads priorities of entries and the solver's parameters in G,
-    /// and ignores them.
+    /// It writes copies (r, i, o) and activity graphs (A) out as parts of their own. It ignores priorities of entries
+    /// and the solver's parameters in G.
     ///
     /// # Errors
     /// Every problem, with its line.
