@@ -297,23 +297,22 @@ impl Rules<'_> {
         if is_cut_off {
             branch.lost.push(spot.entry);
         }
-        if goes_on && !is_cut_off {
-            let spot = Spot {
+        let then = if goes_on && !is_cut_off {
+            Step::BeginPhase(Spot {
                 phase: next,
                 calls_made: 0,
                 caller: None,
                 ..spot
-            };
-            branch.steps.push(Step::BeginPhase(spot));
+            })
         } else if self.model[entry.task].is_reference() {
-            let step = self.think(entry.task);
-            branch.steps.push(step);
+            self.think(entry.task)
         } else {
-            branch.steps.push(Step::Release(entry.task));
-        }
+            Step::Release(entry.task)
+        };
         if spot.phase == 0 {
-            return self.reply(spot, branch, branches);
+            return self.reply(spot, then, branch, branches);
         }
+        branch.steps.push(then);
         branches.push(branch);
     }
 
@@ -328,7 +327,8 @@ impl Rules<'_> {
             || branch.state.iter().filter(is_after).count() < self.grain.stream
     }
 
-    fn reply(&mut self, spot: Spot, mut branch: Branch, branches: &mut Vec<Branch>) {
+    /// Replies or forwards. What the thread does then goes before what its caller does at the same moment.
+    fn reply(&mut self, spot: Spot, then: Step, mut branch: Branch, branches: &mut Vec<Branch>) {
         branch.replies.push(spot.entry);
         let mut left = 1.0;
         for forward in &self.model[spot.entry].forwards {
@@ -336,6 +336,7 @@ impl Rules<'_> {
                 chance: branch.chance * forward.probability,
                 ..branch.clone()
             };
+            branch.steps.push(then);
             branch.steps.push(Step::Request {
                 entry: forward.target,
                 caller: spot.caller,
@@ -352,6 +353,7 @@ impl Rules<'_> {
                     holds_processor: false,
                 });
             }
+            branch.steps.push(then);
             branches.push(branch);
         }
     }
