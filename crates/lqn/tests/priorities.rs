@@ -240,6 +240,19 @@ fn both_formats_keep_priorities() {
     }
 }
 
+#[test]
+fn activities_have_the_priority_of_their_task() {
+    let text = "P 0\n p desk i\n p host h\n-1\n\
+        T 0\n t users r call -1 desk z 1\n t server i work -1 host 3\n-1\n\
+        E 0\n y call work 1 -1\n A work first\n-1\n\
+        A server\n s first 0.2\n s last 0.1\n:\n first -> last[work]\n-1\n";
+    let model = Model::from_text(text).unwrap();
+    let host = model.processor_named("host").unwrap();
+    let on_host = model.tasks().iter().filter(|task| task.processor == host);
+    assert!(on_host.clone().count() > 1 && !model.has_priorities());
+    assert!(on_host.clone().all(|task| task.priority == 3));
+}
+
 /// Two or three kinds of customers with servers of several priorities on one host, a disk below, and a log.
 fn drawn(scheduling: Scheduling, rng: &mut Rng) -> Model {
     let mut builder = Builder::new("drawn");
