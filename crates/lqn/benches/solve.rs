@@ -106,3 +106,30 @@ fn forks(bencher: Bencher<'_, '_>, phones: u32) {
     let model = Model::from_text(&text).unwrap();
     bencher.bench(|| lqn::solve(&model));
 }
+
+/// So many callers, and as many registering phones, whose server gives way to the callers'.
+#[divan::bench(args = [2, 4, 8, 32], sample_count = 10)]
+fn priorities(bencher: Bencher<'_, '_>, customers: u32) {
+    let text = format!(
+        "P 0\n p desk i\n p host p m 2\n-1\n\
+         T 0\n t callers r call -1 desk z 5 m {customers}\n t phones r refresh -1 desk z 9 m {customers}\n\
+         \u{20}t proxy i invite -1 host 1\n t registrar n register -1 host m 4\n-1\n\
+         E 0\n y call invite 1 -1\n y refresh register 1 -1\n s invite 0.3 -1\n s register 0.5 -1\n-1\n"
+    );
+    let model = Model::from_text(&text).unwrap();
+    bencher.bench(|| lqn::solve(&model));
+}
+
+/// So many callers at a table that a semaphore guards.
+#[divan::bench(args = [2, 8, 32], sample_count = 10)]
+fn semaphores(bencher: Bencher<'_, '_>, customers: u32) {
+    let text = format!(
+        "P 0\n p desk i\n p host f m 2\n-1\n\
+         T 0\n t callers r call -1 desk z 5 m {customers}\n t proxy i invite -1 host\n\
+         \u{20}t table S enter leave -1 host\n-1\n\
+         E 0\n y call enter 1 -1\n y call invite 1 -1\n y call leave 1 -1\n f call 1 -1\n s invite 0.1 -1\n\
+         \u{20}s enter 0.01 -1\n V enter\n s leave 0.01 -1\n P leave\n-1\n"
+    );
+    let model = Model::from_text(&text).unwrap();
+    bencher.bench(|| lqn::solve(&model));
+}

@@ -6,8 +6,8 @@ use crate::{
     check,
     graph::{self, Graph},
     model::{
-        Call, CallKind, CallOrder, Entry, EntryId, Forward, Model, Multiplicity, Phase, Processor,
-        ProcessorId, Role, Scheduling, Task, TaskId,
+        Call, CallKind, CallOrder, Entry, EntryId, Forward, Locking, Model, Multiplicity, Phase,
+        Processor, ProcessorId, Role, Scheduling, Task, TaskId,
     },
     replicas::{self, Fans},
 };
@@ -144,12 +144,23 @@ impl Builder {
         self.add_task(name, processor, Role::Reference { think_time: 0.0 })
     }
 
+    /// Adds a semaphore with one token.
+    pub fn semaphore(&mut self, name: &str, processor: &str) -> &mut TaskDraft {
+        self.add_task(name, processor, Role::Semaphore { initially: None })
+    }
+
+    /// Adds a lock of one reader or one writer.
+    pub fn read_write_lock(&mut self, name: &str, processor: &str) -> &mut TaskDraft {
+        self.add_task(name, processor, Role::ReadWriteLock)
+    }
+
     fn add_task(&mut self, name: &str, processor: &str, role: Role) -> &mut TaskDraft {
         let task = Task {
             name: name.to_owned(),
             processor: ProcessorId(usize::MAX),
             role,
             multiplicity: Multiplicity::Finite(1),
+            priority: 0,
             queue_length: None,
             entries: Vec::new(),
         };
@@ -327,7 +338,7 @@ impl ProcessorDraft {
 }
 
 impl TaskDraft {
-    /// Its threads, or customers.
+    /// Its threads, customers, tokens or readers.
     pub fn multiplicity(&mut self, multiplicity: Multiplicity) -> &mut Self {
         self.task.multiplicity = multiplicity;
         self
@@ -359,6 +370,20 @@ impl TaskDraft {
         self
     }
 
+    /// The tokens that a semaphore has at the beginning; others have none.
+    pub fn initially(&mut self, tokens: u32) -> &mut Self {
+        if let Role::Semaphore { initially } = &mut self.task.role {
+            *initially = Some(tokens);
+        }
+        self
+    }
+
+    /// Its priority at a processor with priorities: the higher number is the more urgent one.
+    pub fn priority(&mut self, priority: u32) -> &mut Self {
+        self.task.priority = priority;
+        self
+    }
+
     /// The most asynchronous requests that may wait.
     pub fn queue_length(&mut self, length: u32) -> &mut Self {
         self.task.queue_length = Some(length);
@@ -374,6 +399,7 @@ impl EntryDraft {
             entry: Entry {
                 name: name.to_owned(),
                 task: TaskId(usize::MAX),
+                locking: None,
                 phases: Vec::new(),
                 forwards: Vec::new(),
                 open_arrival_rate: 0.0,
@@ -422,6 +448,12 @@ impl EntryDraft {
     pub fn forwards(&mut self, target: &str, probability: f64) -> &mut Self {
         let line = self.line;
         self.add_forward(line, target, probability)
+    }
+
+    /// What its requests take of a semaphore or a lock, or give back.
+    pub fn locking(&mut self, locking: Locking) -> &mut Self {
+        self.entry.locking = Some(locking);
+        self
     }
 
     /// Requests from outside, per unit of time.

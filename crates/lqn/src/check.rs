@@ -1,5 +1,7 @@
 //! Checks a model whose names are resolved.
 
+mod locks;
+
 use crate::{
     builder::{PHASES_MAX, Problem},
     model::{CallKind, CallOrder, Entry, EntryId, Model, Multiplicity, Phase, Role, Task, TaskId},
@@ -83,6 +85,7 @@ fn check_task(model: &Model, task: &Task, say: &mut dyn FnMut(String)) {
     if task.entries.is_empty() {
         say(format!("task {name} has no entry"));
     }
+    locks::check_locks(model, task, say);
     let Role::Reference { think_time } = task.role else {
         return;
     };

@@ -408,6 +408,7 @@ impl<'a> Writer<'a> {
         while self.levels.len() <= level {
             let task = format!("{}.{}", self.graph.task, self.levels.len() + 1);
             let draft = self.builder.task(&task, &self.task.processor);
+            draft.priority(self.task.task.priority);
             draft.multiplicity(Multiplicity::Infinite).line = self.graph.line;
             self.levels.push(task);
         }

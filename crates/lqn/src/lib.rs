@@ -10,6 +10,7 @@ mod check;
 mod graph;
 mod model;
 mod parameter;
+mod refused;
 mod replicas;
 mod results;
 mod simulate;
@@ -19,8 +20,8 @@ mod xml;
 
 pub use builder::{Builder, EntryDraft, PHASES_MAX, Problem, ProcessorDraft, TaskDraft};
 pub use model::{
-    Call, CallKind, CallOrder, Entry, EntryId, Forward, Model, Multiplicity, Phase, Processor,
-    ProcessorId, Role, Scheduling, Task, TaskId,
+    Call, CallKind, CallOrder, Entry, EntryId, Forward, Locking, Model, Multiplicity, Phase,
+    Processor, ProcessorId, Role, Scheduling, Task, TaskId,
 };
 pub use parameter::Parameter;
 pub use results::{

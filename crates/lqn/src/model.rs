@@ -43,6 +43,10 @@ pub struct Processor {
 pub enum Scheduling {
     /// First come, first served.
     Fcfs,
+    /// The most urgent slice first, without interrupting another one.
+    HeadOfLine,
+    /// The most urgent slice at once. A less urgent one that it interrupts goes on later, from where it was.
+    PreemptiveResume,
     /// All at once, at equal shares.
     Sharing {
         /// The time slice of tools that don't share ideally.
@@ -59,10 +63,12 @@ pub struct Task {
     pub name: String,
     /// The processor that executes its phases.
     pub processor: ProcessorId,
-    /// Whether it drives the model or serves.
+    /// Whether it drives the model, serves or guards.
     pub role: Role,
-    /// Its threads.
+    /// Its threads, customers, tokens, or readers at most.
     pub multiplicity: Multiplicity,
+    /// How urgent its slices are at a processor with priorities: the higher number is the more urgent one.
+    pub priority: u32,
     /// The most asynchronous requests that may wait for a thread; further ones are lost. None: no
     /// limit.
     pub queue_length: Option<u32>,
@@ -70,7 +76,7 @@ pub struct Task {
     pub entries: Vec<EntryId>,
 }
 
-/// Whether a task drives the model or serves.
+/// Whether a task drives the model, serves or guards.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Role {
     /// Its threads are the customers: they think, run the entry, and repeat.
@@ -80,6 +86,30 @@ pub enum Role {
     },
     /// It waits for requests.
     Server,
+    /// It has as many tokens as its multiplicity. Its wait entry takes one, and its signal entry gives one back.
+    Semaphore {
+        /// The tokens that are there at the beginning. None: all.
+        initially: Option<u32>,
+    },
+    /// It lets in as many readers as its multiplicity, or one writer, in the order in which they came.
+    ReadWriteLock,
+}
+
+/// What a request to an entry of a semaphore or a lock takes before it is served, or gives back when it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Locking {
+    /// Takes a token of a semaphore.
+    Wait,
+    /// Gives a token of a semaphore back.
+    Signal,
+    /// Begins to read.
+    ReadLock,
+    /// Ends reading.
+    ReadUnlock,
+    /// Begins to write.
+    WriteLock,
+    /// Ends writing.
+    WriteUnlock,
 }
 
 /// A number of threads.
@@ -98,6 +128,8 @@ pub struct Entry {
     pub name: String,
     /// The task that it belongs to.
     pub task: TaskId,
+    /// What its requests take or give back, if the task is a semaphore or a lock.
+    pub locking: Option<Locking>,
     /// Up to three. The reply leaves after the first.
     pub phases: Vec<Phase>,
     /// The entries that reply in its place, with their probabilities.
@@ -222,6 +254,39 @@ impl Model {
         phases.any(|phase| phase.quorum.is_some())
     }
 
+    /// The priority of a task at its processor: 0 if that serves in another order.
+    #[must_use]
+    pub fn priority(&self, task: TaskId) -> u32 {
+        match self[self[task].processor].scheduling {
+            Scheduling::HeadOfLine | Scheduling::PreemptiveResume => self[task].priority,
+            Scheduling::Fcfs | Scheduling::Sharing { .. } | Scheduling::Delay => 0,
+        }
+    }
+
+    /// Whether a processor serves tasks of several priorities.
+    #[must_use]
+    pub fn has_priorities(&self) -> bool {
+        let on = |processor| {
+            let tasks = (0..self.tasks.len()).map(TaskId);
+            tasks.filter(move |&task| self[task].processor == processor)
+        };
+        (0..self.processors.len())
+            .map(ProcessorId)
+            .any(|processor| {
+                let mut priorities = on(processor).map(|task| self.priority(task));
+                let first = priorities.next();
+                priorities.any(|priority| Some(priority) != first)
+            })
+    }
+
+    /// Whether a task is a semaphore or a lock. Such a model can only be simulated.
+    #[must_use]
+    pub fn has_locks(&self) -> bool {
+        self.tasks
+            .iter()
+            .any(|task| !task.role.locking().is_empty())
+    }
+
     /// The processor of an entry.
     #[must_use]
     pub fn host(&self, entry: EntryId) -> &Processor {
@@ -265,9 +330,10 @@ impl Processor {
     pub fn servers(&self) -> Multiplicity {
         match self.scheduling {
             Scheduling::Delay => Multiplicity::Infinite,
-            Scheduling::Fcfs | Scheduling::Sharing { .. } => {
-                Multiplicity::Finite(self.multiplicity)
-            }
+            Scheduling::Fcfs
+            | Scheduling::HeadOfLine
+            | Scheduling::PreemptiveResume
+            | Scheduling::Sharing { .. } => Multiplicity::Finite(self.multiplicity),
         }
     }
 }
@@ -284,7 +350,37 @@ impl Task {
     pub fn think_time(&self) -> f64 {
         match self.role {
             Role::Reference { think_time } => think_time,
-            Role::Server => 0.0,
+            Role::Server | Role::Semaphore { .. } | Role::ReadWriteLock => 0.0,
+        }
+    }
+}
+
+impl Role {
+    /// What its entries do, one each; nothing if it neither is a semaphore nor a lock.
+    #[must_use]
+    pub fn locking(self) -> &'static [Locking] {
+        match self {
+            Self::Reference { .. } | Self::Server => &[],
+            Self::Semaphore { .. } => &[Locking::Wait, Locking::Signal],
+            Self::ReadWriteLock => &[
+                Locking::ReadLock,
+                Locking::ReadUnlock,
+                Locking::WriteLock,
+                Locking::WriteUnlock,
+            ],
+        }
+    }
+}
+
+impl Locking {
+    /// What gives back what this takes; none if it takes nothing.
+    #[must_use]
+    pub fn counterpart(self) -> Option<Self> {
+        match self {
+            Self::Wait => Some(Self::Signal),
+            Self::ReadLock => Some(Self::ReadUnlock),
+            Self::WriteLock => Some(Self::WriteUnlock),
+            Self::Signal | Self::ReadUnlock | Self::WriteUnlock => None,
         }
     }
 }

@@ -21,7 +21,7 @@ pub struct Results {
     /// By [`ProcessorId`].
     pub processors: Vec<ProcessorResult>,
     /// Whether the figures have settled. Those of a simulation have if throughputs are known within
-    /// 5 %.
+    /// 5 % and not all customers wait for each other.
     pub converged: bool,
     /// Passes of the solver, or batches of the simulator.
     pub iterations: u32,
@@ -51,7 +51,8 @@ pub struct EntryResult {
     pub waiting: Figure,
     /// Mean number of requests that wait for a thread.
     pub queue: Figure,
-    /// Requests lost per unit of time: those rejected, or those beyond the capacity.
+    /// Requests lost per unit of time: those rejected, those beyond the capacity, or signals and unlocks that have
+    /// nothing to give back.
     pub lost: Figure,
 }
 
@@ -60,7 +61,7 @@ pub struct EntryResult {
 pub struct TaskResult {
     /// Requests answered per unit of time.
     pub throughput: Figure,
-    /// Busy threads, at most the multiplicity.
+    /// Busy threads, tokens taken, or readers and writers inside: at most the multiplicity.
     pub utilization: Figure,
 }
 

@@ -4,6 +4,7 @@ mod calendar;
 mod engine;
 mod law;
 mod processor;
+mod queue;
 mod tally;
 
 use crate::{model::Model, results::Results};
@@ -30,8 +31,8 @@ const BATCHES: u32 = 30;
 ///
 /// Stochastic phases make a geometric number of calls, with a slice before, between and after
 /// them: exponential, or gamma, or hyperexponential, by the coefficient of variation. A thread that
-/// waits for a reply leaves its processor; a send leaves it where it is. Tasks and FCFS processors
-/// serve in the order of arrival.
+/// waits for a reply leaves its processor; a send leaves it where it is. Tasks, semaphores, locks and
+/// FCFS processors serve in the order of arrival, and so do processors with priorities among equals.
 /// `progress` gets the share that is done, from 0 to 1, after each batch.
 #[must_use]
 pub fn simulate(
@@ -58,5 +59,7 @@ pub fn simulate(
         engine.start_batch();
         progress(f64::from(batch) / f64::from(BATCHES));
     }
-    tally.results(model)
+    let mut results = tally.results(model);
+    results.converged &= !engine.is_stuck();
+    results
 }

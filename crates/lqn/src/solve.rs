@@ -13,25 +13,22 @@ use crate::{
 use parts::Part;
 use sums::Sums;
 
-/// Events of a model with forks, and the seed that makes its answer repeatable.
-const FORKS_EVENTS: u64 = 250_000;
-const FORKS_SEED: u64 = 1;
+/// Events of a model that is simulated, and the seed that makes its answer repeatable.
+const EVENTS: u64 = 250_000;
+const SEED: u64 = 1;
 
 /// Solves the model part by part: by its Markov chain if that is small, else by mean value
 /// analysis.
 ///
-/// A model in which a phase makes calls at the same time is simulated for a while, so its figures have intervals.
+/// Some models are simulated for a while, so their figures have intervals: those in which a phase makes calls at the
+/// same time, those with semaphores or locks, and those with priorities whose Markov chain would be large.
 ///
 /// If requests come faster than the servers can serve them, the share that fits is served and the
 /// rest is lost: no utilization is above the multiplicity.
 #[must_use]
 pub fn solve(model: &Model) -> Results {
-    if model.has_forks() {
-        let mut rng = fastrand::Rng::with_seed(FORKS_SEED);
-        let settings = SimulationSettings {
-            events: FORKS_EVENTS,
-        };
-        return simulate(model, &settings, &mut rng, |_| {});
+    if model.has_forks() || model.has_locks() {
+        return simulated(model);
     }
     let mut sums = Sums::new(model);
     let mut method = Method::MarkovChain;
@@ -47,6 +44,7 @@ pub fn solve(model: &Model) -> Results {
                 states[place] = Some(solved.states);
                 (solved.sums, solved.sweeps, solved.is_settled)
             }
+            None if model.has_priorities() => return simulated(model),
             None => {
                 // Of requests alone, behind customers, the method is not worth telling.
                 if is_driven || !model.tasks.iter().any(Task::is_reference) {
@@ -64,6 +62,16 @@ pub fn solve(model: &Model) -> Results {
         converged &= is_settled;
     }
     sums.results(model, method, iterations, converged)
+}
+
+fn simulated(model: &Model) -> Results {
+    let settings = SimulationSettings { events: EVENTS };
+    simulate(
+        model,
+        &settings,
+        &mut fastrand::Rng::with_seed(SEED),
+        |_| {},
+    )
 }
 
 /// A part without customers in one chain with those that send to it, if that is small: what they send comes in
@@ -84,7 +92,7 @@ fn with_senders(
             joint.streams.extend(&sender.streams);
         }
     }
-    if joint.references.is_empty() || least > chain::STATES_MAX {
+    if joint.references.is_empty() || least > chain::states_max(model) {
         return None;
     }
     let arrivals = arrivals(model, &joint.streams, &Sums::new(model));

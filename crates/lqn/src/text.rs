@@ -1,6 +1,7 @@
 //! LQNS's `.lqn` text.
 
 mod graph;
+mod locking;
 mod read;
 mod tokens;
 mod write;
@@ -43,16 +44,42 @@ E 3
         let model = Model::from_text(GOOD).unwrap();
         assert_eq!(model.comment(), "a # no comment");
         assert_eq!(model.tasks()[1].queue_length, Some(7));
+        assert_eq!(model.tasks()[1].priority, 3);
         assert_eq!(model.entries()[1].phases[1].calls[0].mean, 2.0);
         assert_eq!(Model::from_text(&model.to_text()).unwrap(), model);
     }
 
     /// What in the good file becomes what, and what is told then.
-    const MISTAKES: [(&str, &str, &str); 12] = [
+    const MISTAKES: [(&str, &str, &str); 17] = [
         (
             " p Ps s 0.01 m 2",
             " p Ps x",
-            "line 4: processor scheduling x: use f (first come, first served), s (sharing) or i (delay)",
+            "line 4: processor scheduling x: use f (first come, first served), h (head of line), p (preemptive), s",
+        ),
+        (
+            " p Ps s 0.01 m 2",
+            " p Ps c 0.01",
+            "line 4: processor scheduling c: groups with shares of a processor are not supported",
+        ),
+        (
+            " p Ps s 0.01 m 2",
+            " p Ps r",
+            "line 4: processor scheduling r: service in random order is not supported: use first come, first served",
+        ),
+        (
+            "T 2",
+            "U 1\n g all 0.5 Ps\n-1\nT 2",
+            "line 6: groups with shares of a processor are not supported: give each group a processor of its own",
+        ),
+        (
+            " t sT n se",
+            " t sT h se",
+            "line 8: task scheduling h: a task serves in the order of arrival: give tasks priorities",
+        ),
+        (
+            "Ps 3 m 2",
+            "Ps -3 m 2",
+            "line 8: -3: write a priority (0 or more), m, i, o, r, z, q or T after a task's processor",
         ),
         (
             " p Ps s 0.01 m 2",

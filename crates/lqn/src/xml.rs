@@ -1,6 +1,7 @@
 //! LQNS's `.lqnx` XML.
 
 mod graph;
+mod locking;
 mod read;
 mod write;
 mod write_forks;
@@ -70,8 +71,18 @@ mod tests {
             ),
             (
                 r#"scheduling="ps""#,
-                r#"scheduling="pp""#,
-                "line 16: scheduling=\"pp\": use fcfs, ps or inf",
+                r#"scheduling="lifo""#,
+                "line 16: scheduling=\"lifo\": use fcfs, hol, pp, ps or inf",
+            ),
+            (
+                r#"scheduling="ps""#,
+                r#"scheduling="cfs""#,
+                "line 16: scheduling=\"cfs\": groups with shares of a processor are not supported: give each group",
+            ),
+            (
+                r#"scheduling="fcfs" queue"#,
+                r#"scheduling="poll" queue"#,
+                "line 17: scheduling=\"poll\": polling of entries is not supported",
             ),
             (
                 r#"name="b" phase="1""#,

@@ -1,8 +1,9 @@
 //! Processors at work.
 
-use std::collections::VecDeque;
-
-use super::calendar::{Calendar, Event};
+use super::{
+    calendar::{Calendar, Event},
+    queue::{Queue, Slice},
+};
 use crate::model::{Processor, Scheduling};
 
 /// A processor and the slices on it.
@@ -16,10 +17,7 @@ pub(super) struct Station {
 }
 
 enum Kind {
-    Delay,
-    Fcfs {
-        waiting: VecDeque<(u32, f64)>,
-    },
+    Queue(Queue),
     Sharing {
         /// Threads, and the attained service at which each is done.
         slices: Vec<(u32, f64)>,
@@ -33,10 +31,10 @@ enum Kind {
 impl Station {
     pub(super) fn new(number: u32, processor: &Processor) -> Self {
         let kind = match processor.scheduling {
-            Scheduling::Delay => Kind::Delay,
-            Scheduling::Fcfs => Kind::Fcfs {
-                waiting: VecDeque::new(),
-            },
+            Scheduling::Fcfs | Scheduling::HeadOfLine | Scheduling::Delay => {
+                Kind::Queue(Queue::new(false))
+            }
+            Scheduling::PreemptiveResume => Kind::Queue(Queue::new(true)),
             Scheduling::Sharing { .. } => Kind::Sharing {
                 slices: Vec::new(),
                 attained: 0.0,
@@ -58,15 +56,13 @@ impl Station {
         }
     }
 
-    /// A thread's slice of this length comes.
-    pub(super) fn arrive(&mut self, now: f64, thread: u32, length: f64, calendar: &mut Calendar) {
+    /// A thread's slice comes.
+    pub(super) fn arrive(&mut self, now: f64, slice: Slice, calendar: &mut Calendar) {
         match &mut self.kind {
-            Kind::Fcfs { waiting } if self.busy == self.servers => {
-                return waiting.push_back((thread, length));
+            Kind::Queue(queue) if self.busy == self.servers => {
+                return queue.join(now, slice, calendar);
             }
-            Kind::Delay | Kind::Fcfs { .. } => {
-                calendar.schedule(now + length, Event::Served(thread))
-            }
+            Kind::Queue(queue) => queue.start(now, &slice, calendar),
             Kind::Sharing {
                 slices,
                 attained,
@@ -75,21 +71,35 @@ impl Station {
             } => {
                 *attained += (now - *at) * rate(slices.len(), self.servers);
                 *at = now;
-                slices.push((thread, *attained + length));
+                slices.push((slice.thread, *attained + slice.length));
                 self.reschedule(now, calendar);
             }
         }
         self.count(now, 1);
     }
 
-    /// A slice is done; the next one begins.
-    pub(super) fn leave(&mut self, now: f64, calendar: &mut Calendar) {
-        if let Kind::Fcfs { waiting } = &mut self.kind
-            && let Some((thread, length)) = waiting.pop_front()
-        {
-            return calendar.schedule(now + length, Event::Served(thread));
+    /// Whether a thread's slice on a server of its own ends at this moment.
+    pub(super) fn ends(&self, now: f64, thread: u32) -> bool {
+        match &self.kind {
+            Kind::Queue(queue) => queue.ends(now, thread),
+            Kind::Sharing { .. } => false,
         }
-        self.count(now, -1);
+    }
+
+    /// A thread whose slice ended has another one at once, for which it doesn't queue.
+    pub(super) fn stay(&mut self, now: f64, thread: u32, length: f64, calendar: &mut Calendar) {
+        if let Kind::Queue(queue) = &mut self.kind {
+            queue.stay(now, thread, length, calendar);
+        }
+    }
+
+    /// A thread leaves its server; the next slice begins.
+    pub(super) fn leave(&mut self, now: f64, thread: u32, calendar: &mut Calendar) {
+        if let Kind::Queue(queue) = &mut self.kind
+            && !queue.leave(now, thread, calendar)
+        {
+            self.count(now, -1);
+        }
     }
 
     /// The thread whose slice is done, if the event still holds.

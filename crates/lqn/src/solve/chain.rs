@@ -24,8 +24,9 @@ use stationary::Rates;
 /// Steps between states at most: calls of no service time can be made in very many orders.
 const STEPS_MAX: u64 = 4_000_000;
 
-/// States at most.
-pub(super) const STATES_MAX: usize = 80_000;
+/// States at most: where mean values come next, and where simulation does, which takes less time than a large chain.
+const STATES_MAX: usize = 80_000;
+const PRIORITIES_STATES_MAX: usize = 8_000;
 
 /// Requests that nobody waits for, alive at once in an entry: so many at first, so many where none should
 /// be cut off.
@@ -36,6 +37,14 @@ const STREAM_MAX: usize = 1_500;
 /// off: where waits are of interest, and where rates are.
 const CUT_OFF_WAITS_MAX: f64 = 1e-4;
 const CUT_OFF_MAX: f64 = 1e-2;
+
+pub(super) fn states_max(model: &Model) -> usize {
+    if model.has_priorities() {
+        PRIORITIES_STATES_MAX
+    } else {
+        STATES_MAX
+    }
+}
 
 /// What makes a chain finer, and larger.
 #[derive(Clone, Copy, Debug)]
@@ -72,13 +81,17 @@ pub(super) fn solve(model: &Model, part: &Part, arrivals: &[(EntryId, f64)]) -> 
         model,
         part,
         arrivals,
+        states_max: states_max(model),
     };
     if !explorer.may_be_small() {
         return None;
     }
     let (mut grain, finest) = explorer.finest()?;
     let mut solved = finest.solve();
-    while !solved.has_room() && 2 * grain.stream <= STREAM_MAX && 2 * solved.states <= STATES_MAX {
+    while !solved.has_room()
+        && 2 * grain.stream <= STREAM_MAX
+        && 2 * solved.states <= explorer.states_max
+    {
         grain.stream *= 2;
         let Some(wider) = explorer.explore(grain) else {
             break;
@@ -97,6 +110,7 @@ struct Explorer<'a> {
     model: &'a Model,
     part: &'a Part,
     arrivals: &'a [(EntryId, f64)],
+    states_max: usize,
 }
 
 impl<'a> Explorer<'a> {
@@ -117,7 +131,7 @@ impl<'a> Explorer<'a> {
         let mut rules = self.rules(coarse);
         rules.arrivals.clear();
         // The estimate counts ways that no run takes: about ten times the states.
-        let max = (STATES_MAX as f64 * 16.0).ln();
+        let max = (self.states_max as f64 * 16.0).ln();
         estimate(&mut rules, self.part, max) <= max
     }
 
@@ -138,7 +152,7 @@ impl<'a> Explorer<'a> {
                 (grain, explored) = (finer, ordered);
             }
         }
-        if explored.rules.are_stages_short && 2 * explored.chain.states.len() <= STATES_MAX {
+        if explored.rules.are_stages_short && 2 * explored.chain.states.len() <= self.states_max {
             let finer = Grain {
                 stages: 20,
                 ..grain
@@ -152,7 +166,7 @@ impl<'a> Explorer<'a> {
 
     fn explore(&self, grain: Grain) -> Option<Explored<'a>> {
         let mut rules = self.rules(grain);
-        let chain = explore(&mut rules, self.part)?;
+        let chain = explore(&mut rules, self.part, self.states_max)?;
         Some(Explored { rules, chain })
     }
 }
@@ -199,7 +213,7 @@ struct Chain {
     lost: Vec<(u32, EntryId, f64)>,
 }
 
-fn explore(rules: &mut Rules<'_>, part: &Part) -> Option<Chain> {
+fn explore(rules: &mut Rules<'_>, part: &Part, states_max: usize) -> Option<Chain> {
     let start = rules.start(&part.references);
     let mut ids: HashMap<State, u32> = HashMap::from([(start.clone(), 0)]);
     let mut chain = Chain {
@@ -232,7 +246,7 @@ fn explore(rules: &mut Rules<'_>, part: &Part) -> Option<Chain> {
                     .map(|entry| (from, entry, found.rate)),
             );
         }
-        if chain.states.len() > STATES_MAX || rules.steps > STEPS_MAX {
+        if chain.states.len() > states_max || rules.steps > STEPS_MAX {
             return None;
         }
         at += 1;
@@ -323,7 +337,7 @@ impl Chain {
                 match place.stage {
                     Stage::AwaitsThread => sums.entries[place.spot.entry.0].waiting += chance,
                     Stage::Runs(_) => running[model[model[place.spot.entry].task].processor.0] += 1,
-                    Stage::Rests | Stage::AwaitsProcessor => {}
+                    Stage::Rests | Stage::AwaitsProcessor | Stage::Interrupted(_) => {}
                 }
             }
             for (place, &running) in running.iter().enumerate() {

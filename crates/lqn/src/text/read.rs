@@ -2,17 +2,20 @@
 
 use super::{
     graph,
+    locking::locking,
     tokens::{END, Token, Tokens, at},
 };
 use crate::{
-    builder::{Builder, Problem},
+    builder::{Builder, EntryDraft, Problem, TaskDraft},
     model::{CallKind, CallOrder, Model, Multiplicity, Scheduling},
+    refused,
 };
 
 impl Model {
     /// Reads LQNS's `.lqn` text: sections G, P, T, E and A.
     ///
-    /// It writes copies (r, i, o) and activity graphs (A) out as parts of their own. It reads priorities and the solver's parameters in G, and ignores them.
+    /// It writes copies (r, i, o) and activity graphs (A) out as parts of their own. It ignores priorities of entries
+    /// and the solver's parameters in G.
     ///
     /// # Errors
     /// Every problem, with its line.
@@ -44,6 +47,10 @@ impl<'a> Reader<'a> {
                 "T" => self.section(&token, Self::task),
                 "E" => self.section(&token, Self::entry),
                 "A" => graph::section(&mut self.tokens, &mut self.builder),
+                "U" => {
+                    self.tokens.skip_section();
+                    Err(at(token.line, refused::GROUPS.to_owned()))
+                }
                 word => {
                     let message = format!("{word}: expected a section: G, P, T, E or A");
                     self.tokens.skip_line(token.line);
@@ -93,25 +100,7 @@ impl<'a> Reader<'a> {
         let line = token.line;
         expect_word(&token, "p", "a processor")?;
         let name = self.tokens.expect("a processor's name")?.word;
-        let scheduling = match self.tokens.expect("a scheduling")?.word {
-            "f" => Scheduling::Fcfs,
-            "i" => Scheduling::Delay,
-            "s" => {
-                let quantum = match self.tokens.peek() {
-                    Some(next) if next.line == line && next.word.parse::<f64>().is_ok() => {
-                        self.tokens.number()?
-                    }
-                    _ => 0.1,
-                };
-                Scheduling::Sharing { quantum }
-            }
-            other => {
-                let message = format!(
-                    "processor scheduling {other}: use f (first come, first served), s (sharing) or i (delay)"
-                );
-                return Err(at(line, message));
-            }
-        };
+        let scheduling = self.scheduling(line)?;
         let (mut multiplicity, mut speed, mut scheduling) = (1, 1.0, scheduling);
         let mut replicas = 1;
         while let Some(option) = self.tokens.next_if(line, |_| true) {
@@ -137,6 +126,34 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    fn scheduling(&mut self, line: u32) -> Result<Scheduling, Problem> {
+        Ok(match self.tokens.expect("a scheduling")?.word {
+            "f" => Scheduling::Fcfs,
+            "h" => Scheduling::HeadOfLine,
+            "p" => Scheduling::PreemptiveResume,
+            "i" => Scheduling::Delay,
+            "s" => Scheduling::Sharing {
+                quantum: match self.tokens.peek() {
+                    Some(next) if next.line == line && next.word.parse::<f64>().is_ok() => {
+                        self.tokens.number()?
+                    }
+                    _ => 0.1,
+                },
+            },
+            other => {
+                let message = match other {
+                    "c" => refused::GROUPS,
+                    "r" => refused::RANDOM,
+                    _ => {
+                        "use f (first come, first served), h (head of line), p (preemptive), s \
+                          (sharing) or i (delay)"
+                    }
+                };
+                return Err(at(line, format!("processor scheduling {other}: {message}")));
+            }
+        })
+    }
+
     fn task(&mut self, token: Token<'a>) -> Outcome {
         let line = token.line;
         expect_word(&token, "t", "a task")?;
@@ -151,20 +168,8 @@ impl<'a> Reader<'a> {
             entries.push(entry.word);
         }
         let processor = self.tokens.expect("a processor's name")?.word;
-        let builder = self.builder.at(line);
-        let mut draft = match scheduling {
-            "r" => builder.reference(name, processor),
-            "n" | "f" => builder.task(name, processor),
-            "i" => builder
-                .task(name, processor)
-                .multiplicity(Multiplicity::Infinite),
-            other => {
-                let message = format!(
-                    "task scheduling {other}: use r (reference), n (first come, first served) or i (infinite)"
-                );
-                return Err(at(line, message));
-            }
-        };
+        let mut draft = new_task(self.builder.at(line), scheduling, name, processor)
+            .map_err(|message| at(line, message))?;
         while let Some(option) = self.tokens.next_if(line, |_| true) {
             draft = match option.word {
                 "m" => draft.multiplicity(Multiplicity::Finite(self.tokens.count()?)),
@@ -179,13 +184,18 @@ impl<'a> Reader<'a> {
                 }
                 "z" => draft.think_time(self.tokens.number()?),
                 "q" => draft.queue_length(self.tokens.count()?),
+                "T" => draft.initially(self.tokens.count()?),
                 "r" => draft.replicas(self.tokens.count()?),
-                priority if priority.parse::<i32>().is_ok() => draft,
+                "g" => return Err(at(line, refused::GROUPS.to_owned())),
                 other => {
+                    if let Ok(priority) = other.parse() {
+                        draft.priority(priority);
+                        continue;
+                    }
                     return Err(at(
                         line,
                         format!(
-                            "{other}: write a priority, m, i, o, r, z or q after a task's processor"
+                            "{other}: write a priority (0 or more), m, i, o, r, z, q or T after a task's processor"
                         ),
                     ));
                 }
@@ -202,16 +212,24 @@ impl<'a> Reader<'a> {
         let entry = self.tokens.expect("an entry's name")?.word;
         let activity = self.tokens.expect("an activity's name")?.word;
         self.tokens.next_if(line, |word| word == END);
-        let draft = self.builder.entry_mut(entry);
-        let draft = draft.ok_or_else(|| at(line, format!("no task has an entry {entry}")))?;
-        let task = draft.task.clone();
+        let task = self.entry_named(line, entry)?.task.clone();
         let start = (entry.to_owned(), activity.to_owned());
         self.builder.at(line).graph(&task).starts.push(start);
         Ok(())
     }
 
+    fn entry_named(&mut self, line: u32, name: &str) -> Result<&mut EntryDraft, Problem> {
+        let draft = self.builder.entry_mut(name);
+        draft.ok_or_else(|| at(line, format!("no task has an entry {name}")))
+    }
+
     fn entry(&mut self, token: Token<'a>) -> Outcome {
         let Token { line, word } = token;
+        if let Some(locking) = locking(word) {
+            let name = self.tokens.expect("an entry's name")?.word;
+            self.entry_named(line, name)?.locking(locking);
+            return Ok(());
+        }
         match word {
             "s" | "c" | "f" | "Z" | "a" | "y" | "z" | "F" => {}
             "A" => return self.start(line),
@@ -220,8 +238,9 @@ impl<'a> Reader<'a> {
                 return Ok(());
             }
             other => {
-                let message =
-                    format!("{other}: begin a line of an entry with s, c, f, Z, y, z, F, A or a");
+                let message = format!(
+                    "{other}: begin a line of an entry with s, c, f, Z, y, z, F, A, a, P, V, R, U, W or X"
+                );
                 return Err(at(line, message));
             }
         }
@@ -231,8 +250,7 @@ impl<'a> Reader<'a> {
             _ => "",
         };
         let values = self.tokens.numbers(line)?;
-        let entry = self.builder.entry_mut(name);
-        let entry = entry.ok_or_else(|| at(line, format!("no task has an entry {name}")))?;
+        let entry = self.entry_named(line, name)?;
         match word {
             "s" => entry.service(&values),
             "c" => entry.cvsq(&values),
@@ -247,9 +265,40 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// A task of a scheduling, or why there is none.
+fn new_task<'b>(
+    builder: &'b mut Builder,
+    scheduling: &str,
+    name: &str,
+    processor: &str,
+) -> Result<&'b mut TaskDraft, String> {
+    Ok(match scheduling {
+        "r" => builder.reference(name, processor),
+        "n" | "f" => builder.task(name, processor),
+        "i" => builder
+            .task(name, processor)
+            .multiplicity(Multiplicity::Infinite),
+        "S" => builder.semaphore(name, processor),
+        // LQNS reads W and prints w.
+        "W" | "w" => builder.read_write_lock(name, processor),
+        other => {
+            let message = match other {
+                "h" | "p" => refused::ENTRY_PRIORITIES,
+                "P" => refused::POLLING,
+                "b" | "u" => refused::BURSTS,
+                _ => {
+                    "use r (reference), n (first come, first served), i (infinite), S \
+                          (semaphore) or W (lock of readers and writers)"
+                }
+            };
+            return Err(format!("task scheduling {other}: {message}"));
+        }
+    })
+}
+
 /// Whether a task's name follows `i` (fan-in), and not the next option.
 fn is_name(next: &Token<'_>, line: u32) -> bool {
-    let option = matches!(next.word, "m" | "z" | "q" | "r" | "o" | "i");
+    let option = matches!(next.word, "m" | "z" | "q" | "r" | "o" | "i" | "T");
     next.line == line && !option && next.word.parse::<i32>().is_err()
 }
 

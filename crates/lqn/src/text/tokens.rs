@@ -101,6 +101,11 @@ impl<'a> Tokens<'a> {
         while self.tokens.next_if(|token| token.line <= line).is_some() {}
     }
 
+    /// Drops what is left of the section.
+    pub(super) fn skip_section(&mut self) {
+        while self.next().is_some_and(|token| token.word != END) {}
+    }
+
     pub(super) fn last_line(&self) -> u32 {
         self.last_line
     }

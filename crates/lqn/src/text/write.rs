@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::locking::letter;
 use crate::model::{CallKind, CallOrder, Entry, Model, Multiplicity, Phase, Role, Scheduling};
 
 impl Model {
@@ -29,6 +30,8 @@ impl Model {
         for processor in &self.processors {
             let scheduling = match processor.scheduling {
                 Scheduling::Fcfs => "f".to_owned(),
+                Scheduling::HeadOfLine => "h".to_owned(),
+                Scheduling::PreemptiveResume => "p".to_owned(),
                 Scheduling::Sharing { quantum } => format!("s {quantum}"),
                 Scheduling::Delay => "i".to_owned(),
             };
@@ -54,10 +57,15 @@ impl Model {
                 (Role::Reference { .. }, _) => "r",
                 (Role::Server, Multiplicity::Infinite) => "i",
                 (Role::Server, Multiplicity::Finite(_)) => "n",
+                (Role::Semaphore { .. }, _) => "S",
+                (Role::ReadWriteLock, _) => "W",
             };
             let mut options = String::new();
+            if task.priority != 0 {
+                options = format!(" {}", task.priority);
+            }
             if task.think_time() > 0.0 {
-                options = format!(" z {}", task.think_time());
+                options += &format!(" z {}", task.think_time());
             }
             if let Multiplicity::Finite(number) = task.multiplicity
                 && number != 1
@@ -66,6 +74,12 @@ impl Model {
             }
             if let Some(length) = task.queue_length {
                 options += &format!(" q {length}");
+            }
+            if let Role::Semaphore {
+                initially: Some(tokens),
+            } = task.role
+            {
+                options += &format!(" T {tokens}");
             }
             let entries: Vec<_> = task
                 .entries
@@ -84,6 +98,9 @@ impl Model {
 
     fn text_entry(&self, out: &mut String, entry: &Entry) {
         let name = &entry.name;
+        if let Some(locking) = entry.locking {
+            line(out, format_args!(" {} {name}", letter(locking)));
+        }
         if entry.quorum().is_some() {
             return line(out, format_args!(" A {name} {name}.all"));
         }

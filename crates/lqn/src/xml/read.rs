@@ -2,9 +2,11 @@
 
 use roxmltree::{Document, Node};
 
+use super::locking::locking;
 use crate::{
     builder::{Builder, EntryDraft, PHASES_MAX, Problem},
-    model::{CallKind, CallOrder, Model, Multiplicity, Phase, Scheduling},
+    model::{CallKind, CallOrder, Locking, Model, Multiplicity, Phase, Scheduling},
+    refused,
 };
 
 impl Model {
@@ -64,8 +66,17 @@ impl<'a> Reader<'a> {
             "fcfs" => Scheduling::Fcfs,
             "ps" => Scheduling::Sharing { quantum },
             "inf" => Scheduling::Delay,
+            "hol" => Scheduling::HeadOfLine,
+            // The schema says pp, LQNS reads and writes pri.
+            "pp" | "pri" => Scheduling::PreemptiveResume,
             other => {
-                self.say(node, format!("scheduling=\"{other}\": use fcfs, ps or inf"));
+                let message = match other {
+                    "cfs" => refused::GROUPS,
+                    "rand" => refused::RANDOM,
+                    "ps-hol" | "ps-pp" => refused::SHARING_BY_PRIORITY,
+                    _ => "use fcfs, hol, pp, ps or inf",
+                };
+                self.say(node, format!("scheduling=\"{other}\": {message}"));
                 Scheduling::Fcfs
             }
         };
@@ -88,7 +99,7 @@ impl<'a> Reader<'a> {
         for child in elements(node) {
             match child.tag_name().name() {
                 "task" => self.task(child, name),
-                "group" => self.say(child, "groups are not supported".to_owned()),
+                "group" => self.say(child, refused::GROUPS.to_owned()),
                 _ => {}
             }
         }
@@ -98,22 +109,29 @@ impl<'a> Reader<'a> {
         let Some(name) = self.name(node) else { return };
         let multiplicity = self.multiplicity(node);
         let replicas = self.count(node, "replication").unwrap_or(1);
+        let tokens = self.count(node, "initially");
+        let priority = self.count(node, "priority").unwrap_or(0);
         let fans = self.fans(node);
         let think_time = self.number(node, "think-time");
         let queue_length = self
             .count(node, "queue-length")
             .filter(|&length| length > 0);
         let scheduling = node.attribute("scheduling").unwrap_or("fcfs");
-        if !matches!(scheduling, "ref" | "fcfs" | "inf") {
-            self.say(
-                node,
-                format!("scheduling=\"{scheduling}\": use ref, fcfs or inf"),
-            );
+        if !matches!(scheduling, "ref" | "fcfs" | "inf" | "semaphore" | "rwlock") {
+            let message = match scheduling {
+                "hol" | "pri" => refused::ENTRY_PRIORITIES,
+                "poll" => refused::POLLING,
+                "burst" | "uniform" => refused::BURSTS,
+                _ => "use ref, fcfs, inf, semaphore or rwlock",
+            };
+            self.say(node, format!("scheduling=\"{scheduling}\": {message}"));
         }
         let line = self.line(node);
         let builder = self.builder.at(line);
         let draft = match scheduling {
             "ref" => builder.reference(name, processor),
+            "semaphore" => builder.semaphore(name, processor),
+            "rwlock" => builder.read_write_lock(name, processor),
             _ => builder.task(name, processor),
         };
         draft.multiplicity(if scheduling == "inf" {
@@ -121,7 +139,7 @@ impl<'a> Reader<'a> {
         } else {
             multiplicity
         });
-        draft.replicas(replicas);
+        draft.replicas(replicas).priority(priority);
         for (inward, task, copies) in fans {
             if inward {
                 draft.fan_in(task, copies);
@@ -134,6 +152,9 @@ impl<'a> Reader<'a> {
         }
         if let Some(length) = queue_length {
             draft.queue_length(length);
+        }
+        if let Some(tokens) = tokens {
+            draft.initially(tokens);
         }
         for child in elements(node) {
             match child.tag_name().name() {
@@ -167,7 +188,12 @@ impl<'a> Reader<'a> {
         let Some(name) = self.name(node) else { return };
         let rate = self.number(node, "open-arrival-rate").unwrap_or(0.0);
         let line = self.line(node);
-        self.builder.at(line).entry(name, task).open_arrivals(rate);
+        let locking = self.locking(node);
+        let draft = self.builder.at(line).entry(name, task);
+        draft.open_arrivals(rate);
+        if let Some(locking) = locking {
+            draft.locking(locking);
+        }
         for child in elements(node) {
             match child.tag_name().name() {
                 "forwarding" => {
@@ -186,6 +212,21 @@ impl<'a> Reader<'a> {
                 _ => {}
             }
         }
+    }
+
+    fn locking(&mut self, node: Node<'a, 'a>) -> Option<Locking> {
+        let (key, value) = ["semaphore", "rwlock"]
+            .into_iter()
+            .find_map(|key| Some((key, node.attribute(key)?)))?;
+        let found = locking(key, value);
+        if found.is_none() {
+            let message = match key {
+                "semaphore" => "write wait or signal",
+                _ => "write r-lock, r-unlock, w-lock or w-unlock",
+            };
+            self.say(node, format!("{key}=\"{value}\": {message}"));
+        }
+        found
     }
 
     fn activity(&mut self, node: Node<'a, 'a>, entry: &str) {

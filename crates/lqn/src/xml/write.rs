@@ -2,6 +2,7 @@
 
 use std::fmt::{Display, Write};
 
+use super::locking::attribute;
 use crate::model::{
     CallKind, CallOrder, Entry, Model, Multiplicity, Phase, Processor, ProcessorId, Role,
     Scheduling, Task,
@@ -44,6 +45,8 @@ impl Model {
         let mut attributes: Vec<(&str, &dyn Display)> = vec![("name", name)];
         match scheduling {
             Scheduling::Fcfs => attributes.push(("scheduling", &"fcfs")),
+            Scheduling::HeadOfLine => attributes.push(("scheduling", &"hol")),
+            Scheduling::PreemptiveResume => attributes.push(("scheduling", &"pri")),
             Scheduling::Sharing { quantum } => {
                 attributes.extend([("scheduling", &"ps" as &dyn Display), ("quantum", quantum)])
             }
@@ -69,17 +72,28 @@ impl Model {
             (Role::Reference { .. }, _) => ("scheduling", &"ref"),
             (Role::Server, Multiplicity::Infinite) => ("scheduling", &"inf"),
             (Role::Server, Multiplicity::Finite(_)) => ("scheduling", &"fcfs"),
+            (Role::Semaphore { .. }, _) => ("scheduling", &"semaphore"),
+            (Role::ReadWriteLock, _) => ("scheduling", &"rwlock"),
         });
         if let Multiplicity::Finite(number) = &task.multiplicity
             && *number != 1
         {
             attributes.push(("multiplicity", number));
         }
+        if task.priority != 0 {
+            attributes.push(("priority", &task.priority));
+        }
         if think_time > 0.0 {
             attributes.push(("think-time", &think_time));
         }
         if let Some(length) = &task.queue_length {
             attributes.push(("queue-length", length));
+        }
+        if let Role::Semaphore {
+            initially: Some(tokens),
+        } = &task.role
+        {
+            attributes.push(("initially", tokens));
         }
         xml.open("task", &attributes);
         task.entries
@@ -96,6 +110,10 @@ impl Model {
         };
         let mut attributes: Vec<(&str, &dyn Display)> =
             vec![("name", &entry.name), ("type", &kind)];
+        let locking = entry.locking.map(attribute);
+        if let Some((key, value)) = &locking {
+            attributes.push((key, value));
+        }
         if entry.open_arrival_rate > 0.0 {
             attributes.push(("open-arrival-rate", &entry.open_arrival_rate));
         }

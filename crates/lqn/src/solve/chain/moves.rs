@@ -1,5 +1,7 @@
 //! The transitions from a state, with their rates.
 
+use std::cmp::Reverse;
+
 use fastrand::Rng;
 
 use super::{
@@ -14,7 +16,8 @@ use crate::model::{EntryId, Model, ProcessorId, Role, Scheduling, TaskId};
 const UNLIKELY: f64 = 1e-8;
 
 /// Requests at places, one state of the chain: those not in wait, sorted; then those in wait for a
-/// task or a processor, by what they wait for, in the order in which they came or, if that is of no interest, sorted.
+/// task or a processor, by what they wait for and how urgent they are, in the order in which they came or, if that is
+/// of no interest, sorted.
 pub(super) type State = Vec<PlaceId>;
 
 /// A way out of a state.
@@ -50,7 +53,11 @@ pub(super) struct Rules<'a> {
 enum Wait {
     None,
     Thread(TaskId),
-    Processor(ProcessorId),
+    Processor {
+        processor: ProcessorId,
+        priority: Reverse<u32>,
+        has_begun: Reverse<bool>,
+    },
 }
 
 impl<'a> Rules<'a> {
@@ -165,7 +172,11 @@ impl<'a> Rules<'a> {
             Scheduling::Sharing { .. } if count > processor.multiplicity => {
                 f64::from(processor.multiplicity) / f64::from(count)
             }
-            Scheduling::Fcfs | Scheduling::Delay | Scheduling::Sharing { .. } => 1.0,
+            Scheduling::Fcfs
+            | Scheduling::HeadOfLine
+            | Scheduling::PreemptiveResume
+            | Scheduling::Delay
+            | Scheduling::Sharing { .. } => 1.0,
         };
         running
             .into_iter()
@@ -185,7 +196,7 @@ impl<'a> Rules<'a> {
     ) {
         let Place { spot, stage } = self.places.get(id);
         let (rate, step, next) = match stage {
-            Stage::AwaitsThread | Stage::AwaitsProcessor => return,
+            Stage::AwaitsThread | Stage::AwaitsProcessor | Stage::Interrupted(_) => return,
             Stage::Rests if is_thinking(spot, stage) => {
                 let task = self.model[spot.entry].task;
                 let begin = Spot {
@@ -304,7 +315,10 @@ impl<'a> Rules<'a> {
                 calls_made: THINKS,
                 ..spot
             },
-            Role::Reference { .. } | Role::Server => spot,
+            Role::Reference { .. }
+            | Role::Server
+            | Role::Semaphore { .. }
+            | Role::ReadWriteLock => spot,
         })
     }
 
@@ -320,10 +334,15 @@ impl<'a> Rules<'a> {
     /// What decides where in a state a request stands.
     fn rank(&self, id: PlaceId) -> (Wait, PlaceId) {
         let Place { spot, stage } = self.places.get(id);
+        let task = self.model[spot.entry].task;
         let wait = match stage {
             Stage::Rests | Stage::Runs(_) => return (Wait::None, id),
-            Stage::AwaitsThread => Wait::Thread(self.model[spot.entry].task),
-            Stage::AwaitsProcessor => Wait::Processor(self.processor(spot.entry)),
+            Stage::AwaitsThread => Wait::Thread(task),
+            Stage::AwaitsProcessor | Stage::Interrupted(_) => Wait::Processor {
+                processor: self.processor(spot.entry),
+                priority: Reverse(self.model.priority(task)),
+                has_begun: Reverse(stage != Stage::AwaitsProcessor),
+            },
         };
         (wait, if self.grain.is_ordered { 0 } else { id })
     }

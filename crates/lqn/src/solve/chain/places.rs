@@ -34,6 +34,8 @@ pub(super) enum Stage {
     AwaitsThread,
     /// It waits for the processor.
     AwaitsProcessor,
+    /// It waits for the processor that a more urgent one took from it; so many exponential stages are behind it.
+    Interrupted(u8),
     /// It is on the processor; so many exponential stages are behind it.
     Runs(u8),
 }

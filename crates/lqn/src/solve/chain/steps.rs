@@ -119,15 +119,78 @@ impl Rules<'_> {
         let processor = self.processor(spot.entry);
         if !holds_processor {
             let busy = u32::from(branch.running[processor.0]);
-            if self.model[processor].scheduling == Scheduling::Fcfs
-                && busy >= self.model[processor].multiplicity
-            {
-                self.put(&mut branch, spot, Stage::AwaitsProcessor);
-                return branches.push(branch);
+            if self.is_queue(processor) && busy >= self.model[processor].multiplicity {
+                return self.join(spot, branch, branches);
             }
             branch.running[processor.0] += 1;
+        } else if self.is_outranked(spot, &branch) {
+            self.put(&mut branch, spot, Stage::AwaitsProcessor);
+            branch.steps.push(Step::Free(processor));
+            return branches.push(branch);
         }
         self.start_stages(spot, branch, branches);
+    }
+
+    fn is_queue(&self, processor: ProcessorId) -> bool {
+        match self.model[processor].scheduling {
+            Scheduling::Fcfs | Scheduling::HeadOfLine | Scheduling::PreemptiveResume => true,
+            Scheduling::Sharing { .. } | Scheduling::Delay => false,
+        }
+    }
+
+    /// Whether a more urgent slice came while this one sent a request, and takes its processor.
+    fn is_outranked(&self, spot: Spot, branch: &Branch) -> bool {
+        let processor = self.processor(spot.entry);
+        self.model[processor].scheduling == Scheduling::PreemptiveResume
+            && self
+                .most_urgent(processor, branch)
+                .is_some_and(|priority| priority > self.priority(spot))
+    }
+
+    /// A slice comes while all servers are busy: it interrupts a less urgent one, or waits.
+    fn join(&mut self, spot: Spot, mut branch: Branch, branches: &mut Vec<Branch>) {
+        let processor = self.processor(spot.entry);
+        let mut running = Vec::new();
+        if self.model[processor].scheduling == Scheduling::PreemptiveResume {
+            running.extend(branch.state.iter().copied().filter(|&id| {
+                let Place { spot, stage } = self.places.get(id);
+                matches!(stage, Stage::Runs(_)) && self.processor(spot.entry) == processor
+            }));
+        }
+        let priority = |rules: &Self, id: PlaceId| rules.priority(rules.places.get(id).spot);
+        let least = running.iter().map(|&id| priority(self, id)).min();
+        if least.is_none_or(|least| least >= self.priority(spot)) {
+            self.put(&mut branch, spot, Stage::AwaitsProcessor);
+            return branches.push(branch);
+        }
+        running.retain(|&id| Some(priority(self, id)) == least);
+        self.any_of(
+            &running,
+            &branch,
+            branches,
+            |rules, place, mut branch, branches| {
+                if let Stage::Runs(stage) = place.stage {
+                    rules.put(&mut branch, place.spot, Stage::Interrupted(stage));
+                }
+                rules.start_stages(spot, branch, branches);
+            },
+        );
+    }
+
+    fn priority(&self, spot: Spot) -> u32 {
+        self.model.priority(self.model[spot.entry].task)
+    }
+
+    /// The highest priority of those that wait for a processor.
+    fn most_urgent(&self, processor: ProcessorId, branch: &Branch) -> Option<u32> {
+        let places = branch.state.iter().map(|&id| self.places.get(id));
+        let waiting = places.filter(|place| self.awaits(place, processor));
+        waiting.map(|place| self.priority(place.spot)).max()
+    }
+
+    fn awaits(&self, place: &Place, processor: ProcessorId) -> bool {
+        matches!(place.stage, Stage::AwaitsProcessor | Stage::Interrupted(_))
+            && self.processor(place.spot.entry) == processor
     }
 
     fn start_stages(&mut self, spot: Spot, mut branch: Branch, branches: &mut Vec<Branch>) {
@@ -234,23 +297,22 @@ impl Rules<'_> {
         if is_cut_off {
             branch.lost.push(spot.entry);
         }
-        if goes_on && !is_cut_off {
-            let spot = Spot {
+        let then = if goes_on && !is_cut_off {
+            Step::BeginPhase(Spot {
                 phase: next,
                 calls_made: 0,
                 caller: None,
                 ..spot
-            };
-            branch.steps.push(Step::BeginPhase(spot));
+            })
         } else if self.model[entry.task].is_reference() {
-            let step = self.think(entry.task);
-            branch.steps.push(step);
+            self.think(entry.task)
         } else {
-            branch.steps.push(Step::Release(entry.task));
-        }
+            Step::Release(entry.task)
+        };
         if spot.phase == 0 {
-            return self.reply(spot, branch, branches);
+            return self.reply(spot, then, branch, branches);
         }
+        branch.steps.push(then);
         branches.push(branch);
     }
 
@@ -265,7 +327,8 @@ impl Rules<'_> {
             || branch.state.iter().filter(is_after).count() < self.grain.stream
     }
 
-    fn reply(&mut self, spot: Spot, mut branch: Branch, branches: &mut Vec<Branch>) {
+    /// Replies or forwards. What the thread does then goes before what its caller does at the same moment.
+    fn reply(&mut self, spot: Spot, then: Step, mut branch: Branch, branches: &mut Vec<Branch>) {
         branch.replies.push(spot.entry);
         let mut left = 1.0;
         for forward in &self.model[spot.entry].forwards {
@@ -273,6 +336,7 @@ impl Rules<'_> {
                 chance: branch.chance * forward.probability,
                 ..branch.clone()
             };
+            branch.steps.push(then);
             branch.steps.push(Step::Request {
                 entry: forward.target,
                 caller: spot.caller,
@@ -289,6 +353,7 @@ impl Rules<'_> {
                     holds_processor: false,
                 });
             }
+            branch.steps.push(then);
             branches.push(branch);
         }
     }
@@ -299,9 +364,9 @@ impl Rules<'_> {
         let waits = |rules: &Self, place: Place| {
             place.stage == Stage::AwaitsThread && rules.model[place.spot.entry].task == task
         };
-        self.pick(branch, branches, waits, |_, spot, mut branch, branches| {
+        self.pick(branch, branches, waits, |_, place, mut branch, branches| {
             branch.busy[task.0] += 1;
-            branch.steps.push(Step::BeginPhase(spot));
+            branch.steps.push(Step::BeginPhase(place.spot));
             branches.push(branch);
         });
     }
@@ -309,26 +374,32 @@ impl Rules<'_> {
     /// A processor is free: one of those that wait for it gets it.
     fn free(&mut self, processor: ProcessorId, mut branch: Branch, branches: &mut Vec<Branch>) {
         branch.running[processor.0] -= 1;
+        let most_urgent = self.most_urgent(processor, &branch);
         let waits = |rules: &Self, place: Place| {
-            place.stage == Stage::AwaitsProcessor && rules.processor(place.spot.entry) == processor
+            rules.awaits(&place, processor) && Some(rules.priority(place.spot)) == most_urgent
         };
         self.pick(
             branch,
             branches,
             waits,
-            |rules, spot, mut branch, branches| {
+            |rules, Place { spot, stage }, mut branch, branches| {
                 branch.running[processor.0] += 1;
+                if let Stage::Interrupted(stage) = stage {
+                    rules.put(&mut branch, spot, Stage::Runs(stage));
+                    return branches.push(branch);
+                }
                 rules.start_stages(spot, branch, branches);
             },
         );
     }
 
+    /// Starts the first of those that wait or, if their order is of no interest, any of them.
     fn pick(
         &mut self,
         branch: Branch,
         branches: &mut Vec<Branch>,
         waits: impl Fn(&Self, Place) -> bool,
-        start: impl Fn(&mut Self, Spot, Branch, &mut Vec<Branch>),
+        start: impl Fn(&mut Self, Place, Branch, &mut Vec<Branch>),
     ) {
         let mut waiting: Vec<PlaceId> = branch
             .state
@@ -343,14 +414,25 @@ impl Rules<'_> {
         if self.grain.is_ordered {
             waiting.truncate(1);
         }
-        let mut rest = waiting.as_slice();
+        self.any_of(&waiting, &branch, branches, start);
+    }
+
+    /// One of several requests, each as likely as another, leaves its place. Equal ones stand together.
+    fn any_of(
+        &mut self,
+        requests: &[PlaceId],
+        branch: &Branch,
+        branches: &mut Vec<Branch>,
+        start: impl Fn(&mut Self, Place, Branch, &mut Vec<Branch>),
+    ) {
+        let mut rest = requests;
         while let Some(&id) = rest.first() {
             let count = rest.iter().take_while(|&&other| other == id).count();
             rest = &rest[count..];
             let mut picked = branch.clone();
-            picked.chance *= count as f64 / waiting.len() as f64;
+            picked.chance *= count as f64 / requests.len() as f64;
             take(&mut picked.state, id);
-            start(self, self.places.get(id).spot, picked, branches);
+            start(self, self.places.get(id), picked, branches);
         }
     }
 }
