@@ -6,10 +6,12 @@ mod common;
 
 use std::{
     fs,
+    io::{Read, Write},
+    net::{SocketAddr, TcpStream},
     os::unix::{fs::PermissionsExt, net::UnixListener},
 };
 
-use common::{Edge, Settings, sipyard};
+use common::{Edge, Settings, eventually, sipyard};
 use serde_json::Value;
 
 const POOL: &str = r#"servers = [ { address = "127.0.0.1:9" } ]
@@ -210,4 +212,39 @@ fn the_api_describes_itself() {
             "{method} {path}: {as_operator}"
         );
     }
+}
+
+/// The figures, if the node answers on TCP.
+fn figures(address: SocketAddr) -> Option<String> {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    (!text.is_empty()).then_some(text)
+}
+
+/// Whoever reached the port could open connections until the node had no descriptors left for calls.
+#[test]
+fn a_source_has_so_many_connections() {
+    let edge = edge("127.0.0.1", "");
+    let address = edge.settings.admin;
+    let mut open: Vec<_> = (0..128)
+        .map(|_| TcpStream::connect(address).unwrap())
+        .collect();
+    eventually("the last one has its place", || figures(address).is_none());
+    let socket = edge.folder().join("admin.sock");
+    let by_socket = sipyard()
+        .args(["ctl", "--admin", socket.to_str().unwrap(), "status"])
+        .status();
+    assert!(by_socket.unwrap().success());
+    open.clear();
+    eventually("they gave their places back", || {
+        figures(address).is_some_and(|text| text.contains("\nsipyard_admin_connections 1.0\n"))
+    });
+    let text = figures(address).unwrap();
+    let refused = text
+        .lines()
+        .find_map(|line| line.strip_prefix("sipyard_admin_connections_refused_total "));
+    assert!(refused.unwrap().parse::<u64>().unwrap() > 0, "{text}");
 }

@@ -1,16 +1,24 @@
 //! Takes the connections of the admin API on TCP: by TLS or in the clear, as the configuration in force says.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use axum::serve::Listener;
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf},
     net::{TcpListener, TcpStream},
     sync::{Semaphore, mpsc},
     time::{sleep, timeout},
 };
 use tokio_rustls::TlsAcceptor;
 
+use super::places::Place;
 use crate::{serve::Control, view::Refused};
 
 /// Clients that are in their handshake at a time. Others wait in the kernel's queue.
@@ -29,9 +37,15 @@ pub(super) trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Connection for T {}
 
+/// A connection that has a place.
+pub(super) struct Seated {
+    stream: Box<dyn Connection>,
+    _place: Place,
+}
+
 /// Hands over the connections whose handshake is done.
 pub(super) struct Door {
-    entered: mpsc::Receiver<(Box<dyn Connection>, SocketAddr)>,
+    entered: mpsc::Receiver<(Seated, SocketAddr)>,
     address: SocketAddr,
 }
 
@@ -46,7 +60,7 @@ impl Door {
 }
 
 impl Listener for Door {
-    type Io = Box<dyn Connection>;
+    type Io = Seated;
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Self::Io, SocketAddr) {
@@ -65,11 +79,11 @@ impl Listener for Door {
 async fn let_in(
     control: Arc<Control>,
     listener: TcpListener,
-    sender: mpsc::Sender<(Box<dyn Connection>, SocketAddr)>,
+    sender: mpsc::Sender<(Seated, SocketAddr)>,
 ) {
-    let places = Arc::new(Semaphore::new(HANDSHAKES_MAX));
+    let handshakes = Arc::new(Semaphore::new(HANDSHAKES_MAX));
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+        let Ok(handshake) = Arc::clone(&handshakes).acquire_owned().await else {
             return;
         };
         let (stream, remote) = match listener.accept().await {
@@ -80,16 +94,54 @@ async fn let_in(
                 continue;
             }
         };
+        let Some(place) = control.places().take(remote.ip()) else {
+            tracing::debug!("admin: {remote} did not get in: too many are there");
+            continue;
+        };
         let (control, sender) = (Arc::clone(&control), sender.clone());
         tokio::spawn(async move {
             let entered = timeout(HANDSHAKE_MAX, enter(&control, stream)).await;
-            drop(place);
+            drop(handshake);
             match entered.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
                 // The receiver lives as long as the runtime.
-                Ok(stream) => drop(sender.send((stream, remote)).await),
+                Ok(stream) => {
+                    let seated = Seated {
+                        stream,
+                        _place: place,
+                    };
+                    drop(sender.send((seated, remote)).await);
+                }
                 Err(error) => tracing::debug!("admin: {remote} did not get in: {error}"),
             }
         });
+    }
+}
+
+impl AsyncRead for Seated {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Seated {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
 

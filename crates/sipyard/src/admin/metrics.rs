@@ -90,6 +90,7 @@ impl Collector for NodeCollector {
         encode_call_records(encoder, control)?;
         encode_traces(encoder, control)?;
         encode_connections(encoder, control)?;
+        encode_admin(encoder, control)?;
         encode_figures(encoder, "server_", "", figures::SERVER, &servers)?;
         encode_costs(encoder, &snapshot.config().pools)?;
         encode_sources(encoder, control)?;
@@ -261,6 +262,17 @@ fn encode_call_records(encoder: &mut DescriptorEncoder<'_>, control: &Control) -
         ConstCounter::new(value).encode(metric)?;
     }
     Ok(())
+}
+
+fn encode_admin(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::Result {
+    let places = control.places();
+    let (name, help) = ("admin_connections", "Connections to the admin address");
+    let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    ConstGauge::new(places.count() as f64).encode(metric)?;
+    let name = "admin_connections_refused";
+    let help = "Connections to the admin address that were closed at once, as there were too many";
+    let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    ConstCounter::new(places.refused()).encode(metric)
 }
 
 fn encode_traces(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::Result {

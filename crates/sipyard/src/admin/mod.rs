@@ -9,6 +9,7 @@ mod door;
 mod guard;
 mod live;
 mod metrics;
+mod places;
 mod records;
 mod refusal;
 mod users;
@@ -39,6 +40,7 @@ pub(crate) use api::page;
 use door::Door;
 use guard::{audit, guard, require};
 use metrics::{MEDIA_TYPE, Metrics};
+pub(crate) use places::Places;
 use refusal::refused;
 
 /// Answers the API on TCP, where clients need tokens, and on the Unix socket, which only the node's

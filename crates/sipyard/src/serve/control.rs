@@ -16,6 +16,7 @@ use tracing_subscriber::filter::Targets;
 
 use super::logging::Levels;
 use crate::{
+    admin::Places,
     calls::Recording,
     config::{self, Admin, Configuration, Nftables},
     dashboard::{history::History, live::Live, log::Lines, servers::Servers},
@@ -44,6 +45,8 @@ pub(crate) struct Control {
     calls: Arc<Recording>,
     servers: Servers,
     history: History,
+    /// Of connections to the admin API.
+    places: Arc<Places>,
     live: Arc<Live>,
     log: Lines,
     levels: Option<Levels>,
@@ -92,6 +95,7 @@ impl Control {
             )),
             servers: Servers::default(),
             history: History::default(),
+            places: Arc::default(),
             live: Arc::default(),
             log: Lines::default(),
             levels: None,
@@ -149,6 +153,11 @@ impl Control {
     /// The last hour and day.
     pub(crate) fn history(&self) -> &History {
         &self.history
+    }
+
+    /// The places of connections to the admin API.
+    pub(crate) fn places(&self) -> &Arc<Places> {
+        &self.places
     }
 
     /// The state that those see who look.
