@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "it measures time")]
 
 mod agree;
+mod architectures;
 mod balance;
 mod failover;
 mod figures;
@@ -94,6 +95,14 @@ enum What {
         #[arg(long, default_value_t = 3)]
         rounds: u32,
     },
+    /// One node driven in five ways, from an event loop to a thread for each transaction. As root, for a CPU quota.
+    Architectures {
+        /// Only the architectures whose names hold this: goes to target/bench.
+        only: Option<String>,
+        /// One short round, too short for the record: goes to target/bench.
+        #[arg(long)]
+        quick: bool,
+    },
     /// What each way of failing over costs, with Redis, NSD, Kamailio and keepalived; half an hour.
     Failover {
         /// Only the ways whose names hold this: goes to target/bench.
@@ -169,6 +178,9 @@ fn run(arguments: Arguments) -> io::Result<()> {
         What::Overload { only, quick } => {
             return overload(only.as_deref(), quick, &arguments.results);
         }
+        What::Architectures { only, quick } => {
+            return architectures(only.as_deref(), quick, &arguments.results);
+        }
         What::Failover { only } => {
             let ways = figures::stamped(failover::measure(only.as_deref())?)?;
             let folder = match only {
@@ -209,6 +221,16 @@ fn overload(only: Option<&str>, quick: bool, results: &Path) -> io::Result<()> {
     let outcomes = figures::stamped(overload::measure(effort, only)?)?;
     let page = overload::page(&outcomes);
     write(folder, "overload", &outcomes, &page)
+}
+
+fn architectures(only: Option<&str>, quick: bool, results: &Path) -> io::Result<()> {
+    let measured = figures::stamped(architectures::measure(quick, only)?)?;
+    let folder = match quick || only.is_some() {
+        true => Path::new("target/bench"),
+        false => results,
+    };
+    let page = architectures::page(&measured);
+    write(folder, "architectures", &measured, &page)
 }
 
 /// Measures what is in the report about balancing, or a part of it.
