@@ -99,7 +99,7 @@ enum What {
     Architectures {
         /// Only the architectures whose names hold this: goes to target/bench.
         only: Option<String>,
-        /// One short round, too short for the record: goes to target/bench.
+        /// One round instead of three, too few for the record: goes to target/bench.
         #[arg(long)]
         quick: bool,
     },
@@ -225,12 +225,12 @@ fn overload(only: Option<&str>, quick: bool, results: &Path) -> io::Result<()> {
 
 fn architectures(only: Option<&str>, quick: bool, results: &Path) -> io::Result<()> {
     let measured = figures::stamped(architectures::measure(quick, only)?)?;
-    let folder = match quick || only.is_some() {
-        true => Path::new("target/bench"),
-        false => results,
+    let is_for_record = !quick && only.is_none();
+    let folder = match is_for_record {
+        true => results,
+        false => Path::new("target/bench"),
     };
-    let page = architectures::page(&measured);
-    write(folder, "architectures", &measured, &page)
+    architectures::write(folder, &measured, is_for_record)
 }
 
 /// Measures what is in the report about balancing, or a part of it.

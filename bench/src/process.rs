@@ -84,15 +84,18 @@ impl Process {
         tasks.map(on_cpu).sum()
     }
 
-    /// The CPU time of the program with that of its threads which have ended, in steps of 10 ms.
-    pub(crate) fn cpu_of_life(&self) -> Duration {
-        const TICKS_PER_S: u64 = 100;
+    /// The CPU time of the program in user mode and in the kernel, with that of threads that have ended; in steps of
+    /// 10 ms.
+    pub(crate) fn cpu_by_mode(&self) -> [Duration; 2] {
+        const TICK_MS: u64 = 10;
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap_or_default();
         // Its name, in parentheses, may hold blanks.
         let figures = stat.rsplit(')').next().unwrap_or_default();
-        let used = figures.split_whitespace().skip(11).take(2);
-        let ticks: u64 = used.filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
-        Duration::from_millis(ticks * 1000 / TICKS_PER_S)
+        let mut used = figures.split_whitespace().skip(11);
+        [used.next(), used.next()].map(|ticks| {
+            let ticks = ticks.and_then(|ticks| ticks.parse().ok());
+            Duration::from_millis(ticks.unwrap_or(0) * TICK_MS)
+        })
     }
 
     /// The CPU time of the thread that the program began with.

@@ -58,6 +58,14 @@ pub(super) struct Registers {
 impl Mode {
     pub(super) const ALL: [Self; 3] = [Self::Stateless, Self::Stateful, Self::Registrar];
 
+    pub(super) fn title(self) -> &'static str {
+        match self {
+            Self::Stateless => "Stateless proxy",
+            Self::Stateful => "Stateful proxy",
+            Self::Registrar => "Registrar",
+        }
+    }
+
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Stateless => "stateless",

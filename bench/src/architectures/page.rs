@@ -1,135 +1,336 @@
-//! What was measured, as a page.
+//! What was measured, as pages: one to read in the repository and one to see.
+
+use std::{fs, io, path::Path};
 
 use report::{Page, Table};
 
-use super::{Architecture, Case, Means, Results, Run, SENDERS, TEAMS, load::Mode};
+use super::{
+    Architecture, Case, Means, OTHERS_MAX, Results, Run, SENDERS, TEAMS, load::Mode, models, paper,
+};
 use crate::{
-    figures::Stamped,
+    figures::{self, Stamped},
     range::{Range, median},
 };
 
-/// The page about it.
-pub(crate) fn page(results: &Stamped<Results>) -> Page {
-    let Results { rounds, runs } = &results.results;
-    let others = runs.iter().map(|run| run.others).fold(0.0, f64::max);
-    let page = Page::new("Server architectures: figures")
-        .text(&format!(
-            "One node is driven in five ways. Calls and REGISTERs come in a closed loop. Figures are medians of {rounds} \
-             rounds in which all took turns, with the least and the greatest. Other programs took {:.0} % of the \
-             machine's time at the median of the runs, and {:.0} % at most. {}",
-            100.0 * median(runs.iter().map(|run| run.others)),
-            100.0 * others,
-            results.note()
-        ))
-        .heading("With the cores, in turns")
-        .text(
-            "The program has one core or both for itself, in turns with the load. Figures are for a second of its turns.",
-        );
-    let page = Mode::ALL.into_iter().fold(page, |page, mode| {
-        page.table(table(runs, mode, Means::Turns))
-    });
-    let page = page
-        .heading("With a tenth of their time, by a quota")
-        .text(
-            "A quota of a tenth of a core, and of two tenths on either core. A quota limits the sum of what threads use, so \
-             one thread has all of two tenths, and threads wait for each other while they would have to pause anyway.",
-        );
-    let page = Mode::ALL.into_iter().fold(page, |page, mode| {
-        page.table(table(runs, mode, Means::Quota))
-    });
-    if !TEAMS.iter().any(|&workers| has_senders(runs, workers)) {
-        return page;
+const TITLE: &str = "Server architectures";
+
+/// A page in parts.
+struct Sheet(Vec<Part>);
+
+enum Part {
+    Heading(String),
+    Text(String),
+    Table(Table),
+}
+
+impl Sheet {
+    fn heading(&mut self, text: impl Into<String>) {
+        self.0.push(Part::Heading(text.into()));
     }
-    page.heading("One sender before many workers")
-        .text("The stateful proxy as processes on both cores, in turns. Requests come from one port, or from many.")
-        .table(senders(runs))
+
+    fn text(&mut self, text: impl Into<String>) {
+        self.0.push(Part::Text(text.into()));
+    }
+
+    fn table(&mut self, table: Table) {
+        self.0.push(Part::Table(table));
+    }
+
+    fn page(self) -> Page {
+        let page = Page::new(TITLE);
+        self.0.into_iter().fold(page, |page, part| match part {
+            Part::Heading(text) => page.heading(&text),
+            Part::Text(text) => page.text(&text),
+            Part::Table(table) => page.table(table),
+        })
+    }
+
+    fn markdown(&self) -> String {
+        let parts = self.0.iter().map(|part| match part {
+            Part::Heading(text) => format!("## {text}\n"),
+            Part::Text(text) => wrapped(text),
+            Part::Table(table) => table.markdown(),
+        });
+        let parts: Vec<_> = parts.collect();
+        format!("# {TITLE}\n{}", parts.join("\n"))
+    }
+}
+
+/// The text in lines of 120 columns.
+fn wrapped(text: &str) -> String {
+    const COLUMNS: usize = 120;
+    let mut lines = String::new();
+    let mut length = 0;
+    for word in text.split(' ') {
+        if length > 0 && length + 1 + word.len() > COLUMNS {
+            lines.push('\n');
+            length = 0;
+        } else if length > 0 {
+            lines.push(' ');
+            length += 1;
+        }
+        lines.push_str(word);
+        length += word.len();
+    }
+    lines + "\n"
+}
+
+/// Writes figures and pages. If all was measured, it solves the models, too, and if that is for the record it writes
+/// them.
+pub(crate) fn write(
+    folder: &Path,
+    results: &Stamped<Results>,
+    is_for_record: bool,
+) -> io::Result<()> {
+    let sheet = sheet(results);
+    let markdown = sheet.markdown();
+    let page = sheet.page();
+    figures::write(folder, "architectures", results, &page)?;
+    fs::write(folder.join("architectures.md"), markdown)?;
+    if is_for_record {
+        models::write(&results.results.runs)?;
+    }
+    println!("\n{}\nwritten to {}", page.plain(), folder.display());
+    Ok(())
+}
+
+fn sheet(results: &Stamped<Results>) -> Sheet {
+    let runs = &results.results.runs;
+    let mut sheet = Sheet(Vec::new());
+    sheet.text(about(results));
+    sheet.heading("With the cores for itself");
+    sheet.text(
+        "The program has one core or both for itself, in turns of milliseconds with the load. Rates are for a second of \
+         its turns. *Used* is the share of both cores that it used: less than all where threads wait for each other, for \
+         a message, or for other programs.",
+    );
+    for mode in Mode::ALL {
+        sheet.text(format!("{}:", mode.title()));
+        sheet.table(table(runs, mode, Means::Turns));
+    }
+    beside_paper(&mut sheet, runs);
+    sheet.heading("With a tenth of the time, by a quota");
+    sheet.text(
+        "A quota of a tenth of one core, and of two tenths on both. A quota limits the sum of what threads use. So one \
+         thread gets all of two tenths, and threads may wait for each other in time that they would not have had anyway: \
+         these rates count what an architecture costs, not how far it scales. 16 calls are in progress; p99 is from the \
+         request to its 2xx, and most of it are the pauses of the quota (9 of 10 ms).",
+    );
+    for mode in Mode::ALL {
+        sheet.text(format!("{}:", mode.title()));
+        sheet.table(table(runs, mode, Means::Quota));
+    }
+    if TEAMS
+        .iter()
+        .all(|&workers| of_senders(runs, workers, 1).next().is_some())
+    {
+        senders(&mut sheet, runs);
+        modelled(&mut sheet, runs);
+    }
+    sheet
+}
+
+fn about(results: &Stamped<Results>) -> String {
+    let Results { rounds, runs } = &results.results;
+    let others = || runs.iter().map(|run| 100.0 * run.others);
+    let disturbed = runs.iter().filter(|run| run.others > OTHERS_MAX).count();
+    format!(
+        "Section 6 of Singh and Schulzrinne, \"Failover, load sharing and server architecture in SIP telephony\": one \
+         node (`node::Node`) is driven over UDP in five ways. `event-loop` is one thread. `processes` are workers with a \
+         socket each, the product's own. In `two-stage` one thread reads and passes each message by its Call-ID to a \
+         worker with a node of its own. In `shared` twice as many threads as cores read one socket and share one node \
+         behind a lock. In `thread-per-transaction` one thread reads and starts a thread for each transaction, and they \
+         share one node behind a lock; beyond 1,024 threads the reading one does the work. A call is INVITE, 180, 200, \
+         ACK, BYE, 200; the registrar takes REGISTERs into memory. Both come in a closed loop. Figures are medians of \
+         {rounds} rounds in which all took turns, with the least and the greatest. Other programs took more than \
+         {:.0} % of the machine in {disturbed} of {} runs: {:.0} % at the median, {:.0} % at most. Those runs are too \
+         slow, those of turns much more than those of a quota. {}",
+        100.0 * OTHERS_MAX,
+        runs.len(),
+        median(others()),
+        others().fold(0.0, f64::max),
+        results.note()
+    )
 }
 
 fn table(runs: &[Run], mode: Mode, means: Means) -> Table {
     let columns = [
         "architecture",
-        "one core, a second",
-        "over event loop",
+        "one core, /s",
         "us each",
-        "p99, ms",
-        "two cores, a second",
-        "over event loop",
+        "two cores, /s",
+        "us each",
         "over one core",
-        "us each",
-        "used of both",
+        match means {
+            Means::Quota => "p99 on one, ms",
+            Means::Turns => "used of two",
+        },
         "failed",
     ];
-    let mut table = Table::new(mode.name(), columns);
+    let mut table = Table::new("", columns);
     for architecture in Architecture::ALL {
-        let of = |architecture, cores| chosen(runs, mode, means, architecture, cores);
-        let rate = |architecture, cores| median(of(architecture, cores).map(|run| run.per_s));
-        let over = |cores| rate(architecture, cores) / rate(Architecture::EventLoop, cores);
-        let cpu = |cores| median(of(architecture, cores).map(|run| run.cpu_us));
-        let failed = [1, 2].map(|cores| of(architecture, cores).map(|run| run.failed).sum::<u64>());
+        let of = |cores| chosen(runs, mode, means, architecture, cores);
+        let figure = |cores, figure: fn(&Run) -> f64| median(of(cores).map(figure));
+        let rate = |cores| figure(cores, |run| run.per_s);
+        let failed = [1, 2].map(|cores| of(cores).map(|run| run.failed).sum::<u64>());
+        let last = match means {
+            Means::Quota => number(figure(1, |run| run.answer_ms_p99), 1),
+            Means::Turns => format!("{:.0} %", 100.0 * figure(2, |run| run.busy)),
+        };
         table.push([
             architecture.name().to_owned(),
-            rates(of(architecture, 1)),
-            format!("{:.2}", over(1)),
-            format!("{:.1}", cpu(1)),
-            format!(
-                "{:.1}",
-                median(of(architecture, 1).map(|run| run.answer_ms_p99))
-            ),
-            rates(of(architecture, 2)),
-            format!("{:.2}", over(2)),
-            format!("{:.2}", rate(architecture, 2) / rate(architecture, 1)),
-            format!("{:.1}", cpu(2)),
-            format!(
-                "{:.0} %",
-                100.0 * median(of(architecture, 2).map(|run| run.busy))
-            ),
+            rates(of(1)),
+            number(figure(1, |run| run.cpu_us), 1),
+            rates(of(2)),
+            number(figure(2, |run| run.cpu_us), 1),
+            number(rate(2) / rate(1), 2),
+            last,
             failed.into_iter().sum::<u64>().to_string(),
         ]);
     }
     table
 }
 
-fn senders(runs: &[Run]) -> Table {
+/// Their Tables 1 and 2 beside ours, over the event loop.
+fn beside_paper(sheet: &mut Sheet, runs: &[Run]) {
+    sheet.heading("Beside the paper's Tables 1 and 2");
+    sheet.text(
+        "Calls per second over those of the event loop on the same machine. The paper's machines are a Pentium 4 of \
+         3 GHz (1xP), four Pentiums of 450 MHz (4xP), and one and two UltraSparcs (1xS, 2xS); ours is one core or two of \
+         one processor. So 4xP is four processors and ours are two at most. Its threads take one message at a time, ours \
+         up to 64, but for a thread of a transaction. Its processes share the database by locks; our workers share only \
+         the ledger and the location service. Its stateless proxy has a thread for each message, ours for each \
+         transaction. It did not measure a stateful process pool, nor REGISTERs.",
+    );
+    for mode in [Mode::Stateless, Mode::Stateful] {
+        sheet.text(format!("{}:", mode.title()));
+        let columns = ["the paper's"].into_iter().chain(paper::MACHINES);
+        let columns = columns.chain(["ours", "one core", "two cores"]);
+        let mut table = Table::new("", columns);
+        let [first, ..] = paper::table(mode) else {
+            continue;
+        };
+        for row in paper::table(mode) {
+            let theirs = row.per_s.iter().zip(&first.per_s);
+            let theirs =
+                theirs.map(|(&one, &base)| format!("{:.2}", f64::from(one) / f64::from(base)));
+            let mut cells: Vec<_> = [row.name.to_owned()].into_iter().chain(theirs).collect();
+            cells.push(row.ours.map_or("", Architecture::name).to_owned());
+            cells.extend([1, 2].map(|cores| match row.ours {
+                Some(ours) => number(over_event_loop(runs, mode, ours, cores), 2),
+                None => String::new(),
+            }));
+            table.push(cells);
+        }
+        let theirs = |ours| paper::table(mode).iter().any(|row| row.ours == Some(ours));
+        for ours in Architecture::ALL.into_iter().filter(|&ours| !theirs(ours)) {
+            let mut cells = vec![String::new(); 5];
+            cells.push(ours.name().to_owned());
+            cells.extend([1, 2].map(|cores| number(over_event_loop(runs, mode, ours, cores), 2)));
+            table.push(cells);
+        }
+        sheet.table(table);
+    }
+}
+
+fn over_event_loop(runs: &[Run], mode: Mode, architecture: Architecture, cores: usize) -> f64 {
+    let rate = |of| median(chosen(runs, mode, Means::Turns, of, cores).map(|run| run.per_s));
+    rate(architecture) / rate(Architecture::EventLoop)
+}
+
+fn senders(sheet: &mut Sheet, runs: &[Run]) {
+    sheet.heading("One sender before many workers");
+    sheet.text(
+        "The stateful proxy as `processes` on both cores, in turns. The kernel chooses a worker's socket by the hash of \
+         addresses and ports (SO_REUSEPORT). If all requests come from one port, one worker reads all of them; the four \
+         servers' answers still come to several. The call's owner is another worker in (N-1) of N cases, whoever sends, \
+         so most messages are handed over anyway. What one sender costs beyond that is that one worker reads and parses all \
+         requests: with many cores it is the bottleneck, as the reader of `two-stage` is in the model below. Two cores do \
+         not show that. *More* is the CPU time of a call beyond that of one worker on one core, which hands nothing over: \
+         more than a classic BPF program, which would choose the socket by a hash of the Call-ID, could not save.",
+    );
     let columns = [
         "workers",
-        "16 ports, calls a second",
+        "16 ports, /s",
         "us a call",
-        "one port, calls a second",
+        "one port, /s",
         "us a call",
         "one over 16",
+        "more, 16 ports, us",
+        "more, one port, us",
     ];
+    let alone = chosen(
+        runs,
+        Mode::Stateful,
+        Means::Turns,
+        Architecture::Processes,
+        1,
+    );
+    let alone = median(alone.map(|run| run.cpu_us));
     let mut table = Table::new("", columns);
     for workers in TEAMS {
         let of = |senders| of_senders(runs, workers, senders);
         let rate = |senders| median(of(senders).map(|run| run.per_s));
-        let cpu = |senders| format!("{:.1}", median(of(senders).map(|run| run.cpu_us)));
+        let cpu = |senders| median(of(senders).map(|run| run.cpu_us));
         table.push([
             workers.to_string(),
             rates(of(SENDERS)),
-            cpu(SENDERS),
+            number(cpu(SENDERS), 1),
             rates(of(1)),
-            cpu(1),
-            format!("{:.2}", rate(1) / rate(SENDERS)),
+            number(cpu(1), 1),
+            number(rate(1) / rate(SENDERS), 2),
+            number(cpu(SENDERS) - alone, 1),
+            number(cpu(1) - alone, 1),
         ]);
     }
-    table
+    sheet.table(table);
 }
 
-fn has_senders(runs: &[Run], workers: usize) -> bool {
-    of_senders(runs, workers, 1).next().is_some()
+fn modelled(sheet: &mut Sheet, runs: &[Run]) {
+    let cores = models::CORES.map(|cores| cores.to_string()).join(",");
+    sheet.heading("What a model says of more cores");
+    sheet.text(format!(
+        "A layered queueing model of each, for the stateful proxy: `{}/*.lqn`. Its demands are the CPU times measured \
+         above, of one core for the event loop and of two for the others. A lock is a task of one thread on the machine, \
+         and takes of each call what the event loop spends outside of the kernel. 64 calls are in progress. `sipyard \
+         model what-if FILE --vary machine.multiplicity={cores}` prints the same. The model knows neither a cache that \
+         goes from core to core, nor that a wake-up takes time, nor that the hash of addresses gives one worker more: so \
+         it is a bound. Calls a second by cores, and what is the bottleneck of 64:",
+        models::FOLDER,
+    ));
+    let columns = ["architecture".to_owned(), "two, measured".to_owned()];
+    let columns = columns
+        .into_iter()
+        .chain(models::CORES.map(|cores| cores.to_string()));
+    let mut table = Table::new("", columns.chain(["bottleneck".to_owned()]));
+    for architecture in Architecture::ALL {
+        let text = models::text(architecture, runs);
+        let solve =
+            |cores: u32| models::solve(&text, &[("machine.multiplicity", f64::from(cores))]);
+        let answers = models::CORES.map(solve);
+        let measured = chosen(runs, models::MODE, Means::Turns, architecture, 2);
+        let mut row = vec![
+            architecture.name().to_owned(),
+            number(median(measured.map(|run| run.per_s)), 0),
+        ];
+        row.extend(answers.iter().map(|answer| match answer {
+            Some(answer) => format!("{:.0}", answer.per_s),
+            None => String::new(),
+        }));
+        let last = answers.into_iter().next_back().flatten();
+        row.push(last.map_or_else(String::new, |answer| answer.bottleneck));
+        table.push(row);
+    }
+    sheet.table(table);
 }
 
 /// The runs about how many ports send. Those of the tables above may be among them.
 fn of_senders(runs: &[Run], workers: usize, senders: usize) -> impl Iterator<Item = &Run> {
-    let is_of = move |case: &Case| {
-        case.architecture == Architecture::Processes
-            && (case.mode, case.means, case.cores) == (Mode::Stateful, Means::Turns, 2)
-            && (case.workers, case.senders) == (workers, senders)
-    };
-    runs.iter().filter(move |run| is_of(&run.case))
+    let case = Case::of_team(workers, senders);
+    runs.iter().filter(move |run| run.case == case)
 }
 
-/// The runs of a cell, with a worker for each core.
+/// The runs of a cell.
 fn chosen(
     runs: &[Run],
     mode: Mode,
@@ -137,14 +338,7 @@ fn chosen(
     architecture: Architecture,
     cores: usize,
 ) -> impl Iterator<Item = &Run> {
-    let case = Case {
-        architecture,
-        mode,
-        means,
-        cores,
-        workers: architecture.workers(cores),
-        senders: SENDERS,
-    };
+    let case = Case::new(architecture, mode, means, cores);
     runs.iter().filter(move |run| run.case == case)
 }
 
@@ -153,4 +347,26 @@ fn rates<'a>(runs: impl Iterator<Item = &'a Run>) -> String {
     range.map_or_else(String::new, |it| {
         format!("{:.0} ({:.0}-{:.0})", it.median, it.min, it.max)
     })
+}
+
+/// A figure with so many decimals; nothing if nothing was carried.
+fn number(value: f64, decimals: usize) -> String {
+    match value.is_finite() {
+        true => format!("{value:.decimals$}"),
+        false => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_broken_between_words() {
+        let text = "word ".repeat(60);
+        let lines = wrapped(text.trim());
+        assert!(lines.lines().all(|line| line.len() <= 120));
+        assert_eq!(lines.split_whitespace().count(), 60);
+        assert_eq!(wrapped("a b"), "a b\n");
+    }
 }

@@ -157,3 +157,35 @@ fn name(bytes: &[u8]) -> Option<Name> {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(line: &str, cseq: &str) -> String {
+        format!("{line}\r\nCall-ID: one\r\nCSeq: {cseq}\r\n\r\n")
+    }
+
+    #[test]
+    fn a_transaction_has_one_name_on_both_sides_and_its_ack_another() {
+        let name = |line, cseq| name(message(line, cseq).as_bytes()).expect("it has a name");
+        let invite = name("INVITE sip:a@b SIP/2.0", "1 INVITE");
+        assert_eq!(name("SIP/2.0 180 Ringing", "1 INVITE"), invite);
+        assert_eq!(name("CANCEL sip:a@b SIP/2.0", "1 CANCEL"), invite);
+        assert_ne!(name("ACK sip:a@b SIP/2.0", "1 ACK"), invite);
+        assert_ne!(name("BYE sip:a@b SIP/2.0", "2 BYE"), invite);
+    }
+
+    #[test]
+    fn a_transaction_ends_with_a_final_response() {
+        for (message, is_end) in [
+            ("SIP/2.0 100 Trying", false),
+            ("SIP/2.0 183 Session Progress", false),
+            ("SIP/2.0 200 OK", true),
+            ("SIP/2.0 603 Decline", true),
+            ("INVITE sip:a@b SIP/2.0", false),
+        ] {
+            assert_eq!(is_final(message.as_bytes()), is_end, "{message}");
+        }
+    }
+}
