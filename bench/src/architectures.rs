@@ -16,7 +16,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::page::write;
+pub(crate) use self::page::{write, write_again};
 use self::{
     load::{Load, Mode},
     turns::Turns,
@@ -316,7 +316,7 @@ fn run(round: u32, case: Case) -> io::Result<Run> {
     let (after, machine) = (scene.load.done(), busy()?.saturating_sub(machine));
     let after_cpu = scene.cpu(case);
     let [cpu, first, user] = std::array::from_fn(|place| after_cpu[place] - cpu[place]);
-    let carried = (after.carried - before.carried) as f64;
+    let carried = (after.carried - before.carried).max(1) as f64;
     let in_use = match case.means {
         Means::Quota => passed,
         Means::Turns => had,

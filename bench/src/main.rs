@@ -102,6 +102,9 @@ enum What {
         /// One round instead of three, too few for the record: goes to target/bench.
         #[arg(long)]
         quick: bool,
+        /// Measure nothing: write the pages of the last record again.
+        #[arg(long, conflicts_with_all = ["only", "quick"])]
+        again: bool,
     },
     /// What each way of failing over costs, with Redis, NSD, Kamailio and keepalived; half an hour.
     Failover {
@@ -178,7 +181,10 @@ fn run(arguments: Arguments) -> io::Result<()> {
         What::Overload { only, quick } => {
             return overload(only.as_deref(), quick, &arguments.results);
         }
-        What::Architectures { only, quick } => {
+        What::Architectures { again: true, .. } => {
+            return architectures::write_again(&arguments.results);
+        }
+        What::Architectures { only, quick, .. } => {
             return architectures(only.as_deref(), quick, &arguments.results);
         }
         What::Failover { only } => {

@@ -141,8 +141,7 @@ impl Load {
                 let took = &mut registers.took;
                 took.sort_unstable();
                 let place = took.len() * 99 / 100;
-                took.get(place)
-                    .map_or(f64::NAN, |took| 1e3 * took.as_secs_f64())
+                took.get(place).map_or(0.0, |took| 1e3 * took.as_secs_f64())
             }
         }
     }

@@ -94,16 +94,22 @@ pub(crate) fn write(
     Ok(())
 }
 
+/// Writes the pages and models of what was measured for the record.
+pub(crate) fn write_again(folder: &Path) -> io::Result<()> {
+    let json = fs::read(folder.join("architectures.json"))?;
+    write(folder, &serde_json::from_slice(&json)?, true)
+}
+
 fn sheet(results: &Stamped<Results>) -> Sheet {
     let runs = &results.results.runs;
     let mut sheet = Sheet(Vec::new());
     sheet.text(about(results));
     sheet.heading("With the cores for itself");
     sheet.text(
-        "The program has one core or both for itself, in turns of milliseconds with the load. Measured rates are for a \
-         second of its turns; *a second of it* is what a second of CPU time carries, which is what one core carries that \
-         nobody else wants. *Used* is the share of both cores that it used: less than all where threads wait for each other, for \
-         a message, or for other programs.",
+        "The program has one core or both for itself, in turns of milliseconds with the load. Measured rates are for \
+         a second of its turns; *a second of it* is what a second of CPU time carries, which is what one core \
+         carries that nobody else wants. *Used* is the share of both cores that it used: less than all where threads \
+         wait for each other, for a message, or for other programs.",
     );
     for mode in Mode::ALL {
         sheet.text(format!("{}:", mode.title()));
@@ -112,10 +118,10 @@ fn sheet(results: &Stamped<Results>) -> Sheet {
     beside_paper(&mut sheet, runs);
     sheet.heading("With a tenth of the time, by a quota");
     sheet.text(
-        "A quota of a tenth of one core, and of two tenths on both. A quota limits the sum of what threads use. So one \
-         thread gets all of two tenths, and threads may wait for each other in time that they would not have had anyway: \
-         these rates count what an architecture costs, not how far it scales. 16 calls are in progress; p99 is from the \
-         request to its 2xx, and most of it are the pauses of the quota (9 of 10 ms).",
+        "A quota of a tenth of one core, and of two tenths on both. A quota limits the sum of what threads use. So \
+         one thread gets all of two tenths, and threads may wait for each other in time that they would not have had \
+         anyway: these rates count what an architecture costs, not how far it scales. 16 calls are in progress; p99 \
+         is from the request to its 2xx, and most of it are the pauses of the quota (9 of 10 ms).",
     );
     for mode in Mode::ALL {
         sheet.text(format!("{}:", mode.title()));
@@ -136,16 +142,17 @@ fn about(results: &Stamped<Results>) -> String {
     let others = || runs.iter().map(|run| 100.0 * run.others);
     let disturbed = runs.iter().filter(|run| run.others > OTHERS_MAX).count();
     format!(
-        "Section 6 of Singh and Schulzrinne, \"Failover, load sharing and server architecture in SIP telephony\": one \
-         node (`node::Node`) is driven over UDP in five ways. `event-loop` is one thread. `processes` are workers with a \
-         socket each, the product's own. In `two-stage` one thread reads and passes each message by its Call-ID to a \
-         worker with a node of its own. In `shared` twice as many threads as cores read one socket and share one node \
-         behind a lock. In `thread-per-transaction` one thread reads and starts a thread for each transaction, and they \
-         share one node behind a lock; beyond 1,024 threads the reading one does the work. A call is INVITE, 180, 200, \
-         ACK, BYE, 200; the registrar takes REGISTERs into memory. Both come in a closed loop. Figures are medians of \
-         {rounds} rounds in which all took turns, with the least and the greatest. Other programs took more than \
-         {:.0} % of the machine in {disturbed} of {} runs: {:.0} % at the median, {:.0} % at most. Those runs are too \
-         slow, those of turns much more than those of a quota. {}",
+        "Section 6 of Singh and Schulzrinne, \"Failover, load sharing and server architecture in SIP telephony\": \
+         one node (`node::Node`) is driven over UDP in five ways. `event-loop` is one thread. `processes` are \
+         workers with a socket each, the product's own. In `two-stage` one thread reads and passes each message by \
+         its Call-ID to a worker with a node of its own. In `shared` twice as many threads as cores read one socket \
+         and share one node behind a lock. In `thread-per-transaction` one thread reads and starts a thread for each \
+         transaction, and they share one node behind a lock; beyond 1,024 threads the reading one does the work. A \
+         call is INVITE, 180, 200, ACK, BYE, 200; the registrar takes REGISTERs into memory. Both come in a closed \
+         loop. Figures are medians of {rounds} rounds in which all took turns, with the least and the greatest. \
+         Other programs took more than {:.0} % of the machine in {disturbed} of {} runs: {:.0} % at the median, \
+         {:.0} % at most. Measured rates are of the other runs; where there is none, ~ marks a rate that is much too \
+         low, above all in turns. CPU times are of all runs. {}",
         100.0 * OTHERS_MAX,
         runs.len(),
         median(others()),
@@ -182,9 +189,9 @@ fn table(runs: &[Run], mode: Mode, means: Means) -> Table {
             architecture.name().to_owned(),
             number(cpu(1), 1),
             number(1e6 / cpu(1), 0),
-            rates(of(1)),
+            rate_text(of(1)),
             number(cpu(2), 1),
-            rates(of(2)),
+            rate_text(of(2)),
             last,
             failed.into_iter().sum::<u64>().to_string(),
         ]);
@@ -197,11 +204,12 @@ fn beside_paper(sheet: &mut Sheet, runs: &[Run]) {
     sheet.heading("Beside the paper's Tables 1 and 2");
     sheet.text(
         "Calls per second over those of the event loop on the same machine. The paper's machines are a Pentium 4 of \
-         3 GHz (1xP), four Pentiums of 450 MHz (4xP), and one and two UltraSparcs (1xS, 2xS); ours is one \
-         core (by CPU time) or two (measured) of one processor. So 4xP is four processors and ours are two at most. Its threads take one message at a time, ours \
-         up to 64, but for a thread of a transaction. Its processes share the database by locks; our workers share only \
-         the ledger and the location service. Its stateless proxy has a thread for each message, ours for each \
-         transaction. It did not measure a stateful process pool, nor REGISTERs.",
+         3 GHz (1xP), four Pentiums of 450 MHz (4xP), and one and two UltraSparcs (1xS, 2xS); ours is one core (by \
+         CPU time) or two (measured) of one processor. So 4xP is four processors and ours are two at most. Its \
+         threads take one message at a time, ours up to 64, but for a thread of a transaction. Its processes share \
+         the database by locks; our workers share only the ledger and the location service. Its stateless proxy has \
+         a thread for each message, ours for each transaction. It did not measure a stateful process pool, nor \
+         REGISTERs.",
     );
     for mode in [Mode::Stateless, Mode::Stateful] {
         sheet.text(format!("{}:", mode.title()));
@@ -236,26 +244,27 @@ fn beside_paper(sheet: &mut Sheet, runs: &[Run]) {
 
 /// On one core by the CPU time of a call, which other programs hardly change.
 fn over_event_loop(runs: &[Run], mode: Mode, architecture: Architecture, cores: usize) -> f64 {
-    let rate = |of| {
+    let of = |of| {
         let runs = chosen(runs, mode, Means::Turns, of, cores);
-        median(runs.map(|run| match cores {
-            1 => 1e6 / run.cpu_us,
-            _ => run.per_s,
-        }))
+        match cores {
+            1 => 1e6 / median(runs.map(|run| run.cpu_us)),
+            _ => rate(runs),
+        }
     };
-    rate(architecture) / rate(Architecture::EventLoop)
+    of(architecture) / of(Architecture::EventLoop)
 }
 
 fn senders(sheet: &mut Sheet, runs: &[Run]) {
     sheet.heading("One sender before many workers");
     sheet.text(
-        "The stateful proxy as `processes` on both cores, in turns. The kernel chooses a worker's socket by the hash of \
-         addresses and ports (SO_REUSEPORT). If all requests come from one port, one worker reads all of them; the four \
-         servers' answers still come to several. The call's owner is another worker in (N-1) of N cases, whoever sends, \
-         so most messages are handed over anyway. What one sender costs beyond that is that one worker reads and parses all \
-         requests: with many cores it is the bottleneck, as the reader of `two-stage` is in the model below. Two cores do \
-         not show that. *More* is the CPU time of a call beyond that of one worker on one core, which hands nothing over. A \
-         classic BPF program on the sockets that chooses the worker by the Call-ID could save so much at most.",
+        "The stateful proxy as `processes` on both cores, in turns. The kernel chooses a worker's socket by the hash \
+         of addresses and ports (SO_REUSEPORT). If all requests come from one port, one worker reads all of them; \
+         the four servers' answers still come to several. The call's owner is another worker in (N-1) of N cases, \
+         whoever sends, so most messages are handed over anyway. What one sender costs beyond that is that one \
+         worker reads and parses all requests: with many cores it is the bottleneck, as the reader of `two-stage` is \
+         in the model below. Two cores do not show that. *More* is the CPU time of a call beyond that of one worker \
+         on one core, which hands nothing over. A classic BPF program on the sockets that chooses the worker by the \
+         Call-ID could save so much at most.",
     );
     let columns = [
         "workers",
@@ -278,15 +287,14 @@ fn senders(sheet: &mut Sheet, runs: &[Run]) {
     let mut table = Table::new("", columns);
     for workers in TEAMS {
         let of = |senders| of_senders(runs, workers, senders);
-        let rate = |senders| median(of(senders).map(|run| run.per_s));
         let cpu = |senders| median(of(senders).map(|run| run.cpu_us));
         table.push([
             workers.to_string(),
-            rates(of(SENDERS)),
+            rate_text(of(SENDERS)),
             number(cpu(SENDERS), 1),
-            rates(of(1)),
+            rate_text(of(1)),
             number(cpu(1), 1),
-            number(rate(1) / rate(SENDERS), 2),
+            number(rate(of(1)) / rate(of(SENDERS)), 2),
             number(cpu(SENDERS) - alone, 1),
             number(cpu(1) - alone, 1),
         ]);
@@ -298,12 +306,12 @@ fn modelled(sheet: &mut Sheet, runs: &[Run]) {
     let cores = models::CORES.map(|cores| cores.to_string()).join(",");
     sheet.heading("What a model says of more cores");
     sheet.text(format!(
-        "A layered queueing model of each, for the stateful proxy: `{}/*.lqn`. Its demands are the CPU times measured \
-         above, of one core for the event loop and of two for the others. A lock is a task of one thread on the machine, \
-         and takes of each call what the event loop spends outside of the kernel. 64 calls are in progress. `sipyard \
-         model what-if FILE --vary machine.multiplicity={cores}` prints the same. The model knows neither a cache that \
-         goes from core to core, nor that a wake-up takes time, nor that the hash of addresses gives one worker more: so \
-         it is a bound. Calls a second by cores, and what is the bottleneck of 64:",
+        "A layered queueing model of each, for the stateful proxy: `{}/*.lqn`. Its demands are the CPU times \
+         measured above, of one core for the event loop and of two for the others. A lock is a task of one thread on \
+         the machine, and takes of each call what the event loop spends outside of the kernel. 64 calls are in \
+         progress. `sipyard model what-if FILE --vary machine.multiplicity={cores}` prints the same. The model knows \
+         neither a cache that goes from core to core, nor that a wake-up takes time, nor that the hash of addresses \
+         gives one worker more: so it is a bound. Calls a second by cores, and what is the bottleneck of 64:",
         models::FOLDER,
     ));
     let columns = ["architecture".to_owned(), "two, measured".to_owned()];
@@ -317,10 +325,7 @@ fn modelled(sheet: &mut Sheet, runs: &[Run]) {
             |cores: u32| models::solve(&text, &[("machine.multiplicity", f64::from(cores))]);
         let answers = models::CORES.map(solve);
         let measured = chosen(runs, models::MODE, Means::Turns, architecture, 2);
-        let mut row = vec![
-            architecture.name().to_owned(),
-            number(median(measured.map(|run| run.per_s)), 0),
-        ];
+        let mut row = vec![architecture.name().to_owned(), rate_text(measured)];
         row.extend(answers.iter().map(|answer| match answer {
             Some(answer) => format!("{:.0}", answer.per_s),
             None => String::new(),
@@ -350,10 +355,27 @@ fn chosen(
     runs.iter().filter(move |run| run.case == case)
 }
 
-fn rates<'a>(runs: impl Iterator<Item = &'a Run>) -> String {
-    let range = Range::over(runs.map(|run| run.per_s));
-    range.map_or_else(String::new, |it| {
-        format!("{:.0} ({:.0}-{:.0})", it.median, it.min, it.max)
+/// The rates of the runs that other programs left alone; of all if there is none.
+fn rates<'a>(runs: impl Iterator<Item = &'a Run>) -> (Vec<f64>, bool) {
+    let runs: Vec<_> = runs.collect();
+    let fair = runs.iter().filter(|run| run.others <= OTHERS_MAX);
+    let fair: Vec<_> = fair.map(|run| run.per_s).collect();
+    match fair.is_empty() {
+        true => (runs.iter().map(|run| run.per_s).collect(), false),
+        false => (fair, true),
+    }
+}
+
+fn rate<'a>(runs: impl Iterator<Item = &'a Run>) -> f64 {
+    median(rates(runs).0)
+}
+
+/// The rate with the least and the greatest, marked if other programs disturbed all runs.
+fn rate_text<'a>(runs: impl Iterator<Item = &'a Run>) -> String {
+    let (rates, is_fair) = rates(runs);
+    let mark = if is_fair { "" } else { "~" };
+    Range::over(rates).map_or_else(String::new, |it| {
+        format!("{mark}{:.0} ({:.0}-{:.0})", it.median, it.min, it.max)
     })
 }
 
