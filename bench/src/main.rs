@@ -160,15 +160,7 @@ fn run(arguments: Arguments) -> io::Result<()> {
         }
         What::Modes { rounds } => return modes(rounds, &arguments.results),
         What::Series { rounds } => return series(rounds, &arguments.results),
-        What::Public => {
-            let measured = figures::stamped(public::measure()?)?;
-            return write(
-                &arguments.results,
-                "public",
-                &measured,
-                &public::page(&measured),
-            );
-        }
+        What::Public => return public(&arguments.results),
         What::Model => {
             let checks = figures::stamped(live::measure(live::Effort::FULL)?)?;
             return write(&arguments.results, "model", &checks, &live::page(&checks));
@@ -216,6 +208,11 @@ fn series(rounds: u32, results: &Path) -> io::Result<()> {
         _ => results,
     };
     write(folder, "series", &measured, &series::page(&measured))
+}
+
+fn public(results: &Path) -> io::Result<()> {
+    let measured = figures::stamped(public::measure()?)?;
+    write(results, "public", &measured, &public::page(&measured))
 }
 
 fn overload(only: Option<&str>, quick: bool, results: &Path) -> io::Result<()> {
