@@ -224,7 +224,7 @@ pub(crate) fn registrar(in_file: bool) -> io::Result<Running> {
     serve(&sipyard(), &config.replace("@STORE@", store))
 }
 
-/// Starts our node in another architecture on these cores, where any other program goes before it if it is `meek`.
+/// Starts our node in an architecture on these cores. If it is meek, it has them only while no other program wants them.
 pub(crate) fn architecture(
     name: &str,
     mode: &str,
