@@ -109,8 +109,8 @@ fn sheet(results: &Stamped<Results>) -> Sheet {
         "The program has one core or both for itself, in turns of milliseconds with the load. Measured rates are for \
          a second of its turns; *a second of it* is what a second of CPU time carries, which is what one core \
          carries that nobody else wants. *Used* is the share of both cores that it used: less than all where threads \
-         wait for each other, for a message, or for other programs. A turn may begin and end a little later on the first core \
-         than it is timed on the other: measured rates may be some percent too high.",
+         wait for each other, for a message, or for other programs. A turn may begin and end a little later on the \
+         first core than it is timed on the other: measured rates may be some percent too high.",
     );
     for mode in Mode::ALL {
         sheet.text(format!("{}:", mode.title()));
