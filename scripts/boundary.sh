@@ -39,7 +39,7 @@ net          system  sip socket stream tls websocket wire node
 traffic      system  sip socket net load stream tls transaction wire
 workbench    system  admin-client sip balance node load lqn capture sim report settings socket tls topology traffic
 sipyard      system  all
-bench        system  load report socket net traffic testbed
+bench        system  load lqn report sip socket net node traffic testbed
 '
 
 # The folder that may have unsafe code: the kernel's calls for batches of datagrams have no safe wrapper.

@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "it measures time")]
 
 mod agree;
+mod architectures;
 mod balance;
 mod failover;
 mod figures;
@@ -94,6 +95,17 @@ enum What {
         #[arg(long, default_value_t = 3)]
         rounds: u32,
     },
+    /// One node driven in five ways, from an event loop to a thread for each transaction. As root, for a CPU quota.
+    Architectures {
+        /// Only the architectures whose names hold this: goes to target/bench.
+        only: Option<String>,
+        /// One round instead of three, too few for the record: goes to target/bench.
+        #[arg(long)]
+        quick: bool,
+        /// Measure nothing: write the pages of the last record again.
+        #[arg(long, conflicts_with_all = ["only", "quick"])]
+        again: bool,
+    },
     /// What each way of failing over costs, with Redis, NSD, Kamailio and keepalived; half an hour.
     Failover {
         /// Only the ways whose names hold this: goes to target/bench.
@@ -148,15 +160,7 @@ fn run(arguments: Arguments) -> io::Result<()> {
         }
         What::Modes { rounds } => return modes(rounds, &arguments.results),
         What::Series { rounds } => return series(rounds, &arguments.results),
-        What::Public => {
-            let measured = figures::stamped(public::measure()?)?;
-            return write(
-                &arguments.results,
-                "public",
-                &measured,
-                &public::page(&measured),
-            );
-        }
+        What::Public => return public(&arguments.results),
         What::Model => {
             let checks = figures::stamped(live::measure(live::Effort::FULL)?)?;
             return write(&arguments.results, "model", &checks, &live::page(&checks));
@@ -168,6 +172,12 @@ fn run(arguments: Arguments) -> io::Result<()> {
         }
         What::Overload { only, quick } => {
             return overload(only.as_deref(), quick, &arguments.results);
+        }
+        What::Architectures { again: true, .. } => {
+            return architectures::write_again(&arguments.results);
+        }
+        What::Architectures { only, quick, .. } => {
+            return architectures(only.as_deref(), quick, &arguments.results);
         }
         What::Failover { only } => {
             let ways = figures::stamped(failover::measure(only.as_deref())?)?;
@@ -200,6 +210,11 @@ fn series(rounds: u32, results: &Path) -> io::Result<()> {
     write(folder, "series", &measured, &series::page(&measured))
 }
 
+fn public(results: &Path) -> io::Result<()> {
+    let measured = figures::stamped(public::measure()?)?;
+    write(results, "public", &measured, &public::page(&measured))
+}
+
 fn overload(only: Option<&str>, quick: bool, results: &Path) -> io::Result<()> {
     let (effort, folder) = match (quick, only) {
         (true, _) => (overload::Effort::QUICK, Path::new("target/bench")),
@@ -209,6 +224,16 @@ fn overload(only: Option<&str>, quick: bool, results: &Path) -> io::Result<()> {
     let outcomes = figures::stamped(overload::measure(effort, only)?)?;
     let page = overload::page(&outcomes);
     write(folder, "overload", &outcomes, &page)
+}
+
+fn architectures(only: Option<&str>, quick: bool, results: &Path) -> io::Result<()> {
+    let measured = figures::stamped(architectures::measure(quick, only)?)?;
+    let is_for_record = !quick && only.is_none();
+    let folder = match is_for_record {
+        true => results,
+        false => Path::new("target/bench"),
+    };
+    architectures::write(folder, &measured, is_for_record)
 }
 
 /// Measures what is in the report about balancing, or a part of it.

@@ -26,6 +26,12 @@ pub(crate) struct Process {
 impl Process {
     /// Starts a program on one core. It is told to end if this process dies.
     pub(crate) fn start(core: usize, program: &Path, args: &[&str]) -> io::Result<Self> {
+        Self::start_on(&[core], program, args)
+    }
+
+    /// The same on several cores.
+    pub(crate) fn start_on(cores: &[usize], program: &Path, args: &[&str]) -> io::Result<Self> {
+        let cores: Vec<_> = cores.iter().map(usize::to_string).collect();
         let log = tempfile::tempfile()?;
         let child = Command::new("setpriv")
             .args([
@@ -33,7 +39,7 @@ impl Process {
                 "TERM",
                 "taskset",
                 "--cpu-list",
-                &core.to_string(),
+                &cores.join(","),
             ])
             .arg(program)
             .args(args)
@@ -75,11 +81,26 @@ impl Process {
     /// The CPU time of all its processes and threads, as the scheduler accounts it.
     pub(crate) fn cpu(&self) -> Duration {
         let tasks = self.processes().into_iter().flat_map(tasks);
-        let on_cpu = |(process, task)| {
-            let line = fs::read_to_string(format!("/proc/{process}/task/{task}/schedstat")).ok()?;
-            line.split(' ').next()?.parse::<u64>().ok()
-        };
-        Duration::from_nanos(tasks.filter_map(on_cpu).sum())
+        tasks.map(on_cpu).sum()
+    }
+
+    /// The CPU time of the program in user mode and in the kernel, with that of threads that have ended; in steps of
+    /// 10 ms.
+    pub(crate) fn cpu_by_mode(&self) -> [Duration; 2] {
+        const TICK_MS: u64 = 10;
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.id())).unwrap_or_default();
+        // Its name, in parentheses, may hold blanks.
+        let figures = stat.rsplit(')').next().unwrap_or_default();
+        let mut used = figures.split_whitespace().skip(11);
+        [used.next(), used.next()].map(|ticks| {
+            let ticks = ticks.and_then(|ticks| ticks.parse().ok());
+            Duration::from_millis(ticks.unwrap_or(0) * TICK_MS)
+        })
+    }
+
+    /// The CPU time of the thread that the program began with.
+    pub(crate) fn cpu_of_first(&self) -> Duration {
+        on_cpu((self.id(), self.id()))
     }
 
     /// The resident memory of all its processes.
@@ -153,6 +174,14 @@ pub(crate) fn pin(process: u32, core: usize) -> io::Result<()> {
         sched_setaffinity(task, &cores)?;
     }
     Ok(())
+}
+
+/// The CPU time of a thread; none if it has ended.
+fn on_cpu((process, task): (u32, u32)) -> Duration {
+    let line = fs::read_to_string(format!("/proc/{process}/task/{task}/schedstat"));
+    let line = line.unwrap_or_default();
+    let ns = line.split(' ').next().and_then(|ns| ns.parse().ok());
+    Duration::from_nanos(ns.unwrap_or(0))
 }
 
 /// The threads of a process.

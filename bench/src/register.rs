@@ -1,7 +1,7 @@
 //! The registrar and the stateful proxy with look-up beside Kamailio's: CPU, latency, and what is on disk.
 
 mod page;
-mod queue;
+pub(crate) mod queue;
 
 use std::{io, net::SocketAddr, time::Duration};
 

@@ -224,6 +224,32 @@ pub(crate) fn registrar(in_file: bool) -> io::Result<Running> {
     serve(&sipyard(), &config.replace("@STORE@", store))
 }
 
+/// Starts our node in an architecture on these cores. If it is meek, it has them only while no other program wants them.
+pub(crate) fn architecture(
+    name: &str,
+    mode: &str,
+    workers: usize,
+    servers: &[SocketAddr],
+    (cores, is_meek): (&[usize], bool),
+) -> io::Result<Running> {
+    let address = free_address()?;
+    let servers: Vec<_> = servers.iter().map(SocketAddr::to_string).collect();
+    let program = beside_us("architectures").display().to_string();
+    let (workers, listen) = (workers.to_string(), address.to_string());
+    let meek = ["--idle", "0", &program];
+    let own = [name, "--mode", mode, "--workers", &workers];
+    let with = ["--listen", &listen, "--servers", &servers.join(",")];
+    let process = match is_meek {
+        true => Process::start_on(cores, Path::new("chrt"), &[&meek[..], &own, &with].concat()),
+        false => Process::start_on(cores, Path::new(&program), &[&own[..], &with].concat()),
+    };
+    Ok(Running {
+        process: process?,
+        address,
+        _files: tempfile::tempdir()?,
+    })
+}
+
 /// Starts Kamailio as a registrar that keeps its bindings in memory.
 pub(crate) fn kamailio_registrar() -> io::Result<Running> {
     let files = tempfile::tempdir()?;

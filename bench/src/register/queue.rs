@@ -60,8 +60,17 @@ pub(crate) fn register(
     })
 }
 
+/// The number of the REGISTER that a response answers.
+pub(crate) fn number(response: &[u8]) -> Option<u32> {
+    let response = str::from_utf8(response).ok()?;
+    let cseq = response
+        .lines()
+        .find_map(|line| line.strip_prefix("CSeq: "))?;
+    cseq.split(' ').next()?.parse().ok()
+}
+
 /// The REGISTER of a user; `number` is in its CSeq, as phones count.
-fn request(own: SocketAddr, user: u32, number: u32) -> String {
+pub(crate) fn request(own: SocketAddr, user: u32, number: u32) -> String {
     format!(
         "REGISTER sip:example.com SIP/2.0\r\n\
          Via: SIP/2.0/UDP {own};branch=z9hG4bK-{number};rport\r\n\
@@ -74,4 +83,16 @@ fn request(own: SocketAddr, user: u32, number: u32) -> String {
          Expires: 300\r\n\
          Content-Length: 0\r\n\r\n"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_response_tells_which_register_it_answers() {
+        let own = SocketAddr::from(([127, 0, 0, 1], 5060));
+        assert_eq!(number(request(own, 3, 4711).as_bytes()), Some(4711));
+        assert_eq!(number(b"SIP/2.0 200 OK\r\n\r\n"), None);
+    }
 }
