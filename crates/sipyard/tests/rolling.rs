@@ -6,6 +6,7 @@ mod common;
 
 use std::{
     env,
+    net::TcpListener,
     process::{Child, Stdio},
 };
 
@@ -59,18 +60,21 @@ impl Node {
         }
     }
 
-    /// The servers of its pool that take calls.
-    fn servers_up(&self) -> usize {
+    /// The states of its pool's servers.
+    fn servers(&self) -> Vec<String> {
         let socket = self.settings.path().with_file_name("admin.sock");
         let mut ctl = sipyard();
         ctl.arg("ctl").arg("--admin").arg(socket);
         let output = ctl.args(["status", "--json"]).output().unwrap();
         let status: Value = serde_json::from_slice(&output.stdout).unwrap();
         let servers = status["pools"][0]["servers"].as_array().unwrap();
-        servers
-            .iter()
-            .filter(|server| server["state"] == "up")
-            .count()
+        let state = |server: &Value| server["state"].as_str().unwrap().to_owned();
+        servers.iter().map(state).collect()
+    }
+
+    /// Whether two servers take calls.
+    fn has_two(&self) -> bool {
+        self.servers().iter().filter(|state| *state == "up").count() == 2
     }
 }
 
@@ -83,7 +87,7 @@ fn edge(redis: &Redis) -> Node {
     Node::start(settings)
 }
 
-fn registrar(redis: &Redis) -> Node {
+fn registrar(redis: &Redis, lease: &str) -> Node {
     let settings = Settings::new();
     let (sip, admin, redis) = (settings.sip, settings.admin, redis.address);
     settings.write_whole(&format!(
@@ -92,7 +96,7 @@ listen = [ {{ transport = "udp", address = "{sip}" }} ]
 admin = {{ address = "{admin}", socket = "admin.sock" }}
 route = [ {{ to = "registrar" }} ]
 registrar = {{ auth = false, domains = ["example.com"], store = "redis://{redis}" }}
-cluster = {{ store = "redis://{redis}", announce = "core" }}
+cluster = {{ store = "redis://{redis}", announce = "core", lease = "{lease}" }}
 "#
     ));
     Node::start(settings)
@@ -113,8 +117,8 @@ fn every_node_of_a_cluster_is_replaced_without_a_failed_call() {
     let mut redis = Redis::start(&[]).unwrap();
     let phones = Serving::start(&[]);
     let mut edges = [edge(&redis), edge(&redis)];
-    let mut registrars = [registrar(&redis), registrar(&redis)];
-    let are_up = |edges: &[Node; 2]| edges.iter().all(|edge| edge.servers_up() == 2);
+    let mut registrars = [registrar(&redis, "3s"), registrar(&redis, "3s")];
+    let are_up = |edges: &[Node; 2]| edges.iter().all(Node::has_two);
     eventually("both registrars are used", || are_up(&edges));
     edges.iter_mut().for_each(Node::await_socket);
     let (to, contact) = (
@@ -155,4 +159,29 @@ fn every_node_of_a_cluster_is_replaced_without_a_failed_call() {
         assert_eq!(told["failed"], 0, "{told:#}");
         assert!(told["carried"].as_u64().unwrap() > 50, "{told:#}");
     }
+}
+
+/// A registrar that was told to stop while the store was being replaced did not say so a second time. It stayed in the
+/// pools of the edges, and callers got its 503.
+#[test]
+fn a_node_leaves_although_the_store_is_being_replaced() {
+    let mut redis = Redis::start(&[]).unwrap();
+    let edge = edge(&redis);
+    let mut registrars = [registrar(&redis, "60s"), registrar(&redis, "60s")];
+    eventually("both registrars are used", || edge.has_two());
+    redis.end().unwrap();
+    let no_store = TcpListener::bind(redis.address).unwrap();
+    let leaving = &mut registrars[0];
+    leaving.running.signal("TERM");
+    leaving.manager.wait_for("STOPPING=1");
+    // Each node tries every 100 ms.
+    for _ in 0..20 {
+        no_store.accept().unwrap();
+    }
+    drop(no_store);
+    redis.start_again().unwrap();
+    eventually("the edge knows that one has left", || {
+        edge.servers().len() == 1
+    });
+    assert!(leaving.running.wait().success());
 }

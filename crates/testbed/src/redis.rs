@@ -83,8 +83,25 @@ impl Redis {
     /// # Errors
     /// It does not end, or the other one can't be started or does not answer.
     pub fn replace(&mut self) -> io::Result<()> {
+        self.end()?;
+        self.start_again()
+    }
+
+    /// Ends it as an upgrade does, with all that it knows on disk.
+    ///
+    /// # Errors
+    /// It does not end.
+    pub fn end(&mut self) -> io::Result<()> {
         self.ask("SHUTDOWN SAVE");
         self.child.wait()?;
+        Ok(())
+    }
+
+    /// Starts another process that knows the same.
+    ///
+    /// # Errors
+    /// It can't be started or does not answer.
+    pub fn start_again(&mut self) -> io::Result<()> {
         self.child = spawn(self.folder.path(), self.address, &["--save", ""])?;
         self.await_answer()
     }

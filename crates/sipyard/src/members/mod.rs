@@ -33,13 +33,8 @@ use crate::{
 };
 use group::{Families, Group, announced, groups, is_in_use, ranked};
 use lease::Leases;
-use registry::Registry;
 pub(crate) use registry::is_of_nodes;
-
-/// How often the thread looks for changes of the DNS, of announcements, and of the health that
-/// decides how many groups are in use. A pool whose last server dies does not wait for that: it places
-/// on its reserve. Most looks only read a cache.
-const TICK: Duration = Duration::from_millis(50);
+use registry::{Registry, TICK};
 
 /// The servers of all pools.
 pub(crate) struct Members {
@@ -123,7 +118,14 @@ impl Members {
         }
     }
 
-    /// Announces that this node leaves.
+    /// The longest time that [`Self::withdraw`] takes.
+    pub(crate) fn withdrawal_max(&self) -> Duration {
+        let registry = self.registry.as_ref();
+        registry.map_or(Duration::ZERO, Registry::withdrawal_max)
+    }
+
+    /// Announces that this node leaves, and waits until the others know. It must go on serving meanwhile: theirs are
+    /// the calls that it would refuse.
     pub(crate) async fn withdraw(&self) {
         if let Some(registry) = &self.registry {
             registry.withdraw().await;

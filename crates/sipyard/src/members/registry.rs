@@ -5,17 +5,26 @@ use std::{future::Future, io, task::Poll, time::Duration};
 use ::store::{Error, Limits, Next, Put, Store, Value};
 use node::config::PoolServer;
 use socket::Clock;
-use tokio::{sync::oneshot, time::interval};
+use tokio::{
+    sync::oneshot,
+    time::{interval, sleep},
+};
 
 use super::lease::{Announcement, Leases, read, write};
 use crate::config::{Announced, Cluster};
 
+/// How often the thread looks for changes of the DNS, of announcements, and of the health that
+/// decides how many groups are in use. A pool whose last server dies does not wait for that: it places
+/// on its reserve. Most looks only read a cache.
+pub(super) const TICK: Duration = Duration::from_millis(50);
 /// A node renews its lease this many times per lease, so that two renewals may be lost.
 const RENEWALS: u32 = 3;
 /// The most attempts of one update. An attempt fails only if another node's succeeded.
 const ATTEMPTS: usize = 100;
 /// How old a cached record of the other nodes may be, because a notice of a change may be lost.
 const AGE_MAX: Duration = Duration::from_millis(500);
+/// The pause before this node says again that it leaves.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// Reads and writes the announcements of nodes.
 pub(super) struct Registry {
@@ -76,16 +85,32 @@ impl Registry {
         }
     }
 
-    /// Announces that this node leaves.
-    pub(super) async fn withdraw(&self) {
-        if let Some(own) = &self.cluster.announced
-            && let Err(error) = self.say(own, Duration::ZERO, &mut Leases::default()).await
-        {
-            tracing::warn!(
-                "can't announce that this node leaves: {error}; it stays in the others' pools \
-                 until its lease ends"
-            );
+    /// The longest time that [`Self::withdraw`] takes.
+    pub(super) fn withdrawal_max(&self) -> Duration {
+        match self.cluster.announced {
+            Some(_) => self.cluster.lease + AGE_MAX + TICK,
+            None => Duration::ZERO,
         }
+    }
+
+    /// Announces that this node leaves, and waits until the others know. A store that is being replaced is asked
+    /// again, for the length of a lease.
+    pub(super) async fn withdraw(&self) {
+        let Some(own) = &self.cluster.announced else {
+            return;
+        };
+        let end = self.clock.now() + self.cluster.lease;
+        while let Err(error) = self.say(own, Duration::ZERO, &mut Leases::default()).await {
+            if self.clock.now() + AGAIN > end {
+                tracing::warn!(
+                    "can't announce that this node leaves: {error}; it stays in the others' pools \
+                     until its lease ends"
+                );
+                return;
+            }
+            sleep(AGAIN).await;
+        }
+        sleep(AGE_MAX + TICK).await;
     }
 
     async fn say(

@@ -240,23 +240,25 @@ impl Started {
             }
         }
         announcing.abort();
-        manager::stopping(
-            control.drain_calls() + control.shared().snapshot().config().timers.drain,
-        );
-        control.members().withdraw().await;
-        drain(&control, &mut stop).await;
+        tokio::select! {
+            () = stop.asked() => tracing::warn!("second signal: stopping at once"),
+            () = drain(&control) => (),
+        }
         calls::watch::end(&control).await;
         Ok(())
     }
 }
 
-/// Accepts no new calls and waits for the open ones, and for open transactions, both for a limited time.
-async fn drain(control: &Control, stop: &mut Stop) {
-    let shared = control.shared();
+/// Leaves the pools of other nodes. Then it accepts no new calls and waits for the open ones, and for open
+/// transactions, each for a limited time.
+async fn drain(control: &Control) {
+    let (shared, members) = (control.shared(), control.members());
     let (calls_max, patience) = (
         control.drain_calls(),
         shared.snapshot().config().timers.drain,
     );
+    manager::stopping(members.withdrawal_max() + calls_max + patience);
+    members.withdraw().await;
     shared.drain();
     let (calls, open) = (open_calls(shared), shared.transactions());
     tracing::info!(
@@ -264,18 +266,13 @@ async fn drain(control: &Control, stop: &mut Stop) {
         show(patience),
         show(calls_max)
     );
-    let waits = async {
-        if timeout(calls_max, until_no_calls(shared)).await.is_err() && !calls_max.is_zero() {
-            let calls = open_calls(shared);
-            tracing::warn!("{calls} calls are still open: their next requests find no node here");
-        }
-        timeout(patience, until_idle(control)).await
-    };
-    tokio::select! {
-        () = stop.asked() => tracing::warn!("second signal: stopping at once"),
-        idle = waits => if idle.is_err() {
-            tracing::warn!("stopping with {} transactions still open", shared.transactions());
-        },
+    if timeout(calls_max, until_no_calls(shared)).await.is_err() && !calls_max.is_zero() {
+        let calls = open_calls(shared);
+        tracing::warn!("{calls} calls are still open: their next requests find no node here");
+    }
+    if timeout(patience, until_idle(control)).await.is_err() {
+        let open = shared.transactions();
+        tracing::warn!("stopping with {open} transactions still open");
     }
 }
 
