@@ -49,7 +49,7 @@ impl Node {
     /// A node with these sections beside its own.
     pub(super) fn start(sections: &str) -> io::Result<Self> {
         let files = tempfile::tempdir()?;
-        let (sip, admin) = (subject::free_addresses(1)?, free_tcp()?);
+        let (sip, admin) = (subject::free_addresses(1)?, free_address()?);
         let config = format!(
             "[node]\nname = \"{sip}\"\nsecret = \"a secret for benchmarks, of no use elsewhere\"\nworkers = 1\n\
              [[listen]]\ntransport = \"udp\"\naddress = \"{sip}\"\n[admin]\naddress = \"{admin}\"\n{sections}"
@@ -76,7 +76,7 @@ impl Node {
 }
 
 /// A TCP address that no connection takes meanwhile: below the ports that the system gives out.
-fn free_tcp() -> io::Result<SocketAddr> {
+fn free_address() -> io::Result<SocketAddr> {
     let mut ports = (20_000..30_000).map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     let free = ports.find(|&address| TcpListener::bind(address).is_ok());
     free.ok_or_else(|| io::Error::other("no ports are free"))

@@ -6,7 +6,7 @@ mod common;
 
 use std::{fs, net::TcpStream, path::Path, process::Command, time::Duration};
 
-use common::{Edge, Settings, authority::Authority, eventually, free_tcp, sipyard};
+use common::{Edge, Settings, authority::Authority, eventually, free_address, sipyard};
 
 const DAY: Duration = Duration::from_secs(86_400);
 const POOL: &str = r#"servers = [ { address = "127.0.0.1:9" } ]
@@ -23,7 +23,7 @@ fn folder(settings: &Settings) -> &Path {
 /// Nobody saw which certificates a node has and when they end, but for one figure of /metrics.
 #[test]
 fn certificates_and_connections_of_listeners_are_shown() {
-    let (settings, secured) = (Settings::new(), free_tcp());
+    let (settings, secured) = (Settings::new(), free_address());
     let authority = authority(&settings);
     authority.issue_for(
         "soon",

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Settings, authority::Authority, eventually, free_tcp, phones::Phone, sipyard};
+use common::{Settings, authority::Authority, eventually, free_address, phones::Phone, sipyard};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dashboard")
@@ -83,7 +83,7 @@ fn secure(settings: &Settings) -> String {
     authority.issue_for("edge", &["edge.example.com"], left);
     format!(
         "{{ transport = \"tls\", address = \"{}\", certificates = [ {{ chain = \"edge.pem\", key = \"edge.key\" }} ] }}",
-        free_tcp()
+        free_address()
     )
 }
 

@@ -10,7 +10,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use common::{Settings, eventually, free_udp, phones::Phone};
+use common::{Settings, eventually, free_address, phones::Phone};
 use rustix::process::{Pid, Signal, kill_process};
 use testbed::Running;
 
@@ -44,7 +44,7 @@ fn sent(from: SocketAddr, to: SocketAddr) -> String {
 fn a_collector_sees_each_message_with_its_addresses() {
     let (caller, server) = (Phone::new(), Phone::new());
     let folder = tempfile::tempdir().unwrap();
-    let (at, capture) = (free_udp(), folder.path().join("homer.pcap"));
+    let (at, capture) = (free_address(), folder.path().join("homer.pcap"));
     let mut sngrep = collector(at, &capture);
     eventually("the collector hears", || UdpSocket::bind(at).is_err());
     let settings = Settings::new();

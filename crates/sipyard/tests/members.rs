@@ -14,7 +14,7 @@ use std::{
 use common::{
     Edge, Settings,
     dns::Dns,
-    eventually, free_udp,
+    eventually, free_address,
     load::{Serving, call},
 };
 use serde_json::Value;
@@ -62,7 +62,7 @@ fn is_carried(edge: &Edge) -> bool {
 
 #[test]
 fn a_pool_follows_the_dns_and_keeps_its_servers_when_that_is_down() {
-    let mut ports: Vec<SocketAddr> = (0..3).map(|_| free_udp()).collect();
+    let mut ports: Vec<SocketAddr> = (0..3).map(|_| free_address()).collect();
     ports.sort_unstable();
     let [a, b, c] = ports[..] else { unreachable!() };
     let mut dns = Dns::start(&(srv(1, 10, a) + &srv(1, 30, b)));
@@ -92,7 +92,7 @@ fn a_pool_follows_the_dns_and_keeps_its_servers_when_that_is_down() {
 
 #[test]
 fn a_reload_takes_names_up_and_lists_mix_them_with_addresses() {
-    let [fixed, named] = [free_udp(), free_udp()];
+    let [fixed, named] = [free_address(), free_address()];
     let dns = Dns::start("");
     let edge = edge(&dns, &format!("[\"{fixed}\"]"), "false");
     assert_eq!(servers(&edge), [(fixed.port(), 1.0)]);
@@ -214,7 +214,7 @@ fn a_domain_is_reached_by_the_transport_that_it_prefers() {
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
     let us = server.local_addr().unwrap();
     let settings = Settings::new();
-    let (sip, admin, tcp) = (settings.sip, settings.admin, common::free_tcp());
+    let (sip, admin, tcp) = (settings.sip, settings.admin, free_address());
     settings.write_whole(&format!(
         r#"node = {{ name = "edge", secret = "file:secret" }}
 listen = [ {{ transport = "udp", address = "{sip}" }}, {{ transport = "tcp", address = "{tcp}" }} ]

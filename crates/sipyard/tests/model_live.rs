@@ -7,7 +7,7 @@ mod common;
 use std::process::{Command, Stdio};
 
 use common::{
-    Edge, free_tcp,
+    Edge, free_address,
     load::{Serving, call},
     sipyard,
 };
@@ -87,12 +87,12 @@ fn a_running_node_becomes_a_model() {
 
 #[test]
 fn a_node_that_tells_nothing_is_said_so() {
-    let edge = Edge::before(&[free_tcp()]);
+    let edge = Edge::before(&[free_address()]);
     let (code, _, problems) = from_live(&admin_of(&edge), &["--during", "10ms"]);
     assert_eq!(code, Some(2), "{problems}");
     assert!(problems.contains("no request was answered"), "{problems}");
 
-    let nowhere = format!("http://{}", free_tcp());
+    let nowhere = format!("http://{}", free_address());
     let (code, _, problems) = from_live(&nowhere, &["--during", "10ms"]);
     assert_eq!(code, Some(1), "{problems}");
     assert!(problems.contains("check that the node runs"), "{problems}");

@@ -14,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use common::{Edge, Settings, eventually, free_tcp, phones::Phone};
+use common::{Edge, Settings, eventually, free_address, phones::Phone};
 use opentelemetry_proto::tonic::{
     collector::trace::v1::ExportTraceServiceRequest,
     common::v1::any_value::Value,
@@ -135,7 +135,7 @@ fn a_collector_gets_a_call_as_one_trace() {
 #[test]
 fn calls_go_on_without_a_collector_and_what_it_misses_is_counted() {
     let (caller, server) = (Phone::new(), Phone::new());
-    let edge = start(server.address(), free_tcp());
+    let edge = start(server.address(), free_address());
     caller.call(edge.sip(), &server, "a-call", "alice");
     eventually("spans are lost", || counts(&edge, "trace_spans_lost", 4));
     assert!(counts(&edge, "trace_spans_sent", 0));

@@ -11,7 +11,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use common::{Edge, Settings, eventually, free_tcp, phones::Phone};
+use common::{Edge, Settings, eventually, free_address, phones::Phone};
 use serde_json::Value;
 use testbed::Running;
 
@@ -76,7 +76,7 @@ struct Prometheus {
 impl Prometheus {
     fn of(edge: &Edge) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let (at, path) = (free_tcp(), folder.path().join("prometheus.yml"));
+        let (at, path) = (free_address(), folder.path().join("prometheus.yml"));
         let rules = root("etc/prometheus/sipyard.rules.yml");
         let file = format!(
             "global: {{ scrape_interval: 1s, evaluation_interval: 1s }}\nrule_files: [ \"{}\" ]\nscrape_configs:\n  \

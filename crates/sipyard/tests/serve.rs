@@ -9,7 +9,7 @@ use std::{
     net::{SocketAddr, TcpListener, UdpSocket},
 };
 
-use common::{Edge, OPERATORS_TOKEN, Settings, eventually, free_udp, load};
+use common::{Edge, OPERATORS_TOKEN, Settings, eventually, free_address, load};
 
 /// A pool of one server that nobody probes.
 const POOL: &str = r#"servers = [ { address = "127.0.0.1:9" } ]
@@ -132,7 +132,7 @@ fn what_is_fixed_at_start_needs_a_restart() {
     let text = fs::read_to_string(edge.settings.path()).unwrap();
     let text = text
         .replace("workers = 1", "workers = 2")
-        .replace(&edge.sip().to_string(), &free_udp().to_string());
+        .replace(&edge.sip().to_string(), &free_address().to_string());
     edge.settings
         .write_whole(&(text + "[limits]\nsessions = 10\n"));
     let (status, body) = edge.ask_as_operator("POST", "/api/v1/reload");
@@ -344,7 +344,7 @@ fn calls_and_messages_are_explained() {
 #[test]
 fn a_message_is_explained_as_it_would_come() {
     let settings = Settings::new();
-    let (other, Settings { sip, admin, .. }) = (free_udp(), &settings);
+    let (other, Settings { sip, admin, .. }) = (free_address(), &settings);
     settings.write_whole(&format!(
         r#"node = {{ secret = "file:secret", workers = 1 }}
 listen = [ {{ transport = "udp", address = "{sip}" }}, {{ transport = "udp", address = "{other}" }} ]

@@ -13,8 +13,11 @@ mod running;
 use std::{
     fs, io,
     net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
+    ops::Range,
     os::unix::fs::PermissionsExt,
     path::Path,
+    process,
+    sync::atomic::{AtomicU32, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -55,18 +58,27 @@ pub fn write_private(path: &Path, contents: &str) -> io::Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(0o600))
 }
 
-/// A UDP address of this machine that nobody uses.
-///
-/// # Errors
-/// The system has no port left.
-pub fn free_udp() -> io::Result<SocketAddr> {
-    UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
-}
+/// The ports that the kernel gives to no connection by itself.
+const PORTS: Range<u16> = 10_000..32_768;
+/// How far apart processes begin that start one after the other: more addresses than a test needs.
+const STRIDE: u32 = 101;
+/// The addresses that this process has looked at.
+static LOOKED_AT: AtomicU32 = AtomicU32::new(0);
 
-/// A TCP address of this machine that nobody uses.
+/// An address of this machine that nobody uses, by UDP or TCP. A process gets none twice.
 ///
 /// # Errors
-/// The system has no port left.
-pub fn free_tcp() -> io::Result<SocketAddr> {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()
+/// All ports are in use.
+pub fn free_address() -> io::Result<SocketAddr> {
+    let first = process::id().wrapping_mul(STRIDE);
+    let ports = PORTS.map(|_| {
+        let number = first.wrapping_add(LOOKED_AT.fetch_add(1, Ordering::Relaxed));
+        PORTS.start + (number % PORTS.len() as u32) as u16
+    });
+    let mut addresses = ports.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    let is_free = |address: &SocketAddr| {
+        UdpSocket::bind(address).is_ok() && TcpListener::bind(address).is_ok()
+    };
+    let found = addresses.find(is_free);
+    found.ok_or_else(|| io::Error::new(io::ErrorKind::AddrInUse, "all ports are in use"))
 }

@@ -11,7 +11,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::{comes_within, free_tcp};
+use crate::{comes_within, free_address};
 
 /// How long a server may take to answer, and a cluster to form.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -35,7 +35,7 @@ impl Redis {
     /// # Errors
     /// It can't be started, or does not answer.
     pub fn start(options: &[&str]) -> io::Result<Self> {
-        Self::start_at(free_address()?, options)
+        Self::start_at(free_pair()?, options)
     }
 
     /// Starts a server where another has ended, and waits until it answers.
@@ -56,7 +56,7 @@ impl Redis {
         let file = folder.path().join("sentinel.conf");
         fs::write(&file, configuration)?;
         let file = file.display().to_string();
-        Self::run(folder, free_address()?, &[&file, "--sentinel"])
+        Self::run(folder, free_pair()?, &[&file, "--sentinel"])
     }
 
     fn run(folder: TempDir, address: SocketAddr, options: &[&str]) -> io::Result<Self> {
@@ -189,9 +189,10 @@ fn spawn(folder: &Path, address: SocketAddr, options: &[&str]) -> io::Result<Chi
         })
 }
 
-fn free_address() -> io::Result<SocketAddr> {
+/// Also for a node of a cluster, which takes a second port.
+fn free_pair() -> io::Result<SocketAddr> {
     loop {
-        let address = free_tcp()?;
+        let address = free_address()?;
         if let Some(port) = address.port().checked_add(CLUSTER_PORTS)
             && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
         {

@@ -2,13 +2,13 @@
 
 use std::{
     fs,
-    net::{SocketAddr, TcpListener},
+    net::SocketAddr,
     process::{Child, Command, Stdio},
 };
 
 use tempfile::TempDir;
 
-use super::{eventually, free_udp, load::signal};
+use super::{eventually, free_address, load::signal};
 
 /// A process of nsd; killed when it is dropped.
 pub struct Dns {
@@ -21,7 +21,7 @@ impl Dns {
     /// A server whose zone holds these records, each good for a second.
     pub fn start(records: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let address = free_for_both();
+        let address = free_address();
         let at = folder.path().display();
         let configuration = format!(
             r#"server:
@@ -88,13 +88,6 @@ impl Drop for Dns {
             self.end();
         }
     }
-}
-
-/// An address for UDP and TCP: nsd ends if somebody has the TCP port, such as a connection of another test.
-fn free_for_both() -> SocketAddr {
-    let mut free = std::iter::repeat_with(free_udp);
-    let found = free.find(|&address| TcpListener::bind(address).is_ok());
-    found.expect("it goes on until there is one")
 }
 
 fn zone(records: &str) -> String {

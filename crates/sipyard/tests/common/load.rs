@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::Value;
 
-use super::{Settings, eventually, free_udp, sipyard};
+use super::{Settings, eventually, free_address, sipyard};
 
 /// Runs `sipyard load` to its end.
 pub fn load(arguments: &[&str]) -> Output {
@@ -91,7 +91,7 @@ pub struct Serving {
 impl Serving {
     /// Servers on free ports.
     pub fn start(arguments: &[&str]) -> Self {
-        Self::start_at(free_udp(), arguments)
+        Self::start_at(free_address(), arguments)
     }
 
     /// Servers, the first of which is here.

@@ -43,14 +43,9 @@ pub fn sipyard() -> Command {
     Command::new(env!("CARGO_BIN_EXE_sipyard"))
 }
 
-/// A UDP address of this machine that nobody uses.
-pub fn free_udp() -> SocketAddr {
-    testbed::free_udp().unwrap()
-}
-
-/// A TCP address of this machine that nobody uses.
-pub fn free_tcp() -> SocketAddr {
-    testbed::free_tcp().unwrap()
+/// An address of this machine that nobody uses, by UDP or TCP.
+pub fn free_address() -> SocketAddr {
+    testbed::free_address().unwrap()
 }
 
 /// The next connection that somebody opens, with patience for what comes by it.
@@ -90,8 +85,8 @@ impl Settings {
         testbed::write_private(&folder.path().join("secret"), &secret).unwrap();
         Self {
             folder,
-            sip: free_udp(),
-            admin: free_tcp(),
+            sip: free_address(),
+            admin: free_address(),
         }
     }
 

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::{
     common::authority::Authority,
-    common::{Edge, PATIENCE, Settings, free_tcp},
+    common::{Edge, PATIENCE, Settings, free_address},
     edge::wait_until_idle,
     phones::Baresip,
     process::{command, whole_machine, within},
@@ -125,7 +125,7 @@ impl Drop for Browser {
 
 /// A node for browsers and for phones on UDP.
 fn settings(servers: &str, rest: &str) -> (Settings, SocketAddr) {
-    let (settings, address) = (Settings::new(), free_tcp());
+    let (settings, address) = (Settings::new(), free_address());
     let folder = settings.path().with_file_name("");
     Authority::new(&folder, "ca").issue("edge", &["localhost", "127.0.0.1"]);
     let secure = format!(

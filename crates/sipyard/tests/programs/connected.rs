@@ -15,14 +15,14 @@ use testbed::comes_within;
 use crate::{
     common::authority::Authority,
     common::{
-        Edge, PATIENCE, Settings, free_tcp,
+        Edge, PATIENCE, Settings, free_address,
         load::{Serving, load},
     },
     edge::{Counts, wait_until_idle, within_counts},
     kamailio::Kamailio,
     process::{Process, whole_machine, within},
     restart::crash_and_start,
-    sipp::{Caller, Server, free_both, scenario},
+    sipp::{Caller, Server, scenario},
     streams::{configure, plain},
 };
 
@@ -30,7 +30,7 @@ const SHOWN: &str = "certificates = [ { chain = \"edge.pem\", key = \"edge.key\"
 
 /// A node's settings with a UDP and a TLS listener, whose certificate is of the authority `ca.pem` in its folder.
 fn secured(servers: &[String], rest: &str) -> (Settings, SocketAddr) {
-    let (settings, address) = (Settings::new(), free_tcp());
+    let (settings, address) = (Settings::new(), free_address());
     let folder = settings.path().with_file_name("");
     Authority::new(&folder, "ca").issue("edge", &["localhost", "127.0.0.1"]);
     let listener = format!("{{ transport = \"tls\", address = \"{address}\", {SHOWN} }}");
@@ -60,7 +60,7 @@ fn kamailio_speaks_tls_behind_the_edge_and_before_it() {
     }
     let _alone = whole_machine();
     let server = Server::start(&scenario("server"));
-    let secure = free_tcp();
+    let secure = free_address();
     let (settings, _) = secured(&[format!("tls:localhost:{}", secure.port())], "");
     let folder = settings.path().with_file_name("");
     let behind = kamailio(&folder, secure, &server.address.to_string());
@@ -77,7 +77,7 @@ fn kamailio_speaks_tls_behind_the_edge_and_before_it() {
     let (settings, address) = secured(&[server.address.to_string()], "");
     let folder = settings.path().with_file_name("");
     let edge = settings.start();
-    let before = kamailio(&folder, free_tcp(), &format!("{address};transport=tls"));
+    let before = kamailio(&folder, free_address(), &format!("{address};transport=tls"));
     let mut caller = Caller::start(before.address, &scenario("caller"), &load);
     caller.outcome(3 * PATIENCE).expect_all(300);
     wait_until_idle(&edge, PATIENCE);
@@ -95,7 +95,7 @@ fn sipp_calls_through_stunnel() {
     }
     let server = Server::start(&scenario("server"));
     let (settings, address) = secured(&[server.address.to_string()], "");
-    let (folder, clear) = (tempdir().unwrap(), free_both());
+    let (folder, clear) = (tempdir().unwrap(), free_address());
     let authority = settings.path().with_file_name("ca.pem");
     let config = format!(
         "foreground = yes\npid =\n[sip]\nclient = yes\naccept = {clear}\nconnect = {address}\nCAfile = {}\n\
@@ -131,7 +131,7 @@ fn load_is_made_over_every_kind_of_connection() {
             at.extend(["--chain", &chain, "--key", &key]);
             to.extend(["--authorities", &authority]);
         }
-        let serving = Serving::start_at(free_tcp(), &at);
+        let serving = Serving::start_at(free_address(), &at);
         let address = serving.address.to_string();
         let mut call = vec!["call", "--to", &address, "--rate", "100", "--calls", "200"];
         call.extend(["--success", "100%"]);
@@ -249,7 +249,7 @@ fn a_drain_ends_connections_in_peace() {
 fn without_descriptors_a_node_waits() {
     let server = Server::start(&scenario("server"));
     let mut settings = Settings::new();
-    settings.sip = free_both();
+    settings.sip = free_address();
     let listeners = [plain("udp", settings.sip), plain("tcp", settings.sip)];
     configure(&settings, &listeners, &[server.address.to_string()], "");
     let edge = settings.start();

@@ -6,12 +6,11 @@ use std::{
 };
 
 use crate::{
-    common::{Edge, PATIENCE, Settings, accepted},
+    common::{Edge, PATIENCE, Settings, accepted, free_address},
     edge::{Counts, within_counts},
     phones::Baresip,
     process::within,
     registrar,
-    sipp::free_both,
 };
 
 /// A registrar where anybody may register.
@@ -29,7 +28,7 @@ fn start_registrar_with(rest: &str) -> Edge {
 /// An edge on UDP and TCP before it.
 fn start_edge(core: SocketAddr) -> Edge {
     let mut settings = Settings::new();
-    settings.sip = free_both();
+    settings.sip = free_address();
     let Settings { sip, admin, .. } = &settings;
     settings.write_whole(&format!(
         r#"node = {{ name = "edge", secret = "file:secret", workers = 2 }}
@@ -194,7 +193,7 @@ pool.core = {{ probe = false, servers = [ "{core}" ] }}
 fn an_edge_passes_on_what_another_has_the_connection_for() {
     let core = UdpSocket::bind("127.0.0.1:0").unwrap();
     core.set_read_timeout(Some(PATIENCE)).unwrap();
-    let port = free_both().port();
+    let port = free_address().port();
     let [one, other] = [1, 3].map(|host| SocketAddr::from(([127, 0, 0, host], port)));
     let server = core.local_addr().unwrap();
     let edges = [
@@ -259,12 +258,12 @@ fn an_edge_passes_on_what_another_has_the_connection_for() {
 #[test]
 fn a_long_request_goes_by_tcp_if_its_server_takes_that() {
     for takes_tcp in [true, false] {
-        let at = free_both();
+        let at = free_address();
         let datagrams = UdpSocket::bind(at).unwrap();
         datagrams.set_read_timeout(Some(PATIENCE)).unwrap();
         let connections = takes_tcp.then(|| TcpListener::bind(at).unwrap());
         let mut settings = Settings::new();
-        settings.sip = free_both();
+        settings.sip = free_address();
         let Settings { sip, admin, .. } = &settings;
         settings.write_whole(&format!(
             r#"node = {{ name = "edge", secret = "file:secret", workers = 2 }}

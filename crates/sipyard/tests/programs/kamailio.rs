@@ -5,7 +5,7 @@ use std::{fs, net::SocketAddr, time::Duration};
 use tempfile::tempdir;
 
 use crate::{
-    common::{PATIENCE, free_udp},
+    common::{PATIENCE, free_address},
     edge::{self, Counts, wait_until_idle, within_counts},
     process::{Process, command, whole_machine, within},
     sipp::{Caller, Server, scenario},
@@ -27,7 +27,7 @@ impl Kamailio {
 
     /// One with a configuration that names LISTEN where its own address is to stand.
     pub(crate) fn start(config: &str) -> Self {
-        Self::start_at(free_udp(), config)
+        Self::start_at(free_address(), config)
     }
 
     /// The same at an address, once it has its socket.

@@ -3,14 +3,15 @@
 use std::{
     fs,
     io::{Read as _, Write as _},
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    iter,
+    net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket},
     time::Duration,
 };
 
 use tempfile::tempdir;
 
 use crate::{
-    common::{PATIENCE, Settings, free_tcp},
+    common::{PATIENCE, Settings, free_address},
     edge::{self, Counts, wait_until_idle, within_counts},
     process::{Process, command, within},
     sipp::{Server, scenario},
@@ -75,7 +76,7 @@ impl Baresip {
 
     /// One at an address, with an account.
     pub(crate) fn start_at(address: SocketAddr, account: &str) -> Self {
-        let (folder, control) = (tempdir().unwrap(), free_tcp());
+        let (folder, control) = (tempdir().unwrap(), free_address());
         // A phone with several flows has to name itself.
         let uuid = if account.contains("sipnat") {
             "module uuid.so\n"
@@ -137,15 +138,12 @@ impl Baresip {
     }
 }
 
-/// A free UDP and TCP port whose successor is free too: baresip takes that for TLS.
+/// A free address whose successor is free too: baresip takes that for TLS.
 fn free_pair() -> SocketAddr {
-    let is_free = |address: &SocketAddr| {
-        let next = SocketAddr::new(address.ip(), address.port() + 1);
-        UdpSocket::bind(address).is_ok()
-            && TcpListener::bind(address).is_ok()
-            && TcpListener::bind(next).is_ok()
-    };
-    (0..100).map(|_| free_tcp()).find(is_free).unwrap()
+    let pairs = iter::repeat_with(|| (free_address(), free_address()));
+    let is_pair = |(one, next): &(SocketAddr, SocketAddr)| one.port() + 1 == next.port();
+    let found = pairs.take(100).find(is_pair);
+    found.expect("there are two free ports beside each other").0
 }
 
 fn module_folder() -> &'static str {

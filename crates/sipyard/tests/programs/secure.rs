@@ -15,7 +15,7 @@ use tempfile::tempdir;
 
 use crate::{
     common::authority::Authority,
-    common::{Edge, PATIENCE, Settings, free_tcp, sipyard},
+    common::{Edge, PATIENCE, Settings, free_address, sipyard},
     process::{Process, command, within},
     sipp::{Caller, DEFAULT_CALLER},
     streams::{closed, configure, plain},
@@ -34,7 +34,7 @@ struct Node {
 impl Node {
     /// `keys` are those of its listener. Its folder has the authorities `ca` and `other`, and what they issued.
     fn start(transport: &str, keys: &str) -> Self {
-        let (settings, address) = (Settings::new(), free_tcp());
+        let (settings, address) = (Settings::new(), free_address());
         issue(&settings.path().with_file_name(""));
         let listener =
             format!("{{ transport = \"{transport}\", address = \"{address}\", {keys} }}");
@@ -343,7 +343,7 @@ fn a_server_with_a_bad_certificate_is_not_believed() {
         ),
         ("good", ""),
     ] {
-        let (home, at) = (tempdir().unwrap(), free_tcp());
+        let (home, at) = (tempdir().unwrap(), free_address());
         for end in ["pem", "key"] {
             let name = format!("{file}.{end}");
             fs::copy(folder.path().join(&name), home.path().join(&name)).unwrap();
@@ -362,7 +362,7 @@ fn a_server_with_a_bad_certificate_is_not_believed() {
         issue(&settings.path().with_file_name(""));
         let listener = format!(
             "{{ transport = \"tls\", address = \"{}\", {SHOWN} }}",
-            free_tcp()
+            free_address()
         );
         let listeners = [plain("udp", settings.sip), listener];
         configure(

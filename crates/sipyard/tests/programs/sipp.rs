@@ -1,18 +1,11 @@
 //! SIPp as callers and as servers, and what it counts.
 
-use std::{
-    fs,
-    net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket},
-    path::PathBuf,
-    process,
-    sync::atomic::{AtomicUsize, Ordering},
-    time::Duration,
-};
+use std::{fs, net::SocketAddr, path::PathBuf, time::Duration};
 
 use tempfile::tempdir;
 
 use crate::{
-    common::{PATIENCE, free_udp},
+    common::{PATIENCE, free_address},
     process::{Process, within},
 };
 
@@ -106,7 +99,7 @@ pub(crate) struct Server {
 impl Server {
     /// A server at a free port.
     pub(crate) fn start<S: AsRef<str>>(scenario: &[S]) -> Self {
-        Self::start_at(free_udp(), scenario)
+        Self::start_at(free_address(), scenario)
     }
 
     /// A server at this address.
@@ -173,20 +166,6 @@ pub(crate) struct Caller {
     sipp: Sipp,
 }
 
-/// An address that is free for UDP and for TCP. The kernel gives none of these to a connection by itself.
-pub(crate) fn free_both() -> SocketAddr {
-    let first = 10_000 + process::id() % 10_000;
-    let ports = (first..30_000).map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port as u16)));
-    let is_free = |address: &SocketAddr| {
-        UdpSocket::bind(address).is_ok() && TcpListener::bind(address).is_ok()
-    };
-    let next = NEXT.fetch_add(1, Ordering::Relaxed);
-    ports.filter(is_free).nth(next).unwrap()
-}
-
-/// How many callers have chosen their addresses.
-static NEXT: AtomicUsize = AtomicUsize::new(0);
-
 /// What became of a caller's calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
@@ -197,7 +176,7 @@ pub(crate) struct Outcome {
 impl Caller {
     /// Calls through `edge`.
     pub(crate) fn start<S: AsRef<str>>(edge: SocketAddr, scenario: &[S], load: &[&str]) -> Self {
-        let (edge, from) = (edge.to_string(), free_both());
+        let (edge, from) = (edge.to_string(), free_address());
         let (ip, port) = (from.ip().to_string(), from.port().to_string());
         let mut arguments = vec![edge.as_str()];
         arguments.extend(scenario.iter().map(AsRef::as_ref));

@@ -10,12 +10,12 @@ use std::{
 use rcgen::{CertifiedKey, generate_simple_self_signed};
 
 use crate::{
-    common::{Edge, PATIENCE, Settings, free_tcp},
+    common::{Edge, PATIENCE, Settings, free_address},
     edge::{Counts, wait_until_idle},
     phones::Baresip,
     process::within,
     registrar::{account, add_users, call},
-    sipp::{Caller, DEFAULT_CALLER, Server, free_both, scenario},
+    sipp::{Caller, DEFAULT_CALLER, Server, scenario},
 };
 
 /// Writes a certificate of this host and its key beside a node's settings, and returns the listener of a
@@ -62,10 +62,10 @@ fn by_tcp(name: &str) -> Vec<String> {
 /// One connection for all calls, a connection for each, and none; half of the servers are connected.
 #[test]
 fn calls_cross_between_tcp_and_udp() {
-    let connected = Server::start_at(free_both(), &by_tcp("server"));
+    let connected = Server::start_at(free_address(), &by_tcp("server"));
     let other = Server::start(&scenario("server"));
     let mut settings = Settings::new();
-    settings.sip = free_both();
+    settings.sip = free_address();
     let listeners = [plain("udp", settings.sip), plain("tcp", settings.sip)];
     let servers = [
         format!("tcp:{}", connected.address),
@@ -87,7 +87,7 @@ fn calls_cross_between_tcp_and_udp() {
 #[test]
 fn an_edge_and_a_core_speak_tls() {
     let server = Server::start(&scenario("server"));
-    let (core, secured) = (Settings::new(), free_tcp());
+    let (core, secured) = (Settings::new(), free_address());
     let listeners = [plain("udp", core.sip), secure(&core, "tls", secured)];
     configure(&core, &listeners, &[server.address.to_string()], "");
     let authority = core.path().with_file_name("edge.pem");
@@ -96,7 +96,7 @@ fn an_edge_and_a_core_speak_tls() {
     let settings = Settings::new();
     let listeners = [
         plain("udp", settings.sip),
-        secure(&settings, "tls", free_tcp()),
+        secure(&settings, "tls", free_address()),
     ];
     let servers = [format!("tls:localhost:{}", secured.port())];
     let trust = |ca: &Path| format!("tls = {{ ca = \"{}\" }}", ca.display());
@@ -112,7 +112,7 @@ fn an_edge_and_a_core_speak_tls() {
     let stranger = Settings::new();
     let listeners = [
         plain("udp", stranger.sip),
-        secure(&stranger, "tls", free_tcp()),
+        secure(&stranger, "tls", free_address()),
     ];
     let own = stranger.path().with_file_name("edge.pem");
     configure(&stranger, &listeners, &servers, &trust(&own));
@@ -135,8 +135,8 @@ pub(crate) fn closed(edge: &Edge, why: &str) -> u64 {
 /// Alice by TCP, Bob by TLS: each is called over the connection by which it registered, and hung up on.
 #[test]
 fn connected_phones_call_each_other() {
-    let (mut settings, secured) = (Settings::new(), free_tcp());
-    settings.sip = free_both();
+    let (mut settings, secured) = (Settings::new(), free_address());
+    settings.sip = free_address();
     let listeners = [
         plain("udp", settings.sip),
         plain("tcp", settings.sip),
@@ -169,7 +169,7 @@ fn connected_phones_call_each_other() {
 /// A browser's handshake, then an OPTIONS to the node in a masked frame.
 #[test]
 fn a_websocket_is_for_sip() {
-    let (settings, address) = (Settings::new(), free_tcp());
+    let (settings, address) = (Settings::new(), free_address());
     let listeners = [plain("udp", settings.sip), plain("ws", address)];
     configure(&settings, &listeners, &["127.0.0.1:9".to_owned()], "");
     let _edge = settings.start();
