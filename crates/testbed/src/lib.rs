@@ -60,8 +60,10 @@ pub fn write_private(path: &Path, contents: &str) -> io::Result<()> {
 
 /// The ports that the kernel gives to no connection by itself.
 const PORTS: Range<u16> = 10_000..32_768;
-/// How far apart processes begin that start one after the other: more addresses than a test needs.
-const STRIDE: u32 = 101;
+/// How far apart processes begin that start one after the other.
+const STRIDE: u32 = 1009;
+/// How far apart the addresses of one process are: a server may take some that follow its own.
+const STEP: u32 = 37;
 /// The addresses that this process has looked at.
 static LOOKED_AT: AtomicU32 = AtomicU32::new(0);
 
@@ -72,8 +74,8 @@ static LOOKED_AT: AtomicU32 = AtomicU32::new(0);
 pub fn free_address() -> io::Result<SocketAddr> {
     let first = process::id().wrapping_mul(STRIDE);
     let ports = PORTS.map(|_| {
-        let number = first.wrapping_add(LOOKED_AT.fetch_add(1, Ordering::Relaxed));
-        PORTS.start + (number % PORTS.len() as u32) as u16
+        let number = LOOKED_AT.fetch_add(1, Ordering::Relaxed).wrapping_mul(STEP);
+        PORTS.start + (first.wrapping_add(number) % PORTS.len() as u32) as u16
     });
     let mut addresses = ports.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     let is_free = |address: &SocketAddr| {

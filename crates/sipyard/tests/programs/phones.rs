@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     iter,
-    net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket},
+    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     time::Duration,
 };
 
@@ -140,10 +140,11 @@ impl Baresip {
 
 /// A free address whose successor is free too: baresip takes that for TLS.
 fn free_pair() -> SocketAddr {
-    let pairs = iter::repeat_with(|| (free_address(), free_address()));
-    let is_pair = |(one, next): &(SocketAddr, SocketAddr)| one.port() + 1 == next.port();
-    let found = pairs.take(100).find(is_pair);
-    found.expect("there are two free ports beside each other").0
+    let is_pair = |address: &SocketAddr| {
+        let next = SocketAddr::new(address.ip(), address.port() + 1);
+        TcpListener::bind(next).is_ok()
+    };
+    iter::repeat_with(free_address).find(is_pair).unwrap()
 }
 
 fn module_folder() -> &'static str {
