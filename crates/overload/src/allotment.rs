@@ -21,6 +21,12 @@ const GAIN: f64 = 0.5;
 /// Who sends so much of its rate would send more if it could.
 const GREEDY: f64 = 0.7;
 
+/// Who sends more than this of what was granted does not obey. Copies of requests that were not answered in time explain
+/// the rest for a while, and then chance explains no more than the second.
+const TOLERANCE: f64 = 2.0;
+const LASTING_TOLERANCE: f64 = 1.3;
+const A_WHILE: Duration = Duration::from_secs(5);
+
 /// Requests per second that are as good as none: nothing is set aside for who wants so little.
 const IDLE: f64 = 0.1;
 
@@ -60,6 +66,10 @@ struct Entry {
     window: Window,
     /// Requests per second that it wants to send, as far as its answers to our terms tell.
     wants: Option<f64>,
+    /// Requests per second that it sends.
+    sends: f64,
+    /// Since when these are more than chance explains.
+    excess_since: Option<Duration>,
     /// What it may send in a second, while the server is over.
     granted: f64,
     /// The part of its requests that it lets pass.
@@ -89,6 +99,8 @@ impl Entry {
             exposure: 0.0,
         },
         wants: None,
+        sends: 0.0,
+        excess_since: None,
         granted: f64::INFINITY,
         passes: 1.0,
         value: 0,
@@ -155,6 +167,12 @@ impl Allotment {
             None if self.is_over => self.relax(),
             None => {}
         }
+        for entry in &mut self.entries {
+            entry.excess_since = match entry.sends > LASTING_TOLERANCE * entry.granted {
+                true => entry.excess_since.or(Some(now)),
+                false => None,
+            };
+        }
     }
 
     fn divide(&mut self, capacity: f64) {
@@ -200,6 +218,16 @@ impl Allotment {
         self.entries[id].granted
     }
 
+    /// Whether a neighbour takes part and sends what it may, and little more.
+    #[must_use]
+    pub fn obeys(&self, id: usize) -> bool {
+        let entry = &self.entries[id];
+        let lasts = |since: Duration| since + A_WHILE <= self.at;
+        entry.algorithm.is_some()
+            && entry.sends <= TOLERANCE * entry.granted
+            && !entry.excess_since.is_some_and(lasts)
+    }
+
     /// What to tell a neighbour, without a sequence number. None: it does not take part.
     #[must_use]
     pub fn terms(&self, id: usize) -> Option<Terms> {
@@ -229,7 +257,9 @@ impl Entry {
             return;
         }
         let wants = f64::from(window.count) / window.exposure;
+        let sends = f64::from(window.count) / window.length.as_secs_f64();
         self.window = Window::default();
+        self.sends += GAIN * (sends - self.sends);
         let known = self.wants.unwrap_or(wants);
         self.wants = Some(known + GAIN * (wants - known));
     }

@@ -64,6 +64,8 @@ struct Place {
     /// When it was heard last, in units of [`INTERVAL`].
     heard: AtomicU32,
     terms: AtomicU64,
+    /// Whether it sends what it may.
+    obeys: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -216,6 +218,13 @@ impl Neighbours {
         division.allotment.granted(number)
     }
 
+    /// Whether a neighbour was told how much to send, and sends no more: what it sends is limited already.
+    #[must_use]
+    pub fn obeys(&self, key: u64) -> bool {
+        let place = || self.find(key.max(1));
+        self.are_restricted() && place().is_some_and(|place| self.places[place].obeys.load(Relaxed))
+    }
+
     /// How many neighbours have a place.
     #[must_use]
     pub fn followed(&self) -> usize {
@@ -246,6 +255,7 @@ impl Neighbours {
             offered,
             terms,
             algorithm,
+            obeys,
         } = &self.places[place];
         let old = of.load(Relaxed);
         let silent = tick.saturating_sub(heard.load(Relaxed));
@@ -259,6 +269,7 @@ impl Neighbours {
         heard.store(tick, Relaxed);
         offered.store(0, Relaxed);
         terms.store(0, Relaxed);
+        obeys.store(false, Relaxed);
         algorithm.store(number(None), Relaxed);
         Some(place)
     }
@@ -304,6 +315,7 @@ impl Neighbours {
             if let Some(terms) = allotment.terms(number) {
                 place.terms.store(pack(&terms), Relaxed);
             }
+            place.obeys.store(allotment.obeys(number), Relaxed);
         }
         self.divided_at.store(ns(now), Relaxed);
     }
@@ -359,6 +371,25 @@ mod tests {
         neighbours.note(ms(1), 1, None, 1);
         assert!(neighbours.terms(ms(2), 1).is_some());
         assert!(neighbours.terms(ms(2), 2).is_none());
+    }
+
+    /// What is granted is let in. Who ignores the terms is found out: at once, or soon if it sends only a little more.
+    #[test]
+    fn who_sends_more_than_granted_does_not_obey() {
+        let neighbours = Neighbours::new(1);
+        neighbours.set_capacity(0, Some(300.0));
+        let run = |from: u64, to: u64| {
+            for tick in from..to {
+                // 105 requests per second are granted to each.
+                for (key, requests) in [(1, 10), (2, 16), (3, 60)] {
+                    neighbours.note(ms(100 * tick), key, RATE, requests);
+                }
+            }
+            [1, 2, 3].map(|key| neighbours.obeys(key))
+        };
+        assert_eq!(run(1, 30), [true, true, false]);
+        assert_eq!(run(30, 80), [true, false, false]);
+        assert!(!neighbours.obeys(4));
     }
 
     #[test]

@@ -76,6 +76,7 @@ pub struct Share {
 struct Counted {
     came: u32,
     served: u32,
+    served_beside: u32,
     turned_away: u32,
     /// Of these, which surely were new.
     new_turned_away: u32,
@@ -138,7 +139,12 @@ impl Share {
         self.tick.served += 1;
     }
 
-    /// Requests that were served per second lately.
+    /// A request was served that the share does not bound: its sender is told how many to send.
+    pub fn served_beside(&mut self) {
+        self.tick.served_beside += 1;
+    }
+
+    /// Requests that were served per second lately, with or without a part in the share.
     #[must_use]
     pub fn served_per_s(&self) -> f64 {
         self.served / TICK.as_secs_f64()
@@ -184,7 +190,8 @@ impl Share {
         // A worker that stood still looks late.
         let per_tick = TICK.div_duration_f64(passed);
         let served = f64::from(tick.served) * per_tick;
-        self.served += (served - self.served) * LATELY;
+        let all = served + f64::from(tick.served_beside) * per_tick;
+        self.served += (all - self.served) * LATELY;
         self.capacity = served.max(self.capacity * FORGETS);
         let excess = f64::from(tick.came) * per_tick / self.capacity.max(1.0);
         self.window.came += tick.came;

@@ -32,6 +32,9 @@ const MESSAGES: f64 = 6.0;
 /// Transactions of a call.
 const TRANSACTIONS: f64 = 2.0;
 
+/// How long a new filter takes: 1.1 ms were measured where a stateless call takes 32 us, and the paper's takes 175 us.
+const FILTER: Duration = Duration::from_millis(6);
+
 /// A world of nodes on paths. Each path has a server and a caller of its own.
 #[derive(Debug)]
 pub struct Farm {
@@ -53,7 +56,7 @@ fn machine(node: &Node, users: Option<&Users>) -> Machine {
             read: part(0.18),
             serve: part(1.0),
             refuse: part(0.5),
-            filter: Duration::from_millis(15),
+            filter: FILTER,
             buffer: 4096,
             tells_delay: true,
         }),

@@ -275,7 +275,7 @@ impl Host {
         self.spend(now, self.pace.refuse * refused);
         if let Some(sieve) = node.take_sieve() {
             self.sieve = Some(sieve);
-            node.set_filtered(true);
+            node.set_filtered(!sieve.is_open());
             self.spend(now, self.pace.filter);
         }
     }

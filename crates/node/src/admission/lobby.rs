@@ -15,34 +15,31 @@ use std::{
 
 use fastrand::Rng;
 use overload::Share;
-use sip::{HeaderName, Message, Method};
+use sip::Message;
 use slots::{Buffers, Kept};
 use transaction::Flow;
 
-use super::{backlog::Backlog, sieve::Sieve};
+use super::{
+    backlog::Backlog,
+    class::{Class, PATIENCE, TURNS},
+    sieve::Sieve,
+};
 use crate::{
     config::bytes_of,
     context::Context,
+    control,
     io::{Datagram, Origin},
     snapshot::Snapshot,
-    stats::Event,
 };
 
 /// A node is behind if datagrams wait longer than this until it looks at them.
 const BEHIND: Duration = Duration::from_millis(20);
 /// For how long it stays behind after that.
 const MEMORY: Duration = Duration::from_millis(100);
-/// How long a request may wait here. RFC 3261 has callers repeat an INVITE after 500 ms.
-const PATIENCE: Duration = Duration::from_millis(400);
-/// The same while a share stays out: others come who need not wait.
-const PATIENCE_OF_MANY: Duration = Duration::from_millis(60);
 /// For so long after a call had to go that surely is new, those go at once that may be repeated.
 const CROWDED: Duration = Duration::from_secs(3);
 /// If no less than this part of those who come surely are new.
 const ENOUGH: f64 = 0.8;
-/// The same of a REGISTER: nobody listens for its answer, and its phone waits for 32 s. To drop it while the node is
-/// idle again later would waste what it can serve.
-const PATIENCE_OF_REGISTERS: Duration = Duration::from_secs(3);
 /// Requests of average length that may wait.
 const GUESTS: usize = 4_096;
 /// An overload that is shorter is a burst: who waits too long is not refused, as the node can serve the repeated
@@ -57,43 +54,6 @@ const REFUSALS_MAX: f64 = 64.0;
 const PAUSE_S: f64 = 4.0;
 const PAUSE_S_MAX: f64 = 32.0;
 
-/// New requests by who comes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Class {
-    /// Calls for help. RFC 5031
-    Emergency,
-    /// REGISTERs with credentials: their senders have been challenged before.
-    Login,
-    /// INVITEs.
-    Call,
-    /// INVITEs that the sieve would have stopped some time ago: most of them have been repeated for long.
-    Repeated,
-    /// REGISTERs without credentials.
-    Register,
-    /// All others.
-    Other,
-}
-
-/// The turns of the classes. An empty class passes its turn on, so a flood of one class, of calls for help too, leaves
-/// the others theirs. A call has about six messages, so calls and logins take about as much of the node each.
-const TURNS: [Class; 12] = [
-    Class::Emergency,
-    Class::Call,
-    Class::Login,
-    Class::Register,
-    Class::Login,
-    Class::Other,
-    Class::Emergency,
-    Class::Call,
-    Class::Login,
-    Class::Register,
-    Class::Login,
-    Class::Register,
-];
-
-/// How the Request-URI of a call for help begins.
-const FOR_HELP: &[u8] = b"urn:service:sos";
-
 /// A request that waits.
 #[derive(Debug)]
 pub(crate) struct Guest {
@@ -102,6 +62,8 @@ pub(crate) struct Guest {
     bytes: Kept,
     came: Duration,
     class: Class,
+    /// It is a neighbour's who obeys what it is told.
+    is_granted: bool,
     /// Names the request, if its repetitions may come while it waits.
     name: Option<u64>,
 }
@@ -156,33 +118,12 @@ pub(crate) struct Lobby {
     sieve: Sieve,
     /// Whether the driver does not know the sieve yet.
     is_new: bool,
+    /// Whether unknown sources have come since the driver learned of one: no other meets it there.
+    are_strangers: bool,
     /// Whether neighbours know of an overload.
     is_over: bool,
     /// Whether it stops unknown sources before they come here.
     is_filtered: bool,
-}
-
-impl Class {
-    /// Counts that a request of it stays out.
-    pub(crate) fn out(self) -> Event {
-        match self {
-            Self::Emergency => Event::EmergencyOut,
-            Self::Login => Event::LoginOut,
-            Self::Call | Self::Repeated => Event::CallOut,
-            Self::Register => Event::RegisterOut,
-            Self::Other => Event::OtherOut,
-        }
-    }
-}
-
-impl Class {
-    fn patience(self, are_many: bool) -> Duration {
-        match self {
-            Self::Login | Self::Register => PATIENCE_OF_REGISTERS,
-            Self::Call | Self::Repeated if are_many => PATIENCE_OF_MANY,
-            _ => PATIENCE,
-        }
-    }
 }
 
 impl Guest {
@@ -219,6 +160,7 @@ impl Lobby {
             sieve: Sieve::new(salt, 1.0),
             salt,
             is_new: false,
+            are_strangers: false,
             is_over: false,
             is_filtered: false,
         }
@@ -257,19 +199,39 @@ impl Lobby {
     }
 
     /// Whether a new request need not wait. It counts as served then.
-    fn lets_pass(&mut self, now: Duration, class: Class, datagram: &Datagram<'_>) -> bool {
-        let is_unwelcome =
-            || class == Class::Call && self.is_crowded(now) && !self.is_surely_new(datagram);
+    fn lets_pass(
+        &mut self,
+        now: Duration,
+        class: Class,
+        datagram: &Datagram<'_>,
+        is_granted: bool,
+    ) -> bool {
+        let is_unwelcome = || {
+            class == Class::Call
+                && !is_granted
+                && self.is_crowded(now)
+                && !self.is_surely_new(datagram)
+        };
         let passes = match comes_once(datagram.flow) {
             true => class == Class::Emergency || !self.backlog.waits_longer(now, PATIENCE),
             false => !self.is_open(now) && !is_unwelcome(),
         };
-        if passes && let Some(share) = self.share_of(class) {
-            share.came();
-            share.served();
-            self.refusals = REFUSALS_MAX.min(self.refusals + REFUSALS);
+        if passes {
+            if !is_granted && let Some(share) = self.share_of(class) {
+                share.came();
+            }
+            self.note_served(class, is_granted);
         }
         passes
+    }
+
+    fn note_served(&mut self, class: Class, is_granted: bool) {
+        self.refusals = REFUSALS_MAX.min(self.refusals + REFUSALS);
+        match self.share_of(class) {
+            Some(share) if is_granted => share.served_beside(),
+            Some(share) => share.served(),
+            None => {}
+        }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -297,7 +259,7 @@ impl Lobby {
     }
 
     /// Whether a share of the calls stays out.
-    fn some_stay_out(&self) -> bool {
+    pub(crate) fn some_stay_out(&self) -> bool {
         self.calls.get() < 1.0
     }
 
@@ -315,63 +277,72 @@ impl Lobby {
         message: &Message<'_>,
         origin: Origin,
     ) -> Taken {
-        if self.lets_pass(cx.now, class, datagram) {
+        // What a neighbour may send is limited where it comes from.
+        let is_granted = control::is_granted(cx, datagram.flow, message);
+        if self.lets_pass(cx.now, class, datagram, is_granted) {
             return Taken::Passes;
         }
         if comes_once(datagram.flow) {
             return Taken::Refused;
         }
-        self.take_datagram(cx, class, datagram, message, origin)
-    }
-
-    fn take_datagram(
-        &mut self,
-        cx: Context<'_>,
-        class: Class,
-        datagram: &Datagram<'_>,
-        message: &Message<'_>,
-        origin: Origin,
-    ) -> Taken {
         let name = name_of(cx, class, message);
         if name.is_some_and(|name| self.names.contains(&name)) {
             return Taken::WaitsAlready;
         }
+        let guest = Guest {
+            flow: datagram.flow,
+            origin,
+            bytes: Kept::default(),
+            came: cx.now,
+            class,
+            is_granted,
+            name,
+        };
+        match is_granted {
+            true => self.keep(guest, datagram),
+            false => self.sift(cx, guest, datagram),
+        }
+    }
+
+    /// Lets a request wait, unless the sieve stops it.
+    fn sift(&mut self, cx: Context<'_>, mut guest: Guest, datagram: &Datagram<'_>) -> Taken {
         let from = datagram.flow.remote;
-        let is_sifted = self.is_filtered && !cx.snapshot.is_known(from.ip());
+        let is_stranger = !cx.snapshot.is_known(from.ip());
+        self.are_strangers |= is_stranger;
+        let is_sifted = self.is_filtered && is_stranger;
         let is_stopped = !is_sifted && !self.sieve.passes(datagram.bytes, from);
-        if is_stopped && class != Class::Emergency {
+        if is_stopped && guest.class != Class::Emergency {
             return Taken::StaysOut;
         }
-        if let Some(share) = self.share_of(class) {
+        if let Some(share) = self.share_of(guest.class) {
             share.came();
         }
-        let class = match class {
-            Class::Call if !self.is_surely_new(datagram) => Class::Repeated,
-            class => class,
-        };
-        if class == Class::Repeated && self.is_crowded(cx.now) {
-            return self.turn_away(cx.now, class, Duration::ZERO);
+        if guest.class == Class::Call && !self.is_surely_new(datagram) {
+            if self.is_crowded(cx.now) {
+                return self.turn_away(cx.now, Class::Repeated, Duration::ZERO, false);
+            }
+            guest.class = Class::Repeated;
         }
-        let is_crowded = name.is_some() && !self.copies.has_room(bytes_of(GUESTS / 2, 0));
+        self.keep(guest, datagram)
+    }
+
+    fn keep(&mut self, mut guest: Guest, datagram: &Datagram<'_>) -> Taken {
+        let is_crowded = guest.name.is_some() && !self.copies.has_room(bytes_of(GUESTS / 2, 0));
         let copy = match is_crowded {
             true => None,
             false => self.copies.keep(datagram.bytes),
         };
         let Some(bytes) = copy else {
-            if let Some(share) = self.share_of(class) {
+            if !guest.is_granted
+                && let Some(share) = self.share_of(guest.class)
+            {
                 share.turned_away(true);
             }
             return Taken::StaysOut;
         };
-        self.guests[class as usize].push_back(Guest {
-            flow: datagram.flow,
-            origin,
-            bytes,
-            came: cx.now,
-            class,
-            name,
-        });
-        self.names.extend(name);
+        guest.bytes = bytes;
+        self.names.extend(guest.name);
+        self.guests[guest.class as usize].push_back(guest);
         Taken::Waits
     }
 
@@ -400,10 +371,7 @@ impl Lobby {
                 class => next(class),
             }
         })?;
-        if let Some(share) = self.share_of(guest.class) {
-            share.served();
-        }
-        self.refusals = REFUSALS_MAX.min(self.refusals + REFUSALS);
+        self.note_served(guest.class, guest.is_granted);
         Some(guest)
     }
 
@@ -418,20 +386,28 @@ impl Lobby {
             self.crowded_until = now + CROWDED;
         }
         let waited = now - guest.came;
-        Some(match self.turn_away(now, guest.class, waited) {
-            Taken::Refused => Leaves::Refused(guest),
-            _ => Leaves::Dropped(guest),
-        })
+        Some(
+            match self.turn_away(now, guest.class, waited, guest.is_granted) {
+                Taken::Refused => Leaves::Refused(guest),
+                _ => Leaves::Dropped(guest),
+            },
+        )
     }
 
     /// A request has to go that has waited for so long.
-    fn turn_away(&mut self, now: Duration, class: Class, waited: Duration) -> Taken {
+    fn turn_away(
+        &mut self,
+        now: Duration,
+        class: Class,
+        waited: Duration,
+        is_granted: bool,
+    ) -> Taken {
         let least = match class {
             Class::Repeated if waited.is_zero() => REFUSALS_MAX / 2.0,
             _ => 1.0,
         };
         let is_told = self.refusals >= least && self.is_over(now);
-        if let Some(share) = self.share_of(class) {
+        if !is_granted && let Some(share) = self.share_of(class) {
             let is_new = class != Class::Repeated;
             share.turned_away(is_new);
             if !is_told {
@@ -467,7 +443,11 @@ impl Lobby {
         }
         let is_due = self.calls.is_due(now);
         if is_due {
-            let wait = |class: Class| !self.guests[class as usize].is_empty();
+            let wait = |class: Class| {
+                self.guests[class as usize]
+                    .iter()
+                    .any(|guest| !guest.is_granted)
+            };
             let busy = mem::take(&mut self.busy);
             let logins_wait = wait(Class::Register) || wait(Class::Login);
             let changes = [
@@ -516,9 +496,13 @@ impl Lobby {
         self.is_filtered = is_filtered;
     }
 
-    /// The sieve, if it has changed.
+    /// The sieve, if it has changed for somebody.
     pub(crate) fn take_sieve(&mut self) -> Option<Sieve> {
-        mem::take(&mut self.is_new).then_some(self.sieve)
+        let is_due = self.is_new && (self.is_filtered || self.are_strangers);
+        is_due.then(|| {
+            (self.is_new, self.are_strangers) = (false, false);
+            self.sieve
+        })
     }
 
     /// Who is known has changed.
@@ -562,34 +546,4 @@ impl Hasher for Named {
     fn write_u64(&mut self, name: u64) {
         self.0 = name;
     }
-}
-
-/// The class of a new request; none: it belongs to something known, or a known host asks how we are.
-pub(crate) fn class_of(
-    cx: Context<'_>,
-    datagram: &Datagram<'_>,
-    message: &Message<'_>,
-) -> Option<Class> {
-    let method = message.method()?;
-    if matches!(method, Method::Ack | Method::Cancel) || message.to_tag() != Ok(None) {
-        return None;
-    }
-    match method {
-        Method::Invite if is_for_help(message) => Some(Class::Emergency),
-        Method::Invite => Some(Class::Call),
-        Method::Register if message.header(HeaderName::Authorization).is_some() => {
-            Some(Class::Login)
-        }
-        Method::Register => Some(Class::Register),
-        Method::Options if cx.snapshot.is_known(datagram.flow.remote.ip()) => None,
-        _ => Some(Class::Other),
-    }
-}
-
-/// Whether somebody calls for help. RFC 5031
-pub(crate) fn is_for_help(message: &Message<'_>) -> bool {
-    let begin = message
-        .request_uri()
-        .and_then(|uri| uri.get(..FOR_HELP.len()));
-    begin.is_some_and(|begin| begin.eq_ignore_ascii_case(FOR_HELP))
 }

@@ -5,10 +5,12 @@
 //! [`refuse`]. A request that belongs to something known is never refused here.
 
 mod backlog;
+mod class;
 mod lobby;
 pub(crate) mod sieve;
 
-pub(crate) use lobby::{Guest, Leaves, Lobby, Taken, class_of, is_for_help};
+pub(crate) use class::{class_of, is_for_help};
+pub(crate) use lobby::{Guest, Leaves, Lobby, Taken};
 
 use sip::{Message, Method};
 

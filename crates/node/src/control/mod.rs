@@ -12,7 +12,7 @@ mod terms;
 
 pub(crate) use self::{
     client::{ignore_rest, may_offer, offers, on_response, refuse, withhold},
-    offered::{note, note_refused, takes_part},
+    offered::{is_granted, note, note_refused, takes_part},
     server::Control,
     terms::terms,
 };

@@ -39,6 +39,18 @@ pub(crate) fn takes_part(cx: Context<'_>, flow: Flow, message: &Message<'_>) -> 
     cx.snapshot.is_known(flow.remote.ip()) && message.top_via().is_ok_and(|via| via.has_overload)
 }
 
+/// Whether a request is that of a neighbour who was told how much to send, and sends no more.
+pub(crate) fn is_granted(cx: Context<'_>, flow: Flow, message: &Message<'_>) -> bool {
+    let neighbours = cx.shared.neighbours();
+    if !neighbours.are_restricted() || !takes_part(cx, flow, message) {
+        return false;
+    }
+    message.top_via().is_ok_and(|via| {
+        let neighbour = neighbour(&via, reply::return_flow(Some(&via), flow));
+        neighbours.obeys(cx.snapshot.keys().neighbour(neighbour))
+    })
+}
+
 /// Counts a new request that is refused before it is read whole: what is refused is offered, too.
 pub(crate) fn note_refused(cx: Context<'_>, flow: Flow, message: &Message<'_>) {
     let neighbours = cx.shared.neighbours();

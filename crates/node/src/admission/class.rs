@@ -1,0 +1,103 @@
+//! New requests by who comes first, and how long they may wait.
+
+use std::time::Duration;
+
+use sip::{HeaderName, Message, Method};
+
+use crate::{context::Context, io::Datagram, stats::Event};
+
+/// How long a request may wait here. RFC 3261 has callers repeat an INVITE after 500 ms.
+pub(super) const PATIENCE: Duration = Duration::from_millis(400);
+/// The same while a share stays out: others come who need not wait.
+const PATIENCE_OF_MANY: Duration = Duration::from_millis(60);
+/// The same of a REGISTER: nobody listens for its answer, and its phone waits for 32 s. To drop it while the node is
+/// idle again later would waste what it can serve.
+const PATIENCE_OF_REGISTERS: Duration = Duration::from_secs(3);
+/// How the Request-URI of a call for help begins.
+const FOR_HELP: &[u8] = b"urn:service:sos";
+
+/// New requests by who comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// Calls for help. RFC 5031
+    Emergency,
+    /// REGISTERs with credentials: their senders have been challenged before.
+    Login,
+    /// INVITEs.
+    Call,
+    /// INVITEs that the sieve would have stopped some time ago: most of them have been repeated for long.
+    Repeated,
+    /// REGISTERs without credentials.
+    Register,
+    /// All others.
+    Other,
+}
+
+/// The turns of the classes. An empty class passes its turn on, so a flood of one class, of calls for help too, leaves
+/// the others theirs. A call has about six messages, so calls and logins take about as much of the node each.
+pub(super) const TURNS: [Class; 12] = [
+    Class::Emergency,
+    Class::Call,
+    Class::Login,
+    Class::Register,
+    Class::Login,
+    Class::Other,
+    Class::Emergency,
+    Class::Call,
+    Class::Login,
+    Class::Register,
+    Class::Login,
+    Class::Register,
+];
+
+impl Class {
+    /// Counts that a request of it stays out.
+    pub(crate) fn out(self) -> Event {
+        match self {
+            Self::Emergency => Event::EmergencyOut,
+            Self::Login => Event::LoginOut,
+            Self::Call | Self::Repeated => Event::CallOut,
+            Self::Register => Event::RegisterOut,
+            Self::Other => Event::OtherOut,
+        }
+    }
+
+    /// How long it may wait; shorter while a share of many stays out.
+    pub(super) fn patience(self, are_many: bool) -> Duration {
+        match self {
+            Self::Login | Self::Register => PATIENCE_OF_REGISTERS,
+            Self::Call | Self::Repeated if are_many => PATIENCE_OF_MANY,
+            _ => PATIENCE,
+        }
+    }
+}
+
+/// The class of a new request; none: it belongs to something known, or a known host asks how we are.
+pub(crate) fn class_of(
+    cx: Context<'_>,
+    datagram: &Datagram<'_>,
+    message: &Message<'_>,
+) -> Option<Class> {
+    let method = message.method()?;
+    if matches!(method, Method::Ack | Method::Cancel) || message.to_tag() != Ok(None) {
+        return None;
+    }
+    match method {
+        Method::Invite if is_for_help(message) => Some(Class::Emergency),
+        Method::Invite => Some(Class::Call),
+        Method::Register if message.header(HeaderName::Authorization).is_some() => {
+            Some(Class::Login)
+        }
+        Method::Register => Some(Class::Register),
+        Method::Options if cx.snapshot.is_known(datagram.flow.remote.ip()) => None,
+        _ => Some(Class::Other),
+    }
+}
+
+/// Whether somebody calls for help. RFC 5031
+pub(crate) fn is_for_help(message: &Message<'_>) -> bool {
+    let begin = message
+        .request_uri()
+        .and_then(|uri| uri.get(..FOR_HELP.len()));
+    begin.is_some_and(|begin| begin.eq_ignore_ascii_case(FOR_HELP))
+}
