@@ -5,22 +5,28 @@ use std::collections::BTreeMap;
 use crate::{
     Ended, Flow,
     trace::Label,
-    turns::Turn,
+    turns::{Turn, Turns},
     view::{View, Whole},
 };
 
-/// A message of a call: the far end of its link, and its number among the messages of that link.
-type Key = (usize, usize);
+/// A message by its link, which the place farther from the driver names, and its kind.
+type Step = (usize, u32);
 
-/// What calls of one flow have in common. The messages of each link have an order; those of different links, as of the
+/// What calls of one flow have in common. The messages of a link have an order; those of different links, as of the
 /// branches of a fork, have none but within a node's turns.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Shape {
     parents: Vec<usize>,
-    /// For each link: whether the message goes towards the servers, and its kind.
-    links: Vec<Vec<(bool, u32)>>,
-    /// For each place: what it sends first, and what it sends for each message that comes.
-    turns: Vec<(Vec<Key>, Vec<(Key, Vec<Key>)>)>,
+    places: Vec<Doing>,
+}
+
+/// What a node does in a call.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Doing {
+    /// What it sends before anything comes.
+    leading: Vec<Step>,
+    /// What comes, and what it sends then.
+    turns: Vec<(Step, Vec<Step>)>,
 }
 
 impl View<'_> {
@@ -31,10 +37,7 @@ impl View<'_> {
             by_shape.entry(self.shape(whole)).or_default().push(number);
         }
         for numbers in by_shape.values() {
-            let first = &calls[numbers[0]];
-            let keys = first.keys();
-            let inputs = |turns: &[Turn]| turns.iter().map(|turn| keys[turn.input]).collect();
-            let order: Vec<Vec<Key>> = first.turns.iter().map(|it| inputs(&it.turns)).collect();
+            let order = calls[numbers[0]].inputs();
             numbers[1..].iter().for_each(|&at| calls[at].align(&order));
         }
         let mut flows: Vec<(Flow, Vec<usize>)> = by_shape
@@ -56,28 +59,32 @@ impl View<'_> {
     }
 
     fn shape(&self, whole: &Whole<'_>) -> Shape {
-        let keys = whole.keys();
-        let mut links = vec![Vec::new(); whole.way.len()];
-        for ((&at, ends), key) in whole.call.sent.iter().zip(&whole.ends).zip(&keys) {
-            links[key.0].push((ends.0 < ends.1, self.sent[at].seen.label));
-        }
-        let sorted = |messages: &[usize]| {
-            let mut sorted: Vec<Key> = messages.iter().map(|&message| keys[message]).collect();
-            sorted.sort_unstable();
-            sorted
+        let step = |&message: &usize| {
+            let label = self.sent[whole.call.sent[message]].seen.label;
+            (whole.link(message), label)
         };
-        let of_place = |place: &crate::turns::Turns| {
-            let turns = place.turns.iter();
-            let mut turns: Vec<_> = turns
-                .map(|turn| (keys[turn.input], sorted(&turn.outputs)))
-                .collect();
-            turns.sort_unstable();
-            (sorted(&place.leading), turns)
+        let of_place = |(place, inputs): (usize, Vec<Input>)| {
+            let is_end = place == 0 || whole.way.is_leaf(place);
+            let steps = |messages: &[usize]| {
+                let mut steps: Vec<Step> = messages.iter().map(step).collect();
+                if !is_end {
+                    steps.sort_unstable();
+                }
+                steps
+            };
+            let Turns { leading, turns } = &whole.turns[place];
+            let mut turns: Vec<_> = inputs.iter().zip(turns).collect();
+            turns.sort_by_key(|(input, _)| **input);
+            let turns = turns.into_iter();
+            let turns = turns.map(|(_, turn)| (step(&turn.input), steps(&turn.outputs)));
+            Doing {
+                leading: steps(leading),
+                turns: turns.collect(),
+            }
         };
         Shape {
             parents: whole.way.parents().to_vec(),
-            links,
-            turns: whole.turns.iter().map(of_place).collect(),
+            places: (0..).zip(whole.inputs()).map(of_place).collect(),
         }
     }
 
@@ -91,7 +98,8 @@ impl View<'_> {
         };
         let seen: Vec<(bool, Label)> = labels().filter_map(at_driver).collect();
         let of_first = seen.iter().filter(|(_, it)| it.method == begins.method);
-        let finals = of_first.filter_map(|(_, label)| label.status.filter(|status| *status >= 200));
+        let mut finals =
+            of_first.filter_map(|(_, label)| label.status.filter(|status| *status >= 200));
         let bye = seen
             .iter()
             .find(|(_, it)| it.status.is_none() && it.method == "BYE");
@@ -105,7 +113,7 @@ impl View<'_> {
             begins: begins.to_string(),
             nodes: first.way.len(),
             branches: first.way.leaves().count(),
-            outcome: finals.last(),
+            outcome: finals.next_back(),
             is_challenged: seen.iter().any(|(_, label)| asks(label)),
             ended: match bye {
                 Some((true, _)) => Some(Ended::ByDriver),
@@ -193,23 +201,42 @@ impl Flow {
     }
 }
 
+/// A message that comes to a place: its link, and how many came by that before.
+type Input = (usize, usize);
+
 impl Whole<'_> {
-    fn keys(&self) -> Vec<Key> {
-        let mut next = vec![0; self.way.len()];
-        let key = |ends: &(usize, usize)| {
-            let link = self.way.link(*ends).unwrap_or(0);
-            next[link] += 1;
-            (link, next[link] - 1)
+    fn link(&self, message: usize) -> usize {
+        self.way.link(self.ends[message]).unwrap_or(0)
+    }
+
+    /// The message that begins each turn, for each place.
+    fn inputs(&self) -> Vec<Vec<Input>> {
+        let of_place = |turns: &Turns| {
+            let mut came = vec![0; self.way.len()];
+            let input = |turn: &Turn| {
+                let link = self.link(turn.input);
+                came[link] += 1;
+                (link, came[link] - 1)
+            };
+            turns.turns.iter().map(input).collect()
         };
-        self.ends.iter().map(key).collect()
+        self.turns.iter().map(of_place).collect()
     }
 
     /// Puts the turns of each place into the order of another call with the same shape.
-    fn align(&mut self, order: &[Vec<Key>]) {
-        let keys = self.keys();
-        for (turns, order) in self.turns.iter_mut().zip(order) {
-            let place = |turn: &Turn| order.iter().position(|key| *key == keys[turn.input]);
-            turns.turns.sort_by_key(place);
+    fn align(&mut self, order: &[Vec<Input>]) {
+        let inputs = self.inputs();
+        for ((turns, inputs), order) in self.turns.iter_mut().zip(inputs).zip(order) {
+            let place = |input: &Input| order.iter().position(|other| other == input);
+            let mut ordered: Vec<_> = inputs
+                .iter()
+                .map(place)
+                .zip(turns.turns.drain(..))
+                .collect();
+            ordered.sort_by_key(|(place, _)| *place);
+            turns
+                .turns
+                .extend(ordered.into_iter().map(|(_, turn)| turn));
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use lqn::{Builder, EntryDraft, Model, Multiplicity, Problem, Scheduling};
+use lqn::{Builder, CallOrder, EntryDraft, Model, Multiplicity, Problem, Scheduling};
 
 use crate::{
     Link, Role, Sample, Study,
@@ -174,6 +174,10 @@ impl Drawing<'_> {
         entry.service(&[rounded(time.mean() * share)]);
         if share < 1.0 {
             entry.think(&[rounded(time.mean() * (1.0 - share))]);
+        }
+        // A model with forks is simulated, and can keep to the numbers of calls that were seen.
+        if self.study.works.iter().any(|work| work.part == Part::Fork) {
+            entry.order(&[CallOrder::Deterministic]);
         }
         for (link, _) in self.measured_links() {
             let packets = work.packets[link.ends.1];
