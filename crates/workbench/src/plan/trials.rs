@@ -28,8 +28,8 @@ fn check(what: &str, predicted: &Solved, seen: &Seen) {
             missed.push(name.to_owned());
         }
     };
-    let response = predicted.runs[0].response_ms.unwrap();
-    compare("response, ms", OFF_MAX[0], response, seen.response_ms);
+    let response = predicted.runs.iter().map(|run| run.response_ms.unwrap());
+    compare("response, ms", OFF_MAX[0], response.sum(), seen.response_ms);
     for (name, busy) in &seen.busy {
         let of = |it: &&super::solved::Busy| it.name == *name;
         let found = predicted.processors.iter().find(of);
@@ -124,7 +124,6 @@ fn a_captured_fork_predicts_a_forking_proxy() {
     }
 }
 
-/// At 375 calls/s the prediction is 11 % too long: the number of calls to copies is random in the model.
 #[test]
 fn copies_predict_two_stages() {
     for rate in loads(250.0, [125.0, 250.0, 375.0]) {
