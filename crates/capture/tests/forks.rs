@@ -8,6 +8,7 @@ use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
 use capture::{Ended, Machines, Options, Reason, Study, Trace, WarningKind};
 use common::{Dialog, File, Link, PCAP, message, ms};
+use proptest::prelude::*;
 
 const CALLS: u64 = 12;
 const DRIVER: usize = 1;
@@ -238,4 +239,57 @@ fn capture_with_clock_set(in_call: u64, ahead: Duration) -> File {
         }
     }
     file
+}
+
+const STARTS: [(&str, &str); 9] = [
+    ("INVITE", INVITE),
+    ("100 Trying", INVITE),
+    ("180 Ringing", INVITE),
+    ("200 OK", INVITE),
+    ("486 Busy Here", INVITE),
+    ("ACK", "1 ACK"),
+    ("CANCEL", "1 CANCEL"),
+    ("200 OK", "1 CANCEL"),
+    ("BYE", "2 BYE"),
+];
+
+/// A proxy asks a server and another proxy, which asks two more servers.
+const LINKS: [(usize, usize); 5] = [
+    (DRIVER, PROXY),
+    (PROXY, ONE),
+    (PROXY, TWO),
+    (TWO, 5),
+    (TWO, 6),
+];
+
+proptest! {
+    /// Whatever hosts send their neighbours in a call, its model is made.
+    #[test]
+    fn any_messages_on_a_tree_are_modelled(
+        steps in prop::collection::vec((0_usize..5, any::<bool>(), 0_usize..9), 0..60),
+    ) {
+        let mut messages: Vec<_> = LINKS.iter().map(|&ends| (ends, STARTS[0])).collect();
+        let turned = |(near, far): (usize, usize), is_down| if is_down { (near, far) } else { (far, near) };
+        // A second INVITE of the driver would begin another call.
+        let steps = steps.iter().filter(|step| **step != (0, true, 0));
+        messages.extend(steps.map(|&(link, is_down, what)| {
+            (turned(LINKS[link], is_down), STARTS[what])
+        }));
+        // All requests get their final responses.
+        for (link, is_down) in LINKS.iter().flat_map(|&link| [(link, false), (link, true)]) {
+            let finals = [("486 Busy Here", INVITE), ("200 OK", "1 CANCEL"), ("200 OK", "2 BYE")];
+            messages.extend(finals.map(|last| (turned(link, is_down), last)));
+        }
+        let mut file = File::new(PCAP, Link::Ethernet);
+        let dialog = Dialog { call_id: "call", from_tag: "a" };
+        for (number, ((from, to), (start, cseq))) in messages.into_iter().enumerate() {
+            let bytes = message(start, dialog, cseq, &format!("{number}"));
+            let time = Duration::from_secs(1_700_000_000) + ms(100.0 * number as f64 / 3.0);
+            file.udp(time, host(from), host(to), &bytes);
+        }
+        let study = study(&[file]);
+        prop_assert_eq!((study.flows[0].calls, study.flows[0].branches), (1, 3));
+        let model = study.model("m", &Machines::default());
+        prop_assert!(model.is_ok(), "{model:?}\n{}", study.ladder_text());
+    }
 }
