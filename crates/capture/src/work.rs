@@ -123,7 +123,7 @@ impl<'c> Works<'c> {
             works.add_exchange(exchange);
         }
         for message in 0..call.ends.len() {
-            if !works.settled[message] {
+            if !works.settled[message] || works.is_unowned(message) {
                 works.add_message(message);
             }
         }
@@ -170,6 +170,7 @@ impl<'c> Works<'c> {
                 place > 0 && is_free && (is_asked || !way.is_fork(place))
             });
             let Some(free) = free else {
+                self.take_later_turn(place, request);
                 let sender = self.sender(place, request);
                 self.ask(sender, asked, far, request, reply);
                 if way.is_fork(place) {
@@ -220,6 +221,40 @@ impl<'c> Works<'c> {
         }
     }
 
+    /// A node may ask the next branch when it hears from another or has waited for long: for the same request.
+    fn take_later_turn(&mut self, place: usize, request: usize) {
+        let turn = self.call.turns[place].sender_of(request);
+        let turn = turn.filter(|&turn| place > 0 && self.owner[place][turn].is_none());
+        if let Some(turn) = turn
+            && let Some(relay) = self.origin(place, turn)
+        {
+            self.own(relay, place, turn);
+        }
+    }
+
+    /// The work of the balancer to which a turn belongs: its owner, or the latest that a message from its parent began
+    /// before it.
+    fn origin(&self, place: usize, turn: usize) -> Option<usize> {
+        let Course {
+            way, turns, ends, ..
+        } = self.call;
+        let of_place = &turns[place].turns;
+        let is_asked = |turn: usize| ends[of_place[turn].input].0 == way.parent(place);
+        if self.owner[place][turn].is_some() || is_asked(turn) {
+            return self.owner[place][turn];
+        }
+        let earlier = (0..turn).rev().filter(|&other| is_asked(other));
+        let mut owners = earlier.filter_map(|other| self.owner[place][other]);
+        owners.find(|&owner| self.works[owner].part == Part::Relay)
+    }
+
+    /// Whether a message begins a turn of a balancer or a server that belongs to no work.
+    fn is_unowned(&self, message: usize) -> bool {
+        let to = self.call.ends[message].1;
+        let turn = self.call.turns[to].begun_by(message);
+        to > 0 && turn.is_some_and(|turn| self.owner[to][turn].is_none())
+    }
+
     /// Whether the node that sent the request waits for its reply. One that forks waits for the final responses that
     /// it has when it answers.
     fn is_awaited(&self, exchange: Exchange) -> bool {
@@ -233,7 +268,7 @@ impl<'c> Works<'c> {
         let Some(turn) = turns[place].sender_of(exchange.request) else {
             return true;
         };
-        let Some(relay) = self.owner[place][turn] else {
+        let Some(relay) = self.origin(place, turn) else {
             return true;
         };
         let asked = turns[place].turns[self.works[relay].turns[0]].input;
@@ -320,9 +355,9 @@ impl<'c> Works<'c> {
             way, turns, ends, ..
         } = self.call;
         let (from, to) = ends[message];
-        self.settled[message] = true;
+        let is_counted = std::mem::replace(&mut self.settled[message], true);
         let sender = self.sender(from, message);
-        self.works[sender].packets[from.max(to)] += 1;
+        self.works[sender].packets[from.max(to)] += u32::from(!is_counted);
         let Some(turn) = turns[to].begun_by(message) else {
             return;
         };

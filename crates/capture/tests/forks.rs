@@ -6,7 +6,7 @@ mod common;
 
 use std::{collections::BTreeMap, net::SocketAddr, time::Duration};
 
-use capture::{Ended, Machines, Options, Reason, Study, Trace, WarningKind};
+use capture::{Ended, Machines, Options, Reason, Role, Study, Trace, WarningKind};
 use common::{Dialog, File, Link, PCAP, message, ms};
 use proptest::prelude::*;
 
@@ -65,6 +65,22 @@ const RETRIED: [Step; 8] = [
     (9.0, TWO, PROXY, "486 Busy Here", INVITE),
     (10.0, PROXY, DRIVER, "486 Busy Here", INVITE),
     (10.0, PROXY, TWO, "ACK", "1 ACK"),
+];
+
+/// The first rings for two seconds, is cancelled, and the second is asked then.
+const RANG: [Step; 12] = [
+    (0.0, DRIVER, PROXY, "INVITE", INVITE),
+    (1.0, PROXY, ONE, "INVITE", INVITE),
+    (3.0, ONE, PROXY, "180 Ringing", INVITE),
+    (4.0, PROXY, DRIVER, "180 Ringing", INVITE),
+    (2_004.0, PROXY, ONE, "CANCEL", "1 CANCEL"),
+    (2_005.0, ONE, PROXY, "200 OK", "1 CANCEL"),
+    (2_006.0, ONE, PROXY, "487 Request Terminated", INVITE),
+    (2_008.0, PROXY, ONE, "ACK", "1 ACK"),
+    (2_008.0, PROXY, TWO, "INVITE", INVITE),
+    (2_013.0, TWO, PROXY, "200 OK", INVITE),
+    (2_014.0, PROXY, DRIVER, "200 OK", INVITE),
+    (2_015.0, DRIVER, PROXY, "ACK", "1 ACK"),
 ];
 
 fn host(number: usize) -> SocketAddr {
@@ -195,6 +211,28 @@ fn a_server_that_is_asked_later_is_awaited_later() {
     );
 }
 
+#[test]
+fn a_server_that_is_asked_when_another_rang_for_long_is_awaited() {
+    let study = study(&capture(&RANG, &[PROXY], |_| false));
+    assert_eq!(
+        (study.flows[0].outcome, study.flows[0].branches),
+        (Some(200), 2)
+    );
+    // To the first INVITE and the CANCEL of the first server, and to the INVITE of the second.
+    check_lines(
+        &study,
+        &[
+            " y up1 server1 1 -1\n",
+            " y up1 server2 1 -1\n",
+            " y up1 server3 1 -1\n",
+            " s server1 2 -1\n",
+            " s server2 2 -1\n",
+            " s server3 5 -1\n",
+            " s c1 5 -1\n",
+        ],
+    );
+}
+
 /// Between a call's request and its reply a server's clock goes ahead by 3 s, and back before the next call.
 #[test]
 fn calls_during_which_a_clock_is_set_are_told() {
@@ -289,6 +327,9 @@ proptest! {
         }
         let study = study(&[file]);
         prop_assert_eq!((study.flows[0].calls, study.flows[0].branches), (1, 3));
+        let served = study.rows.iter().filter(|row| row.role != Role::Driver);
+        let lost: Vec<_> = served.filter(|row| row.entry.is_empty()).map(|row| row.from).collect();
+        prop_assert!(lost.is_empty(), "{lost:?}\n{}", study.ladder_text());
         let model = study.model("m", &Machines::default());
         prop_assert!(model.is_ok(), "{model:?}\n{}", study.ladder_text());
     }
