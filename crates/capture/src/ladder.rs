@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::{Rung, Study, roles::role_at};
+use crate::{Rung, Study};
 
 /// The distance from one party's line to the next.
 const GAP_MIN: usize = 24;
@@ -21,7 +21,7 @@ impl Study {
         let gap = texts.max().unwrap_or(0).saturating_add(6).max(GAP_MIN);
         let mut text = format!("{:>12}  ", "ms");
         for place in 0..places {
-            let name = role_at(place, places).to_string();
+            let name = &self.places[place].name;
             let width = if place + 1 < places { gap } else { 0 };
             let _ = write!(text, "{name:<width$}");
         }
@@ -44,18 +44,24 @@ fn label(number: usize, rung: &Rung) -> String {
 
 fn line(places: usize, gap: usize, number: usize, rung: &Rung) -> String {
     let (source, destination) = rung.ends;
-    let left = source.min(destination);
+    let (left, right) = (source.min(destination), source.max(destination));
     let mut line = String::new();
     for place in 0..places {
-        line.push('|');
+        // An arrow to a farther place passes over the lines between.
+        if place <= left || place >= right {
+            line.push('|');
+        }
         if place + 1 == places {
             break;
         }
         if place != left {
-            line.extend(std::iter::repeat_n(' ', gap - 1));
+            if place < left || place >= right {
+                line.extend(std::iter::repeat_n(' ', gap - 1));
+            }
             continue;
         }
-        let dashes = format!("{:-^1$}", format!(" {} ", label(number, rung)), gap - 2);
+        let width = gap * (right - left) - 2;
+        let dashes = format!("{:-^1$}", format!(" {} ", label(number, rung)), width);
         match source < destination {
             true => line += &format!("{dashes}>"),
             false => line += &format!("<{dashes}"),

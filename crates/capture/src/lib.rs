@@ -9,6 +9,7 @@
 
 mod calls;
 mod datagrams;
+mod flows;
 mod ladder;
 mod merge;
 mod model;
@@ -20,8 +21,10 @@ mod study;
 mod times;
 mod trace;
 mod turns;
+mod unused;
 mod view;
 mod warning;
+mod way;
 mod work;
 
 pub use datagrams::{Datagram, Rest, datagrams};
@@ -29,6 +32,7 @@ pub use model::{Demand, Machines, customers};
 pub use read::{Decipher, OpenError};
 pub use roles::{Role, Told};
 pub use sample::Sample;
-pub use study::{Flow, Link, Options, Place, Row, Rung, Study, StudyError};
+pub use study::{Ended, Flow, Link, Options, Place, Row, Rung, Study, StudyError};
 pub use trace::Trace;
+pub use unused::{Reason, Unused};
 pub use warning::{Warning, WarningKind};

@@ -89,8 +89,8 @@ fn nanos(time: Duration) -> i64 {
     i64::try_from(time.as_nanos()).unwrap_or(i64::MAX / 4)
 }
 
-/// How far each point's clock is ahead of the first one's: half the difference of the mean travel
-/// times there and back.
+/// How far each point's clock is ahead of the first one's: half the difference of the median travel times there and
+/// back. Means would not do: a retransmission whose first copy was lost seems to have travelled for long.
 fn offsets(points: usize, sent: &[Sent], counts: &mut [Counts]) -> Vec<i64> {
     let mut offsets: Vec<Option<i64>> = vec![None; points];
     for first in 0..points {
@@ -137,34 +137,34 @@ fn ahead(point: usize, other: usize, sent: &[Sent], counts: &mut Counts) -> Opti
             counts.at(WarningKind::ClockStep, message.seen.packet);
         }
     }
-    let mean = |ends: (u32, u32)| ways.get(&ends).map(|way| way.sum / way.count);
-    let mut means: Vec<i64> = links
+    let mut usual = |ends: (u32, u32)| ways.get_mut(&ends).and_then(|way| median(&mut way.all));
+    let usual = links
         .iter()
-        .filter_map(|ends| match (mean(*ends), mean((ends.1, ends.0))) {
+        .filter_map(|ends| match (usual(*ends), usual((ends.1, ends.0))) {
             (Some(there), Some(back)) => Some((there + back) / 2),
             (there, back) => there.or(back),
-        })
-        .collect();
-    means.sort_unstable();
-    means.get(means.len() / 2).copied()
+        });
+    median(&mut usual.collect::<Vec<_>>())
+}
+
+fn median(values: &mut [i64]) -> Option<i64> {
+    values.sort_unstable();
+    values.get(values.len() / 2).copied()
 }
 
 /// The travel times of messages from point to point, one after the other, including the difference
 /// of the clocks.
 #[derive(Default)]
 struct Way {
-    sum: i64,
-    count: i64,
-    last: i64,
+    all: Vec<i64>,
 }
 
 impl Way {
     /// Whether the difference changed more than a travel time can.
     fn add(&mut self, difference: i64) -> bool {
-        let is_step = self.count > 0 && (difference - self.last).abs() > WAY_STEP_NS;
-        self.last = difference;
-        self.sum += difference;
-        self.count += 1;
+        let last = self.all.last();
+        let is_step = last.is_some_and(|last| (difference - last).abs() > WAY_STEP_NS);
+        self.all.push(difference);
         is_step
     }
 }

@@ -1,11 +1,12 @@
 //! Makes a layered queueing network from the times of a flow. Times are in milliseconds, rates in
 //! calls per millisecond.
 
-use lqn::{Builder, EntryDraft, Model, Multiplicity, Problem, Scheduling};
+use std::collections::BTreeSet;
+
+use lqn::{Builder, CallOrder, EntryDraft, Model, Multiplicity, Problem, Scheduling};
 
 use crate::{
     Link, Role, Sample, Study,
-    roles::role_at,
     work::{Part, Work},
 };
 
@@ -95,11 +96,11 @@ impl Drawing<'_> {
         self.add_processors(&mut builder);
         self.add_tasks(&mut builder);
         for (work, time) in self.study.works.iter().zip(&self.study.times) {
-            let entry = builder.entry(&work.name, &task_of(self.role(work.place), work.part));
+            let entry = builder.entry(&work.name, &self.task(work.place, work.part));
             self.draw(entry, work, time);
         }
         for (link, time) in self.measured_links() {
-            let entry = builder.entry(&link.entry_name(), "net");
+            let entry = builder.entry(&self.packet_entry(link), "net");
             entry.service(&self.packet_phases(link, time));
         }
         builder.build()
@@ -107,16 +108,15 @@ impl Drawing<'_> {
 
     fn add_processors(&self, builder: &mut Builder) {
         builder.processor("Pdriver", Scheduling::Delay);
-        for place in 1..self.places() {
-            let role = self.role(place);
+        for station in self.stations() {
             builder
                 .processor(
-                    &processor_of(role),
+                    &self.processor(station),
                     Scheduling::Sharing {
                         quantum: QUANTUM_MS,
                     },
                 )
-                .multiplicity(self.cores(place));
+                .multiplicity(self.cores(station));
         }
         if self.places() > 2 {
             builder.processor("Pnull", Scheduling::Delay);
@@ -131,11 +131,9 @@ impl Drawing<'_> {
         builder
             .reference("driver", "Pdriver")
             .multiplicity(customers);
-        let has = |place, part| {
-            self.study
-                .works
-                .iter()
-                .any(|work| (work.place, work.part) == (place, part))
+        let has = |station, part| {
+            let mut works = self.study.works.iter();
+            works.any(|work| (self.station(work.place), work.part) == (station, part))
         };
         if has(0, Part::Port) {
             // It stands for ports, not for a thread: it must not limit anything.
@@ -143,18 +141,19 @@ impl Drawing<'_> {
                 .task("driverports", "Pdriver")
                 .multiplicity(Multiplicity::Infinite);
         }
-        for place in 1..self.places() {
-            let role = self.role(place);
-            for part in [Part::Up, Part::Down, Part::Relay, Part::Server] {
-                if !has(place, part) {
+        for station in self.stations() {
+            for part in [Part::Up, Part::Down, Part::Fork, Part::Relay, Part::Server] {
+                if !has(station, part) {
                     continue;
                 }
                 let (processor, threads) = match part {
-                    Part::Up | Part::Down => ("Pnull".to_owned(), Multiplicity::Infinite),
-                    _ => (processor_of(role), self.threads(place)),
+                    Part::Up | Part::Down | Part::Fork => {
+                        ("Pnull".to_owned(), Multiplicity::Infinite)
+                    }
+                    _ => (self.processor(station), self.threads(station)),
                 };
                 builder
-                    .task(&task_of(role, part), &processor)
+                    .task(&self.task(station, part), &processor)
                     .multiplicity(threads);
             }
         }
@@ -164,22 +163,33 @@ impl Drawing<'_> {
     }
 
     fn draw(&self, entry: &mut EntryDraft, work: &Work, time: &Sample) {
+        let name = |&work: &usize| self.study.works[work].name.as_str();
+        if work.part == Part::Fork {
+            let awaited: Vec<&str> = work.synchronous.iter().map(name).collect();
+            let sent: Vec<&str> = work.asynchronous.iter().map(name).collect();
+            entry.forks(&awaited, &sent);
+            return;
+        }
         let share = self.processor_share(work.place);
         entry.service(&[rounded(time.mean() * share)]);
         if share < 1.0 {
             entry.think(&[rounded(time.mean() * (1.0 - share))]);
         }
+        // A model with forks is simulated, and can keep to the numbers of calls that were seen.
+        if self.study.works.iter().any(|work| work.part == Part::Fork) {
+            entry.order(&[CallOrder::Deterministic]);
+        }
         for (link, _) in self.measured_links() {
-            let packets = work.packets[link.place(&self.study.links)];
+            let packets = work.packets[link.ends.1];
             if packets > 0 {
-                entry.calls(&link.entry_name(), &[packets.into()]);
+                entry.calls(&self.packet_entry(link), &[packets.into()]);
             }
         }
-        for &asked in &work.synchronous {
-            entry.calls(&self.study.works[asked].name, &[1.0]);
+        for asked in work.synchronous.iter().map(name) {
+            entry.calls(asked, &[1.0]);
         }
-        for &asked in &work.asynchronous {
-            entry.sends(&self.study.works[asked].name, &[1.0]);
+        for asked in work.asynchronous.iter().map(name) {
+            entry.sends(asked, &[1.0]);
         }
     }
 
@@ -194,11 +204,12 @@ impl Drawing<'_> {
     }
 
     fn demands(&self) -> Vec<Demand> {
-        let processor = |place: usize| {
-            let demand_ms = self.time_at(place) * self.processor_share(place);
-            Demand::new(processor_of(self.role(place)), self.cores(place), demand_ms)
+        let processor = |station: usize| {
+            let is_here = |place| self.station(place) == station;
+            let demand_ms = self.time_where(is_here) * self.processor_share(station);
+            Demand::new(self.processor(station), self.cores(station), demand_ms)
         };
-        let mut demands: Vec<Demand> = (1..self.places()).map(processor).collect();
+        let mut demands: Vec<Demand> = self.stations().map(processor).collect();
         let network = self.measured_links().map(|(link, time)| {
             f64::from(link.packets) * self.packet_phases(link, time).iter().sum::<f64>()
         });
@@ -219,38 +230,77 @@ impl Drawing<'_> {
     }
 
     fn role(&self, place: usize) -> Role {
-        role_at(place, self.places())
+        self.study.places[place].role
     }
 
-    /// For all nodes of a place together.
-    fn cores(&self, place: usize) -> u32 {
-        let nodes = self.study.places[place].nodes.len() as u32;
-        nodes * told(&self.machines.cores, self.role(place)).unwrap_or(1)
+    fn station(&self, place: usize) -> usize {
+        self.study.places[place].station
     }
 
-    fn threads(&self, place: usize) -> Multiplicity {
-        let nodes = self.study.places[place].nodes.len() as u32;
-        match told(&self.machines.threads, self.role(place)) {
-            Some(threads) => Multiplicity::Finite(nodes * threads),
+    /// The stations other than the driver.
+    fn stations(&self) -> impl Iterator<Item = usize> {
+        (1..self.places()).filter(|&place| self.station(place) == place)
+    }
+
+    /// The nodes of a station.
+    fn nodes(&self, station: usize) -> u32 {
+        let places = self.study.places.iter();
+        let of_station = places.filter(|place| place.station == station);
+        let nodes: BTreeSet<_> = of_station.flat_map(|place| &place.nodes).collect();
+        nodes.len() as u32
+    }
+
+    /// For all nodes of a station together.
+    fn cores(&self, station: usize) -> u32 {
+        self.nodes(station) * told(&self.machines.cores, self.role(station)).unwrap_or(1)
+    }
+
+    fn threads(&self, station: usize) -> Multiplicity {
+        match told(&self.machines.threads, self.role(station)) {
+            Some(threads) => Multiplicity::Finite(self.nodes(station) * threads),
             None => Multiplicity::Infinite,
         }
     }
 
-    /// The captured work of a place for a call, in milliseconds.
-    fn time_at(&self, place: usize) -> f64 {
+    /// The captured work of some places for a call, in milliseconds.
+    fn time_where(&self, is_one: impl Fn(usize) -> bool) -> f64 {
         let works = self.study.works.iter().zip(&self.study.times);
         works
-            .filter(|(work, _)| work.place == place)
+            .filter(|(work, _)| is_one(work.place))
             .map(|(_, time)| time.mean())
             .sum()
     }
 
     /// The processor's part of it.
     fn processor_share(&self, place: usize) -> f64 {
-        match told(&self.machines.processor_ms, self.role(place)) {
-            Some(cost) if place > 0 => (cost / self.time_at(place)).min(1.0),
+        let role = self.role(place);
+        match told(&self.machines.processor_ms, role) {
+            Some(cost) if place > 0 => {
+                (cost / self.time_where(|at| self.role(at) == role)).min(1.0)
+            }
             _ => 1.0,
         }
+    }
+
+    fn processor(&self, station: usize) -> String {
+        format!("P{}", self.study.places[station].name)
+    }
+
+    fn task(&self, place: usize, part: Part) -> String {
+        let name = &self.study.places[self.station(place)].name;
+        match part {
+            Part::User => "driver".to_owned(),
+            Part::Port => "driverports".to_owned(),
+            Part::Up => format!("{name}_up"),
+            Part::Down => format!("{name}_down"),
+            Part::Fork => format!("{name}_fork"),
+            Part::Relay | Part::Server => name.clone(),
+        }
+    }
+
+    fn packet_entry(&self, link: &Link) -> String {
+        let [outer, inner] = [link.ends.0, link.ends.1].map(|place| &self.study.places[place].name);
+        format!("net_{outer}_{inner}")
     }
 
     fn measured_links(&self) -> impl Iterator<Item = (&Link, &Sample)> {
@@ -266,19 +316,6 @@ impl Drawing<'_> {
         of_link
             .or_else(|| of(None))
             .map(|(_, utilisation)| *utilisation)
-    }
-}
-
-impl Link {
-    fn entry_name(&self) -> String {
-        format!("net_{}_{}", self.outer, self.inner)
-    }
-
-    fn place(&self, links: &[Self]) -> usize {
-        links
-            .iter()
-            .position(|link| link.outer == self.outer)
-            .unwrap_or(0)
     }
 }
 
@@ -300,20 +337,6 @@ fn told<T: Copy>(all: &[(Role, T)], role: Role) -> Option<T> {
         .rev()
         .find(|(of, _)| *of == role)
         .map(|(_, value)| *value)
-}
-
-fn processor_of(role: Role) -> String {
-    format!("P{role}")
-}
-
-fn task_of(role: Role, part: Part) -> String {
-    match part {
-        Part::User => "driver".to_owned(),
-        Part::Port => "driverports".to_owned(),
-        Part::Up => format!("{role}_up"),
-        Part::Down => format!("{role}_down"),
-        Part::Relay | Part::Server => role.to_string(),
-    }
 }
 
 /// Rounds to a tenth of a microsecond, because the clocks of captures are not more precise.

@@ -6,7 +6,7 @@ use std::{
     str::FromStr,
 };
 
-use crate::{calls::Call, merge::Sent, read::Map, trace::Trace};
+use crate::{merge::Sent, read::Map, trace::Trace};
 
 /// The role of a node in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,9 +36,6 @@ pub(crate) struct Nodes {
     /// Its assigned role, and its addresses.
     pub(crate) nodes: Vec<(Option<Role>, Vec<SocketAddr>)>,
 }
-
-/// The nodes of a call in the order of its way: driver, balancers, server.
-pub(crate) type Chain = Vec<usize>;
 
 impl Nodes {
     /// An address belongs to the node of its host. If a host sends messages to itself, each address
@@ -96,45 +93,6 @@ impl Nodes {
         let (source, destination) = message.seen.ends;
         (self.of(source), self.of(destination))
     }
-
-    /// Follows a call's first request from node to node. Returns none if the call does not start
-    /// with a request, or has messages of nodes that are not on its way.
-    pub(crate) fn chain(&self, trace: &Trace, sent: &[Sent], call: &Call) -> Option<Chain> {
-        let messages: Vec<&Sent> = call.sent.iter().map(|&at| &sent[at]).collect();
-        let first = messages.first()?;
-        if trace.labels.get(first.seen.label).status.is_some() {
-            return None;
-        }
-        let (driver, mut here) = self.ends(first);
-        let mut chain = vec![driver, here];
-        let is_same = |message: &Sent| {
-            let (one, other) = (&message.seen, &first.seen);
-            one.label == other.label && one.cseq == other.cseq && one.from_tag == other.from_tag
-        };
-        while self.nodes[here].0 != Some(Role::Server) {
-            let onward = messages
-                .iter()
-                .filter(|message| is_same(message))
-                .map(|message| self.ends(message));
-            let next = onward
-                .filter(|(source, _)| *source == here)
-                .map(|(_, next)| next);
-            let Some(next) = next.into_iter().find(|next| !chain.contains(next)) else {
-                break;
-            };
-            chain.push(next);
-            here = next;
-        }
-        let is_known = |message: &&Sent| {
-            let (source, destination) = self.ends(message);
-            let place = |node| chain.iter().position(|&other| other == node);
-            let (Some(source), Some(destination)) = (place(source), place(destination)) else {
-                return false;
-            };
-            source.abs_diff(destination) == 1
-        };
-        messages.iter().all(is_known).then_some(chain)
-    }
 }
 
 #[derive(PartialEq, Eq, Hash)]
@@ -142,15 +100,6 @@ enum Key {
     Driver,
     Host(IpAddr),
     Port(SocketAddr),
-}
-
-/// The role of the node at this position in a chain.
-pub(crate) fn role_at(place: usize, length: usize) -> Role {
-    match place {
-        0 => Role::Driver,
-        place if place + 1 == length => Role::Server,
-        place => Role::Balancer(place as u8),
-    }
 }
 
 impl Told {

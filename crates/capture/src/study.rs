@@ -1,9 +1,9 @@
 //! The results of a trace: its flows, and the times of one of them.
 
-use std::{fmt, net::SocketAddr, time::Duration};
+use std::{collections::BTreeMap, fmt, net::SocketAddr, time::Duration};
 
 use crate::{
-    Role, Sample, Told, Trace, Warning, WarningKind,
+    Reason, Role, Sample, Told, Trace, Unused, Warning, WarningKind,
     calls::calls,
     merge::{Merged, merge},
     roles::Nodes,
@@ -53,8 +53,31 @@ pub struct Flow {
     pub messages: usize,
     /// The first request.
     pub begins: String,
-    /// How many nodes it passes, including the driver and the server.
+    /// How many nodes it passes, including the driver and the servers.
     pub nodes: usize,
+    /// How many ends its way has: more than one if a node asks several others for it.
+    pub branches: usize,
+    /// The final response to the first request, as the driver got it at last.
+    pub outcome: Option<u16>,
+    /// Whether the driver was asked for credentials.
+    pub is_challenged: bool,
+    /// Who ended it.
+    pub ended: Option<Ended>,
+    /// The nodes at the ends of the calls' ways, each with its number of calls.
+    pub servers: Vec<(String, usize)>,
+    /// How it differs from an earlier flow that looks the same otherwise.
+    pub differs: Option<String>,
+}
+
+/// Who ended a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The driver sent BYE.
+    ByDriver,
+    /// The server sent BYE.
+    ByServer,
+    /// The driver sent CANCEL.
+    Cancelled,
 }
 
 /// A role in the flow, and its nodes.
@@ -62,6 +85,10 @@ pub struct Flow {
 pub struct Place {
     /// What it does.
     pub role: Role,
+    /// The role, with a number from its second place on.
+    pub name: String,
+    /// The first place with the same nodes: the model has one station for all of them.
+    pub station: usize,
     /// The nodes, each with its addresses.
     pub nodes: Vec<Vec<SocketAddr>>,
     /// The capture points of its times.
@@ -73,6 +100,8 @@ pub struct Place {
 pub struct Row {
     /// The role.
     pub role: Role,
+    /// The position of its place.
+    pub place: usize,
     /// The incoming message, numbered from 1 as in the [ladder](Study::ladder).
     pub from: usize,
     /// The last outgoing message; none if there is none.
@@ -93,6 +122,8 @@ pub struct Link {
     pub outer: Role,
     /// The end near the server.
     pub inner: Role,
+    /// The positions of both.
+    pub ends: (usize, usize),
     /// The travel time of a packet, in milliseconds; none if no two points saw it.
     pub packet_ms: Option<Sample>,
     /// How many packets of a call use it.
@@ -115,7 +146,9 @@ pub struct Rung {
 pub struct Study {
     /// All flows: those that start with an INVITE, then the others, the most frequent first.
     pub flows: Vec<Flow>,
-    /// The way of the measured flow, from the driver to the server.
+    /// The calls that the model does not use.
+    pub unused: Vec<Unused>,
+    /// The way of the measured flow, from the driver to the servers.
     pub places: Vec<Place>,
     /// The Call-ID of one of its calls.
     pub call_id: String,
@@ -139,7 +172,10 @@ pub enum StudyError {
     /// It has no SIP message.
     NoMessage,
     /// It has no complete call.
-    NoCall,
+    NoCall {
+        /// Its calls.
+        unused: Vec<Unused>,
+    },
     /// It does not have the requested flow.
     NoFlow {
         /// The number of flows.
@@ -164,22 +200,27 @@ impl Study {
             pause: options.pause,
         };
         let mut general = Counts::default();
+        let mut unused = Vec::new();
         let all = calls(trace, &sent);
-        let calls = view.measurable(&all, &mut general);
+        let calls = view.measurable(&all, &mut unused);
         let points = view.points(&calls);
-        let calls = view.whole(calls, &points, &mut general);
+        let mut calls = view.whole(calls, &points, &mut unused);
         view.count_overlaps(&calls, &points, &mut general);
-        let flows = view.flows(&calls);
+        let flows = view.flows(&mut calls);
         let Some((_, chosen)) = flows.get(options.flow.wrapping_sub(1)) else {
             return Err(match flows.len() {
-                0 => StudyError::NoCall,
+                0 => StudyError::NoCall { unused },
                 flows => StudyError::NoFlow { flows },
             });
         };
-        general.add(WarningKind::OtherFlow, calls.len() - chosen.len());
+        for (number, (_, others)) in (1..).zip(&flows) {
+            let others = others.iter().filter(|_| number != options.flow);
+            unused.extend(others.map(|&at| view.unused(calls[at].call, Reason::OtherFlow(number))));
+        }
         let chosen: Vec<&Whole<'_>> = chosen.iter().map(|&at| &calls[at]).collect();
         let mut study = times::measure(&view, &points, &chosen, options, &mut general);
         study.flows = flows.into_iter().map(|(flow, _)| flow).collect();
+        study.unused = unused;
         if chosen.len() < CALLS_FEW {
             general.add(WarningKind::FewCalls, chosen.len());
         }
@@ -193,6 +234,38 @@ impl Study {
     }
 }
 
+impl Study {
+    /// The calls of the modelled flow.
+    #[must_use]
+    pub fn used(&self, options: &Options) -> usize {
+        self.flows[options.flow - 1].calls
+    }
+
+    /// Each reason for which calls are not used, and their number.
+    #[must_use]
+    pub fn reasons(&self) -> BTreeMap<Reason, usize> {
+        count_reasons(&self.unused)
+    }
+}
+
+fn count_reasons(unused: &[Unused]) -> BTreeMap<Reason, usize> {
+    let mut counts = BTreeMap::new();
+    for call in unused {
+        *counts.entry(call.reason).or_default() += 1;
+    }
+    counts
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ByDriver => "driver",
+            Self::ByServer => "server",
+            Self::Cancelled => "cancelled",
+        })
+    }
+}
+
 impl fmt::Display for StudyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -200,11 +273,14 @@ impl fmt::Display for StudyError {
                 f,
                 "the capture has no SIP message over UDP or TCP: check the capture filter"
             ),
-            Self::NoCall => write!(
-                f,
-                "the capture has no complete call: each request needs its final response, and no \
-                 message may be a retransmission"
-            ),
+            Self::NoCall { unused } => {
+                write!(f, "the capture has no call that can be measured")?;
+                let reasons = count_reasons(unused).into_iter();
+                reasons.enumerate().try_for_each(|(at, (reason, calls))| {
+                    let before = if at == 0 { ':' } else { ';' };
+                    write!(f, "{before} {calls} not used, as {reason}")
+                })
+            }
             Self::NoFlow { flows } => write!(
                 f,
                 "the capture has {flows} flows: choose one from 1 to {flows}"

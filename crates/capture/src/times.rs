@@ -1,12 +1,15 @@
 //! The times of a flow's calls.
 
+use std::collections::BTreeSet;
+
 use crate::{
     Link, Options, Place, Role, Row, Rung, Sample, Study, WarningKind,
-    roles::role_at,
+    trace::Label,
     turns::Turns,
     view::{View, Whole},
     warning::Counts,
-    work::{Work, Works},
+    way::Way,
+    work::{Course, Work, Works},
 };
 
 /// An interval that is wider than this share of its mean gives a warning.
@@ -27,7 +30,13 @@ pub(crate) fn measure(
     counts: &mut Counts,
 ) -> Study {
     let first = calls[0];
-    let works = Works::new(&first.turns, &first.ends);
+    let kinds = kinds(view, first);
+    let works = Works::new(Course {
+        way: &first.way,
+        turns: &first.turns,
+        ends: &first.ends,
+        kinds: &kinds,
+    });
     let turn_times = turn_times(calls);
     let estimates = estimates(first, &turn_times, &options.unseen_ms, counts);
     count_short(first, &turn_times, &options.processor_known, counts);
@@ -47,6 +56,7 @@ pub(crate) fn measure(
     );
     Study {
         flows: Vec::new(),
+        unused: Vec::new(),
         places: places(view, points, calls),
         call_id: String::from_utf8_lossy(view.trace.call_ids.get(first.call.call_id)).into_owned(),
         ladder: ladder(view, first),
@@ -56,6 +66,15 @@ pub(crate) fn measure(
         works: works.works,
         times,
     }
+}
+
+/// The kind of each message, and its CSeq.
+fn kinds<'t>(view: &View<'t>, first: &Whole<'_>) -> Vec<(&'t Label, u32)> {
+    let kind = |&at: &usize| {
+        let seen = &view.sent[at].seen;
+        (view.trace.labels.get(seen.label), seen.cseq)
+    };
+    first.call.sent.iter().map(kind).collect()
 }
 
 fn ms(ns: i64) -> f64 {
@@ -83,7 +102,7 @@ fn turn_times(calls: &[&Whole<'_>]) -> TurnTimes {
 fn count_short(first: &Whole<'_>, times: &TurnTimes, known: &[Role], counts: &mut Counts) {
     let places = first.turns.iter().zip(times).enumerate().skip(1);
     for (place, (turns, times)) in places {
-        let is_known = known.contains(&role_at(place, first.turns.len()));
+        let is_known = known.contains(&first.way.role(place));
         let seen = turns.turns.iter().zip(times);
         let short = seen
             .filter(|(turn, (time, _))| turn.service_ns.is_some() && time.mean() < SHORT_MS)
@@ -105,7 +124,7 @@ fn estimates(
 ) -> Vec<Vec<f64>> {
     let mut estimates = Vec::new();
     for (place, (turns, times)) in first.turns.iter().zip(times).enumerate() {
-        let role = role_at(place, first.turns.len());
+        let role = first.way.role(place);
         let known = unseen_ms.iter().rev().find(|(of, _)| *of == role);
         if let Some((_, known)) = known {
             estimates.push(vec![*known; turns.turns.len()]);
@@ -156,8 +175,7 @@ fn work_times(works: &[Work], calls: &[&Whole<'_>], estimates: &[Vec<f64>]) -> V
         .collect()
 }
 
-fn rows(works: &Works, first: &Whole<'_>, times: TurnTimes) -> Vec<Row> {
-    let length = first.turns.len();
+fn rows(works: &Works<'_>, first: &Whole<'_>, times: TurnTimes) -> Vec<Row> {
     let mut rows = Vec::new();
     for (place, (turns, times)) in first.turns.iter().zip(times).enumerate() {
         for (number, (turn, (time_ms, pause_ms))) in turns.turns.iter().zip(times).enumerate() {
@@ -166,7 +184,8 @@ fn rows(works: &Works, first: &Whole<'_>, times: TurnTimes) -> Vec<Row> {
                 .iter()
                 .find(|work| work.place == place && work.turns.contains(&number));
             rows.push(Row {
-                role: role_at(place, length),
+                role: first.way.role(place),
+                place,
                 from: turn.input + 1,
                 to: turn.outputs.last().map(|output| output + 1),
                 time_ms,
@@ -192,47 +211,68 @@ fn ladder(view: &View<'_>, first: &Whole<'_>) -> Vec<Rung> {
 }
 
 fn places(view: &View<'_>, points: &[usize], calls: &[&Whole<'_>]) -> Vec<Place> {
-    let length = calls[0].chain.len();
+    let way = &calls[0].way;
+    let nodes_at = |at: usize| {
+        let nodes: BTreeSet<usize> = calls.iter().map(|whole| whole.way.nodes[at]).collect();
+        nodes
+    };
+    let nodes: Vec<BTreeSet<usize>> = (0..way.len()).map(nodes_at).collect();
+    let names = way.names();
+    let stations = stations(way, &nodes);
     let place = |at: usize| {
-        let mut nodes: Vec<usize> = calls.iter().map(|whole| whole.chain[at]).collect();
-        nodes.sort_unstable();
-        nodes.dedup();
-        let mut names: Vec<String> = nodes
-            .iter()
+        let nodes = || nodes[at].iter();
+        let mut measured: Vec<String> = nodes()
             .map(|&node| view.trace.points[points[node]].name.clone())
             .collect();
-        names.sort();
-        names.dedup();
+        measured.sort();
+        measured.dedup();
         Place {
-            role: role_at(at, length),
-            nodes: nodes
-                .iter()
+            role: way.role(at),
+            name: names[at].clone(),
+            station: stations[at],
+            nodes: nodes()
                 .map(|&node| view.nodes.nodes[node].1.clone())
                 .collect(),
-            points: names,
+            points: measured,
         }
     };
-    (0..length).map(place).collect()
+    (0..way.len()).map(place).collect()
+}
+
+/// For each place the first one of its role that it shares nodes with, directly or over others.
+fn stations(way: &Way, nodes: &[BTreeSet<usize>]) -> Vec<usize> {
+    let mut stations: Vec<usize> = (0..way.len()).collect();
+    for at in 0..way.len() {
+        for other in 0..at {
+            let (one, two) = (stations[at], stations[other]);
+            if way.role(at) == way.role(other) && !nodes[at].is_disjoint(&nodes[other]) {
+                let joined = stations.iter_mut().filter(|it| **it == one.max(two));
+                joined.for_each(|it| *it = one.min(two));
+            }
+        }
+    }
+    stations
 }
 
 fn links(
     view: &View<'_>,
     points: &[usize],
-    works: &Works,
+    works: &Works<'_>,
     calls: &[&Whole<'_>],
     counts: &mut Counts,
 ) -> Vec<Link> {
-    let length = calls[0].chain.len();
-    let link = |at: usize| {
+    let way = &calls[0].way;
+    let link = |far: usize| {
+        let near = way.parent(far);
         let mut packet_ms = Sample::default();
         for whole in calls {
-            let (outer, inner) = (points[whole.chain[at]], points[whole.chain[at + 1]]);
+            let (outer, inner) = (points[whole.way.nodes[near]], points[whole.way.nodes[far]]);
             if outer == inner {
                 continue;
             }
-            for trip in works.round_trips.iter().filter(|trip| trip.link == at) {
-                let request = whole.turns[at + 1].turns[trip.inner].input;
-                let reply = whole.turns[at].turns[trip.outer].input;
+            for trip in works.round_trips.iter().filter(|trip| trip.far == far) {
+                let request = whole.turns[far].turns[trip.inner].input;
+                let reply = whole.turns[near].turns[trip.outer].input;
                 let time = |message: usize, point: usize| {
                     view.sent[whole.call.sent[message]].times_ns[point]
                 };
@@ -243,13 +283,14 @@ fn links(
             }
         }
         Link {
-            outer: role_at(at, length),
-            inner: role_at(at + 1, length),
-            packets: works.works.iter().map(|work| work.packets[at]).sum(),
+            outer: way.role(near),
+            inner: way.role(far),
+            ends: (near, far),
+            packets: works.works.iter().map(|work| work.packets[far]).sum(),
             packet_ms: (packet_ms.count() > 0).then_some(packet_ms),
         }
     };
-    let links: Vec<Link> = (0..length - 1).map(link).collect();
+    let links: Vec<Link> = (1..way.len()).map(link).collect();
     let unknown = links.iter().filter(|link| link.packet_ms.is_none());
     counts.add(WarningKind::NetworkUnknown, unknown.count());
     links

@@ -83,15 +83,6 @@ kinds! {
     Lost "lost" "messages were seen at another point and not at this one: packets were lost, or the capture missed them",
     /// Messages were retransmitted.
     Retransmitted "retransmitted" "messages were retransmitted: the servers were overloaded or packets were lost",
-    /// Requests without a final response.
-    Unanswered "unanswered" "requests have no final response in the capture: their calls were left out",
-    /// The call's beginning or end is not in the capture.
-    PartOfCall "part_of_call" "calls begin before the capture or have messages of unknown parties: \
-                               they were left out",
-    /// Calls with too many messages.
-    LongCall "long_call" "calls of more than 1,000 messages were left out",
-    /// Calls of other flows.
-    OtherFlow "other_flow" "calls and other exchanges, such as OPTIONS, have another flow of messages than the model's (see the table of flows): they were left out",
     /// A node worked on several calls at once.
     Overlap "overlap" "messages came while the node was busy with another call: times include \
                        waiting, so capture fewer calls per second",

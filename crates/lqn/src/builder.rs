@@ -444,6 +444,20 @@ impl EntryDraft {
         self.add_calls(line, target, means, CallKind::Asynchronous)
     }
 
+    /// Makes a call to each of these at the same time, after the work, and ends when all of `awaited` have replied. It
+    /// goes on without the replies of `sent`.
+    pub fn forks(&mut self, awaited: &[&str], sent: &[&str]) -> &mut Self {
+        self.phase(0).quorum = Some(awaited.len() as u32);
+        self.phase(0).order = CallOrder::Deterministic;
+        awaited.iter().for_each(|target| {
+            self.calls(target, &[1.0]);
+        });
+        sent.iter().for_each(|target| {
+            self.sends(target, &[1.0]);
+        });
+        self
+    }
+
     /// Forwards requests with a probability: another entry sends the reply.
     pub fn forwards(&mut self, target: &str, probability: f64) -> &mut Self {
         let line = self.line;

@@ -9,6 +9,7 @@ mod builder;
 mod check;
 mod graph;
 mod model;
+mod opened;
 mod parameter;
 mod refused;
 mod replicas;

@@ -3,7 +3,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 use fastrand::Rng;
-use lqn::{Method, Model, SimulationSettings, simulate, solve};
+use lqn::{
+    Builder, CallOrder, Method, Model, Multiplicity, Scheduling, SimulationSettings, simulate,
+    solve,
+};
 
 /// A customer who thinks for 1 and asks a server whose work is a graph.
 fn model(customers: u32, graph: &str) -> String {
@@ -153,6 +156,57 @@ fn forks_are_written_and_read_back() {
         let ratio = throughput(&again) / throughput(&model);
         assert!((ratio - 1.0).abs() < 0.02, "{ratio}\n{}", model.to_text());
     }
+}
+
+/// A run takes what the awaited branch takes, and not the other one's three times as long.
+#[test]
+fn branches_that_are_only_sent_are_not_awaited() {
+    let mut builder = Builder::new("fork");
+    builder.processor("desk", Scheduling::Delay);
+    builder.reference("users", "desk");
+    builder
+        .entry("run", "users")
+        .calls("ask", &[1.0])
+        .order(&[CallOrder::Deterministic]);
+    for task in ["proxy", "one", "two"] {
+        builder
+            .task(task, "desk")
+            .multiplicity(Multiplicity::Infinite);
+    }
+    builder.entry("ask", "proxy").forks(&["answer"], &["ring"]);
+    builder.entry("answer", "one").service(&[1.0]).cvsq(&[0.0]);
+    builder.entry("ring", "two").service(&[3.0]).cvsq(&[0.0]);
+    let built = builder.build().unwrap();
+    let text = Model::from_text(&built.to_text()).unwrap();
+    let xml = Model::from_xml(&built.to_xml()).unwrap();
+    for model in [built, text, xml] {
+        let found = solve(&model);
+        let of = |name: &str| {
+            found.tasks[model.task_named(name).unwrap().0]
+                .throughput
+                .value
+        };
+        assert!(
+            (of("users") - 1.0).abs() < 1e-3,
+            "{}\n{}",
+            of("users"),
+            model.to_text()
+        );
+        assert!((of("two") - 1.0).abs() < 1e-2, "{}", of("two"));
+    }
+}
+
+/// One server and Poisson arrivals: M/M/1.
+#[test]
+fn an_opened_model_has_runs_from_outside() {
+    let text = "G \"\" 1e-6 100 1 0.9 -1\nP 0\n p desk i\n p disk f\n-1\nT 0\n t users r run -1 desk m 9\n \
+                t driver n read -1 disk\n-1\nE 0\n f run 1 -1\n y run read 1 -1\n s read 2 -1\n-1\n";
+    let model = Model::from_text(text).unwrap().opened(0.25);
+    let settings = SimulationSettings { events: 2_000_000 };
+    let found = simulate(&model, &settings, &mut Rng::with_seed(1), |_| {});
+    let run = found.entries[model.entry_named("run").unwrap().0];
+    assert!((run.service_time.value / 4.0 - 1.0).abs() < 0.02, "{run:?}");
+    assert!((run.throughput.value / 0.25 - 1.0).abs() < 0.01, "{run:?}");
 }
 
 #[test]

@@ -75,6 +75,8 @@ fn captures_become_tables_a_page_and_a_model() {
     for text in [
         "1 INVITE",
         "server.pcap",
+        "   12  seen",
+        "   12  used",
         "2.0000",
         "0.0500",
         "The model is in m.lqn.",
@@ -111,6 +113,11 @@ fn programs_get_json_and_others_get_xml() {
     assert_eq!(code, Some(0));
     let answer: Value = serde_json::from_str(&printed).unwrap();
     assert_eq!(answer["flows"][0]["calls"], 12);
+    assert_eq!(answer["flows"][0]["outcome"], 486);
+    assert_eq!(
+        answer["calls"],
+        serde_json::json!({ "seen": 12, "used": 12, "unused": [] })
+    );
     assert_eq!(answer["demands"][0]["station"], "Pserver");
     assert_eq!(answer["demands"][0]["demand_ms"], 0.5);
     assert!(

@@ -10,8 +10,11 @@ mod keep;
 mod queue;
 mod scale;
 mod serve;
+mod solved;
 mod stages;
 mod state;
+#[cfg(test)]
+mod trials;
 
 use std::{
     io::{self, Write},

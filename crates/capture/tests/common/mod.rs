@@ -251,7 +251,8 @@ pub(crate) fn message(start: &str, dialog: Dialog<'_>, cseq: &str, branch: &str)
         true => format!("SIP/2.0 {start}"),
         false => format!("{start} sip:bob@example.com SIP/2.0"),
     };
-    let is_tagged = !start.starts_with("INVITE") && !start.starts_with("100");
+    let untagged = ["INVITE", "OPTIONS", "CANCEL", "100"];
+    let is_tagged = !untagged.iter().any(|first| start.starts_with(first));
     let to_tag = if is_tagged { ";tag=callee" } else { "" };
     format!(
         "{start_line}\r\nVia: SIP/2.0/UDP host.example.com;branch=z9hG4bK{branch}\r\n\

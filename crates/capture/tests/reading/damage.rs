@@ -1,6 +1,8 @@
 //! What is damaged, cut or no capture at all.
 
-use capture::{Machines, OpenError, Options, Study, Trace, WarningKind};
+use std::collections::BTreeMap;
+
+use capture::{Machines, OpenError, Options, Reason, Study, Trace, WarningKind};
 use proptest::prelude::*;
 
 use super::{
@@ -22,7 +24,7 @@ fn a_capture_cut_in_the_middle_is_used_up_to_there() {
         let study = study_of(&bytes[..bytes.len() - 100]);
         check(&study, CALLS - 1);
         assert_eq!(count(&study.warnings, WarningKind::CutFile), 1);
-        assert_eq!(count(&study.warnings, WarningKind::Unanswered), 1);
+        assert_eq!(study.reasons(), BTreeMap::from([(Reason::EndMissing, 1)]));
     }
 }
 

@@ -6,9 +6,13 @@
 mod common;
 mod damage;
 
-use std::{collections::HashMap, net::SocketAddr, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::SocketAddr,
+    time::Duration,
+};
 
-use capture::{Decipher, Machines, Options, Role, Study, Trace, Warning, WarningKind};
+use capture::{Decipher, Machines, Options, Reason, Role, Study, Trace, Warning, WarningKind};
 use common::{Dialog, File, Format, Link, PCAP, message, ms, tcp, udp};
 
 const CALLS: usize = 12;
@@ -540,7 +544,7 @@ fn missing_responses_are_told() {
     }
     let study = study_of(&file.bytes);
     check(&study, CALLS - 1);
-    assert_eq!(count(&study.warnings, WarningKind::Unanswered), 1);
+    assert_eq!(study.reasons(), BTreeMap::from([(Reason::Unanswered, 1)]));
 }
 
 #[test]

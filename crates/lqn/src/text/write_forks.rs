@@ -9,6 +9,13 @@ impl Entry {
     pub(crate) fn quorum(&self) -> Option<u32> {
         self.phases.first().and_then(|phase| phase.quorum)
     }
+
+    /// The branches that a written join waits for. One that only sends has ended at once.
+    pub(crate) fn joined(&self) -> u32 {
+        let calls = self.phases.iter().flat_map(|phase| &phase.calls);
+        let sent = calls.filter(|call| call.kind == CallKind::Asynchronous);
+        self.quorum().unwrap_or(1) + sent.count() as u32
+    }
 }
 
 impl Model {
@@ -42,7 +49,7 @@ impl Model {
             }
             let (work, cvsq) = (phase.service_time, phase.cvsq);
             text += &format!(" s {name}.all {work}\n c {name}.all {cvsq}\n s {name}.join 0\n");
-            let (branches, quorum) = (branches.join(" & "), phase.quorum.unwrap_or(1));
+            let (branches, quorum) = (branches.join(" & "), entry.joined());
             order.push(format!(
                 " {name}.all -> {branches};\n {branches} ({quorum}) -> {name}.join[{name}]"
             ));

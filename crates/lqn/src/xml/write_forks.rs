@@ -38,7 +38,7 @@ impl Model {
             listed(xml, "post-and", &[], &branches);
             xml.close("precedence");
             xml.open("precedence", &[]);
-            let quorum = entry.quorum().unwrap_or(1);
+            let quorum = entry.joined();
             listed(xml, "pre-and", &[("quorum", &quorum)], &branches);
             listed(xml, "post", &[], &[join]);
             xml.close("precedence");

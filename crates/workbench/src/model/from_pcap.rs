@@ -23,7 +23,7 @@ use crate::progress::Progress;
 
 Each FILE is a capture point. The network time is the difference of a message's times at two points.
 Capture whole packets (tcpdump -s 0) at each node, of at least ten calls, at about one call a
-second. All times are milliseconds.
+second. All times are milliseconds. The table of calls says why calls are not used.
 
 Exit code: 0 if the command made a model, 2 if it could not.")]
 pub(crate) struct FromPcap {
@@ -39,6 +39,9 @@ pub(crate) struct FromPcap {
     /// Print all results as JSON
     #[arg(long)]
     json: bool,
+    /// List each call that the model does not use, and why
+    #[arg(long)]
+    unused: bool,
     /// Write all results as one HTML page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -107,14 +110,14 @@ impl FromPcap {
             .model(&title, &machines)
             .map_err(|problems| refuse(problems.iter().map(ToString::to_string)))?;
         let demands = study.demands(&machines);
-        let page = tables::page(
-            &title,
-            &trace,
-            &study,
-            self.flow,
-            &demands,
-            self.out.as_deref(),
-        );
+        let used = study.used(&options);
+        let shown = tables::Shown {
+            flow: self.flow,
+            used,
+            lists_unused: self.unused,
+            out: self.out.as_deref(),
+        };
+        let page = tables::page(&title, &trace, &study, &demands, &shown);
         if let (Some(file), Some(form)) = (&self.out, form) {
             write(file, &form(&model))?;
         }
@@ -122,7 +125,7 @@ impl FromPcap {
             write(file, &page.html())?;
         }
         Ok(match self.json {
-            true => answer::json(&trace, &study, &demands, &model.to_text()),
+            true => answer::json(&trace, (&study, used), &demands, &model.to_text()),
             false => page.plain(),
         })
     }

@@ -11,8 +11,10 @@ use super::{
     arguments::{amount, some_share, transport},
     capacity::{Demand, Outlook, Response, Stage, outlook, outlooks},
     forms::Forms,
+    solved::{Solved, solved},
     stages::{cores, stage, stages_of},
 };
+use crate::model;
 
 /// Find the nodes that a demand needs, their response times, and the bottleneck
 #[derive(Args)]
@@ -25,7 +27,8 @@ use super::{
 Costs are processor times over UDP: measured ones (processor seconds divided by calls), or those of
 a model in milliseconds. Each node is a queue with Poisson arrivals, exponential service and one
 server for each core (M/M/c). The nodes of a stage share the load evenly. A response time is what
-the stages add to a transaction.
+the stages add to a transaction. A model is also solved as it is written, with its copies, forks and
+thread limits: that gives the response time of a whole call.
 
 Exit code: 0 if the command made a plan, 2 if an argument is wrong.")]
 pub(super) struct Capacity {
@@ -74,14 +77,20 @@ struct Answer {
     demand: Demand,
     stages: Vec<Stage>,
     outlooks: Vec<Outlook>,
+    /// The model at this demand.
+    model: Option<Solved>,
 }
 
 impl Capacity {
     pub(super) fn answer(&self) -> Result<String, Vec<String>> {
         let demand = self.demand().map_err(|problem| vec![problem])?;
         let mut stages = self.stage.clone();
+        let mut of_demand = None;
         if let Some(path) = &self.model {
-            let mut of_model = stages_of(path)?;
+            let model = model::read(path)?;
+            let mut of_model = stages_of(&model)
+                .map_err(|problem| vec![format!("{}: {problem}", path.display())])?;
+            of_demand = Some(solved(&model, demand.calls_per_s));
             for (name, cores) in &self.cores {
                 let found = of_model.iter_mut().find(|stage| stage.name == *name);
                 let unknown = || vec![format!("--cores: the model has no processor {name}")];
@@ -99,6 +108,7 @@ impl Capacity {
             outlooks: outlooks(&demand, &sized, self.grow),
             demand,
             stages: sized,
+            model: of_demand,
         };
         self.forms.give(&answer.page(), &answer)
     }
@@ -141,13 +151,17 @@ impl Answer {
              hour.",
             planned.bottleneck
         );
-        Page::new("Capacity")
+        let page = Page::new("Capacity")
             .text(&self.need())
             .table(self.demand_table())
             .table(self.stages_table(planned))
             .text(&first)
-            .table(self.outlooks_table())
-            .plot(self.plot(planned))
+            .table(self.outlooks_table());
+        let page = match &self.model {
+            Some(model) => page.table(model.table()),
+            None => page,
+        };
+        page.plot(self.plot(planned))
     }
 
     /// What to buy, in a sentence.

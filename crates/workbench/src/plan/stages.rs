@@ -1,11 +1,8 @@
 //! Reads stages from arguments and from models.
 
-use std::path::Path;
-
 use lqn::{Model, Multiplicity, Role};
 
 use super::capacity::Stage;
-use crate::model;
 
 /// A stage from `NAME:call-ms=MS[,registration-ms=MS][,cores=N][,nodes=N]`.
 pub(super) fn stage(text: &str) -> Result<Stage, String> {
@@ -59,15 +56,10 @@ fn count(text: &str) -> Result<u32, String> {
 
 /// Makes a stage of each processor of a model. The model's times must be milliseconds, and its
 /// reference tasks must make calls.
-pub(super) fn stages_of(path: &Path) -> Result<Vec<Stage>, Vec<String>> {
-    let name = path.display();
-    let model = model::read(path)?;
-    let visits = visits(&model).ok_or_else(|| {
-        vec![format!(
-            "{name}: the model's calls form a circle, so the cost of a call has no limit: break \
-             the circle"
-        )]
-    })?;
+pub(super) fn stages_of(model: &Model) -> Result<Vec<Stage>, String> {
+    let circle =
+        "the model's calls form a circle, so the cost of a call has no limit: break the circle";
+    let visits = visits(model).ok_or(circle)?;
     let mut stages: Vec<Option<Stage>> = model
         .processors()
         .iter()
@@ -124,8 +116,6 @@ fn visits(model: &Model) -> Option<Vec<f64>> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     #[test]
@@ -152,13 +142,10 @@ mod tests {
 
     #[test]
     fn a_models_processors_are_stages() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("m.lqn");
         let text = "G \"\" 1e-6 200 1 0.9 -1\nP 0\n p Pd i\n p Pa f m 2\n p Pb f\n-1\nT 0\n t d r User -1 Pd m 3\n \
                     t a n a1 -1 Pa\n t b n b1 -1 Pb\n-1\nE 0\n s User 1 -1\n s a1 2 1 -1\n s b1 0.5 -1\n \
                     y User a1 3 -1\n y a1 b1 2 0 -1\n-1\n";
-        fs::write(&path, text).unwrap();
-        let stages = stages_of(&path).unwrap();
+        let stages = stages_of(&Model::from_text(text).unwrap()).unwrap();
         let costs: Vec<_> = stages
             .iter()
             .map(|stage| (stage.name.as_str(), stage.call_ms, stage.cores))

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use capture::{Demand, Sample, Study, Trace};
+use capture::{Demand, Reason, Sample, Study, Trace};
 use serde::Serialize;
 
 use super::super::demand::Station;
@@ -10,6 +10,7 @@ use super::super::demand::Station;
 #[derive(Serialize)]
 struct Answer<'s> {
     points: Vec<Point<'s>>,
+    calls: Calls<'s>,
     flows: Vec<Flow<'s>>,
     nodes: Vec<Nodes<'s>>,
     call_id: &'s str,
@@ -31,11 +32,38 @@ struct Point<'s> {
 }
 
 #[derive(Serialize)]
+struct Calls<'s> {
+    seen: usize,
+    used: usize,
+    unused: Vec<Unused<'s>>,
+}
+
+#[derive(Serialize)]
+struct Unused<'s> {
+    call_id: &'s str,
+    reason: &'static str,
+    /// Its number in the table of flows, if it has one.
+    flow: Option<usize>,
+}
+
+#[derive(Serialize)]
 struct Flow<'s> {
     begins: &'s str,
     calls: usize,
     messages: usize,
     nodes: usize,
+    branches: usize,
+    outcome: Option<u16>,
+    is_challenged: bool,
+    ended: Option<String>,
+    servers: Vec<Server<'s>>,
+    differs: Option<&'s str>,
+}
+
+#[derive(Serialize)]
+struct Server<'s> {
+    address: &'s str,
+    calls: usize,
 }
 
 #[derive(Serialize)]
@@ -105,9 +133,15 @@ impl From<&Sample> for Figures {
 }
 
 /// All results.
-pub(super) fn json(trace: &Trace, study: &Study, demands: &[Demand], model: &str) -> String {
+pub(super) fn json(
+    trace: &Trace,
+    (study, used): (&Study, usize),
+    demands: &[Demand],
+    model: &str,
+) -> String {
     let answer = Answer {
         points: points(trace),
+        calls: calls(study, used),
         flows: flows(study),
         nodes: nodes(study),
         call_id: &study.call_id,
@@ -132,19 +166,51 @@ fn points(trace: &Trace) -> Vec<Point<'_>> {
     trace.points().map(point).collect()
 }
 
+fn calls(study: &Study, used: usize) -> Calls<'_> {
+    let unused = study.unused.iter().map(|call| Unused {
+        call_id: &call.call_id,
+        reason: call.reason.slug(),
+        flow: match call.reason {
+            Reason::OtherFlow(number) => Some(number),
+            _ => None,
+        },
+    });
+    Calls {
+        seen: used + study.unused.len(),
+        used,
+        unused: unused.collect(),
+    }
+}
+
 fn flows(study: &Study) -> Vec<Flow<'_>> {
     let flows = study.flows.iter().map(|flow| Flow {
         begins: &flow.begins,
         calls: flow.calls,
         messages: flow.messages,
         nodes: flow.nodes,
+        branches: flow.branches,
+        outcome: flow.outcome,
+        is_challenged: flow.is_challenged,
+        ended: flow.ended.map(|ended| ended.to_string()),
+        servers: servers(flow),
+        differs: flow.differs.as_deref(),
     });
     flows.collect()
 }
 
+fn servers(flow: &capture::Flow) -> Vec<Server<'_>> {
+    let servers = flow.servers.iter();
+    servers
+        .map(|(address, calls)| Server {
+            address,
+            calls: *calls,
+        })
+        .collect()
+}
+
 fn nodes(study: &Study) -> Vec<Nodes<'_>> {
     let nodes = study.places.iter().map(|place| Nodes {
-        role: place.role.to_string(),
+        role: place.name.clone(),
         addresses: &place.nodes,
         points: &place.points,
     });
@@ -152,7 +218,7 @@ fn nodes(study: &Study) -> Vec<Nodes<'_>> {
 }
 
 fn messages(study: &Study) -> Vec<Message<'_>> {
-    let role = |place: usize| study.places[place].role.to_string();
+    let role = |place: usize| study.places[place].name.clone();
     let messages = study.ladder.iter().map(|rung| Message {
         offset_ms: rung.offset_ms,
         from: role(rung.ends.0),
@@ -164,7 +230,7 @@ fn messages(study: &Study) -> Vec<Message<'_>> {
 
 fn times(study: &Study) -> Vec<Time<'_>> {
     let times = study.rows.iter().map(|row| Time {
-        role: row.role.to_string(),
+        role: study.places[row.place].name.clone(),
         from: row.from,
         to: row.to,
         entry: &row.entry,
@@ -176,8 +242,8 @@ fn times(study: &Study) -> Vec<Time<'_>> {
 
 fn network(study: &Study) -> Vec<Link> {
     let links = study.links.iter().map(|link| Link {
-        from: link.outer.to_string(),
-        to: link.inner.to_string(),
+        from: study.places[link.ends.0].name.clone(),
+        to: study.places[link.ends.1].name.clone(),
         packets: link.packets,
         packet: Figures::from(&link.packet_ms.clone().unwrap_or_default()),
     });

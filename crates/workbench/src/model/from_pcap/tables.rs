@@ -2,32 +2,47 @@
 
 use std::path::Path;
 
-use capture::{Demand, Link, Place, Row, Sample, Study, Trace};
+use capture::{Demand, Flow, Place, Row, Sample, Study, Trace};
 use report::{Page, Table};
 
 use super::super::demand::stations;
+
+/// What is shown beside the study.
+pub(super) struct Shown<'a> {
+    /// The modelled flow.
+    pub(super) flow: usize,
+    /// The calls that have it.
+    pub(super) used: usize,
+    /// Whether each call that is not used is listed.
+    pub(super) lists_unused: bool,
+    pub(super) out: Option<&'a Path>,
+}
 
 /// All results as one page.
 pub(super) fn page(
     title: &str,
     trace: &Trace,
     study: &Study,
-    flow: usize,
     demands: &[Demand],
-    out: Option<&Path>,
+    shown: &Shown<'_>,
 ) -> Page {
     let mut page = Page::new(title)
         .table(points(trace))
-        .table(flows(study, flow))
+        .table(flows(study, shown.flow))
+        .table(calls(study, shown.used));
+    if shown.lists_unused {
+        page = page.table(unused(study));
+    }
+    page = page
         .table(places(&study.places))
         .text(&format!("The flow, as in the call {}", study.call_id))
         .verbatim(&study.ladder_text())
-        .table(times(&study.rows));
-    let pauses = pauses(&study.rows);
+        .table(times(study));
+    let pauses = pauses(study);
     if !pauses.is_empty() {
         page = page.table(pauses);
     }
-    page = page.table(links(&study.links)).table(stations(demands));
+    page = page.table(links(study)).table(stations(demands));
     if !study.warnings.is_empty() {
         let lines: Vec<String> = study
             .warnings
@@ -36,7 +51,7 @@ pub(super) fn page(
             .collect();
         page = page.text("Warnings").verbatim(&lines.concat());
     }
-    match out {
+    match shown.out {
         Some(path) => page.text(&format!("The model is in {}.", path.display())),
         None => page.text("Write the model with --out FILE.lqn"),
     }
@@ -57,18 +72,72 @@ fn points(trace: &Trace) -> Table {
 }
 
 fn flows(study: &Study, chosen: usize) -> Table {
-    let columns = ["flow", "starts with", "calls", "messages each", "nodes", ""];
+    let columns = [
+        "flow",
+        "starts with",
+        "ends with",
+        "ended by",
+        "calls",
+        "messages each",
+        "nodes",
+        "servers (calls)",
+        "",
+    ];
     let mut table = Table::new("Flows of whole calls", columns);
     for (number, flow) in study.flows.iter().enumerate() {
-        let mark = if number + 1 == chosen { "modelled" } else { "" };
+        let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
         table.push([
             (number + 1).to_string(),
             flow.begins.clone(),
+            or_none(flow.outcome.map(|status| status.to_string())),
+            or_none(flow.ended.map(|ended| ended.to_string())),
             flow.calls.to_string(),
             flow.messages.to_string(),
             flow.nodes.to_string(),
-            mark.to_owned(),
+            servers(flow),
+            marks(flow, number + 1 == chosen),
         ]);
+    }
+    table
+}
+
+/// What else tells a flow from others.
+fn marks(flow: &Flow, is_chosen: bool) -> String {
+    let marks = [
+        is_chosen.then(|| "modelled".to_owned()),
+        flow.is_challenged.then(|| "challenged".to_owned()),
+        (flow.branches > 1).then(|| format!("{} branches", flow.branches)),
+        flow.differs.clone(),
+    ];
+    marks.into_iter().flatten().collect::<Vec<_>>().join("; ")
+}
+
+/// The first few.
+fn servers(flow: &Flow) -> String {
+    let all: Vec<String> = flow
+        .servers
+        .iter()
+        .map(|(address, calls)| format!("{address} ({calls})"))
+        .collect();
+    first_few(&all)
+}
+
+/// What became of all calls: no call is left out without a reason.
+fn calls(study: &Study, used: usize) -> Table {
+    let mut table = Table::new("Calls", ["calls", "of them", ""]);
+    let seen = used + study.unused.len();
+    table.push([seen.to_string(), "seen".to_owned(), String::new()]);
+    table.push([used.to_string(), "used".to_owned(), String::new()]);
+    for (reason, calls) in study.reasons() {
+        table.push([calls.to_string(), "not used".to_owned(), reason.to_string()]);
+    }
+    table
+}
+
+fn unused(study: &Study) -> Table {
+    let mut table = Table::new("Calls that are not used", ["Call-ID", "why"]);
+    for call in &study.unused {
+        table.push([call.call_id.clone(), call.reason.to_string()]);
     }
     table
 }
@@ -80,7 +149,7 @@ fn places(places: &[Place]) -> Table {
     );
     for place in places {
         table.push([
-            place.role.to_string(),
+            place.name.clone(),
             place.nodes.len().to_string(),
             addresses(place),
             place.points.join(", "),
@@ -89,22 +158,20 @@ fn places(places: &[Place]) -> Table {
     table
 }
 
-/// The first few.
 fn addresses(place: &Place) -> String {
+    let addresses = place.nodes.iter().flatten().map(ToString::to_string);
+    first_few(&addresses.collect::<Vec<_>>())
+}
+
+fn first_few(all: &[String]) -> String {
     const SHOWN: usize = 3;
-    let all: Vec<String> = place
-        .nodes
-        .iter()
-        .flatten()
-        .map(ToString::to_string)
-        .collect();
     match all.len().saturating_sub(SHOWN) {
         0 => all.join(", "),
         more => format!("{} and {more} more", all[..SHOWN].join(", ")),
     }
 }
 
-fn times(rows: &[Row]) -> Table {
+fn times(study: &Study) -> Table {
     let columns = [
         "role",
         "from",
@@ -117,11 +184,11 @@ fn times(rows: &[Row]) -> Table {
         "entry",
     ];
     let mut table = Table::new("Times between messages", columns);
-    for row in rows {
+    for row in &study.rows {
         let [mean, half, least, greatest] = figures(&row.time_ms);
         let is_bound = row.to.is_none() && row.time_ms.count() > 0;
         table.push([
-            row.role.to_string(),
+            study.places[row.place].name.clone(),
             row.from.to_string(),
             row.to.map_or_else(|| "-".to_owned(), |to| to.to_string()),
             if is_bound { format!("< {mean}") } else { mean },
@@ -152,19 +219,21 @@ fn figure(ms: f64) -> String {
     format!("{ms:.4}")
 }
 
-fn pauses(rows: &[Row]) -> Table {
+fn pauses(study: &Study) -> Table {
     let mut table = Table::new(
         "Pauses, which do not count as work",
         ["role", "after", "mean, ms", "±95 %, ms"],
     );
-    for row in rows.iter().filter(|row| row.pause_ms.greatest() > 0.0) {
+    let pausing = |row: &&Row| row.pause_ms.greatest() > 0.0;
+    for row in study.rows.iter().filter(pausing) {
         let [mean, half, ..] = figures(&row.pause_ms);
-        table.push([row.role.to_string(), row.from.to_string(), mean, half]);
+        let name = study.places[row.place].name.clone();
+        table.push([name, row.from.to_string(), mean, half]);
     }
     table
 }
 
-fn links(links: &[Link]) -> Table {
+fn links(study: &Study) -> Table {
     let columns = [
         "from",
         "to",
@@ -174,12 +243,12 @@ fn links(links: &[Link]) -> Table {
         "values",
     ];
     let mut table = Table::new("Network", columns);
-    for link in links {
+    for link in &study.links {
         let sample = link.packet_ms.clone().unwrap_or_default();
         let [mean, half, ..] = figures(&sample);
         table.push([
-            link.outer.to_string(),
-            link.inner.to_string(),
+            study.places[link.ends.0].name.clone(),
+            study.places[link.ends.1].name.clone(),
             link.packets.to_string(),
             mean,
             half,
