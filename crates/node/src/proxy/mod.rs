@@ -322,7 +322,10 @@ impl Proxy {
         let session = self.work.calls.find(response.key);
         // What somebody sends back that we have sent ourselves tells nothing of anybody.
         if response.branch.purpose != Purpose::Recheck && response.below.is_none() {
-            return cx.stats.drop_one(Dropped::NoReturnPath);
+            if !self.ends_our_cancel(cx, response, out) {
+                cx.stats.drop_one(Dropped::NoReturnPath);
+            }
+            return;
         }
         self.dynamic.hear(cx, response);
         match response.branch.purpose {
@@ -357,6 +360,21 @@ impl Proxy {
     }
 
     /// Whether a response is to a request of a route with dynamic state that the node holds, or has held.
+    /// Our own CANCEL has one Via, which is ours: RFC 3261 §9.1.
+    fn ends_our_cancel(
+        &mut self,
+        cx: Context<'_>,
+        response: &Response<'_>,
+        out: &mut Outbox,
+    ) -> bool {
+        let (Purpose::Held { number, .. } | Purpose::Relay(number)) = response.branch.purpose
+        else {
+            return false;
+        };
+        let (stateful, _, mut step) = self.split(cx, out);
+        response.cseq.method == Method::Cancel && stateful.on_response(&mut step, number, response)
+    }
+
     fn is_of_held(
         &mut self,
         cx: Context<'_>,

@@ -117,6 +117,28 @@ fn equal_targets_ring_together() {
     is_idle(&mut cluster);
 }
 
+/// The answer to our own CANCEL was dropped, as it has no Via below ours: a phone got its CANCEL eleven times.
+#[test]
+fn a_cancel_that_was_answered_is_not_repeated() {
+    for is_answered in [true, false] {
+        let mut cluster = Cluster::new(location());
+        let (_, sent) = fork(&mut cluster, &[(PHONE, 1000), (DESK, 1000)]);
+        cluster.send(&sent[0].respond(180));
+        let cancel = cluster.send(&sent[1].respond(200)).remove(1);
+        check(&cluster.send(&sent[0].respond(487)), &[(PHONE, "ACK")]);
+        if is_answered {
+            check(&cluster.send(&cancel.respond(200)), &[]);
+        }
+        let repeated = cluster.wait(s(2)).len();
+        assert_eq!(repeated == 0, is_answered, "{repeated}");
+        assert_eq!(cluster.dropped(Dropped::NoReturnPath), 0);
+        // An INVITE of ours has a Via below.
+        let bare = sent[0].respond(180).set("Via", sent[0].get("Via"));
+        check(&cluster.send(&bare), &[]);
+        assert_eq!(cluster.dropped(Dropped::NoReturnPath), 1);
+    }
+}
+
 /// RFC 3261 §16.7 step 5: all 2xx go back.
 #[test]
 fn two_that_answer_are_both_heard() {

@@ -144,10 +144,9 @@ pub(super) fn forking_proxy(rate: f64, number: u32) -> (Seen, Taps) {
         capacity: each_message(0.4),
         ..Machine::default()
     };
-    let mut config = registrar(&setup);
-    // Nothing is lost, so nothing has to be sent again.
-    config.timers.t1 = Duration::from_secs(86_400);
-    let proxy = world.add_node("proxy", config, 1, machine).unwrap();
+    let proxy = world
+        .add_node("proxy", registrar(&setup), 1, machine)
+        .unwrap();
     for phone in 0..3_u8 {
         world.add_phones(PhonesConfig {
             sockets: vec![([10, 5, 0, phone], 5060).into()],
