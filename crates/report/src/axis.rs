@@ -52,6 +52,8 @@ impl Axis {
             low..high
         } else if self.log {
             low / 2.0..low * 2.0
+        } else if low == 0.0 {
+            0.0..1.0
         } else {
             low - 1.0..low + 1.0
         }

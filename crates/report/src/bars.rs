@@ -1,11 +1,14 @@
 use plotters::prelude::*;
 
-use crate::plot::{COLOURS, Drawn, FONT};
+use crate::{
+    plot::{Drawn, FONT},
+    theme::{colour, themed},
+};
 
-const WIDTH: i32 = 800;
+const WIDTH: i32 = 600;
 const ROW: i32 = 34;
-const LABELS: i32 = 270;
-const VALUES: i32 = 110;
+const LABELS: i32 = 230;
+const VALUES: i32 = 80;
 
 /// Horizontal bars, each with its value and the range of possible values.
 #[derive(Clone, Debug)]
@@ -48,7 +51,7 @@ impl Bars {
         let mut svg = String::new();
         self.draw(&mut svg)
             .expect("writing to a string does not fail");
-        svg
+        themed(&svg, &self.title)
     }
 
     fn draw(&self, svg: &mut String) -> Drawn {
@@ -56,7 +59,7 @@ impl Bars {
         let size = (WIDTH.unsigned_abs(), rows * ROW.unsigned_abs());
         let area = SVGBackend::with_string(svg, size).into_drawing_area();
         area.fill(&WHITE)?;
-        area.draw(&Text::new(self.title.as_str(), (0, 6), (FONT, 18)))?;
+        area.draw(&Text::new(self.title.as_str(), (0, 6), (FONT, 17)))?;
         let greatest = self.bars.iter().map(|bar| bar.range.1);
         let greatest = greatest.fold(f64::MIN_POSITIVE, f64::max);
         let x =
@@ -64,7 +67,7 @@ impl Bars {
         for (bar, y) in self.bars.iter().zip((ROW..).step_by(ROW as usize)) {
             let (low, high) = (x(bar.range.0), x(bar.range.1));
             let rectangle = [(LABELS, y + 4), (x(bar.value), y + ROW - 6)];
-            area.draw(&Rectangle::new(rectangle, COLOURS[0].mix(0.6).filled()))?;
+            area.draw(&Rectangle::new(rectangle, colour(0).mix(0.6).filled()))?;
             let middle = y + ROW / 2 - 1;
             area.draw(&PathElement::new([(low, middle), (high, middle)], BLACK))?;
             area.draw(&Text::new(bar.label.as_str(), (0, y + 9), (FONT, 14)))?;

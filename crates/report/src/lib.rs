@@ -24,6 +24,7 @@ pub mod figures;
 mod page;
 mod plot;
 mod table;
+mod theme;
 
 pub use axis::Axis;
 pub use bars::Bars;

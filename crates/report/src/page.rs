@@ -1,16 +1,6 @@
 use crate::{Plot, Table, escape};
 
-const STYLE: &str = "\
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 64rem; margin: 2rem auto; padding: 0 1rem; color: #222; background: #fff }
-h1, h2 { line-height: 1.2 }
-.table { overflow-x: auto }
-table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums }
-caption { text-align: left; font-weight: 600; padding-bottom: .3rem }
-th, td { padding: .2rem .8rem .2rem 0; border-bottom: 1px solid #ddd; text-align: left }
-.number { text-align: right }
-svg { max-width: 100%; height: auto }
-pre { background: #f5f5f5; padding: .8rem; overflow-x: auto }
-";
+const STYLE: &str = include_str!("page.css");
 
 /// Results in reading order: one HTML page that contains its style and its plots, or plain text for
 /// a terminal.
@@ -18,6 +8,8 @@ pre { background: #f5f5f5; padding: .8rem; overflow-x: auto }
 pub struct Page {
     title: String,
     parts: Vec<Part>,
+    /// The command that made it, and the date.
+    made: Option<(String, String)>,
 }
 
 #[derive(Clone, Debug)]
@@ -36,6 +28,16 @@ impl Page {
         Self {
             title: title.into(),
             parts: Vec::new(),
+            made: None,
+        }
+    }
+
+    /// Tells below all parts which command made the page, and when.
+    #[must_use]
+    pub fn made(self, command: impl Into<String>, date: impl Into<String>) -> Self {
+        Self {
+            made: Some((command.into(), date.into())),
+            ..self
         }
     }
 
@@ -79,7 +81,11 @@ impl Page {
     #[must_use]
     pub fn html(&self) -> String {
         let title = escape(&self.title);
-        let body: String = self.parts.iter().map(Part::html).collect();
+        let mut body: String = self.parts.iter().map(Part::html).collect();
+        if let Some((command, date)) = &self.made {
+            let [command, date] = [command, date].map(|text| escape(text));
+            body += &format!("<footer>Made by <code>{command}</code> on {date}.</footer>\n");
+        }
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n\
@@ -137,6 +143,7 @@ mod tests {
             .verbatim("a\n b")
             .table(Table::new("t", ["c"]).row(["1"]))
             .plot(plot)
+            .made("sipyard <x>", "2026-11-23")
             .html();
         let parts = [
             "<title>A &amp; B</title>",
@@ -145,6 +152,7 @@ mod tests {
             "<pre>a\n b</pre>",
             "<td class=\"number\">1</td>",
             "<svg",
+            "<footer>Made by <code>sipyard &lt;x&gt;</code> on 2026-11-23.</footer>",
             "</html>",
         ];
         let places: Vec<_> = parts.iter().map(|part| html.find(part).unwrap()).collect();

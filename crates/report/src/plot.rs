@@ -3,34 +3,30 @@ use plotters::{
         Shift,
         ranged1d::{AsRangedCoord, ValueFormatter},
     },
+    element::DashedPathElement,
     prelude::*,
 };
 
-use crate::{Axis, axis::tick};
+use crate::{
+    Axis,
+    axis::tick,
+    theme::{OF_FAILURES, colour, themed},
+};
 
-const SIZE: (u32, u32) = (900, 420);
-/// The width of the names beside the curves.
-const LEGEND: u32 = 180;
+/// So narrow that its labels can be read on a phone.
+const WIDTH: u32 = 560;
+const HEIGHT: u32 = 350;
+/// A row of names below the curves, and how wide a letter of them is, with some to spare.
+const NAMES: u32 = 24;
+const LETTER: usize = 8;
+/// What stands before a name.
+const SAMPLE: usize = 44;
+/// Points of a curve that are marked. More would hide it.
+const MARKED: usize = 40;
 pub(crate) const FONT: &str = "sans-serif";
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 pub(crate) type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
-
-/// Colors that differ clearly on white, also for most people with color blindness.
-pub(crate) const COLOURS: [RGBColor; 12] = [
-    RGBColor(0, 114, 178),
-    RGBColor(213, 94, 0),
-    RGBColor(0, 158, 115),
-    RGBColor(204, 121, 167),
-    RGBColor(86, 180, 233),
-    RGBColor(230, 159, 0),
-    RGBColor(96, 96, 96),
-    RGBColor(120, 60, 160),
-    RGBColor(150, 75, 20),
-    RGBColor(170, 170, 0),
-    RGBColor(200, 20, 60),
-    RGBColor(20, 60, 90),
-];
 
 /// Curves over two axes.
 #[derive(Clone, Debug)]
@@ -46,6 +42,7 @@ pub struct Plot {
 pub struct Series {
     name: String,
     joined: bool,
+    of_failures: bool,
     points: Vec<Point>,
 }
 
@@ -72,7 +69,7 @@ impl Plot {
         }
     }
 
-    /// Adds a series. Each has a color of its own.
+    /// Adds a series. Each has a colour, a dash and a mark of its own.
     #[must_use]
     pub fn with(mut self, series: Series) -> Self {
         self.series.push(series);
@@ -84,7 +81,7 @@ impl Plot {
     #[must_use]
     pub fn svg(&self) -> String {
         let mut svg = String::new();
-        let root = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        let root = SVGBackend::with_string(&mut svg, self.size()).into_drawing_area();
         let (x, y) = (self.x_range(), self.y_range());
         let drawn = match (self.x.log, self.y.log) {
             (false, false) => self.draw(&root, x, y),
@@ -97,7 +94,19 @@ impl Plot {
         };
         drawn.expect("writing to a string does not fail");
         drop(root);
-        svg
+        themed(&svg, &self.title)
+    }
+
+    fn size(&self) -> (u32, u32) {
+        let rows = self.series.len().div_ceil(self.columns()) as u32;
+        (WIDTH, HEIGHT + rows * NAMES)
+    }
+
+    /// How many names stand beside each other below the curves.
+    fn columns(&self) -> usize {
+        let letters = self.series.iter().map(|series| series.name.chars().count());
+        let widest = SAMPLE + LETTER * letters.max().unwrap_or(0);
+        (WIDTH as usize / widest).clamp(1, self.series.len().max(1))
     }
 
     fn draw<X, Y>(&self, root: &Area<'_>, x: X, y: Y) -> Drawn
@@ -108,10 +117,11 @@ impl Plot {
         Y::CoordDescType: ValueFormatter<f64>,
     {
         root.fill(&WHITE)?;
-        let (curves, names) = root.split_horizontally(SIZE.0 - LEGEND);
+        let (curves, names) = root.split_vertically(HEIGHT);
         let mut chart = ChartBuilder::on(&curves)
-            .caption(&self.title, (FONT, 18))
-            .margin(12)
+            .caption(&self.title, (FONT, 17))
+            .margin(8)
+            .margin_right(16)
             .x_label_area_size(44)
             .y_label_area_size(64)
             .build_cartesian_2d(x, y)?;
@@ -121,26 +131,33 @@ impl Plot {
             .y_desc(&self.y.label)
             .x_label_formatter(&|value| tick(*value))
             .y_label_formatter(&|value| tick(*value))
-            .axis_desc_style((FONT, 14))
-            .label_style((FONT, 12))
-            .light_line_style(WHITE)
+            .x_labels(7)
+            .y_labels(8)
+            .axis_desc_style((FONT, 15))
+            .label_style((FONT, 14))
+            .light_line_style(TRANSPARENT)
             .draw()?;
-        for (series, colour) in self.series.iter().zip(COLOURS.iter().cycle()) {
-            self.draw_series(&mut chart, series, *colour)?;
+        for place in 0..self.series.len() {
+            self.draw_series(&mut chart, place)?;
         }
-        self.draw_legend(&names)
+        self.draw_names(&names)
     }
 
-    fn draw_legend(&self, names: &Area<'_>) -> Drawn {
-        let rows = (48..).step_by(20);
-        for ((series, colour), y) in self.series.iter().zip(COLOURS.iter().cycle()).zip(rows) {
+    fn draw_names(&self, names: &Area<'_>) -> Drawn {
+        let columns = self.columns();
+        let column = WIDTH as usize / columns;
+        for (place, series) in self.series.iter().enumerate() {
+            let (x, y) = ((place % columns * column + 10) as i32, place / columns);
+            let (y, colour) = ((y as u32 * NAMES + 10) as i32, series.colour(place));
             if series.joined {
-                let line = vec![(0, y), (18, y)];
-                names.draw(&PathElement::new(line, colour.stroke_width(2)))?;
-            } else {
-                names.draw(&Cross::new((9, y), 4, colour.stroke_width(2)))?;
+                names.draw(&curve(place, vec![(x, y), (x + 26, y)], colour))?;
             }
-            names.draw(&Text::new(series.name.as_str(), (26, y - 6), (FONT, 12)))?;
+            names.draw(&mark(place, series.joined, (x + 13, y), colour))?;
+            names.draw(&Text::new(
+                series.name.as_str(),
+                (x + 34, y - 7),
+                (FONT, 14),
+            ))?;
         }
         Ok(())
     }
@@ -148,17 +165,18 @@ impl Plot {
     fn draw_series<X, Y>(
         &self,
         chart: &mut ChartContext<'_, SVGBackend<'_>, Cartesian2d<X, Y>>,
-        series: &Series,
-        colour: RGBColor,
+        place: usize,
     ) -> Drawn
     where
         X: Ranged<ValueType = f64>,
         Y: Ranged<ValueType = f64>,
     {
+        let series = &self.series[place];
+        let colour = series.colour(place);
         let points: Vec<Point> = self.shown(series).collect();
+        let at = points.iter().map(|point| (point.x, point.y));
         if series.joined {
-            let line = points.iter().map(|point| (point.x, point.y));
-            chart.draw_series(LineSeries::new(line, colour.stroke_width(2)))?;
+            chart.draw_series([curve(place, at.clone().collect(), colour)])?;
         }
         let bars = points.iter().filter_map(|point| {
             let (low, high) = point.interval.filter(|_| self.y.shows_interval(point))?;
@@ -168,11 +186,8 @@ impl Plot {
             ))
         });
         chart.draw_series(bars)?;
-        let at = points.iter().map(|point| (point.x, point.y));
-        if series.joined {
-            chart.draw_series(at.map(|at| Circle::new(at, 2, colour.filled())))?;
-        } else {
-            chart.draw_series(at.map(|at| Cross::new(at, 4, colour.stroke_width(2))))?;
+        if !series.joined || points.len() <= MARKED {
+            chart.draw_series(at.map(|at| mark(place, series.joined, at, colour)))?;
         }
         Ok(())
     }
@@ -213,7 +228,24 @@ impl Series {
         Self {
             name: name.into(),
             joined: true,
+            of_failures: false,
             points: points.into_iter().map(Into::into).collect(),
+        }
+    }
+
+    /// The same in the colour of failures.
+    #[must_use]
+    pub fn of_failures(self) -> Self {
+        Self {
+            of_failures: true,
+            ..self
+        }
+    }
+
+    fn colour(&self, place: usize) -> RGBColor {
+        match self.of_failures {
+            true => OF_FAILURES,
+            false => colour(place),
         }
     }
 
@@ -227,6 +259,41 @@ impl Series {
             joined: false,
             ..Self::line(name, points)
         }
+    }
+}
+
+/// The line of a curve. Each second and third is dashed, so that one that lies on another hides it no more.
+fn curve<'a, At>(
+    place: usize,
+    points: Vec<At>,
+    colour: RGBColor,
+) -> DynElement<'static, SVGBackend<'a>, At>
+where
+    At: Clone + 'static,
+{
+    let style = colour.stroke_width(2);
+    match place % 3 {
+        0 => PathElement::new(points, style).into_dyn(),
+        1 => DashedPathElement::new(points, 9, 5, style).into_dyn(),
+        _ => DashedPathElement::new(points, 3, 4, style).into_dyn(),
+    }
+}
+
+/// The mark of a point: of a curve by its place, or a cross.
+fn mark<'a, At>(
+    place: usize,
+    joined: bool,
+    at: At,
+    colour: RGBColor,
+) -> DynElement<'static, SVGBackend<'a>, At>
+where
+    At: Clone + 'static,
+{
+    match place % 3 {
+        _ if !joined => Cross::new(at, 5, colour.stroke_width(2)).into_dyn(),
+        0 => Circle::new(at, 3, colour.filled()).into_dyn(),
+        1 => TriangleMarker::new(at, 5, colour.filled()).into_dyn(),
+        _ => Circle::new(at, 4, colour.stroke_width(1)).into_dyn(),
     }
 }
 

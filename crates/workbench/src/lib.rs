@@ -5,6 +5,7 @@
 //! Each type holds the arguments of a command, which clap parses. Its `run` prints to standard
 //! output and returns the exit code. The binary adds these commands to its own.
 
+mod finished;
 mod load;
 mod model;
 mod plan;

@@ -6,13 +6,12 @@ use super::{
     drive::{Record, Sample},
     outcome::{kinds, quantile_ms},
 };
+use crate::finished;
 
 /// Makes a page with the tables, and with plots over time and by percentile.
 pub(super) fn page(title: &str, record: &Record, tables: [Table; 2]) -> String {
-    let command: Vec<_> = std::env::args().collect();
     let [counts, latencies] = tables;
-    Page::new(title)
-        .verbatim(&command.join(" "))
+    let page = Page::new(title)
         .heading("Results")
         .table(counts)
         .plot(rates(&record.samples))
@@ -20,8 +19,8 @@ pub(super) fn page(title: &str, record: &Record, tables: [Table; 2]) -> String {
         .heading("Times")
         .table(latencies)
         .plot(over_time(&record.samples))
-        .plot(by_percentile(record))
-        .html()
+        .plot(by_percentile(record));
+    finished::html(&page)
 }
 
 fn line(name: &str, samples: &[Sample], value: impl Fn(&Sample) -> Option<f64>) -> Series {
@@ -39,7 +38,7 @@ fn rates(samples: &[Sample]) -> Plot {
     Plot::new("Rates", seconds(), Axis::linear("per second"))
         .with(line("offered", samples, |s| Some(s.offered_per_s)))
         .with(line("succeeded", samples, |s| Some(s.succeeded_per_s)))
-        .with(line("failed", samples, |s| Some(s.failed_per_s)))
+        .with(line("failed", samples, |s| Some(s.failed_per_s)).of_failures())
         .with(line("retransmitted", samples, |s| {
             Some(s.retransmissions_per_s)
         }))

@@ -22,7 +22,7 @@ use super::{
     signals::Signals,
     values::{self, Means, Shape},
 };
-use crate::progress::Progress;
+use crate::{finished, progress::Progress};
 
 /// How often to show the progress.
 const SHOWN_EVERY: Duration = Duration::from_secs(1);
@@ -196,11 +196,7 @@ impl Serve {
             .map(|endpoint| Report::of(endpoint, seconds))
             .collect();
         let table = table(&reports);
-        let page = || {
-            report::Page::new("Emulated servers")
-                .table(table.clone())
-                .html()
-        };
+        let page = || finished::html(&report::Page::new("Emulated servers").table(table.clone()));
         self.files.write(&[&table], &reports, page)
     }
 }

@@ -17,7 +17,7 @@ use super::{
     arguments::{as_model_file, print, write},
     demand::{Station, stations},
 };
-use crate::progress::Progress;
+use crate::{finished, progress::Progress};
 use draw::Machines;
 use scrape::Scrape;
 use seen::{Figure, Seen};
@@ -101,7 +101,7 @@ impl FromLive {
             page.text(&format!("Warning: {warning}."))
         });
         if let Some(file) = &self.html {
-            write(file, &page.html())?;
+            write(file, &finished::html(&page))?;
         }
         if !self.json {
             return Ok(print(&page.plain()));

@@ -11,7 +11,7 @@ use settings::refuse;
 use tls::{Overheard, Secrets};
 
 use super::arguments::{as_model_file, print, write};
-use crate::progress::Progress;
+use crate::{finished, progress::Progress};
 
 /// Make a model from packet captures of one SIP system under low load
 #[derive(Args)]
@@ -122,7 +122,7 @@ impl FromPcap {
             write(file, &form(&model))?;
         }
         if let Some(file) = &self.html {
-            write(file, &page.html())?;
+            write(file, &finished::html(&page))?;
         }
         Ok(match self.json {
             true => answer::json(&trace, (&study, used), &demands, &model.to_text()),

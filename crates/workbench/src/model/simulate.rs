@@ -8,6 +8,7 @@ use super::{
     arguments::{Simulation, Source, print, write},
     json, page, tables,
 };
+use crate::finished;
 
 /// Simulate a model, with 95 % confidence intervals
 #[derive(Args)]
@@ -41,7 +42,7 @@ impl Simulate {
         let results = self.simulation.run(&model);
         if let Some(file) = &self.html {
             let page = page::page(&self.source.name(), &model, &results, self.source.unit);
-            write(file, &page.html())?;
+            write(file, &finished::html(&page))?;
         }
         Ok(print(&if self.json {
             json::json(&model, &results)

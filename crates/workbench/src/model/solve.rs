@@ -8,6 +8,7 @@ use super::{
     arguments::{Source, print, write},
     json, page, tables,
 };
+use crate::finished;
 
 /// Calculate the throughputs, utilisations and times of a model
 #[derive(Args)]
@@ -40,7 +41,7 @@ impl Solve {
         let results = lqn::solve(&model);
         if let Some(file) = &self.html {
             let page = page::page(&self.source.name(), &model, &results, self.source.unit);
-            write(file, &page.html())?;
+            write(file, &finished::html(&page))?;
         }
         Ok(print(&if self.json {
             json::json(&model, &results)

@@ -17,6 +17,7 @@ use super::{
     arguments::{Source, print, write},
     tables::{digits, rate},
 };
+use crate::finished;
 use crate::progress::Progress;
 
 /// Solve a model for ranges of its parameters, in all combinations
@@ -90,7 +91,7 @@ impl WhatIf {
             let page = Page::new(title)
                 .plot(self.plot(&ranges, &outcomes))
                 .table(table.clone());
-            write(file, &page.html())?;
+            write(file, &finished::html(&page))?;
         }
         Ok(print(&if self.csv { table.csv() } else { table.text() }))
     }

@@ -5,6 +5,8 @@ use std::{fs, path::PathBuf};
 use clap::Args;
 use report::Page;
 
+use crate::finished;
+
 /// The forms of the answer.
 #[derive(Args)]
 pub(super) struct Forms {
@@ -24,7 +26,7 @@ impl Forms {
         answer: &impl serde::Serialize,
     ) -> Result<String, Vec<String>> {
         if let Some(path) = &self.html {
-            fs::write(path, page.html())
+            fs::write(path, finished::html(page))
                 .map_err(|error| vec![format!("{}: {error}", path.display())])?;
         }
         Ok(match self.json {

@@ -10,6 +10,7 @@ use clap::Args;
 use settings::refuse;
 
 use self::measure::Measured;
+use crate::finished;
 
 /// Measure nodes with dynamic state in the simulator, beside the linear program
 #[derive(Args)]
@@ -39,7 +40,7 @@ impl State {
         };
         let page = measured.page();
         if let Some(path) = &self.html
-            && let Err(error) = fs::write(path, page.html())
+            && let Err(error) = fs::write(path, finished::html(&page))
         {
             return refuse([format!("{}: {error}", path.display())]);
         }

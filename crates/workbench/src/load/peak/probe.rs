@@ -7,9 +7,12 @@ use report::{Axis, Page, Plot, Series, Table, figures::count};
 use serde::Serialize;
 
 use super::Search;
-use crate::load::{
-    drive::{Record, Units},
-    outcome::{figure, quantile_ms},
+use crate::{
+    finished,
+    load::{
+        drive::{Record, Units},
+        outcome::{figure, quantile_ms},
+    },
 };
 
 /// One rate that was tried.
@@ -128,19 +131,16 @@ pub(super) fn page(search: &Search, verdict: &str, probes: &[Probe]) -> String {
     let throughput = Plot::new("Throughput", axis(), Axis::linear("per second"))
         .with(Series::line("offered", from_zero(|p| p.offered_per_s)))
         .with(Series::line("carried", from_zero(|p| p.carried_per_s)));
-    let failures = Plot::new("Failures", axis(), Axis::linear("% of offered")).with(Series::line(
-        "failed",
-        from_zero(|p| 100.0 * (1.0 - p.success)),
-    ));
+    let failures = Plot::new("Failures", axis(), Axis::linear("% of offered"))
+        .with(Series::line("failed", from_zero(|p| 100.0 * (1.0 - p.success))).of_failures());
     let times = Plot::new("Time to the answer", axis(), Axis::log("milliseconds"))
         .with(Series::marks("p99", points(|p| p.answer_p99_ms)))
         .with(Series::marks("p50", points(|p| p.answer_p50_ms)));
-    Page::new(&search.title)
-        .verbatim(&std::env::args().collect::<Vec<_>>().join(" "))
+    let page = Page::new(&search.title)
         .text(verdict)
         .table(table(search.units, probes))
         .plot(throughput)
         .plot(failures)
-        .plot(times)
-        .html()
+        .plot(times);
+    finished::html(&page)
 }
