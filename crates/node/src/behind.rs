@@ -23,11 +23,13 @@ impl Node {
     /// Learns how long the next datagrams have waited until the driver gives them to the node, at most.
     pub fn handle_delay(&mut self, now: Duration, delay: Duration) {
         self.desks.lobby.note_delay(now, delay);
+        self.desks.proxy.work.note_delay(delay);
     }
 
     /// Learns how long what was read from a connection has waited there, at most.
     pub fn handle_stream_delay(&mut self, now: Duration, delay: Duration) {
         self.desks.lobby.note_stream_delay(now, delay);
+        self.desks.proxy.work.note_delay(delay);
     }
 
     /// Learns whether something waits to be sent on this worker's connection to a peer. A server that does not read what

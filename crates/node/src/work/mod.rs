@@ -54,6 +54,8 @@ pub(crate) struct Work {
     avoided: Vec<ServerId>,
     /// Servers that have not read what was sent to them.
     backed_up: Vec<ServerId>,
+    /// How long what is read now has waited for it, at most.
+    late: Duration,
     /// Breaks ties between servers.
     rng: Rng,
 }
@@ -75,6 +77,7 @@ impl Work {
             copies: copies_of(retained, limits.message_bytes),
             avoided: Vec::new(),
             backed_up: Vec::new(),
+            late: Duration::ZERO,
             rng,
         }
     }
@@ -561,7 +564,7 @@ impl Work {
         }
         if let Some(member) = self.charged_server(cx, open) {
             let request = self.requests.get_mut(open);
-            request.is_served(cx.now, member, response);
+            request.is_served(cx.now, self.late, member, response);
         }
         // A 100 comes before the work, and a failure of the server instead of it.
         if self.get(open).waits && response.status > 100 {

@@ -27,9 +27,15 @@ impl OpenRequest {
         self.met = self.limit(member).begin(now);
     }
 
-    /// It has its first response.
-    pub(super) fn is_served(&mut self, now: Duration, member: &Member, response: &Response<'_>) {
-        let after = now.saturating_sub(self.sent_at);
+    /// It has its first response, which may have been here since so long ago.
+    pub(super) fn is_served(
+        &mut self,
+        now: Duration,
+        late: Duration,
+        member: &Member,
+        response: &Response<'_>,
+    ) {
+        let after = now.saturating_sub(self.sent_at + late);
         match mem::take(&mut self.met) {
             0 => {}
             met if response.status == 503 => self.limit(member).refused(now, met, after),
@@ -55,6 +61,11 @@ impl OpenRequest {
 }
 
 impl Work {
+    /// What is read from now on has waited here for so long, at most.
+    pub(crate) fn note_delay(&mut self, delay: Duration) {
+        self.late = delay;
+    }
+
     /// A server reads what it gets, or does not. Some are in several pools: each is told of once.
     pub(crate) fn note_backlog(&mut self, server: ServerId, is_backed_up: bool) {
         self.backed_up.retain(|&other| other != server);
