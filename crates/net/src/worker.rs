@@ -219,8 +219,10 @@ impl Worker {
     /// Tells the node how many datagrams the kernel dropped.
     fn notice_losses(&mut self, now: Duration) {
         let dropped = self.team.seats[self.number].receive_dropped();
-        if mem::replace(&mut self.dropped, dropped) != dropped {
+        let lost = dropped.saturating_sub(mem::replace(&mut self.dropped, dropped));
+        if lost > 0 {
             self.shared.lose(now);
+            self.node.handle_unread(lost as u32);
         }
     }
 

@@ -49,6 +49,11 @@ impl Node {
         self.desks.lobby.note_busy(busy);
     }
 
+    /// Learns that so many datagrams were dropped before the driver read them.
+    pub fn handle_unread(&mut self, number: u32) {
+        self.desks.lobby.note_unread(number);
+    }
+
     /// Leaves this share of the open requests of routes with dynamic state to nodes behind that take any, whatever
     /// the node finds. None: as it finds. For comparisons.
     pub fn fix_share_left_open(&mut self, share: Option<f64>) {

@@ -1,6 +1,6 @@
 //! How much of what comes may come in.
 
-use std::{ops::RangeInclusive, time::Duration};
+use std::{mem, ops::RangeInclusive, time::Duration};
 
 use crate::history::History;
 
@@ -10,34 +10,41 @@ const TICK: Duration = Duration::from_millis(100);
 const WINDOW: u32 = 10;
 /// Unless it is far off, so many are waited for: in a few hundred requests there is much chance.
 const LONG_WINDOW: u32 = 40;
-const PLAUSIBLE: RangeInclusive<f64> = 1.0..=1.4;
-/// What comes in for each request that is served, so that there is always one to serve.
-const SURPLUS: f64 = 1.12;
+const PLAUSIBLE: RangeInclusive<f64> = 1.0..=1.2;
+/// What comes in for each request that is served, so that there is always one to serve. To read and to refuse one costs a
+/// quarter of what it costs to serve one, so it is next to nothing.
+const SURPLUS: f64 = 1.03;
 /// The share is left alone at the end of a window with so much: as it changes, old requests come in.
-const CLOSE: RangeInclusive<f64> = 1.08..=1.25;
+const CLOSE: RangeInclusive<f64> = 1.01..=1.08;
 /// How far a window may change the share.
 const CHANGE: RangeInclusive<f64> = 0.92..=1.03;
-/// How far a window may that leaves the processor idle.
-const IDLE_CHANGE: f64 = 1.15;
-/// More than this, two ticks in a row, is too much to wait for the end of the window.
-const TOO_MUCH: f64 = 2.5;
+/// More than this in a tick is too much to wait for the end of the window, once what was too much would take so many ticks
+/// to serve. A shorter burst can be served later.
+const TOO_MUCH: f64 = 2.0;
+const TOO_MUCH_TICKS: f64 = 8.0;
 /// What remains after a tick of the most that a tick has served. In a flood nothing may be served for a tick.
-const FORGETS: f64 = 0.9;
-/// With less than this, three ticks in a row, the share grows by a step, and by a longer one in each further tick.
-const TOO_LITTLE: f64 = 1.02;
-/// There is no too little while the processor is busy for more than this part of the time.
+const FORGETS: f64 = 0.97;
+/// What may come in of all that comes and could be served: copies of the same request are counted each.
+const OPEN: f64 = 1.1;
+/// The least change to that.
+const OPENS: f64 = 1.1;
+/// The processor is idle now and then if it is busy for less than this part of the time. Under a quota that does not tell
+/// how much room is left.
 const BUSY: f64 = 0.95;
-/// It is idle now and then if it is busy for less than this.
 const NO_IDLE: f64 = 0.9;
-/// With fewer in a tick, their ratio is chance: it is too little if none waits.
-const FEW: u32 = 10;
-/// How long the first step is, and the longest.
-const STEPS: RangeInclusive<f64> = 0.01..=0.5;
+/// For so many ticks it must have been, and no new request may have been turned away, until the share grows by a step.
+const STEP_WINDOW: u32 = 5;
+/// How long the first step is, and the longest; each further one is twice as long.
+const STEPS: RangeInclusive<f64> = 0.01..=0.08;
 const LONGER: f64 = 2.0;
-/// What a step lets in takes so many times what new ones alone would: most of them are old, and are refused.
-const COPIES: f64 = 2.0;
-/// For so many ticks what comes in is laid to the last step.
-const STEP_TICKS: u32 = 10;
+/// It grows by more if fewer are served than could be, by so many standard deviations.
+const CERTAIN: f64 = 2.0;
+/// The most that it grows by then.
+const GROWTH: f64 = 0.5;
+/// For so many ticks what comes in is laid to the last growth.
+const GROWTH_TICKS: u32 = 10;
+/// The weight of the last window in the mean of what can be served.
+const LAST_WINDOW: f64 = 0.5;
 /// The weight of a tick in the mean of what was served lately.
 const LATELY: f64 = 0.2;
 /// The least share.
@@ -45,8 +52,10 @@ const LEAST: f64 = 1.0 / 4096.0;
 
 /// The share of new requests that may come in: as much as is served, and a little more.
 ///
-/// What stays out is to cost next to nothing, so this bounds what an overload costs. While there is too much, the share
-/// grows slowly: each step lets in requests that have been repeated for long, six for each new one.
+/// What stays out is to cost next to nothing, so this bounds what an overload costs. A share that changes costs much: as
+/// it grows, requests come in that have been repeated for long, six for each new one, and the kernel needs a new filter.
+/// So it is cut at once when far too much comes, opened as soon as all that comes could be served, and
+/// changes rarely and slowly otherwise.
 #[derive(Debug)]
 pub struct Share {
     share: f64,
@@ -54,18 +63,26 @@ pub struct Share {
     tick: Counted,
     window: Counted,
     ticks: u32,
-    /// The part of the time that the processor was busy, summed over the ticks of this window.
+    /// The part of the time that the processor was busy: in the last tick, and summed over the ticks of this window.
     busy: f64,
-    lately_busy: [f64; 3],
-    too_little: u32,
-    too_much: u32,
-    /// The next step of growth; the share before the last one, and the ticks since then.
+    busy_ticks: f64,
+    /// What was too much of late, in ticks that it would take to serve it.
+    too_much: f64,
+    /// The next step of growth; the share before it grew last, and the ticks since then.
     step: f64,
     base: f64,
-    since_step: u32,
+    since_growth: u32,
+    /// What came in the last tick, in or not.
+    offered: f64,
+    /// How long what was read last had waited.
+    delay: Duration,
+    /// When the share was last cut.
+    cut_at: Duration,
     /// The mean of what ticks served lately.
     served: f64,
-    /// What a tick can serve.
+    /// What a tick served lately, at most.
+    most: f64,
+    /// What a tick can serve, on average; 0: never was too much.
     capacity: f64,
     next: Duration,
     history: History,
@@ -75,6 +92,8 @@ pub struct Share {
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
     came: u32,
+    /// Stayed out, as far as is known.
+    stayed_out: u32,
     served: u32,
     served_beside: u32,
     turned_away: u32,
@@ -83,14 +102,21 @@ struct Counted {
 }
 
 impl Counted {
-    fn ratio(self) -> f64 {
-        f64::from(self.came) / f64::from(self.served.max(1))
-    }
-
-    /// The same of those that surely were new.
+    /// New requests that came in for each that was served.
     fn surplus(self) -> f64 {
         1.0 + f64::from(self.new_turned_away) / f64::from(self.served.max(1))
     }
+}
+
+/// What the last tick tells.
+struct Seen {
+    now: Duration,
+    /// What came in for each request that could be served.
+    excess: f64,
+    /// What came, in or not.
+    offered: f64,
+    some_turned_away: bool,
+    some_wait: bool,
 }
 
 impl Share {
@@ -103,13 +129,16 @@ impl Share {
             window: Counted::default(),
             ticks: 0,
             busy: 0.0,
-            lately_busy: [0.0; 3],
-            too_little: 0,
-            too_much: 0,
+            busy_ticks: 0.0,
+            too_much: 0.0,
             step: *STEPS.start(),
-            base: 1.0,
-            since_step: STEP_TICKS,
+            base: 0.0,
+            since_growth: 0,
+            offered: 0.0,
+            delay: Duration::ZERO,
+            cut_at: Duration::ZERO,
             served: 0.0,
+            most: 0.0,
             capacity: 0.0,
             next: now + TICK,
             history: History::default(),
@@ -126,6 +155,11 @@ impl Share {
     /// A request came in.
     pub fn came(&mut self) {
         self.tick.came += 1;
+    }
+
+    /// At most so many came and stayed out.
+    pub fn stayed_out(&mut self, number: u32) {
+        self.tick.stayed_out = self.tick.stayed_out.saturating_add(number);
     }
 
     /// A request had to wait too long, or found no room; it surely was new, or it may have been a copy.
@@ -167,7 +201,7 @@ impl Share {
     /// Whether there was no idle moment lately.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        self.lately_busy[0] > NO_IDLE
+        self.busy > NO_IDLE
     }
 
     /// Whether it is time for [`Self::next`].
@@ -176,97 +210,137 @@ impl Share {
         self.next <= now
     }
 
-    /// Looks at what came and was served, whether some wait, and for how long the processor was busy since the last
-    /// time; the new share, if it is to be another.
-    pub fn next(&mut self, now: Duration, some_wait: bool, busy: Duration) -> Option<f64> {
+    /// Looks at what came and was served, how long what came last had waited to be read, whether some wait still, and for
+    /// how long the processor was busy since the last time; the new share, if it is to be another.
+    pub fn next(
+        &mut self,
+        now: Duration,
+        delay: Duration,
+        some_wait: bool,
+        busy: Duration,
+    ) -> Option<f64> {
+        let seen = self.look(now, delay, some_wait, busy);
+        self.since_growth += 1;
+        // What is read now came in under the share before.
+        if now.saturating_sub(delay) < self.cut_at {
+            return None;
+        }
+        let share = self
+            .cut(&seen)
+            .or_else(|| self.open(&seen))
+            .or_else(|| self.grow(&seen))
+            .or_else(|| self.adjust())?;
+        (self.window, self.ticks, self.busy_ticks) = (Counted::default(), 0, 0.0);
+        let before = mem::replace(&mut self.share, share.clamp(LEAST, 1.0));
+        if self.share > before {
+            (self.base, self.since_growth) = (before, 0);
+        } else if self.share < before {
+            self.base = 0.0;
+        }
+        (self.share != before).then_some(self.share)
+    }
+
+    /// A tick is over.
+    fn look(&mut self, now: Duration, delay: Duration, some_wait: bool, busy: Duration) -> Seen {
         let passed = TICK + now.saturating_sub(self.next);
-        let busy = busy.as_secs_f64() / passed.as_secs_f64();
-        self.busy += busy;
-        self.lately_busy = [busy, self.lately_busy[0], self.lately_busy[1]];
         self.next = now + TICK;
+        self.busy = busy.div_duration_f64(passed);
+        self.busy_ticks += self.busy;
+        self.ticks += 1;
         self.history.push(self.share);
         self.surely_new = self.history.surely_new();
-        let tick = std::mem::take(&mut self.tick);
+        let tick = mem::take(&mut self.tick);
+        self.window.served += tick.served;
+        self.window.new_turned_away += tick.new_turned_away;
         // A worker that stood still looks late.
         let per_tick = TICK.div_duration_f64(passed);
         let served = f64::from(tick.served) * per_tick;
         let all = served + f64::from(tick.served_beside) * per_tick;
         self.served += (all - self.served) * LATELY;
-        self.capacity = served.max(self.capacity * FORGETS);
-        let excess = f64::from(tick.came) * per_tick / self.capacity.max(1.0);
-        self.window.came += tick.came;
-        self.window.served += tick.served;
-        self.window.new_turned_away += tick.new_turned_away;
-        self.ticks += 1;
-        let share = self.wanted(tick, excess, some_wait)?;
-        (self.window, self.ticks, self.busy) = (Counted::default(), 0, 0.0);
-        let before = std::mem::replace(&mut self.share, share.clamp(LEAST, 1.0));
-        (self.share != before).then_some(self.share)
-    }
-
-    fn wanted(&mut self, tick: Counted, excess: f64, some_wait: bool) -> Option<f64> {
-        self.since_step += 1;
-        let is_too_much = excess > TOO_MUCH && tick.turned_away > 0;
-        self.too_much = if is_too_much { self.too_much + 1 } else { 0 };
-        if self.too_much >= 2 {
-            return Some(self.cut(excess));
+        self.most = served.max(self.most * FORGETS);
+        // What was read in this tick came in a shorter time if the last of it has waited for longer.
+        let came_in = (passed + self.delay).saturating_sub(delay).max(TICK / 4);
+        self.delay = delay;
+        let excess = f64::from(tick.came) * TICK.div_duration_f64(came_in) / self.most.max(1.0);
+        let offered = f64::from(tick.came.saturating_add(tick.stayed_out)) * per_tick;
+        Seen {
+            now,
+            excess,
+            offered: offered.max(mem::replace(&mut self.offered, offered)),
+            some_turned_away: tick.turned_away > 0,
+            some_wait,
         }
-        let none_is_left = tick.came < FEW && tick.turned_away == 0 && !some_wait;
-        let is_too_little = self.busy_lately() < BUSY && tick.ratio() < TOO_LITTLE;
-        self.too_little = if is_too_little || none_is_left {
-            self.too_little + 1
-        } else {
-            0
-        };
-        if self.too_little >= 3 {
-            return Some(self.grow());
+    }
+
+    /// Far too much comes.
+    fn cut(&mut self, seen: &Seen) -> Option<f64> {
+        self.too_much = (self.too_much + seen.excess - 1.0).max(0.0);
+        let is_too_much = self.too_much >= TOO_MUCH_TICKS && seen.excess > TOO_MUCH;
+        if !is_too_much || !seen.some_turned_away {
+            return None;
         }
-        self.step = *STEPS.start();
-        let change = match self.window.surplus() {
-            _ if self.ticks < WINDOW => return None,
-            surplus if self.ticks < LONG_WINDOW && self.is_plausible(surplus) => return None,
-            surplus if CLOSE.contains(&surplus) => 1.0,
-            surplus => {
-                let busy = self.busy / f64::from(self.ticks);
-                let most = (1.0 / busy).clamp(*CHANGE.end(), IDLE_CHANGE);
-                (SURPLUS / surplus).clamp(*CHANGE.start(), most)
-            }
-        };
-        Some(self.share * change)
+        (self.cut_at, self.too_much) = (seen.now, 0.0);
+        if self.capacity == 0.0 {
+            self.capacity = self.most;
+        }
+        // Those whom the last growth let in have been repeated for long, so they may be the whole excess.
+        let is_grown = self.since_growth <= GROWTH_TICKS;
+        let base = if is_grown { self.base } else { 0.0 };
+        Some(base + (self.share - base).max(0.0) * SURPLUS / seen.excess)
     }
 
-    /// Of the last ticks.
-    fn busy_lately(&self) -> f64 {
-        self.lately_busy.iter().sum::<f64>() / self.lately_busy.len() as f64
+    /// More could come in, were it all that comes.
+    fn open(&self, seen: &Seen) -> Option<f64> {
+        let share = OPEN * self.capacity / seen.offered.max(1.0);
+        (self.share < 1.0 && share > self.share * OPENS).then_some(share)
     }
 
-    /// Whether it can be chance that it is another than is aimed at.
-    fn is_plausible(&self, surplus: f64) -> bool {
-        let busy = self.busy / f64::from(self.ticks);
-        PLAUSIBLE.contains(&surplus) && (self.busy == 0.0 || busy > BUSY)
-    }
-
-    fn grow(&mut self) -> f64 {
-        (self.base, self.since_step) = (self.share, 0);
-        let idle = 1.0 / self.busy_lately() - 1.0;
-        let step = if idle.is_finite() {
-            (idle / COPIES).clamp(*STEPS.start(), *STEPS.end())
-        } else {
-            self.step
-        };
-        let grown = self.share * (1.0 + step);
+    /// There is room left.
+    fn grow(&mut self, seen: &Seen) -> Option<f64> {
+        if self.window.new_turned_away > 0 {
+            self.step = *STEPS.start();
+            return None;
+        }
+        if self.busy_ticks > BUSY * f64::from(self.ticks) || seen.some_wait {
+            return None;
+        }
+        let missing = self.capacity / self.served_in_a_tick().max(1.0) - 1.0;
+        if missing * f64::from(self.window.served).sqrt() > CERTAIN {
+            return Some(self.share * (1.0 + missing.min(GROWTH)));
+        }
+        if self.ticks < STEP_WINDOW {
+            return None;
+        }
+        let grown = self.share * (1.0 + self.step);
         self.step = (self.step * LONGER).min(*STEPS.end());
-        grown
+        Some(grown)
     }
 
-    /// Those whom the last step let in have been repeated for long, so they may be the whole excess.
-    fn cut(&mut self, excess: f64) -> f64 {
-        let base = if self.since_step <= STEP_TICKS {
-            self.base
-        } else {
-            0.0
+    /// As much comes in as could be served, about.
+    fn adjust(&mut self) -> Option<f64> {
+        if self.ticks < WINDOW {
+            return None;
+        }
+        let served = self.served_in_a_tick();
+        self.capacity = match self.window.new_turned_away {
+            0 if self.capacity > 0.0 => self.capacity.max(served),
+            0 => 0.0,
+            _ if self.capacity == 0.0 => served,
+            _ => self.capacity + (served - self.capacity) * LAST_WINDOW,
         };
-        base + (self.share - base).max(0.0) * SURPLUS / excess
+        let surplus = self.window.surplus();
+        if self.ticks < LONG_WINDOW && PLAUSIBLE.contains(&surplus) {
+            return None;
+        }
+        if CLOSE.contains(&surplus) {
+            return Some(self.share);
+        }
+        Some(self.share * (SURPLUS / surplus).clamp(*CHANGE.start(), *CHANGE.end()))
+    }
+
+    /// The mean over this window.
+    fn served_in_a_tick(&self) -> f64 {
+        f64::from(self.window.served) / f64::from(self.ticks)
     }
 }
 
@@ -286,14 +360,14 @@ mod tests {
             for _ in 0..ticks {
                 let comes = (offered * self.share.get()) as u32;
                 (0..comes).for_each(|_| self.share.came());
+                self.share.stayed_out(offered as u32 - comes);
                 (0..comes.min(100)).for_each(|_| self.share.served());
                 (100..comes).for_each(|_| self.share.turned_away(true));
                 self.ticks += 1;
-                self.changes += u32::from(
-                    self.share
-                        .next(TICK * self.ticks, comes > 100, Duration::ZERO)
-                        .is_some(),
-                );
+                let busy = TICK * comes.min(100) / 100;
+                let now = TICK * self.ticks;
+                let share = self.share.next(now, Duration::ZERO, comes > 100, busy);
+                self.changes += u32::from(share.is_some());
             }
             self.share.get()
         }

@@ -327,8 +327,10 @@ impl Edge {
     fn handle_timeout(&mut self, now: Duration, out: &mut Outbox) {
         if let Some(host) = &mut self.host {
             let busy = host.take_busy(now) / self.nodes.len() as u32;
+            let unread = host.take_unread() / self.nodes.len() as u32;
             for node in &mut self.nodes {
                 node.handle_busy(busy);
+                node.handle_unread(unread);
             }
         }
         for worker in 0..self.nodes.len() {

@@ -99,6 +99,8 @@ pub(crate) struct Host {
     /// What of that the node was told.
     told: Duration,
     lost: u64,
+    /// Datagrams that were dropped before the node read them, since this was asked last.
+    unread: u32,
 }
 
 /// What a worker has counted, of that which costs little.
@@ -140,6 +142,7 @@ impl Host {
             busy: Duration::ZERO,
             told: Duration::ZERO,
             lost: 0,
+            unread: 0,
         }
     }
 
@@ -156,10 +159,12 @@ impl Host {
         bytes: &[u8],
     ) -> bool {
         if self.stops(shared, flow.remote, bytes) {
+            self.unread += 1;
             return true;
         }
         if self.waiting() >= self.pace.buffer {
             self.lost += 1;
+            self.unread += 1;
             return false;
         }
         let mut kept = self.spare.pop().unwrap_or_default();
@@ -289,6 +294,11 @@ impl Host {
     pub(crate) fn take_busy(&mut self, now: Duration) -> Duration {
         let busy = self.busy.saturating_sub(self.free_at.saturating_sub(now));
         busy.saturating_sub(mem::replace(&mut self.told, busy))
+    }
+
+    /// Datagrams that were dropped before the node read them, since this was asked last.
+    pub(crate) fn take_unread(&mut self) -> u32 {
+        mem::take(&mut self.unread)
     }
 
     pub(crate) fn set_speed(&mut self, speed: f64) {

@@ -234,7 +234,7 @@ fn full_service_is_back_after_each_outage() {
         let least = if outage == Outage::SlowHost {
             0.6
         } else {
-            0.93
+            0.92
         };
         assert!(report.least > least, "{outage:?}: {report:?}");
     }

@@ -11,18 +11,27 @@ use load::{
     Arrivals, Bursts, CallerConfig, Failure, Law, Rate, Retransmission, ServerConfig, Stream,
 };
 use node::config::Mode;
-use sim::{Link, Machine, Pace, PartyId, World, edge_address, server_address};
+use sim::{Link, Machine, Pace, PartyId, Quota, World, edge_address, server_address};
 
 /// A call has six messages, so this node carries 1,000 calls/s.
 const CAPACITY: f64 = 1000.0;
+/// In parts of what a call costs, the others cost as much as on real sockets: see docs/results/overload.md.
 const PACE: Pace = Pace {
-    read: Duration::from_micros(30),
+    read: Duration::from_micros(100),
     serve: Duration::from_micros(166),
-    refuse: Duration::from_micros(80),
-    filter: Duration::from_millis(15),
+    refuse: Duration::from_micros(170),
+    filter: Duration::from_millis(25),
     buffer: 4096,
     tells_delay: true,
 };
+/// The same node, ten times as fast, in a tenth of the time.
+const HELD: Quota = Quota {
+    run: Duration::from_millis(1),
+    period: Duration::from_millis(10),
+};
+const FASTER: u32 = 10;
+/// Of each measurement that is printed.
+const RUNS: u64 = 4;
 
 /// A node that is slow, a server that is not, and callers who repeat what is not answered.
 struct Scene {
@@ -32,6 +41,22 @@ struct Scene {
 
 impl Scene {
     fn new(mode: Mode, pace: Pace, seed: u64) -> Self {
+        Self::of(mode, pace, None, seed)
+    }
+
+    /// A quota holds the node.
+    fn held(mode: Mode, seed: u64) -> Self {
+        let pace = Pace {
+            read: PACE.read / FASTER,
+            serve: PACE.serve / FASTER,
+            refuse: PACE.refuse / FASTER,
+            filter: PACE.filter / FASTER,
+            ..PACE
+        };
+        Self::of(mode, pace, Some(HELD), seed)
+    }
+
+    fn of(mode: Mode, pace: Pace, quota: Option<Quota>, seed: u64) -> Self {
         let mut world = World::new(seed, Link::clean(Duration::from_millis(1)));
         world.add_server(ServerConfig::prompt(server_address(0)));
         let mut setup = setup();
@@ -45,6 +70,7 @@ impl Scene {
         config.limits.held_transactions = 1 << 20;
         let machine = Machine {
             pace: Some(pace),
+            quota,
             ..Machine::default()
         };
         world.add_node("edge", config, 1, machine).unwrap();
@@ -110,14 +136,12 @@ fn mean(seconds: &[(u64, f64)]) -> f64 {
 fn the_whole_capacity_is_carried_under_more() {
     for mode in [Mode::Stateless, Mode::Stateful] {
         for times in [2.0, 5.0, 10.0, 12.5] {
-            let mut scene = Scene::new(mode, PACE, 7);
-            scene.call(times, s(30));
-            let seconds = seconds(&mut scene, 30);
-            let carried = mean(&seconds[10..]);
-            assert!(
-                carried > 0.92 * CAPACITY,
-                "{mode:?}, {times} x: {seconds:?}"
-            );
+            for mut scene in [Scene::new(mode, PACE, 7), Scene::held(mode, 7)] {
+                scene.call(times, s(40));
+                let seconds = seconds(&mut scene, 40);
+                let carried = mean(&seconds[10..]);
+                assert!(carried > 0.9 * CAPACITY, "{mode:?}, {times} x: {seconds:?}");
+            }
         }
     }
 }
@@ -149,7 +173,7 @@ fn a_burst_below_the_capacity_is_not_refused() {
         let stats = scene.stats(s(90));
         let (carried, offered) = (stats.carried, stats.offered);
         assert!(
-            carried as f64 >= 0.99 * offered as f64,
+            carried as f64 >= 0.98 * offered as f64,
             "{stream:?}: {carried} of {offered}, {:?}",
             stats.failed
         );
@@ -163,10 +187,10 @@ fn a_step_up_costs_no_second() {
     seconds(&mut scene, 5);
     scene.call(9.5, s(10));
     let over = seconds(&mut scene, 10);
-    assert!(mean(&over[2..]) > 0.88 * CAPACITY, "{over:?}");
+    assert!(mean(&over[2..]) > 0.83 * CAPACITY, "{over:?}");
     // Those who stayed out are repeated for half a minute.
     let after = seconds(&mut scene, 25);
-    assert!(mean(&after) > 0.8 * CAPACITY, "{after:?}");
+    assert!(mean(&after) > 0.65 * CAPACITY, "{after:?}");
 }
 
 /// `cargo test -p sim --test overload -- --ignored --nocapture`
@@ -174,24 +198,45 @@ fn a_step_up_costs_no_second() {
 #[ignore = "it prints what is carried"]
 #[expect(clippy::print_stdout, reason = "it prints")]
 fn goodput() {
-    println!("mode       times  % of the capacity  p50, p90, p99 of the answers, ms  refused, %");
+    println!(
+        "mode       held   times  % of the capacity, 10 to 40 s, then  p50, p90, p99 of the answers, ms  refused, %"
+    );
     for mode in [Mode::Stateless, Mode::Stateful] {
-        for times in [0.8, 1.0, 1.2, 2.0, 5.0, 10.0, 12.5] {
-            let mut scene = Scene::new(mode, PACE, 7);
-            scene.call(times, s(100));
-            drop(scene.stats(s(40)));
-            let stats = scene.stats(s(60));
-            let carried = stats.carried as f64 / 60.0 / CAPACITY * 100.0;
-            let ms = |q| stats.answer_ns.value_at_quantile(q) as f64 / 1e6;
-            let refused = stats.failed.get(&Failure::Rejected(503)).unwrap_or(&0);
-            let refused = *refused as f64 / stats.offered as f64 * 100.0;
-            println!(
-                "{:9}  {times:5}  {carried:17.1}  {:9.1} {:9.1} {:9.1}  {refused:10.1}",
-                format!("{mode:?}"),
-                ms(0.5),
-                ms(0.9),
-                ms(0.99)
-            );
+        for is_held in [false, true] {
+            for times in [0.8, 1.0, 1.2, 2.0, 5.0, 10.0, 12.5] {
+                print_goodput(mode, is_held, times);
+            }
         }
     }
+}
+
+/// The mean of four runs.
+#[expect(clippy::print_stdout, reason = "it prints")]
+fn print_goodput(mode: Mode, is_held: bool, times: f64) {
+    let (mut first, mut then) = (load::Stats::default(), load::Stats::default());
+    for seed in 1..=RUNS {
+        let mut scene = match is_held {
+            true => Scene::held(mode, seed),
+            false => Scene::new(mode, PACE, seed),
+        };
+        scene.call(times, s(100));
+        drop(scene.stats(s(10)));
+        first.add(&scene.stats(s(30)));
+        then.add(&scene.stats(s(60)));
+    }
+    let carried = |stats: &load::Stats, seconds: u64| {
+        stats.carried as f64 / (seconds * RUNS) as f64 / CAPACITY * 100.0
+    };
+    let ms = |q| then.answer_ns.value_at_quantile(q) as f64 / 1e6;
+    let refused = then.failed.get(&Failure::Rejected(503)).unwrap_or(&0);
+    println!(
+        "{:9}  {is_held:5}  {times:5}  {:17.1} {:14.1}  {:9.1} {:9.1} {:9.1}  {:10.1}",
+        format!("{mode:?}"),
+        carried(&first, 30),
+        carried(&then, 60),
+        ms(0.5),
+        ms(0.9),
+        ms(0.99),
+        *refused as f64 / then.offered as f64 * 100.0,
+    );
 }

@@ -48,7 +48,7 @@ const BURST: Duration = Duration::from_secs(2);
 /// Refusals for each request that is served. All others that wait too long are dropped.
 const REFUSALS: f64 = 1.0;
 /// Refusals that may be saved up.
-const REFUSALS_MAX: f64 = 64.0;
+const REFUSALS_MAX: f64 = 512.0;
 
 /// The least pause of a phone that is refused, in seconds, and the most that chance adds to it.
 const PAUSE_S: f64 = 4.0;
@@ -104,6 +104,8 @@ pub(crate) struct Lobby {
     copies: Buffers,
     /// REGISTERs that wait.
     names: HashSet<u64, BuildHasherDefault<Named>>,
+    /// How long what was read last has waited.
+    delay: Duration,
     behind_until: Duration,
     backlog: Backlog,
     /// Since when requests have waited too long.
@@ -148,6 +150,7 @@ impl Lobby {
             guests: Default::default(),
             copies: Buffers::new(bytes_of(GUESTS, message_bytes)),
             names: HashSet::default(),
+            delay: Duration::ZERO,
             behind_until: Duration::ZERO,
             backlog: Backlog::default(),
             late_since: None,
@@ -168,6 +171,7 @@ impl Lobby {
 
     /// The driver has seen datagrams that waited for so long.
     pub(crate) fn note_delay(&mut self, now: Duration, delay: Duration) {
+        self.delay = delay;
         if delay > BEHIND {
             self.behind_until = now + MEMORY;
         }
@@ -191,6 +195,12 @@ impl Lobby {
     /// The worker was busy for so long since it told last.
     pub(crate) fn note_busy(&mut self, busy: Duration) {
         self.busy += busy;
+    }
+
+    /// So many datagrams were dropped unread.
+    pub(crate) fn note_unread(&mut self, number: u32) {
+        self.calls.stayed_out(number);
+        self.registers.stayed_out(number);
     }
 
     /// Whether new requests are to wait.
@@ -312,6 +322,9 @@ impl Lobby {
         let is_sifted = self.is_filtered && is_stranger;
         let is_stopped = !is_sifted && !self.sieve.passes(datagram.bytes, from);
         if is_stopped && guest.class != Class::Emergency {
+            if let Some(share) = self.share_of(guest.class) {
+                share.stayed_out(1);
+            }
             return Taken::StaysOut;
         }
         if let Some(share) = self.share_of(guest.class) {
@@ -451,8 +464,8 @@ impl Lobby {
             let busy = mem::take(&mut self.busy);
             let logins_wait = wait(Class::Register) || wait(Class::Login);
             let changes = [
-                self.calls.next(now, wait(Class::Call), busy),
-                self.registers.next(now, logins_wait, busy),
+                self.calls.next(now, self.delay, wait(Class::Call), busy),
+                self.registers.next(now, self.delay, logins_wait, busy),
             ];
             if changes.iter().any(Option::is_some) {
                 self.sieve = Sieve::of(self.salt, self.calls.get(), self.registers.get());

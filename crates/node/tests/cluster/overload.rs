@@ -139,9 +139,9 @@ fn refusals_are_bounded() {
         cluster.send(&invite(&format!("call-{number}")));
     }
     cluster.wait(ms(420));
-    assert!((1..=64).contains(&refused), "{refused}");
-    assert_eq!(cluster.event(Event::OverloadRefused), 64);
-    assert!(cluster.dropped(Dropped::Overload) >= 936);
+    assert!((1..=512).contains(&refused), "{refused}");
+    assert_eq!(cluster.event(Event::OverloadRefused), 512);
+    assert!(cluster.dropped(Dropped::Overload) >= 488);
     assert_eq!(cluster.shared.workers()[0].lobby_bytes(), 0);
 }
 
