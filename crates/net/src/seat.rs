@@ -134,9 +134,15 @@ impl Seat {
         connections.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Datagrams that the kernel dropped: a filter stopped them, or a receive buffer was full.
+    /// Datagrams that the kernel dropped because a receive buffer was full.
     pub(crate) fn receive_dropped(&self) -> u64 {
         let drops = |socket: &Socket| socket.kernel_drops().map_or(0, u64::from);
+        self.sockets.iter().map(drops).sum()
+    }
+
+    /// Datagrams that filters dropped.
+    pub(crate) fn filter_dropped(&self) -> u64 {
+        let drops = |socket: &Socket| u64::from(socket.filter_drops());
         self.sockets.iter().map(drops).sum()
     }
 

@@ -67,13 +67,10 @@ pub(crate) struct Worker {
     /// The time that it waited since the node was told last how busy it is, and when that was.
     waited: Duration,
     told_at: Duration,
-    /// The kernel's count of drops at the last tick.
-    dropped: u64,
+    /// The kernel's count of drops at the last tick: for want of room, and by filters.
+    dropped: [u64; 2],
     /// Datagrams received since it woke up.
     taken: usize,
-    /// When each socket was last known to be empty, by listener, and later by the time that the worker slept
-    /// since: what is read now has waited since then at most.
-    emptied: Vec<Duration>,
     /// None: no listener carries streams.
     streams: Option<Streams>,
 }
@@ -104,9 +101,8 @@ impl Worker {
             tick: now,
             waited: Duration::ZERO,
             told_at: now,
-            dropped: 0,
+            dropped: [0; 2],
             taken: 0,
-            emptied: vec![now; team.seats[number].sockets.len()],
             team,
             shared,
             clock,
@@ -218,12 +214,15 @@ impl Worker {
 
     /// Tells the node how many datagrams the kernel dropped.
     fn notice_losses(&mut self, now: Duration) {
-        let dropped = self.team.seats[self.number].receive_dropped();
-        let lost = dropped.saturating_sub(mem::replace(&mut self.dropped, dropped));
-        if lost > 0 {
+        let seat = &self.team.seats[self.number];
+        let [lost, filtered] = [seat.receive_dropped(), seat.filter_dropped()];
+        let [lost_before, filtered_before] = mem::replace(&mut self.dropped, [lost, filtered]);
+        if lost != lost_before {
             self.shared.lose(now);
-            self.node.handle_unread(lost as u32);
         }
+        // The kernel's numbers wrap.
+        let unread = lost.saturating_sub(lost_before) + filtered.saturating_sub(filtered_before);
+        self.node.handle_unread(unread as u32);
     }
 
     /// Lets the sockets drop what the node would. Where the kernel refuses that, the node does it alone.
@@ -267,8 +266,6 @@ impl Worker {
             let (is_ready, has_error) = self.found(1 + socket);
             if is_ready {
                 now = self.read(socket, Wait::Poll);
-            } else {
-                self.emptied[socket] = now;
             }
             if has_error {
                 self.report_unreachable(socket, now);
@@ -319,16 +316,12 @@ impl Worker {
             let result = socket.recv(&mut self.received, wait);
             now = self.clock.now();
             if wait == Wait::Block {
-                self.emptied[listener] += now - began;
                 self.waited += now - began;
             }
             let is_empty = result.as_ref().is_ok_and(|&count| count < BATCH);
-            let delay = now.saturating_sub(self.emptied[listener]);
+            let delay = self.received.waited().unwrap_or_default();
             self.node.handle_delay(now, delay);
             self.feed(listener, now, result);
-            if is_empty {
-                self.emptied[listener] = now;
-            }
             if is_empty || !self.node.is_behind(now) {
                 break;
             }
@@ -363,9 +356,6 @@ impl Worker {
         waker.disarm(self.found(0).0);
         let slept = self.clock.now() - now;
         self.waited += slept;
-        for emptied in &mut self.emptied {
-            *emptied += slept;
-        }
     }
 
     /// Gives the received datagrams to the node.

@@ -10,6 +10,7 @@
 )]
 
 mod clock;
+mod dated;
 mod epoll;
 mod inherit;
 mod poll;

@@ -10,7 +10,10 @@ use std::{
 
 use socket2::{Domain, Protocol, Type};
 
-use crate::wall;
+use crate::{
+    dated::{date, moment},
+    wall,
+};
 
 /// Peers that wait to be accepted. The kernel may allow fewer: net.core.somaxconn.
 const BACKLOG: i32 = 4096;
@@ -194,7 +197,9 @@ impl Stream {
         // SAFETY: as above.
         let length = unsafe { libc::recvmsg(self.inner.as_raw_fd(), &raw mut header, 0) };
         let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
-        let waited = moment(&header).map(|came| wall().saturating_sub(came));
+        // SAFETY: the kernel has filled the control bytes in.
+        let came = unsafe { moment(&header) };
+        let waited = came.map(|came| wall().saturating_sub(came));
         Ok((length, waited))
     }
 
@@ -205,38 +210,6 @@ impl Stream {
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         self.inner.send_with_flags(bytes, self.flags)
     }
-}
-
-/// Has the system tell when what it reads has come, also over the streams that the listener accepts. One that can't does
-/// not.
-fn date(listener: &socket2::Socket) {
-    let on: libc::c_int = 1;
-    // SAFETY: the pointer is to `on`, of this length.
-    unsafe {
-        libc::setsockopt(
-            listener.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_TIMESTAMPNS,
-            (&raw const on).cast(),
-            size_of_val(&on) as libc::socklen_t,
-        );
-    }
-}
-
-/// The moment since 1970 that a message was read with, if the system told one.
-fn moment(header: &libc::msghdr) -> Option<Duration> {
-    // SAFETY: the kernel has filled the control bytes in, and `CMSG_FIRSTHDR` looks at their number.
-    let time = unsafe {
-        let control = libc::CMSG_FIRSTHDR(header).as_ref()?;
-        let is_moment =
-            (control.cmsg_level, control.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_TIMESTAMPNS);
-        is_moment.then(|| {
-            libc::CMSG_DATA(control)
-                .cast::<libc::timespec>()
-                .read_unaligned()
-        })?
-    };
-    Some(Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 
 fn open(address: SocketAddr) -> io::Result<socket2::Socket> {

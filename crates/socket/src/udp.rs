@@ -20,6 +20,8 @@ use socket2::{Domain, Protocol, Type};
 use filter::Filter;
 use local::Heard;
 
+use crate::dated::date;
+
 pub use batch::{Datagram, RecvBatch, SendBatch};
 pub use filter::Instruction;
 
@@ -181,6 +183,7 @@ impl Socket {
             };
             set_option(&inner, level, option, 1)?;
         }
+        date(&inner);
         Ok(Self {
             inner,
             local,

@@ -4,6 +4,7 @@ use std::{
     fmt,
     net::{IpAddr, SocketAddr},
     ptr,
+    time::Duration,
 };
 
 use super::{
@@ -11,6 +12,7 @@ use super::{
     address::Name,
     local::{Control, Heard},
 };
+use crate::{clock::wall, dated::moment};
 
 const CACHE_LINE: usize = 64;
 
@@ -22,7 +24,7 @@ pub struct RecvBatch {
     names: Vec<Name>,
     _slices: Vec<libc::iovec>,
     bytes: Vec<u8>,
-    /// The destination addresses of datagrams; empty unless a socket is bound to all addresses.
+    /// When the first datagram came, and the destination addresses of all if a socket is bound to all addresses.
     controls: Vec<Control>,
     stride: usize,
     received: usize,
@@ -65,7 +67,7 @@ impl RecvBatch {
             names,
             _slices: slices,
             bytes: memory,
-            controls: Vec::new(),
+            controls: vec![Control::empty()],
             stride,
             received: 0,
         }
@@ -89,6 +91,15 @@ impl RecvBatch {
             })
     }
 
+    /// For how long the first datagram had waited when it was received. None: the system does not tell.
+    #[must_use]
+    pub fn waited(&self) -> Option<Duration> {
+        let first = self.headers[..self.received].first()?;
+        // SAFETY: the kernel has just written the header's control data.
+        let came = unsafe { moment(&first.msg_hdr) }?;
+        Some(wall().saturating_sub(came))
+    }
+
     /// The senders of the last [`super::Socket::recv`] by a socket that is bound to all addresses,
     /// each with the address to which it sent.
     pub(super) fn hits(&self) -> impl Iterator<Item = (SocketAddr, IpAddr)> {
@@ -106,19 +117,15 @@ impl RecvBatch {
         for header in &mut self.headers[..self.received] {
             header.msg_hdr.msg_namelen = Name::LENGTH;
         }
-        if asks_for_hits || !self.controls.is_empty() {
-            self.prepare_controls();
+        if asks_for_hits {
+            self.controls.resize(self.headers.len(), Control::empty());
         }
-        self.received = 0;
-        &mut self.headers
-    }
-
-    /// The kernel shortens the lengths of control data to what it has written.
-    fn prepare_controls(&mut self) {
-        self.controls.resize(self.headers.len(), Control::empty());
+        // The kernel shortens the lengths of control data to what it has written.
         for (header, control) in self.headers.iter_mut().zip(&mut self.controls) {
             control.ask(&mut header.msg_hdr);
         }
+        self.received = 0;
+        &mut self.headers
     }
 
     pub(super) fn received(&mut self, received: usize) {

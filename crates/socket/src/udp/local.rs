@@ -12,13 +12,19 @@ use std::{
 /// The number of remembered peers: at least this, at most twice as many.
 const PEERS: usize = 1 << 16;
 
-/// Space for the kernel's message of either family, with its header.
-const CONTROL_BYTES: usize = 40;
+/// Space for the kernel's messages: when a datagram came, and where to, of either family. Each has a header.
+const CONTROL_BYTES: usize = 72;
 
-const _: () = assert!(
-    // SAFETY: it computes a length.
-    unsafe { libc::CMSG_SPACE(size_of::<libc::in6_pktinfo>() as u32) } as usize <= CONTROL_BYTES
-);
+const _: () = {
+    // SAFETY: these compute lengths.
+    let [moment, local] = unsafe {
+        [
+            libc::CMSG_SPACE(size_of::<libc::timespec>() as u32),
+            libc::CMSG_SPACE(size_of::<libc::in6_pktinfo>() as u32),
+        ]
+    };
+    assert!((moment + local) as usize <= CONTROL_BYTES);
+};
 
 /// The control data of one datagram.
 #[derive(Clone, Copy)]
@@ -30,7 +36,7 @@ impl Control {
         Self([0; CONTROL_BYTES])
     }
 
-    /// Asks the kernel to report the destination address of each datagram.
+    /// Asks the kernel to report when a datagram came, and its destination address if the socket wants it.
     pub(super) fn ask(&mut self, header: &mut libc::msghdr) {
         header.msg_control = self.0.as_mut_ptr().cast();
         header.msg_controllen = CONTROL_BYTES as _;
@@ -90,25 +96,28 @@ impl Control {
     /// # Safety
     /// The header's control data must be as the kernel writes it.
     pub(super) unsafe fn hit(header: &libc::msghdr) -> Option<IpAddr> {
-        // SAFETY: the caller vouches for the control data. The socket asks for nothing else, so that the
-        // first message is the one; its type says which struct it carries, perhaps unaligned.
+        // SAFETY: the caller vouches for the control data. Its type says which struct a message carries, perhaps
+        // unaligned.
         unsafe {
-            let control = libc::CMSG_FIRSTHDR(header).as_ref()?;
-            let data = libc::CMSG_DATA(control);
-            match (control.cmsg_level, control.cmsg_type) {
-                (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
-                    let info = data.cast::<libc::in_pktinfo>().read_unaligned();
-                    let ip = Ipv4Addr::from_bits(u32::from_be(info.ipi_spec_dst.s_addr));
-                    Some(ip.into())
+            let mut control = libc::CMSG_FIRSTHDR(header);
+            while let Some(message) = control.as_ref() {
+                let data = libc::CMSG_DATA(control);
+                match (message.cmsg_level, message.cmsg_type) {
+                    (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
+                        let info = data.cast::<libc::in_pktinfo>().read_unaligned();
+                        let ip = Ipv4Addr::from_bits(u32::from_be(info.ipi_spec_dst.s_addr));
+                        return Some(ip.into());
+                    }
+                    (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                        let info = data.cast::<libc::in6_pktinfo>().read_unaligned();
+                        let ip = Ipv6Addr::from(info.ipi6_addr.s6_addr);
+                        return (!ip.is_multicast()).then_some(ip.into());
+                    }
+                    _ => control = libc::CMSG_NXTHDR(header, control),
                 }
-                (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
-                    let info = data.cast::<libc::in6_pktinfo>().read_unaligned();
-                    let ip = Ipv6Addr::from(info.ipi6_addr.s6_addr);
-                    (!ip.is_multicast()).then_some(ip.into())
-                }
-                _ => None,
             }
         }
+        None
     }
 }
 
