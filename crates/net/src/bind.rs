@@ -3,19 +3,9 @@
 use std::{net::SocketAddr, os::fd::OwnedFd};
 
 use node::{Transport, config::Listener};
-use socket::{
-    tcp,
-    udp::{Options, Socket},
-};
+use socket::{tcp, udp::Socket};
 
-use crate::workers::StartError;
-
-/// The size of each socket's receive buffer, if the system grants it: about 3,500 messages by the
-/// kernel's count. This covers 30 ms in which a busy worker gets no core.
-const RECV_BUFFER_BYTES: usize = 4 << 20;
-
-/// The size of each socket's send buffer, if the system grants it.
-const SEND_BUFFER_BYTES: usize = 1 << 20;
+use crate::{options::udp_options, workers::StartError};
 
 /// What all workers are bound to.
 #[derive(Default)]
@@ -69,11 +59,7 @@ impl Sockets {
         address: SocketAddr,
         left: Vec<OwnedFd>,
     ) -> std::io::Result<SocketAddr> {
-        let options = Options {
-            recv_buffer: Some(RECV_BUFFER_BYTES),
-            send_buffer: Some(SEND_BUFFER_BYTES),
-            ..Options::default()
-        };
+        let options = udp_options();
         let group = match left.is_empty() {
             true => Socket::bind_group(address, self.seats.len(), options)?,
             false => Socket::adopt_group(left, self.seats.len(), options)?,

@@ -7,7 +7,9 @@
 
 mod answerer;
 mod bind;
+mod lanes;
 mod mailbox;
+mod options;
 mod seat;
 mod streams;
 mod witness;

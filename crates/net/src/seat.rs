@@ -14,6 +14,7 @@ use socket::udp::{Sent, Socket};
 
 use crate::{
     answerer::Answerer,
+    lanes::Lanes,
     mailbox::Mailbox,
     streams::{Closings, ConnectionStats, Security},
     witness::Witness,
@@ -33,6 +34,7 @@ pub(crate) struct Team {
     /// None: every question fails.
     pub(crate) answerer: Option<Arc<dyn Answerer>>,
     pub(crate) witness: Option<Arc<dyn Witness>>,
+    pub(crate) lanes: Lanes,
 }
 
 /// A worker as other threads see it. Its counters have a cache line of their own.
@@ -137,12 +139,6 @@ impl Seat {
     /// Datagrams that the kernel dropped because a receive buffer was full.
     pub(crate) fn receive_dropped(&self) -> u64 {
         let drops = |socket: &Socket| socket.kernel_drops().map_or(0, u64::from);
-        self.sockets.iter().map(drops).sum()
-    }
-
-    /// Datagrams that filters dropped.
-    pub(crate) fn filter_dropped(&self) -> u64 {
-        let drops = |socket: &Socket| u64::from(socket.filter_drops());
         self.sockets.iter().map(drops).sum()
     }
 

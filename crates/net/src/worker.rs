@@ -1,5 +1,7 @@
 //! A worker's loop: receive a batch, feed the node, send a batch, wait.
 
+mod lanes;
+
 use std::{
     io, mem,
     sync::{Arc, atomic::Ordering},
@@ -7,17 +9,16 @@ use std::{
     time::Duration,
 };
 
-use node::{
-    Answer, Datagram, Flow, Input, Instruction, Node, Outbox, Question, Quotation, Shared, Sieve,
-};
+use node::{Answer, Datagram, Flow, Input, Node, Outbox, Question, Quotation, Shared};
 use socket::{
     Clock, Poll,
-    udp::{self, BATCH, RecvBatch, SendBatch, Wait},
+    udp::{BATCH, RecvBatch, SendBatch, Wait},
     wall,
 };
 
 use crate::{
     answerer::Reply,
+    lanes::OwnLanes,
     seat::{Seat, Team},
     streams::{Ground, Streams, tell_unsent},
 };
@@ -67,8 +68,12 @@ pub(crate) struct Worker {
     /// The time that it waited since the node was told last how busy it is, and when that was.
     waited: Duration,
     told_at: Duration,
-    /// The kernel's count of drops at the last tick: for want of room, and by filters.
-    dropped: [u64; 2],
+    /// The kernel's count of drops at the last tick.
+    dropped: u64,
+    /// New requests come there while there are too many.
+    lanes: Option<(OwnLanes, RecvBatch)>,
+    /// Whether a batch from a lane was full, so that more may be there.
+    has_more: bool,
     /// Datagrams received since it woke up.
     taken: usize,
     /// None: no listener carries streams.
@@ -101,7 +106,9 @@ impl Worker {
             tick: now,
             waited: Duration::ZERO,
             told_at: now,
-            dropped: [0; 2],
+            dropped: 0,
+            lanes: None,
+            has_more: false,
             taken: 0,
             team,
             shared,
@@ -121,6 +128,7 @@ impl Worker {
                 self.block()
             };
             self.read_mail(now);
+            self.read_lanes();
             if self.tick <= now {
                 if self.number == 0 {
                     self.shared.set_wall(now, wall());
@@ -129,9 +137,7 @@ impl Worker {
                 self.tell_busy(now);
                 self.node.handle_timeout(now, &mut self.out);
                 self.keep_streams(now);
-                if let Some(sieve) = self.node.take_sieve() {
-                    self.set_filters(&sieve);
-                }
+                self.keep_lanes(now);
                 self.tick = now + TICK;
             }
             self.serve_waiting(now);
@@ -214,41 +220,21 @@ impl Worker {
 
     /// Tells the node how many datagrams the kernel dropped.
     fn notice_losses(&mut self, now: Duration) {
-        let seat = &self.team.seats[self.number];
-        let [lost, filtered] = [seat.receive_dropped(), seat.filter_dropped()];
-        let [lost_before, filtered_before] = mem::replace(&mut self.dropped, [lost, filtered]);
-        if lost != lost_before {
-            self.shared.lose(now);
-        }
+        let dropped = self.team.seats[self.number].receive_dropped();
         // The kernel's numbers wrap.
-        let unread = lost.saturating_sub(lost_before) + filtered.saturating_sub(filtered_before);
-        self.node.handle_unread(unread as u32);
-    }
-
-    /// Lets the sockets drop what the node would. Where the kernel refuses that, the node does it alone.
-    fn set_filters(&mut self, sieve: &Sieve) {
-        let known = self.shared.snapshot().known_networks();
-        let program = sieve.program(&known).filter(|_| !sieve.is_open());
-        let sockets = &self.team.seats[self.number].sockets;
-        let is_wanted = program.is_some();
-        let is_filtered = program.is_some_and(|program| {
-            let mut sockets = sockets.iter();
-            sockets.all(|socket| socket.set_filter(program.iter().map(instruction)).is_ok())
-        });
-        self.node.set_filtered(is_filtered);
-        if is_wanted && !is_filtered {
-            self.node.note_filter_refused();
-        }
-        if !is_filtered {
-            sockets
-                .iter()
-                .for_each(|socket| drop(socket.clear_filter()));
+        let lost = dropped.saturating_sub(mem::replace(&mut self.dropped, dropped));
+        if lost > 0 {
+            self.shared.lose(now);
+            self.node.handle_unread(lost as u32);
         }
     }
 
     /// Waits in the receive call, for at most a tick.
     fn block(&mut self) -> Duration {
-        let wait = if self.node.has_waiting() {
+        let wait = if self.lanes.is_some() {
+            self.wait_beside_lanes();
+            Wait::Poll
+        } else if self.node.has_waiting() {
             Wait::Poll
         } else {
             Wait::Block
@@ -320,7 +306,7 @@ impl Worker {
             }
             let is_empty = result.as_ref().is_ok_and(|&count| count < BATCH);
             let delay = self.received.waited().unwrap_or_default();
-            self.node.handle_delay(now, delay);
+            self.node.handle_delay(now, None, delay);
             self.feed(listener, now, result);
             if is_empty || !self.node.is_behind(now) {
                 break;
@@ -342,6 +328,7 @@ impl Worker {
         let timeout = due.max(self.tick.saturating_sub(now)).min(SLEEP_MAX);
         // Whole milliseconds: what falls due within one of them shares a wake-up.
         let mut timeout = Duration::from_millis(timeout.as_micros().div_ceil(1000) as u64);
+        timeout = timeout.min(self.lanes_wait());
         waker.arm();
         if self.node.has_waiting()
             || !mailbox.is_empty()
@@ -376,6 +363,11 @@ impl Worker {
                 return self.report_unreachable(listener, now);
             }
         }
+        self.give(number, now);
+    }
+
+    /// Gives the datagrams of a listener to the node.
+    fn give(&mut self, number: u8, now: Duration) {
         for datagram in self.received.datagrams() {
             let datagram = Datagram {
                 flow: Flow::udp(number, datagram.from),
@@ -565,11 +557,6 @@ impl Worker {
             }
         }
     }
-}
-
-fn instruction(of: &Instruction) -> udp::Instruction {
-    let &Instruction { code, jt, jf, k } = of;
-    udp::Instruction { code, jt, jf, k }
 }
 
 /// Lets a few datagrams gather.

@@ -19,6 +19,7 @@ use socket::{Clock, processor_time, seed, wall};
 use crate::{
     answerer::Answerer,
     bind::{self, Sockets},
+    lanes::Lanes,
     mailbox::{Busy, Command},
     seat::{Seat, Stats, Team},
     streams::{Closing, Closings, ConnectionStats, Security, Streams},
@@ -121,6 +122,7 @@ impl Workers {
             closings: Arc::new(Closings::new()),
             answerer,
             witness,
+            lanes: Lanes::default(),
         });
         shared.set_wall(clock.now(), wall());
         shared.set_incarnation(wall().as_millis() as u64);

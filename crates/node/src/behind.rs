@@ -7,7 +7,7 @@ use sip::Message;
 use transaction::Flow;
 
 use crate::{
-    admission::{self, Guest, Leaves, sieve::Sieve},
+    admission::{self, Class, Guest, Leaves, lane::Lane, sieve::Sieve},
     context::Context,
     control,
     io::{Datagram, Origin, Outbox},
@@ -20,10 +20,47 @@ use crate::{
 const SERVED_AT_ONCE: u32 = 4;
 
 impl Node {
-    /// Learns how long the next datagrams have waited until the driver gives them to the node, at most.
-    pub fn handle_delay(&mut self, now: Duration, delay: Duration) {
-        self.desks.lobby.note_delay(now, delay);
-        self.desks.proxy.work.note_delay(delay);
+    /// Learns how long the next datagrams have waited until the driver gives them to the node, at most; they come from
+    /// a lane, or from the listener's own socket.
+    pub fn handle_delay(&mut self, now: Duration, lane: Option<Lane>, delay: Duration) {
+        self.desks.lobby.note_delay(now, lane, delay);
+        if lane.is_none() {
+            self.desks.proxy.work.note_delay(delay);
+        }
+    }
+
+    /// Whether new requests are to wait in lanes, apart from all others.
+    pub fn wants_lanes(&mut self, now: Duration) -> bool {
+        self.desks.lobby.wants_lanes(now)
+    }
+
+    /// Whether the driver is to read from a lane. What it does not read costs nothing.
+    pub fn has_room(&self, lane: Lane) -> bool {
+        self.desks.lobby.has_room(lane)
+    }
+
+    /// Whether what comes next from a lane has waited there too long, and the node can't even refuse it: the driver
+    /// tells [`Self::handle_too_late`].
+    pub fn is_too_late(&self, now: Duration) -> bool {
+        self.desks.lobby.is_too_late(now)
+    }
+
+    /// Learns of a request from a lane that is too late.
+    pub fn handle_too_late(&mut self, now: Duration, lane: Lane, bytes: &[u8]) {
+        self.count_out(lane, 1);
+        self.desks.lobby.note_too_late(now, bytes);
+    }
+
+    /// Learns that so many requests found no room in a lane.
+    pub fn handle_missed(&mut self, now: Duration, lane: Lane, number: u32) {
+        self.count_out(lane, number);
+        self.desks.lobby.note_missed(now, lane, number);
+    }
+
+    fn count_out(&self, lane: Lane, number: u32) {
+        let stats = &self.shared.workers()[self.desks.worker];
+        stats.drop_many(Dropped::Overload, number.into());
+        stats.count(Class::of(lane)[0].out(), number as usize);
     }
 
     /// Learns how long what was read from a connection has waited there, at most.
@@ -88,6 +125,11 @@ impl Node {
     /// The system does not let the sockets stop anything.
     pub fn note_filter_refused(&self) {
         self.shared.workers()[self.desks.worker].count(Event::FilterRefused, 1);
+    }
+
+    /// Whether new requests come in lanes from now on. Their sockets do not know yet what to let in.
+    pub fn set_lanes(&mut self, has_lanes: bool) {
+        self.desks.lobby.set_lanes(has_lanes);
     }
 
     /// What the sockets are to let in from now on, if that has changed.

@@ -43,7 +43,11 @@ mod wire;
 mod work;
 
 pub use abuse::{BANS_MAX, Ban, Guard, Notice, Source};
-pub use admission::sieve::{Instruction, Sieve};
+pub use admission::{
+    lane::{Lane, steering, steering_past_lanes},
+    program::Instruction,
+    sieve::Sieve,
+};
 pub use changes::{Cause, Change};
 pub use config::Config;
 pub use custody::Figures as CustodyFigures;

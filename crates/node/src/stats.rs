@@ -132,7 +132,7 @@ counted! {
         CancelsFull = "cancels_full", "A CANCEL of an INVITE that is not known was refused, as its source had sent too many",
         OverloadWaited = "overload_waited", "A new request had to wait, as the node was behind",
         OverloadRefused = "overload_refused", "A new request had to wait too long while the node was behind, and was refused",
-        FilterRefused = "filters_refused", "The kernel refused a socket the filter that stops surplus: the node reads and drops it",
+        FilterRefused = "filters_refused", "The kernel refused the rule or the filter that keeps surplus from the node: it reads and drops it",
         EmergencyOut = "emergencies_out", "A call for help stayed out of a node that was behind: dropped or refused",
         CallOut = "calls_out", "A call stayed out of a node that was behind: dropped or refused, once for each time that it came",
         LoginOut = "logins_out", "A REGISTER with credentials stayed out of a node that was behind",
@@ -271,7 +271,12 @@ pub(crate) struct Sizes {
 impl WorkerStats {
     /// Counts a dropped message.
     pub fn drop_one(&self, reason: Dropped) {
-        add(&self.dropped.0[reason as usize], 1);
+        self.drop_many(reason, 1);
+    }
+
+    /// Counts so many dropped messages.
+    pub(crate) fn drop_many(&self, reason: Dropped, number: u64) {
+        add(&self.dropped.0[reason as usize], number);
         mark(&self.moved.dropped, reason as usize);
     }
 

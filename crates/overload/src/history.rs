@@ -32,10 +32,9 @@ impl History {
         self.shares[self.newest] = share;
     }
 
-    /// Of those who came so many ticks ago, some were sent away unanswered, but none who drew less than this.
-    pub(crate) fn forget(&mut self, ago: usize, heard: f64) {
-        let place = self.place(ago.min(TICKS - 1));
-        self.shares[place] = self.shares[place].min(heard);
+    /// Of those who come in this tick some are not heard.
+    pub(crate) fn forget(&mut self) {
+        self.shares[self.newest] = 0.0;
     }
 
     /// Who drew less is new if he comes in this tick.
@@ -86,10 +85,10 @@ mod tests {
     }
 
     #[test]
-    fn who_was_sent_away_unanswered_may_come_again() {
+    fn who_was_not_heard_may_come_again() {
         let mut history = History::default();
         history.push(1.0);
-        history.forget(0, 0.0);
+        history.forget();
         let doubts = (1..400).filter(|_| {
             history.push(1.0);
             history.surely_new() < 1.0

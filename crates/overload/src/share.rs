@@ -17,11 +17,17 @@ const SURPLUS: f64 = 1.03;
 /// The share is left alone at the end of a window with so much: as it changes, old requests come in.
 const CLOSE: RangeInclusive<f64> = 1.01..=1.08;
 /// How far a window may change the share.
-const CHANGE: RangeInclusive<f64> = 0.92..=1.03;
+const CHANGE: RangeInclusive<f64> = 0.85..=1.03;
 /// More than this in a tick is too much to wait for the end of the window, once what was too much would take so many ticks
 /// to serve. A shorter burst can be served later.
-const TOO_MUCH: f64 = 2.0;
+const TOO_MUCH: f64 = 1.5;
 const TOO_MUCH_TICKS: f64 = 8.0;
+/// Copies come after 0.5 s. RFC 3261 T1
+const FRESH_TICKS: u32 = 5;
+/// For so long after a cut more come: those who came before it are repeated.
+const COPIES: Duration = Duration::from_secs(5);
+/// What is too much while a share stays out: after it has grown, more come who have been repeated for long.
+const TOO_MUCH_MORE: f64 = 3.0;
 /// What remains after a tick of the most that a tick has served. In a flood nothing may be served for a tick.
 const FORGETS: f64 = 0.97;
 /// What may come in of all that comes and could be served: copies of the same request are counted each.
@@ -34,13 +40,16 @@ const BUSY: f64 = 0.95;
 const NO_IDLE: f64 = 0.9;
 /// For so many ticks it must have been, and no new request may have been turned away, until the share grows by a step.
 const STEP_WINDOW: u32 = 5;
+/// For so many, if much room is left.
+const FEW_TICKS: u32 = 3;
 /// How long the first step is, and the longest; each further one is twice as long.
-const STEPS: RangeInclusive<f64> = 0.01..=0.08;
+const STEPS: RangeInclusive<f64> = 0.02..=0.08;
 const LONGER: f64 = 2.0;
-/// It grows by more if fewer are served than could be, by so many standard deviations.
-const CERTAIN: f64 = 2.0;
-/// The most that it grows by then.
-const GROWTH: f64 = 0.5;
+/// It grows by this part if more than such a part is missing of what could be served.
+const MUCH: f64 = 0.5;
+const GROWTH: f64 = 0.4;
+/// After a cut it grows by this part of what an idle processor could serve besides, were it held by no quota.
+const OF_IDLE: f64 = 0.3;
 /// For so many ticks what comes in is laid to the last growth.
 const GROWTH_TICKS: u32 = 10;
 /// The weight of the last window in the mean of what can be served.
@@ -63,11 +72,18 @@ pub struct Share {
     tick: Counted,
     window: Counted,
     ticks: u32,
-    /// The part of the time that the processor was busy: in the last tick, and summed over the ticks of this window.
+    /// The part of the time that the processor was busy in the last tick.
     busy: f64,
-    busy_ticks: f64,
+    /// Ticks in a row in which there was room left, and what they served.
+    calm_ticks: u32,
+    calm_served: u32,
+    calm_busy: f64,
     /// What was too much of late, in ticks that it would take to serve it.
     too_much: f64,
+    /// Ticks since that began, and the sum of what came in them for each request that could be served. The first may have
+    /// been calm in part, and those after [`FRESH_TICKS`] have copies in them.
+    excess_ticks: u32,
+    excess_sum: f64,
     /// The next step of growth; the share before it grew last, and the ticks since then.
     step: f64,
     base: f64,
@@ -116,7 +132,6 @@ struct Seen {
     /// What came, in or not.
     offered: f64,
     some_turned_away: bool,
-    some_wait: bool,
 }
 
 impl Share {
@@ -129,8 +144,12 @@ impl Share {
             window: Counted::default(),
             ticks: 0,
             busy: 0.0,
-            busy_ticks: 0.0,
+            calm_ticks: 0,
+            calm_served: 0,
+            calm_busy: 0.0,
             too_much: 0.0,
+            excess_ticks: 0,
+            excess_sum: 0.0,
             step: *STEPS.start(),
             base: 0.0,
             since_growth: 0,
@@ -168,6 +187,17 @@ impl Share {
         self.tick.new_turned_away += u32::from(is_new);
     }
 
+    /// So many that nobody looked at had waited for so long when they were found.
+    pub fn missed(&mut self, now: Duration, number: u32, waited: Duration) {
+        // They came in under the share before.
+        if now.saturating_sub(waited) < self.cut_at {
+            return;
+        }
+        self.tick.came = self.tick.came.saturating_add(number);
+        self.tick.turned_away = self.tick.turned_away.saturating_add(number);
+        self.tick.new_turned_away = self.tick.new_turned_away.saturating_add(number);
+    }
+
     /// A request was served.
     pub fn served(&mut self) {
         self.tick.served += 1;
@@ -191,11 +221,10 @@ impl Share {
         self.share.min(self.surely_new)
     }
 
-    /// A request that came so long ago is sent away and not told so.
-    pub fn dropped(&mut self, waited: Duration, is_new: bool) {
-        let heard = if is_new { 0.0 } else { self.surely_new() };
-        let ago = (waited.as_millis() / TICK.as_millis()) as usize;
-        self.history.forget(ago, heard);
+    /// So many came that nobody looked at, as there was no room for them. Which, nobody knows.
+    pub fn lost(&mut self, now: Duration, number: u32) {
+        self.missed(now, number, Duration::ZERO);
+        self.history.forget();
     }
 
     /// Whether there was no idle moment lately.
@@ -228,9 +257,10 @@ impl Share {
         let share = self
             .cut(&seen)
             .or_else(|| self.open(&seen))
-            .or_else(|| self.grow(&seen))
+            .or_else(|| self.grow(now))
             .or_else(|| self.adjust())?;
-        (self.window, self.ticks, self.busy_ticks) = (Counted::default(), 0, 0.0);
+        (self.window, self.ticks) = (Counted::default(), 0);
+        (self.calm_ticks, self.calm_served, self.calm_busy) = (0, 0, 0.0);
         let before = mem::replace(&mut self.share, share.clamp(LEAST, 1.0));
         if self.share > before {
             (self.base, self.since_growth) = (before, 0);
@@ -245,11 +275,17 @@ impl Share {
         let passed = TICK + now.saturating_sub(self.next);
         self.next = now + TICK;
         self.busy = busy.div_duration_f64(passed);
-        self.busy_ticks += self.busy;
         self.ticks += 1;
         self.history.push(self.share);
         self.surely_new = self.history.surely_new();
         let tick = mem::take(&mut self.tick);
+        if self.busy > BUSY || tick.new_turned_away > 0 || some_wait {
+            (self.calm_ticks, self.calm_served, self.calm_busy) = (0, 0, 0.0);
+        } else {
+            self.calm_ticks += 1;
+            self.calm_served += tick.served;
+            self.calm_busy += self.busy;
+        }
         self.window.served += tick.served;
         self.window.new_turned_away += tick.new_turned_away;
         // A worker that stood still looks late.
@@ -268,25 +304,48 @@ impl Share {
             excess,
             offered: offered.max(mem::replace(&mut self.offered, offered)),
             some_turned_away: tick.turned_away > 0,
-            some_wait,
         }
     }
 
     /// Far too much comes.
     fn cut(&mut self, seen: &Seen) -> Option<f64> {
         self.too_much = (self.too_much + seen.excess - 1.0).max(0.0);
-        let is_too_much = self.too_much >= TOO_MUCH_TICKS && seen.excess > TOO_MUCH;
-        if !is_too_much || !seen.some_turned_away {
+        let excess = self.fresh_excess(seen.excess);
+        let is_recent = self.share < 1.0 && seen.now < self.cut_at + COPIES;
+        let bound = if self.share < 1.0 {
+            TOO_MUCH_MORE
+        } else {
+            TOO_MUCH
+        };
+        let is_too_much = self.too_much >= TOO_MUCH_TICKS && seen.excess > bound;
+        if is_recent || !is_too_much || !(seen.some_turned_away || self.is_busy()) {
             return None;
         }
         (self.cut_at, self.too_much) = (seen.now, 0.0);
+        (self.excess_ticks, self.excess_sum) = (0, 0.0);
         if self.capacity == 0.0 {
             self.capacity = self.most;
         }
         // Those whom the last growth let in have been repeated for long, so they may be the whole excess.
         let is_grown = self.since_growth <= GROWTH_TICKS;
         let base = if is_grown { self.base } else { 0.0 };
-        Some(base + (self.share - base).max(0.0) * SURPLUS / seen.excess)
+        Some(base + (self.share - base).max(0.0) * SURPLUS / excess)
+    }
+
+    /// The excess without those who are repeated, as far as that can be told.
+    fn fresh_excess(&mut self, excess: f64) -> f64 {
+        if self.too_much == 0.0 {
+            (self.excess_ticks, self.excess_sum) = (0, 0.0);
+            return excess;
+        }
+        self.excess_ticks += 1;
+        if (2..=FRESH_TICKS).contains(&self.excess_ticks) {
+            self.excess_sum += excess;
+        }
+        match self.excess_ticks.min(FRESH_TICKS) {
+            1 => excess,
+            ticks => (self.excess_sum / f64::from(ticks - 1)).max(1.0),
+        }
     }
 
     /// More could come in, were it all that comes.
@@ -296,22 +355,29 @@ impl Share {
     }
 
     /// There is room left.
-    fn grow(&mut self, seen: &Seen) -> Option<f64> {
+    fn grow(&mut self, now: Duration) -> Option<f64> {
         if self.window.new_turned_away > 0 {
             self.step = *STEPS.start();
+        }
+        if self.calm_ticks == 0 {
             return None;
         }
-        if self.busy_ticks > BUSY * f64::from(self.ticks) || seen.some_wait {
+        let served = f64::from(self.calm_served) / f64::from(self.calm_ticks);
+        let missing = self.capacity / served.max(1.0) - 1.0;
+        if self.calm_ticks >= FEW_TICKS && missing > MUCH {
+            return Some(self.share * (1.0 + GROWTH));
+        }
+        if self.calm_ticks < STEP_WINDOW {
             return None;
         }
-        let missing = self.capacity / self.served_in_a_tick().max(1.0) - 1.0;
-        if missing * f64::from(self.window.served).sqrt() > CERTAIN {
-            return Some(self.share * (1.0 + missing.min(GROWTH)));
-        }
-        if self.ticks < STEP_WINDOW {
-            return None;
-        }
-        let grown = self.share * (1.0 + self.step);
+        let idle = f64::from(self.calm_ticks) / self.calm_busy.max(0.1) - 1.0;
+        let was_cut = now < self.cut_at + COPIES;
+        let step = if was_cut {
+            self.step.max(idle * OF_IDLE).min(GROWTH)
+        } else {
+            self.step
+        };
+        let grown = self.share * (1.0 + step);
         self.step = (self.step * LONGER).min(*STEPS.end());
         Some(grown)
     }

@@ -5,17 +5,22 @@ mod streams;
 use std::{collections::VecDeque, mem, net::SocketAddr, sync::Arc, time::Duration};
 
 use fastrand::Rng;
-use node::{Config, Datagram, Flow, Input, Node, Outbox, Question, Quotation, ReloadError, Shared};
+use node::{
+    Config, Datagram, Flow, Input, Lane, Node, Outbox, Question, Quotation, ReloadError, Shared,
+};
 
 use crate::{
     Capacity, Conduct, Pace, PartyId, Quota, Scheme, Store,
     host::{Cheap, Host},
-    processor::Queue,
+    processor::{Queue, Waiting},
     streams::{Endpoint, Line},
 };
 
 /// How often a worker looks at its timers while it has work, as one on sockets does.
 const TICK: Duration = Duration::from_millis(10);
+
+/// A worker reads so many new requests from lanes before it serves some of those that wait.
+const READS: u32 = 12;
 
 /// The machine of a node.
 #[derive(Clone, Debug, Default)]
@@ -54,6 +59,8 @@ pub struct Edge {
     streams: Vec<Endpoint>,
     /// Whether the processor reads before it serves who waits.
     is_to_read: bool,
+    /// New requests that it reads from lanes until it serves who waits.
+    reads_left: u32,
 }
 
 impl Edge {
@@ -90,6 +97,7 @@ impl Edge {
             party,
             streams,
             is_to_read: true,
+            reads_left: READS,
         })
     }
 
@@ -235,21 +243,7 @@ impl Edge {
                     host.recycle(waiting);
                     continue;
                 }
-                let tells_delay = host.tells_delay();
-                let worker = self.worker_for(waiting.flow);
-                let before = self.cheap(worker);
-                match tells_delay {
-                    true if waiting.flow.transport.is_stream() => {
-                        self.nodes[worker].handle_stream_delay(now, delay);
-                    }
-                    true => self.nodes[worker].handle_delay(now, delay),
-                    false => {}
-                }
-                self.handle_datagram(now, waiting.flow, &waiting.bytes, out);
-                let after = self.cheap(worker);
-                let host = self.host.as_mut().expect("it was there");
-                host.worked(now, before, after);
-                host.recycle(waiting);
+                self.read(now, None, delay, waiting, out);
             } else if !host.is_idle(now) {
                 break;
             } else if (self.is_to_read || !self.nodes.iter().any(Node::has_waiting))
@@ -259,8 +253,10 @@ impl Edge {
                     host.take_read(came, flow, bytes)
                 });
                 self.is_to_read = false;
+            } else if self.read_lane(now, out) {
+                self.reads_left = self.reads_left.saturating_sub(1);
             } else if let Some(worker) = self.nodes.iter().position(Node::has_waiting) {
-                self.is_to_read = true;
+                (self.is_to_read, self.reads_left) = (true, READS);
                 let before = self.cheap(worker);
                 let served = self.nodes[worker].handle_waiting(now, out);
                 let after = self.cheap(worker);
@@ -272,6 +268,60 @@ impl Edge {
                 break;
             }
         }
+    }
+
+    /// Gives a message to its worker.
+    fn read(
+        &mut self,
+        now: Duration,
+        lane: Option<Lane>,
+        delay: Duration,
+        waiting: Waiting,
+        out: &mut Outbox,
+    ) {
+        let worker = self.worker_for(waiting.flow);
+        let before = self.cheap(worker);
+        let tells_delay = self.host.as_ref().is_some_and(|host| host.tells_delay());
+        match tells_delay {
+            true if waiting.flow.transport.is_stream() => {
+                self.nodes[worker].handle_stream_delay(now, delay);
+            }
+            true => self.nodes[worker].handle_delay(now, lane, delay),
+            false => {}
+        }
+        self.handle_datagram(now, waiting.flow, &waiting.bytes, out);
+        let after = self.cheap(worker);
+        let host = self.host.as_mut().expect("it was there");
+        host.worked(now, before, after);
+        host.recycle(waiting);
+    }
+
+    /// Reads a request from a lane; whether there was one to read.
+    fn read_lane(&mut self, now: Duration, out: &mut Outbox) -> bool {
+        if self.reads_left == 0 && self.nodes.iter().any(Node::has_waiting) {
+            return false;
+        }
+        let (nodes, count) = (&self.nodes, self.nodes.len());
+        let has_room =
+            |lane, waiting: &Waiting| nodes[worker_of(count, waiting.flow.remote)].has_room(lane);
+        let Some(host) = &mut self.host else {
+            return false;
+        };
+        let Some((lane, delay, waiting)) = host.pop_lane(now, has_room) else {
+            return false;
+        };
+        let worker = worker_of(count, waiting.flow.remote);
+        let node = &mut self.nodes[worker];
+        node.handle_delay(now, Some(lane), delay);
+        if node.is_too_late(now) {
+            node.handle_too_late(now, lane, &waiting.bytes);
+            host.throw_away(now, waiting);
+        } else {
+            self.read(now, Some(lane), delay, waiting, out);
+        }
+        // What other workers hand over comes from no lane.
+        self.nodes[worker].handle_delay(now, None, Duration::ZERO);
+        true
     }
 
     fn cheap(&self, worker: usize) -> Cheap {
@@ -328,9 +378,22 @@ impl Edge {
         if let Some(host) = &mut self.host {
             let busy = host.take_busy(now) / self.nodes.len() as u32;
             let unread = host.take_unread() / self.nodes.len() as u32;
+            let missed = host.take_missed();
+            let mut are_lanes_wanted = false;
             for node in &mut self.nodes {
                 node.handle_busy(busy);
                 node.handle_unread(unread);
+                for (lane, missed) in Lane::ALL.into_iter().zip(missed) {
+                    if missed > 0 {
+                        node.handle_missed(now, lane, missed);
+                    }
+                }
+                are_lanes_wanted |= node.wants_lanes(now);
+            }
+            if let Some(has_lanes) = host.keep_lanes(are_lanes_wanted) {
+                self.nodes
+                    .iter_mut()
+                    .for_each(|node| node.set_lanes(has_lanes));
             }
         }
         for worker in 0..self.nodes.len() {
@@ -381,17 +444,17 @@ impl Edge {
         };
         self.nodes[worker].handle_input(now, input, out);
     }
+}
 
-    fn worker_of(&self, from: SocketAddr) -> usize {
-        if self.nodes.len() == 1 {
-            return 0;
-        }
-        let host = match from.ip() {
-            std::net::IpAddr::V4(ip) => u128::from(u32::from(ip)),
-            std::net::IpAddr::V6(ip) => u128::from(ip),
-        };
-        let mixed = (host as u64 ^ (host >> 64) as u64 ^ u64::from(from.port()) << 32)
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed >> 32) as usize % self.nodes.len()
+fn worker_of(workers: usize, from: SocketAddr) -> usize {
+    if workers == 1 {
+        return 0;
     }
+    let host = match from.ip() {
+        std::net::IpAddr::V4(ip) => u128::from(u32::from(ip)),
+        std::net::IpAddr::V6(ip) => u128::from(ip),
+    };
+    let mixed = (host as u64 ^ (host >> 64) as u64 ^ u64::from(from.port()) << 32)
+        .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 32) as usize % workers
 }

@@ -4,7 +4,7 @@
 use std::{collections::VecDeque, mem, net::SocketAddr, time::Duration};
 
 use node::{
-    Flow, Node, Outbox, Shared, Sieve,
+    Flow, Lane, Node, Outbox, Shared, Sieve,
     stats::{Dropped, Event, WorkerStats},
 };
 
@@ -17,7 +17,7 @@ use crate::{
 /// What a node's processor needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
-    /// To read a message, and to drop it or to let it wait.
+    /// To read a message, and to drop it or to let it wait. To throw one away that came too late takes a quarter of it.
     pub read: Duration,
     /// To serve a message.
     pub serve: Duration,
@@ -25,7 +25,7 @@ pub struct Pace {
     pub refuse: Duration,
     /// To give a filter to the kernel.
     pub filter: Duration,
-    /// The most messages that fit in the socket's buffer.
+    /// The most messages that fit in a socket's buffer.
     pub buffer: usize,
     /// Whether the node learns how long messages wait. It can't hold an overload off otherwise.
     pub tells_delay: bool,
@@ -92,6 +92,12 @@ pub(crate) struct Host {
     cage: Option<Cage>,
     arrived: VecDeque<(Duration, Waiting)>,
     spare: Vec<Vec<u8>>,
+    /// Where new requests wait while the node wants them apart.
+    lanes: Option<[VecDeque<(Duration, Waiting)>; 3]>,
+    /// The lane to read from next.
+    turn: usize,
+    /// Requests that found no room in each lane since this was asked last.
+    missed: [u32; 3],
     sieve: Option<Sieve>,
     door: Option<Door>,
     free_at: Duration,
@@ -136,6 +142,9 @@ impl Host {
             cage: machine.quota.map(Cage::new),
             arrived: VecDeque::new(),
             spare: Vec::new(),
+            lanes: None,
+            turn: 0,
+            missed: [0; 3],
             sieve: None,
             door: None,
             free_at: Duration::ZERO,
@@ -158,9 +167,11 @@ impl Host {
         flow: Flow,
         bytes: &[u8],
     ) -> bool {
-        if self.stops(shared, flow.remote, bytes) {
-            self.unread += 1;
-            return true;
+        if self.lanes.is_some()
+            && let Some(lane) = Lane::of(bytes)
+            && !is_known(shared, flow.remote)
+        {
+            return self.take_into_lane(now, lane, flow, bytes);
         }
         if self.waiting() >= self.pace.buffer {
             self.lost += 1;
@@ -187,13 +198,76 @@ impl Host {
         self.arrived.push_back((came, waiting));
     }
 
-    fn stops(&self, shared: &Shared, from: SocketAddr, bytes: &[u8]) -> bool {
-        let is_stopped = self.sieve.is_some_and(|sieve| !sieve.passes(bytes, from));
-        let is_known = || {
-            let known = shared.snapshot().known_networks();
-            known.iter().any(|network| network.contains(&from.ip()))
-        };
-        is_stopped && !is_known()
+    fn take_into_lane(&mut self, now: Duration, lane: Lane, flow: Flow, bytes: &[u8]) -> bool {
+        if self
+            .sieve
+            .is_some_and(|sieve| !sieve.passes(bytes, flow.remote))
+        {
+            self.unread += 1;
+            return true;
+        }
+        let lanes = self.lanes.as_mut().expect("there are lanes");
+        let lane_queue = &mut lanes[lane as usize];
+        if lane_queue.len() >= self.pace.buffer {
+            self.missed[lane as usize] += 1;
+            return false;
+        }
+        let mut kept = self.spare.pop().unwrap_or_default();
+        kept.extend_from_slice(bytes);
+        lane_queue.push_back((now, Waiting { flow, bytes: kept }));
+        self.free_at = self.free_at.max(now);
+        true
+    }
+
+    /// Whether there is something to read in a lane.
+    fn are_lanes_empty(&self) -> bool {
+        let lanes = self.lanes.iter().flatten();
+        lanes.map(VecDeque::len).sum::<usize>() == 0
+    }
+
+    /// The next request of a lane that the node may have room for, and how long it has waited.
+    pub(crate) fn pop_lane(
+        &mut self,
+        now: Duration,
+        has_room: impl Fn(Lane, &Waiting) -> bool,
+    ) -> Option<(Lane, Duration, Waiting)> {
+        let lanes = self.lanes.as_mut()?;
+        for _ in Lane::ALL {
+            let lane = Lane::ALL[self.turn];
+            self.turn = (self.turn + 1) % Lane::ALL.len();
+            let queue = &mut lanes[lane as usize];
+            if let Some((came, waiting)) = queue.pop_front_if(|next| has_room(lane, &next.1)) {
+                return Some((lane, now - came, waiting));
+            }
+        }
+        None
+    }
+
+    /// A request had waited too long in a lane.
+    pub(crate) fn throw_away(&mut self, now: Duration, waiting: Waiting) {
+        self.spend(now, self.pace.read / 4);
+        self.recycle(waiting);
+    }
+
+    /// Requests that found no room in each lane since this was asked last.
+    pub(crate) fn take_missed(&mut self) -> [u32; 3] {
+        mem::take(&mut self.missed)
+    }
+
+    /// Opens or closes the lanes; whether there are some, if that has changed. What is in them goes on waiting with all
+    /// others.
+    pub(crate) fn keep_lanes(&mut self, are_wanted: bool) -> Option<bool> {
+        match (&mut self.lanes, are_wanted) {
+            (None, true) => self.lanes = Some(Default::default()),
+            (Some(lanes), false) => {
+                for lane in lanes {
+                    self.arrived.append(lane);
+                }
+                (self.lanes, self.sieve) = (None, None);
+            }
+            (None, false) | (Some(_), true) => return None,
+        }
+        Some(are_wanted)
     }
 
     /// The next datagram, and how long it has waited; none: the processor is busy, or there is none.
@@ -278,7 +352,9 @@ impl Host {
     pub(crate) fn timed(&mut self, now: Duration, node: &mut Node, before: Cheap, after: Cheap) {
         let refused = (after.refused - before.refused) as u32;
         self.spend(now, self.pace.refuse * refused);
-        if let Some(sieve) = node.take_sieve() {
+        if self.lanes.is_some()
+            && let Some(sieve) = node.take_sieve()
+        {
             self.sieve = Some(sieve);
             node.set_filtered(!sieve.is_open());
             self.spend(now, self.pace.filter);
@@ -323,7 +399,7 @@ impl Host {
 
     /// When the processor can go on; `Duration::MAX`: nothing waits.
     pub(crate) fn deadline(&self, has_waiting: bool) -> Duration {
-        if has_waiting || self.waiting() > 0 {
+        if has_waiting || self.waiting() > 0 || !self.are_lanes_empty() {
             self.free_at
         } else {
             Duration::MAX
@@ -337,6 +413,11 @@ impl Host {
     pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
+}
+
+fn is_known(shared: &Shared, from: SocketAddr) -> bool {
+    let known = shared.snapshot().known_networks();
+    known.iter().any(|network| network.contains(&from.ip()))
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ const PACE: Pace = Pace {
     read: Duration::from_micros(100),
     serve: Duration::from_micros(166),
     refuse: Duration::from_micros(170),
-    filter: Duration::from_millis(25),
+    filter: Duration::from_millis(3),
     buffer: 4096,
     tells_delay: true,
 };

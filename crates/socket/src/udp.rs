@@ -108,22 +108,12 @@ impl Socket {
         count: usize,
         options: Options,
     ) -> io::Result<Vec<Self>> {
+        // Others may join after the bind alone: the address had to be free.
         let first = Self::bound(open(address, options)?, address)?;
-        let shared = Options {
-            reuse_port: true,
-            ..options
-        };
-        if count > 1 {
-            // Set after the bind: the address had to be free, yet the others may join.
-            first.inner.set_reuse_port(true)?;
-        }
-        let (local, heard) = (first.local, first.heard.clone());
-        let others = (1..count).map(|_| {
-            let other = Self::bind(local, shared)?;
-            let heard = heard.clone();
-            Ok(Self { heard, ..other })
-        });
-        std::iter::once(Ok(first)).chain(others).collect()
+        let others: io::Result<Vec<_>> = (1..count).map(|_| first.join(options)).collect();
+        let mut sockets = others?;
+        sockets.insert(0, first);
+        Ok(sockets)
     }
 
     /// Goes on with the sockets of one address that another process has left, for as many threads. What has
@@ -144,25 +134,34 @@ impl Socket {
         let Some(first) = sockets.first() else {
             return Ok(sockets);
         };
-        let (local, heard) = (first.local, first.heard.clone());
-        if count > 1 {
-            sockets
-                .iter()
-                .try_for_each(|socket| socket.inner.set_reuse_port(true))?;
-        }
+        let heard = first.heard.clone();
         for socket in &mut sockets {
             socket.heard.clone_from(&heard);
         }
+        while sockets.len() < count {
+            // Each of them has to share the address.
+            sockets
+                .iter()
+                .try_for_each(|socket| socket.inner.set_reuse_port(true))?;
+            sockets.push(sockets[0].join(options)?);
+        }
+        Ok(sockets)
+    }
+
+    /// Binds one more socket to the same address. It is the last of the group that shares the address, and counts what
+    /// it hears with the others.
+    ///
+    /// # Errors
+    /// As [`Self::bind`].
+    pub fn join(&self, options: Options) -> io::Result<Self> {
+        self.inner.set_reuse_port(true)?;
         let shared = Options {
             reuse_port: true,
             ..options
         };
-        while sockets.len() < count {
-            let other = Self::bind(local, shared)?;
-            let heard = heard.clone();
-            sockets.push(Self { heard, ..other });
-        }
-        Ok(sockets)
+        let other = Self::bind(self.local, shared)?;
+        let heard = self.heard.clone();
+        Ok(Self { heard, ..other })
     }
 
     fn bound(inner: socket2::Socket, address: SocketAddr) -> io::Result<Self> {

@@ -4,12 +4,15 @@ use std::time::Duration;
 
 use sip::{HeaderName, Message, Method};
 
+use super::lane::Lane;
 use crate::{context::Context, io::Datagram, stats::Event};
 
 /// How long a request may wait here. RFC 3261 has callers repeat an INVITE after 500 ms.
 pub(super) const PATIENCE: Duration = Duration::from_millis(400);
 /// The same while a share stays out: others come who need not wait.
 const PATIENCE_OF_MANY: Duration = Duration::from_millis(60);
+/// The same in a lane: a CFS quota has a node stand still for 40 ms.
+const PATIENCE_IN_LANE: Duration = Duration::from_millis(90);
 /// The same of a REGISTER: nobody listens for its answer, and its phone waits for 32 s. To drop it while the node is
 /// idle again later would waste what it can serve.
 const PATIENCE_OF_REGISTERS: Duration = Duration::from_secs(3);
@@ -51,6 +54,15 @@ pub(super) const TURNS: [Class; 12] = [
 ];
 
 impl Class {
+    /// The classes of what comes in a lane, the most usual one first.
+    pub(crate) fn of(lane: Lane) -> &'static [Self] {
+        match lane {
+            Lane::Calls => &[Self::Call, Self::Repeated],
+            Lane::Registers => &[Self::Register, Self::Login],
+            Lane::Others => &[Self::Other],
+        }
+    }
+
     /// Counts that a request of it stays out.
     pub(crate) fn out(self) -> Event {
         match self {
@@ -59,6 +71,14 @@ impl Class {
             Self::Call | Self::Repeated => Event::CallOut,
             Self::Register => Event::RegisterOut,
             Self::Other => Event::OtherOut,
+        }
+    }
+
+    /// How long it may have waited in a lane when it is read.
+    pub(super) fn patience_in_lane(self, are_many: bool) -> Duration {
+        match self {
+            Self::Call | Self::Repeated if are_many => PATIENCE_IN_LANE,
+            _ => self.patience(are_many),
         }
     }
 

@@ -8,7 +8,7 @@
 
 use std::{
     collections::{HashSet, VecDeque},
-    hash::{BuildHasherDefault, Hasher},
+    hash::BuildHasherDefault,
     mem,
     time::Duration,
 };
@@ -22,7 +22,11 @@ use transaction::Flow;
 use super::{
     backlog::Backlog,
     class::{Class, PATIENCE, TURNS},
+    guest::{Guest, Leaves, Taken, name_of, take},
+    lane::Lane,
+    names::Named,
     sieve::Sieve,
+    unheard::Unheard,
 };
 use crate::{
     config::bytes_of,
@@ -33,18 +37,22 @@ use crate::{
 };
 
 /// A node is behind if datagrams wait longer than this until it looks at them.
-const BEHIND: Duration = Duration::from_millis(20);
+pub(super) const BEHIND: Duration = Duration::from_millis(20);
 /// For how long it stays behind after that.
 const MEMORY: Duration = Duration::from_millis(100);
-/// For so long after a call had to go that surely is new, those go at once that may be repeated.
-const CROWDED: Duration = Duration::from_secs(3);
-/// If no less than this part of those who come surely are new.
+/// INVITEs that may be repeated are refused at once if no less than this part of those who come surely are new.
 const ENOUGH: f64 = 0.8;
 /// Requests of average length that may wait.
 const GUESTS: usize = 4_096;
+/// More of a kind are not read if they can't be refused.
+const GUESTS_AT_HAND: usize = 64;
+/// Lanes stay for so long after they were needed.
+const LANES_STAY: Duration = Duration::from_secs(10);
 /// An overload that is shorter is a burst: who waits too long is not refused, as the node can serve the repeated
 /// request.
 const BURST: Duration = Duration::from_secs(2);
+/// The same while a share stays out.
+const BURST_TOO_BIG: Duration = Duration::from_millis(1500);
 /// Refusals for each request that is served. All others that wait too long are dropped.
 const REFUSALS: f64 = 1.0;
 /// Refusals that may be saved up.
@@ -53,42 +61,6 @@ const REFUSALS_MAX: f64 = 512.0;
 /// The least pause of a phone that is refused, in seconds, and the most that chance adds to it.
 const PAUSE_S: f64 = 4.0;
 const PAUSE_S_MAX: f64 = 32.0;
-
-/// A request that waits.
-#[derive(Debug)]
-pub(crate) struct Guest {
-    pub(crate) flow: Flow,
-    pub(crate) origin: Origin,
-    bytes: Kept,
-    came: Duration,
-    class: Class,
-    /// It is a neighbour's who obeys what it is told.
-    is_granted: bool,
-    /// Names the request, if its repetitions may come while it waits.
-    name: Option<u64>,
-}
-
-/// What becomes of a new request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Taken {
-    /// It is served at once.
-    Passes,
-    Waits,
-    /// A copy of it waits.
-    WaitsAlready,
-    /// It is told that there is no room.
-    Refused,
-    StaysOut,
-}
-
-/// What becomes of a request that has waited too long.
-#[derive(Debug)]
-pub(crate) enum Leaves {
-    /// It is told so.
-    Refused(Guest),
-    /// It is not.
-    Dropped(Guest),
-}
 
 /// Whether requests over a flow are not repeated.
 fn comes_once(flow: Flow) -> bool {
@@ -104,13 +76,19 @@ pub(crate) struct Lobby {
     copies: Buffers,
     /// REGISTERs that wait.
     names: HashSet<u64, BuildHasherDefault<Named>>,
-    /// How long what was read last has waited.
-    delay: Duration,
+    /// How long INVITEs and REGISTERs that were read last have waited.
+    delays: [Duration; 2],
+    /// The lane of what comes next, and how long that has waited there.
+    lane: Option<(Lane, Duration)>,
     behind_until: Duration,
     backlog: Backlog,
+    /// New requests are to come in lanes until then, and whether they do.
+    lanes_until: Duration,
+    has_lanes: bool,
     /// Since when requests have waited too long.
     late_since: Option<Duration>,
-    crowded_until: Duration,
+    /// Since when a share of the calls stays out.
+    cut_since: Option<Duration>,
     busy: Duration,
     turn: usize,
     refusals: f64,
@@ -118,6 +96,7 @@ pub(crate) struct Lobby {
     calls: Share,
     registers: Share,
     sieve: Sieve,
+    unheard: Unheard,
     /// Whether the driver does not know the sieve yet.
     is_new: bool,
     /// Whether unknown sources have come since the driver learned of one: no other meets it there.
@@ -128,20 +107,6 @@ pub(crate) struct Lobby {
     is_filtered: bool,
 }
 
-impl Guest {
-    pub(crate) fn class(&self) -> Class {
-        self.class
-    }
-
-    pub(crate) fn datagram(&self) -> Datagram<'_> {
-        Datagram {
-            flow: self.flow,
-            bytes: &self.bytes,
-            truncated: false,
-        }
-    }
-}
-
 impl Lobby {
     pub(crate) fn new(message_bytes: usize, mut rng: Rng, now: Duration) -> Self {
         let salt = rng.u32(..);
@@ -150,11 +115,14 @@ impl Lobby {
             guests: Default::default(),
             copies: Buffers::new(bytes_of(GUESTS, message_bytes)),
             names: HashSet::default(),
-            delay: Duration::ZERO,
+            delays: [Duration::ZERO; 2],
+            lane: None,
             behind_until: Duration::ZERO,
             backlog: Backlog::default(),
+            lanes_until: Duration::ZERO,
+            has_lanes: false,
             late_since: None,
-            crowded_until: Duration::ZERO,
+            cut_since: None,
             busy: Duration::ZERO,
             turn: 0,
             refusals: REFUSALS_MAX,
@@ -162,6 +130,7 @@ impl Lobby {
             registers: Share::new(now),
             sieve: Sieve::new(salt, 1.0),
             salt,
+            unheard: Unheard::default(),
             is_new: false,
             are_strangers: false,
             is_over: false,
@@ -169,11 +138,72 @@ impl Lobby {
         }
     }
 
-    /// The driver has seen datagrams that waited for so long.
-    pub(crate) fn note_delay(&mut self, now: Duration, delay: Duration) {
-        self.delay = delay;
+    /// The driver has seen datagrams that waited for so long, in a lane or with all others.
+    pub(crate) fn note_delay(&mut self, now: Duration, lane: Option<Lane>, delay: Duration) {
+        self.lane = lane.map(|lane| (lane, delay));
+        match lane {
+            Some(Lane::Calls) => self.delays[0] = delay,
+            Some(Lane::Registers) => self.delays[1] = delay,
+            None if !self.has_lanes => self.delays = [delay; 2],
+            Some(Lane::Others) | None => {}
+        }
         if delay > BEHIND {
             self.behind_until = now + MEMORY;
+        }
+    }
+
+    /// Whether new requests are to wait in lanes of their own.
+    pub(crate) fn wants_lanes(&mut self, now: Duration) -> bool {
+        if self.is_open(now) || !self.sieve.is_open() {
+            self.lanes_until = now + LANES_STAY;
+        }
+        now < self.lanes_until
+    }
+
+    /// Whether the driver is to read from a lane: more than can be served soon only if they can be refused.
+    pub(crate) fn has_room(&self, lane: Lane) -> bool {
+        let waiting: usize = Class::of(lane)
+            .iter()
+            .map(|&class| self.guests[class as usize].len())
+            .sum();
+        waiting < GUESTS_AT_HAND || self.refusals >= waiting as f64
+    }
+
+    /// Whether new requests come in lanes from now on.
+    pub(crate) fn set_lanes(&mut self, has_lanes: bool) {
+        (self.has_lanes, self.is_filtered) = (has_lanes, false);
+        self.renew_sieve();
+    }
+
+    /// Whether what comes next has waited too long in its lane, and can't even be refused.
+    pub(crate) fn is_too_late(&self, now: Duration) -> bool {
+        self.is_late_in_lane() && !(self.is_over(now) && self.refusals >= 1.0)
+    }
+
+    fn is_late_in_lane(&self) -> bool {
+        let patience = |lane| Class::of(lane)[0].patience_in_lane(self.some_stay_out());
+        self.lane
+            .is_some_and(|(lane, delay)| delay > patience(lane))
+    }
+
+    /// So many requests found no room in a lane.
+    pub(crate) fn note_missed(&mut self, now: Duration, lane: Lane, number: u32) {
+        self.late_since.get_or_insert(now);
+        if let Some(share) = self.share_of(Class::of(lane)[0]) {
+            share.lost(now, number);
+        }
+    }
+
+    /// What came next from a lane was too late.
+    pub(crate) fn note_too_late(&mut self, now: Duration, bytes: &[u8]) {
+        let Some((lane, waited)) = self.lane else {
+            return;
+        };
+        let class = Class::of(lane)[0];
+        self.late_since.get_or_insert(now);
+        self.remember(now, class, bytes);
+        if let Some(share) = self.share_of(class) {
+            share.missed(now, 1, waited);
         }
     }
 
@@ -259,13 +289,14 @@ impl Lobby {
 
     /// Whether it is more than a burst.
     fn is_over(&self, now: Duration) -> bool {
-        self.late_since.is_some_and(|since| since + BURST <= now)
+        let lasts = |since: Option<Duration>, time| since.is_some_and(|since| since + time <= now);
+        lasts(self.late_since, BURST) || lasts(self.cut_since, BURST_TOO_BIG)
     }
 
     /// Whether there are enough calls that surely are new.
     fn is_crowded(&self, now: Duration) -> bool {
         let [new, all] = [self.calls.surely_new(), self.calls.get()];
-        self.is_over(now) && now < self.crowded_until && self.calls.is_busy() && new > ENOUGH * all
+        self.is_over(now) && self.some_stay_out() && new > ENOUGH * all
     }
 
     /// Whether a share of the calls stays out.
@@ -330,11 +361,16 @@ impl Lobby {
         if let Some(share) = self.share_of(guest.class) {
             share.came();
         }
+        if let Some((_, waited)) = self.lane
+            && self.is_late_in_lane()
+        {
+            return self.turn_away_at_once(cx.now, guest.class, waited, datagram);
+        }
         if guest.class == Class::Call && !self.is_surely_new(datagram) {
-            if self.is_crowded(cx.now) {
-                return self.turn_away(cx.now, Class::Repeated, Duration::ZERO, false);
-            }
             guest.class = Class::Repeated;
+            if self.is_crowded(cx.now) {
+                return self.turn_away_at_once(cx.now, guest.class, Duration::ZERO, datagram);
+            }
         }
         self.keep(guest, datagram)
     }
@@ -367,6 +403,9 @@ impl Lobby {
 
     /// Whether the sieve has let such an INVITE pass for as long as one is repeated.
     fn is_surely_new(&self, datagram: &Datagram<'_>) -> bool {
+        if self.unheard.contains(self.sieve.name(datagram.bytes)) {
+            return false;
+        }
         let share = self.calls.surely_new();
         share == self.calls.get()
             || Sieve::new(self.salt, share).passes(datagram.bytes, datagram.flow.remote)
@@ -395,16 +434,23 @@ impl Lobby {
         let mut classes = self.guests.iter_mut();
         let guest = classes.find_map(|guests| guests.pop_front_if(is_late))?;
         self.late_since.get_or_insert(now);
-        if guest.class == Class::Call && self.some_stay_out() {
-            self.crowded_until = now + CROWDED;
-        }
         let waited = now - guest.came;
         Some(
             match self.turn_away(now, guest.class, waited, guest.is_granted) {
                 Taken::Refused => Leaves::Refused(guest),
-                _ => Leaves::Dropped(guest),
+                _ => {
+                    self.remember(now, guest.class, &guest.bytes);
+                    Leaves::Dropped(guest)
+                }
             },
         )
+    }
+
+    /// A call is sent away without an answer.
+    fn remember(&mut self, now: Duration, class: Class, bytes: &[u8]) {
+        if matches!(class, Class::Call | Class::Repeated) {
+            self.unheard.insert(now, self.sieve.name(bytes));
+        }
     }
 
     /// A request has to go that has waited for so long.
@@ -423,15 +469,27 @@ impl Lobby {
         if !is_granted && let Some(share) = self.share_of(class) {
             let is_new = class != Class::Repeated;
             share.turned_away(is_new);
-            if !is_told {
-                share.dropped(waited, is_new);
-            }
         }
         if !is_told {
             return Taken::StaysOut;
         }
         self.refusals -= 1.0;
         Taken::Refused
+    }
+
+    /// The same of one that has just been read.
+    fn turn_away_at_once(
+        &mut self,
+        now: Duration,
+        class: Class,
+        waited: Duration,
+        datagram: &Datagram<'_>,
+    ) -> Taken {
+        let taken = self.turn_away(now, class, waited, false);
+        if taken != Taken::Refused {
+            self.remember(now, class, datagram.bytes);
+        }
+        taken
     }
 
     /// Uses a request's memory again.
@@ -451,6 +509,7 @@ impl Lobby {
 
     /// Looks at what came and was served, and sets the share of new requests that may come in. Whether it is time.
     pub(crate) fn on_timers(&mut self, now: Duration) -> bool {
+        self.unheard.on_timers(now);
         if !self.is_open(now) && self.sieve.is_open() {
             self.late_since = None;
         }
@@ -464,13 +523,15 @@ impl Lobby {
             let busy = mem::take(&mut self.busy);
             let logins_wait = wait(Class::Register) || wait(Class::Login);
             let changes = [
-                self.calls.next(now, self.delay, wait(Class::Call), busy),
-                self.registers.next(now, self.delay, logins_wait, busy),
+                self.calls
+                    .next(now, self.delays[0], wait(Class::Call), busy),
+                self.registers.next(now, self.delays[1], logins_wait, busy),
             ];
             if changes.iter().any(Option::is_some) {
                 self.sieve = Sieve::of(self.salt, self.calls.get(), self.registers.get());
                 self.is_new = true;
             }
+            self.cut_since = self.some_stay_out().then(|| self.cut_since.unwrap_or(now));
         }
         is_due
     }
@@ -521,42 +582,5 @@ impl Lobby {
     /// Who is known has changed.
     pub(crate) fn renew_sieve(&mut self) {
         self.is_new |= !self.sieve.is_open();
-    }
-}
-
-/// The next of a class: the first while none has waited long, or else the last, as the first ones are too late.
-fn take(guests: &mut VecDeque<Guest>, now: Duration) -> Option<Guest> {
-    let first = guests.front()?;
-    if first.came + BEHIND > now || first.name.is_some() {
-        guests.pop_front()
-    } else {
-        guests.pop_back()
-    }
-}
-
-/// Names a REGISTER, by what its repetitions share.
-fn name_of(cx: Context<'_>, class: Class, message: &Message<'_>) -> Option<u64> {
-    if !matches!(class, Class::Login | Class::Register) {
-        return None;
-    }
-    let call = cx.snapshot.keys().session(message.call_id().ok()?);
-    Some(call.bits().wrapping_add(message.cseq().ok()?.number.into()))
-}
-
-/// Names are keyed hashes already.
-#[derive(Debug, Default)]
-struct Named(u64);
-
-impl Hasher for Named {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, _: &[u8]) {
-        unreachable!("a name is a number");
-    }
-
-    fn write_u64(&mut self, name: u64) {
-        self.0 = name;
     }
 }

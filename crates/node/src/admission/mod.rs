@@ -6,11 +6,17 @@
 
 mod backlog;
 mod class;
+mod guest;
+pub(crate) mod lane;
 mod lobby;
+mod names;
+pub(crate) mod program;
 pub(crate) mod sieve;
+mod unheard;
 
-pub(crate) use class::{class_of, is_for_help};
-pub(crate) use lobby::{Guest, Leaves, Lobby, Taken};
+pub(crate) use class::{Class, class_of, is_for_help};
+pub(crate) use guest::{Guest, Leaves, Taken};
+pub(crate) use lobby::Lobby;
 
 use sip::{Message, Method};
 

@@ -475,7 +475,7 @@ fn answers_of_our_own_tell_it_too() {
 fn who_waited_in_vain_is_counted_and_told() {
     let mut node = server(config(&[ONE]));
     node.is_overloaded();
-    node.nodes[0].handle_delay(node.now, ms(50));
+    node.nodes[0].handle_delay(node.now, None, ms(50));
     for call in ["one", "two"] {
         assert_eq!(
             node.send(&offering(call, ALICE, "rate")).len(),

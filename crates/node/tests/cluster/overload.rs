@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use node::stats::{Dropped, Event};
+use node::{
+    Lane,
+    stats::{Dropped, Event},
+};
 
 use crate::{
     harness::{ALICE, Cluster, ONE, Sent, TWO, config, ms, stateful},
@@ -14,7 +17,7 @@ const BOB: &str = "198.51.100.2:5060";
 impl Cluster {
     /// The driver has found datagrams that waited for so long.
     fn falls_behind(&mut self, delay: Duration) {
-        self.nodes[0].handle_delay(self.now, delay);
+        self.nodes[0].handle_delay(self.now, None, delay);
     }
 
     /// More comes than can be served, for longer than a burst.
@@ -183,4 +186,54 @@ fn what_is_not_sieved_keeps_no_calls_out() {
         }
         assert_eq!(cluster.shared.workers()[0].shares(), [1.0; 2]);
     }
+}
+
+/// What had waited for long in a lane was dropped unread, so its caller repeated it and heard nothing.
+#[test]
+fn who_waited_too_long_in_a_lane_is_refused_at_once_unless_it_may_be_a_burst() {
+    let mut cluster = Cluster::new(config(&[ONE]));
+    let waits = |cluster: &mut Cluster, time| {
+        let now = cluster.now;
+        cluster.nodes[0].handle_delay(now, Some(Lane::Calls), time);
+        cluster.nodes[0].is_too_late(now)
+    };
+    cluster.nodes[0].set_lanes(true);
+    assert!(!waits(&mut cluster, ms(399)));
+    assert!(waits(&mut cluster, ms(401)), "it may be a burst");
+    let now = cluster.now;
+    cluster.nodes[0].handle_too_late(now, Lane::Calls, b"INVITE");
+    assert_eq!(cluster.event(Event::CallOut), 1);
+    assert_eq!(cluster.dropped(Dropped::Overload), 1);
+
+    cluster.is_overloaded();
+    assert!(!waits(&mut cluster, ms(401)), "it can be refused");
+    let refusals = cluster.send(&invite("late"));
+    assert_eq!(refusals.len(), 1);
+    assert_eq!(refusals[0].status(), 503);
+    cluster.falls_behind(ms(0));
+    assert_eq!(
+        cluster.send(&invite("not from a lane")).len(),
+        0,
+        "it waits"
+    );
+}
+
+/// Under a flood every request was read, and to read it cost a tenth of what it costs to serve one.
+#[test]
+fn no_more_is_read_than_can_be_served_or_refused() {
+    let mut cluster = Cluster::new(config(&[ONE]));
+    cluster.is_overloaded();
+    let has_room = |cluster: &Cluster| cluster.nodes[0].has_room(Lane::Calls);
+    cluster.falls_behind(ms(50));
+    let mut read = 0;
+    while has_room(&cluster) {
+        cluster.send(&invite(&format!("call-{read}")));
+        read += 1;
+    }
+    assert!((500..=520).contains(&read), "{read}");
+    assert!(cluster.nodes[0].has_room(Lane::Registers));
+    while cluster.nodes[0].has_waiting() {
+        cluster.catch_up();
+    }
+    assert!(has_room(&cluster));
 }

@@ -23,7 +23,7 @@ impl Edge {
         out: &mut Outbox,
     ) {
         let owner = match what {
-            What::Accepted { remote, .. } => Some(self.worker_of(remote)),
+            What::Accepted { remote, .. } => Some(super::worker_of(self.nodes.len(), remote)),
             _ => self.streams.iter().position(|endpoint| endpoint.has(end)),
         };
         if let Some(owner) = owner {
@@ -39,7 +39,7 @@ impl Edge {
     /// Sends a message on a connection of a worker.
     pub(crate) fn send(&mut self, line: &mut Line<'_>, flow: Flow, message: &[u8]) {
         let owner = flow.connection.map(|it| usize::from(it.worker()));
-        let owner = owner.unwrap_or_else(|| self.worker_of(flow.remote));
+        let owner = owner.unwrap_or_else(|| super::worker_of(self.nodes.len(), flow.remote));
         self.streams[owner].send(line, flow, message);
     }
 
@@ -92,6 +92,6 @@ impl Edge {
     /// The worker that holds a flow's connection, or that gets the datagrams of its peer.
     pub(super) fn worker_for(&self, flow: Flow) -> usize {
         let owner = flow.connection.map(|it| usize::from(it.worker()));
-        owner.unwrap_or_else(|| self.worker_of(flow.remote))
+        owner.unwrap_or_else(|| super::worker_of(self.nodes.len(), flow.remote))
     }
 }

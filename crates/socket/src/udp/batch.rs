@@ -73,8 +73,31 @@ impl RecvBatch {
         }
     }
 
+    /// The same, and the system tells of each datagram when it came.
+    #[must_use]
+    pub fn dated(slots: usize, bytes: usize) -> Self {
+        let mut batch = Self::new(slots, bytes);
+        batch.controls.resize(slots, Control::empty());
+        batch
+    }
+
     /// The datagrams of the last [`super::Socket::recv`].
     pub fn datagrams(&self) -> impl Iterator<Item = Datagram<'_>> {
+        self.slots().map(|(_, datagram)| datagram)
+    }
+
+    /// The same, and for how long each had waited until now; zero: the system does not tell.
+    pub fn dated_datagrams(&self) -> impl Iterator<Item = (Datagram<'_>, Duration)> {
+        let now = wall();
+        self.slots().map(move |(header, datagram)| {
+            // SAFETY: the kernel has just written the header's control data.
+            let came = unsafe { moment(header) };
+            let waited = came.map_or(Duration::ZERO, |came| now.saturating_sub(came));
+            (datagram, waited)
+        })
+    }
+
+    fn slots(&self) -> impl Iterator<Item = (&libc::msghdr, Datagram<'_>)> {
         let slots = self
             .headers
             .iter()
@@ -83,11 +106,12 @@ impl RecvBatch {
         slots
             .take(self.received)
             .filter_map(|((header, name), bytes)| {
-                Some(Datagram {
+                let datagram = Datagram {
                     from: name.get()?,
                     bytes: &bytes[..header.msg_len as usize],
                     truncated: header.msg_hdr.msg_flags & libc::MSG_TRUNC != 0,
-                })
+                };
+                Some((&header.msg_hdr, datagram))
             })
     }
 

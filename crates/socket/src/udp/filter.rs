@@ -70,6 +70,36 @@ impl Socket {
         Ok(())
     }
 
+    /// Has `program` choose which of the sockets that share this one's address gets a datagram: by its place, in the order
+    /// in which they were bound. Any other number leaves the choice to the kernel. It replaces an earlier program
+    /// without a gap.
+    ///
+    /// # Errors
+    /// The system's error: the address is not shared, or the kernel finds a fault in the program, or it is longer than
+    /// `net.core.optmem_max`.
+    pub fn steer(&self, program: impl IntoIterator<Item = Instruction>) -> io::Result<()> {
+        let mut program: Vec<_> = program.into_iter().map(Instruction::for_kernel).collect();
+        let length = u16::try_from(program.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+        let program = libc::sock_fprog {
+            len: length,
+            filter: program.as_mut_ptr().cast(),
+        };
+        // SAFETY: the program has so many instructions, and the kernel copies them.
+        let status = unsafe {
+            libc::setsockopt(
+                self.inner.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_ATTACH_REUSEPORT_CBPF,
+                (&raw const program).cast(),
+                size_of_val(&program) as libc::socklen_t,
+            )
+        };
+        match status {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
     /// Lets all datagrams in, whether there was a filter or not.
     ///
     /// # Errors

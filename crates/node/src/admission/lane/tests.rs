@@ -1,22 +1,31 @@
-//! The rule on its own, and its program run by a small interpreter of classic BPF.
+//! The rules on their own, and their programs run by a small interpreter of classic BPF.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
 use proptest::{prelude::*, sample::select};
 
-use super::*;
+use super::{super::sieve::Sieve, *};
 
 /// The bytes of an IP header and of a UDP header.
 const IP_V4: usize = 20;
 const IP_V6: usize = 40;
 const UDP: usize = 8;
 
-/// A datagram as a UDP socket's filter sees it.
+/// A datagram as the kernel's programs see it.
 struct Packet {
     ip_header: Vec<u8>,
-    /// With the UDP header.
-    udp: Vec<u8>,
+    udp_header: Vec<u8>,
+    payload: Vec<u8>,
+}
+
+/// Where a program's loads begin.
+#[derive(Clone, Copy, PartialEq)]
+enum From {
+    /// Of a filter.
+    UdpHeader,
+    /// Of a choice among sockets.
+    Payload,
 }
 
 impl Packet {
@@ -33,50 +42,69 @@ impl Packet {
                 header
             }
         };
-        let mut udp = vec![0; UDP];
-        udp[..2].copy_from_slice(&source.port().to_be_bytes());
-        udp.extend(payload);
-        Self { ip_header, udp }
+        let mut udp_header = vec![0; UDP];
+        udp_header[..2].copy_from_slice(&source.port().to_be_bytes());
+        Self {
+            ip_header,
+            udp_header,
+            payload: payload.to_vec(),
+        }
     }
 
-    fn load(&self, at: u32, length: usize) -> Option<u32> {
+    fn data(&self, from: From) -> Vec<u8> {
+        match from {
+            From::UdpHeader => [&*self.udp_header, &self.payload].concat(),
+            From::Payload => self.payload.clone(),
+        }
+    }
+
+    fn load(&self, from: From, at: u32, length: usize) -> Option<u32> {
         let (bytes, at) = match (at as i32).checked_add(0x10_0000) {
-            Some(at) if at < 0x10_0000 => (&self.ip_header, at as usize),
-            _ => (&self.udp, at as usize),
+            Some(at) if at < 0x10_0000 => {
+                let all = [&*self.ip_header, &self.udp_header, &self.payload].concat();
+                (all, at as usize)
+            }
+            _ => (self.data(from), at as usize),
         };
-        let bytes = bytes.get(at..at + length)?;
         Some(
             bytes
+                .get(at..at + length)?
                 .iter()
                 .fold(0, |word, &byte| (word << 8) | u32::from(byte)),
         )
     }
 }
 
-/// Runs a program as the kernel does: what is beyond the end drops the packet.
-fn run(program: &[Instruction], packet: &Packet) -> bool {
+/// Runs a program as the kernel does: what is beyond the end gives 0.
+fn run(program: &[Instruction], from: From, packet: &Packet) -> u32 {
     let (mut a, mut x, mut memory, mut next) = (0_u32, 0_u32, [None; 16], 0);
     loop {
         let Instruction { code, jt, jf, k } = program[next];
         next += 1;
         let skip = |holds| usize::from(if holds { jt } else { jf });
+        let stored = |memory: &[Option<u32>; 16]| {
+            memory[k as usize].expect("the kernel refuses to load what was not stored")
+        };
         match code {
             0x20 | 0x28 | 0x30 => {
                 let length = [4, 2, 1][usize::from(code - 0x20) / 8];
-                let Some(word) = packet.load(k, length) else {
-                    return false;
+                let Some(word) = packet.load(from, k, length) else {
+                    return 0;
                 };
                 a = word;
             }
-            0x80 => a = packet.udp.len() as u32,
+            0x80 => a = packet.data(from).len() as u32,
             0x00 => a = k,
-            0x60 => a = memory[k as usize].expect("the kernel refuses to load what was not stored"),
+            0x60 => a = stored(&memory),
+            0x61 => x = stored(&memory),
             0x02 => memory[k as usize] = Some(a),
             0x01 => x = k,
             0x07 => x = a,
             0x87 => a = x,
             0x04 => a = a.wrapping_add(k),
+            0x0c => a = a.wrapping_add(x),
             0x24 => a = a.wrapping_mul(k),
+            0x94 => a %= k,
             0x44 => a |= k,
             0x54 => a &= k,
             0x74 => a >>= k,
@@ -84,8 +112,9 @@ fn run(program: &[Instruction], packet: &Packet) -> bool {
             0x05 => next += k as usize,
             0x15 => next += skip(a == k),
             0x35 => next += skip(a >= k),
-            0x06 => return k > 0,
-            _ => panic!("{code:#x} is no instruction of the sieve"),
+            0x06 => return k,
+            0x16 => return a,
+            _ => panic!("{code:#x} is no instruction of ours"),
         }
     }
 }
@@ -147,8 +176,22 @@ fn anyone() -> SocketAddr {
 fn check_all_pass(messages: impl IntoIterator<Item = String>) {
     let sieve = Sieve::new(1, 0.0);
     for message in messages {
+        assert_eq!(Lane::of(message.as_bytes()), None, "{message}");
         assert!(sieve.passes(message.as_bytes(), anyone()), "{message}");
     }
+}
+
+#[test]
+fn what_begins_something_has_a_lane() {
+    let invite = invite(0, 1, "");
+    let check =
+        |message: &str, lane| assert_eq!(Lane::of(message.as_bytes()), Some(lane), "{message}");
+    check(&invite, Lane::Calls);
+    check(&register(1), Lane::Registers);
+    for method in ["OPTIONS", "SUBSCRIBE", "MESSAGE", "PUBLISH", "REFER", "x"] {
+        check(&invite.replacen("INVITE", method, 1), Lane::Others);
+    }
+    check(&"rubbish".repeat(10), Lane::Others);
 }
 
 #[test]
@@ -164,6 +207,7 @@ fn an_invite_with_a_to_tag_passes_wherever_the_tags_begin_in_a_word() {
 fn what_does_not_begin_anything_passes() {
     let invite = invite(0, 1, "");
     check_all_pass([
+        invite.replace("INVITE", "UPDATE"),
         invite.replace("sip:200@example.com", "urn:service:sos"),
         invite.replace("sip:200@example.com", "URN:service:sos.police"),
         invite.replace("INVITE", "ACK"),
@@ -256,16 +300,15 @@ fn a_phone_logs_in_or_does_not_but_never_half() {
 
 #[test]
 fn a_program_has_room_for_a_pool_but_not_for_any_number_of_networks() {
-    let sieve = Sieve::new(1, 0.5);
     let hosts =
         |count| (0..count).map(|n| IpNet::from(IpAddr::from([10, 0, (n >> 8) as u8, n as u8])));
-    let program = |count| sieve.program(&hosts(count).collect::<Vec<_>>());
+    let program = |count| steering(&hosts(count).collect::<Vec<_>>(), 2);
     assert!(program(KNOWN).is_some_and(|program| program.len() <= 4096));
     assert_eq!(program(KNOWN + 1), None);
     let ipv6 =
         |count| (0..count).map(|n| IpNet::from(IpAddr::from([0x2001, 0xdb8, 0, n, 0, 0, 0, 1])));
-    assert!(sieve.program(&ipv6(64).collect::<Vec<_>>()).is_some());
-    assert_eq!(sieve.program(&ipv6(256).collect::<Vec<_>>()), None);
+    assert!(steering(&ipv6(64).collect::<Vec<_>>(), 2).is_some());
+    assert_eq!(steering(&ipv6(256).collect::<Vec<_>>(), 2), None);
 }
 
 /// IPv4 hosts that a program has room for.
@@ -320,7 +363,7 @@ fn any_message() -> impl Strategy<Value = Vec<u8>> {
         2 => (select(vec!["ACK", "BYE", "OPTIONS", "REGI", "INVI", "INV"]), any::<u32>())
             .prop_map(|(method, call)| invite(1, call.into(), "").replacen("INVITE", method, 1)),
         1 => any::<u32>().prop_map(|call| invite(0, call.into(), "").replacen("sip:", "urn:", 1)),
-        1 => "(INVITE |REGISTER )?[;tag=TAG \r\n]{0,1000}",
+        1 => "(INVITE |REGISTER |SIP/2.0 |OPTIONS )?[;tag=TAG \r\n]{0,1000}",
     ];
     let cut = prop_oneof![Just(usize::MAX), 0..1000_usize];
     let padding = prop_oneof![4 => Just(0), 1 => 0..900_usize];
@@ -339,18 +382,29 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 
     #[test]
-    fn the_program_is_the_rule(
+    fn the_programs_are_the_rules(
         message in any_message(),
         source in any_source(),
         known in any_known(),
+        workers in 1..4_u32,
         salt: u32,
         calls in select(vec![0.0, 0.05, 0.5, 0.9, 1.0]),
         registers in select(vec![0.0, 0.3, 1.0]),
     ) {
-        let sieve = Sieve::of(salt, calls, registers);
-        let program = sieve.program(&known).unwrap();
+        let packet = Packet::new(&message, source);
         let is_known = known.iter().any(|network| network.contains(&source.ip()));
-        let expected = is_known || sieve.passes(&message, source);
-        prop_assert_eq!(run(&program, &Packet::new(&message, source)), expected);
+        let lane = Lane::of(&message).filter(|_| !is_known);
+        let place = run(&steering(&known, workers).unwrap(), From::Payload, &packet);
+        let first = lane.map_or(0, |lane| lane.place(workers));
+        prop_assert!((first..first + workers).contains(&place), "{place} for {lane:?}");
+        let own = run(&steering_past_lanes(workers), From::Payload, &packet);
+        prop_assert_eq!(own, place - first);
+
+        let sieve = Sieve::of(salt, calls, registers);
+        if let Some(lane) = lane {
+            let program = sieve.program(lane);
+            let passes = program.is_none_or(|program| run(&program, From::UdpHeader, &packet) > 0);
+            prop_assert_eq!(passes, sieve.passes(&message, source));
+        }
     }
 }

@@ -1,0 +1,82 @@
+//! A request that waits in the lobby.
+
+use std::{collections::VecDeque, time::Duration};
+
+use sip::Message;
+use slots::Kept;
+use transaction::Flow;
+
+use super::{class::Class, lobby::BEHIND};
+use crate::{
+    context::Context,
+    io::{Datagram, Origin},
+};
+
+/// A request that waits.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    pub(crate) flow: Flow,
+    pub(crate) origin: Origin,
+    pub(super) bytes: Kept,
+    pub(super) came: Duration,
+    pub(super) class: Class,
+    /// It is a neighbour's who obeys what it is told.
+    pub(super) is_granted: bool,
+    /// Names the request, if its repetitions may come while it waits.
+    pub(super) name: Option<u64>,
+}
+
+/// What becomes of a new request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// It is served at once.
+    Passes,
+    Waits,
+    /// A copy of it waits.
+    WaitsAlready,
+    /// It is told that there is no room.
+    Refused,
+    StaysOut,
+}
+
+/// What becomes of a request that has waited too long.
+#[derive(Debug)]
+pub(crate) enum Leaves {
+    /// It is told so.
+    Refused(Guest),
+    /// It is not.
+    Dropped(Guest),
+}
+
+impl Guest {
+    pub(crate) fn class(&self) -> Class {
+        self.class
+    }
+
+    pub(crate) fn datagram(&self) -> Datagram<'_> {
+        Datagram {
+            flow: self.flow,
+            bytes: &self.bytes,
+            truncated: false,
+        }
+    }
+}
+
+/// The next of a class: the first while none has waited long, or else the last, as the first ones are too late.
+pub(super) fn take(guests: &mut VecDeque<Guest>, now: Duration) -> Option<Guest> {
+    let first = guests.front()?;
+    if first.came + BEHIND > now || first.name.is_some() {
+        guests.pop_front()
+    } else {
+        guests.pop_back()
+    }
+}
+
+/// Names a REGISTER, by what its repetitions share.
+pub(super) fn name_of(cx: Context<'_>, class: Class, message: &Message<'_>) -> Option<u64> {
+    if !matches!(class, Class::Login | Class::Register) {
+        return None;
+    }
+    let call = cx.snapshot.keys().session(message.call_id().ok()?);
+    Some(call.bits().wrapping_add(message.cseq().ok()?.number.into()))
+}
