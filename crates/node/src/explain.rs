@@ -7,7 +7,7 @@ use sip::{HeaderName, Message, Method};
 use transaction::Flow;
 
 use crate::{
-    admission::is_for_help,
+    admission::is_urgent,
     calls::{Life, Reason},
     decisions::DecisionView,
     io::Datagram,
@@ -234,7 +234,7 @@ impl Node {
         };
         let limit = member.room.of(request.method);
         if limit.get(now).is_some_and(|most| most <= limit.waiting())
-            && !is_for_help(request.message)
+            && !is_urgent(&self.snapshot, request.datagram.flow, request.message)
         {
             return Err(PassedOver::NoRoom {
                 waiting: limit.waiting(),

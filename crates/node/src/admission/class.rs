@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use sip::{HeaderName, Message, Method};
+use transaction::Flow;
 
 use super::lane::Lane;
-use crate::{context::Context, io::Datagram, stats::Event};
+use crate::{context::Context, io::Datagram, snapshot::Snapshot, stats::Event};
 
 /// How long a request may wait here. RFC 3261 has callers repeat an INVITE after 500 ms.
 pub(super) const PATIENCE: Duration = Duration::from_millis(400);
@@ -22,7 +23,7 @@ const FOR_HELP: &[u8] = b"urn:service:sos";
 /// New requests by who comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// Calls for help. RFC 5031
+    /// Calls for help (RFC 5031), and what peers that are believed call urgent (RFC 4412).
     Emergency,
     /// REGISTERs with credentials: their senders have been challenged before.
     Login,
@@ -103,7 +104,7 @@ pub(crate) fn class_of(
         return None;
     }
     match method {
-        Method::Invite if is_for_help(message) => Some(Class::Emergency),
+        Method::Invite if is_urgent(cx.snapshot, datagram.flow, message) => Some(Class::Emergency),
         Method::Invite => Some(Class::Call),
         Method::Register if message.header(HeaderName::Authorization).is_some() => {
             Some(Class::Login)
@@ -114,10 +115,13 @@ pub(crate) fn class_of(
     }
 }
 
-/// Whether somebody calls for help. RFC 5031
-pub(crate) fn is_for_help(message: &Message<'_>) -> bool {
+/// Whether a request goes before others: somebody calls for help (RFC 5031), or a peer that is believed says that it is
+/// urgent (RFC 4412 §8).
+pub(crate) fn is_urgent(snapshot: &Snapshot, flow: Flow, message: &Message<'_>) -> bool {
     let begin = message
         .request_uri()
         .and_then(|uri| uri.get(..FOR_HELP.len()));
-    begin.is_some_and(|begin| begin.eq_ignore_ascii_case(FOR_HELP))
+    let is_for_help = begin.is_some_and(|begin| begin.eq_ignore_ascii_case(FOR_HELP));
+    is_for_help
+        || (message.header(HeaderName::ResourcePriority).is_some() && snapshot.is_trusted(flow))
 }

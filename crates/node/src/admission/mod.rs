@@ -14,7 +14,7 @@ pub(crate) mod program;
 pub(crate) mod sieve;
 mod unheard;
 
-pub(crate) use class::{Class, class_of, is_for_help};
+pub(crate) use class::{Class, class_of, is_urgent};
 pub(crate) use guest::{Guest, Leaves, Taken};
 pub(crate) use lobby::Lobby;
 

@@ -149,14 +149,8 @@ fn terms_of(told: Overload) -> Option<Terms> {
     })
 }
 
-/// Anybody may call for help, but only those who are believed may say that something else is urgent:
-/// RFC 4412 §8.
 fn class_of(cx: Context<'_>, request: &Request<'_>) -> Class {
-    const PRIORITY: &[u8] = b"Resource-Priority";
-    let mut headers = request.message.headers();
-    let is_urgent = headers.any(|(name, _)| name.eq_ignore_ascii_case(PRIORITY));
-    let is_believed = || cx.snapshot.is_trusted(request.datagram.flow);
-    if admission::is_for_help(request.message) || (is_urgent && is_believed()) {
+    if admission::is_urgent(cx.snapshot, request.datagram.flow, request.message) {
         Class::Emergency
     } else {
         Class::New

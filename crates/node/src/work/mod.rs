@@ -387,7 +387,7 @@ impl Work {
         avoided.clear();
         avoided.extend_from_slice(avoid);
         let withheld = control::withhold(cx, request, pool, &mut avoided);
-        let full = self.avoid_backed_up(request, pool, &mut avoided)
+        let full = self.avoid_backed_up(cx, request, pool, &mut avoided)
             | room::avoid_full(cx, request, pool, &mut avoided);
         let placed = self.place_but(cx, request, pool, is_call, &avoided);
         self.avoided = avoided;

@@ -7,7 +7,7 @@ use overload::Limit;
 
 use super::{Kind, OpenRequest, Work};
 use crate::{
-    admission::is_for_help,
+    admission::is_urgent,
     context::Context,
     member::Member,
     snapshot::PoolView,
@@ -74,15 +74,17 @@ impl Work {
         }
     }
 
-    /// Adds the servers that have not read what they got before. Returns whether there are any. Who calls for help is
+    /// Adds the servers that have not read what they got before. Returns whether there are any. What is urgent is
     /// sent there all the same.
     pub(super) fn avoid_backed_up(
         &self,
+        cx: Context<'_>,
         request: &Request<'_>,
         pool: &PoolView,
         avoid: &mut Vec<ServerId>,
     ) -> bool {
-        if self.backed_up.is_empty() || is_for_help(request.message) {
+        let is_urgent = || is_urgent(cx.snapshot, request.datagram.flow, request.message);
+        if self.backed_up.is_empty() || is_urgent() {
             return false;
         }
         let before = avoid.len();
@@ -92,7 +94,7 @@ impl Work {
     }
 }
 
-/// Adds the servers of a pool that have no room for a request. Returns whether there are any. Who calls for help finds
+/// Adds the servers of a pool that have no room for a request. Returns whether there are any. What is urgent finds
 /// room everywhere.
 pub(super) fn avoid_full(
     cx: Context<'_>,
@@ -111,7 +113,7 @@ pub(super) fn avoid_full(
             avoid.push(server.id());
         }
     }
-    if avoid.len() > before && is_for_help(request.message) {
+    if avoid.len() > before && is_urgent(cx.snapshot, request.datagram.flow, request.message) {
         avoid.truncate(before);
     }
     avoid.len() > before
