@@ -88,8 +88,8 @@ impl Lanes {
                 }
             }
             Phase::Open if !state.wanted.contains(&true) => state.leave_empty(now, group),
-            Phase::Closing(_) if needs => {
-                // They are closed and opened anew if the system refuses this.
+            // Later, some workers have closed theirs already: then all are opened anew.
+            Phase::Closing(until) if needs && now < until => {
                 let _ = state.fill(group, snapshot);
             }
             Phase::Closing(until) if until <= now && has => {

@@ -12,7 +12,7 @@ use std::{
 use node::{Answer, Datagram, Flow, Input, Node, Outbox, Question, Quotation, Shared};
 use socket::{
     Clock, Poll,
-    udp::{BATCH, RecvBatch, SendBatch, Wait},
+    udp::{self, BATCH, RecvBatch, SendBatch, Wait},
     wall,
 };
 
@@ -363,19 +363,8 @@ impl Worker {
                 return self.report_unreachable(listener, now);
             }
         }
-        self.give(number, now);
-    }
-
-    /// Gives the datagrams of a listener to the node.
-    fn give(&mut self, number: u8, now: Duration) {
         for datagram in self.received.datagrams() {
-            let datagram = Datagram {
-                flow: Flow::udp(number, datagram.from),
-                bytes: datagram.bytes,
-                truncated: datagram.truncated,
-            };
-            self.node
-                .handle_input(now, Input::Datagram(datagram), &mut self.out);
+            give(&mut self.node, &mut self.out, now, number, datagram);
         }
     }
 
@@ -557,6 +546,22 @@ impl Worker {
             }
         }
     }
+}
+
+/// Gives a datagram that a listener has received to the node.
+fn give(
+    node: &mut Node,
+    out: &mut Outbox,
+    now: Duration,
+    listener: u8,
+    datagram: udp::Datagram<'_>,
+) {
+    let datagram = Datagram {
+        flow: Flow::udp(listener, datagram.from),
+        bytes: datagram.bytes,
+        truncated: datagram.truncated,
+    };
+    node.handle_input(now, Input::Datagram(datagram), out);
 }
 
 /// Lets a few datagrams gather.

@@ -2,10 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use node::{Datagram, Flow, Input, Lane, Sieve};
+use node::{Lane, Sieve};
 use socket::udp::{BATCH, RecvBatch, Socket, Wait};
 
-use super::Worker;
+use super::{Worker, give};
 use crate::lanes::{Change, Group};
 
 /// The most batches that are read in a row from one lane, as they have waited too long.
@@ -144,13 +144,7 @@ impl Worker {
                 self.node.handle_too_late(now, lane, datagram.bytes);
                 continue;
             }
-            let datagram = Datagram {
-                flow: Flow::udp(number, datagram.from),
-                bytes: datagram.bytes,
-                truncated: datagram.truncated,
-            };
-            self.node
-                .handle_input(now, Input::Datagram(datagram), &mut self.out);
+            give(&mut self.node, &mut self.out, now, number, datagram);
         }
         (late == 0 || late < count).then_some(count == BATCH)
     }
