@@ -216,3 +216,75 @@ impl OwnLanes {
         set
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use node::{
+        Config, Shared, Transport,
+        config::{Connections, Limits, Listener, Timers},
+    };
+
+    use super::*;
+
+    fn snapshot() -> Arc<Snapshot> {
+        let second = Duration::from_secs(1);
+        let config = Config {
+            name: "edge".to_owned(),
+            secret: b"a secret of at least thirty-two bytes".to_vec().into(),
+            accepted_secret: None,
+            listeners: vec![Listener {
+                transport: Transport::Udp,
+                address: ([127, 0, 0, 1], 0).into(),
+                advertise: "127.0.0.1:5060".to_owned(),
+            }],
+            pools: Vec::new(),
+            routes: Vec::new(),
+            limits: Limits {
+                sessions: 10,
+                transactions: 10,
+                held_transactions: 10,
+                registrations: 10,
+                retained_requests: 10,
+                message_bytes: 4096,
+                headers: 64,
+                handover_queue: 10,
+                strangers: 1_024,
+            },
+            timers: Timers {
+                t1: second / 2,
+                timer_c: 181 * second,
+                call_max: 3600 * second,
+                drain: second,
+            },
+            exchange: Default::default(),
+            trust: Default::default(),
+            connections: Connections::default(),
+            abuse: Default::default(),
+            registrar: None,
+        };
+        Shared::new(config, 2).expect("it is valid").snapshot()
+    }
+
+    /// A worker that fell behind while another had closed its lanes led requests to sockets that were gone.
+    #[test]
+    fn lanes_that_one_worker_has_closed_are_not_filled_again() {
+        let address = ([127, 0, 0, 1], 0).into();
+        let sockets = Socket::bind_group(address, 2, udp_options()).expect("loopback has ports");
+        let group = Group {
+            sockets: &sockets[..1],
+            workers: 2,
+        };
+        let (lanes, snapshot) = (Lanes::default(), snapshot());
+        let keep = |second, worker, needs, has| {
+            let now = Duration::from_secs(second);
+            lanes.keep(now, group, worker, [needs, has], &snapshot)
+        };
+        let own = [keep(0, 0, true, false), keep(0, 1, false, false)];
+        assert!(own.iter().all(|own| matches!(own, Some(Change::Opened(_)))));
+        assert!(keep(1, 0, false, true).is_none(), "it leaves them empty");
+        assert!(matches!(keep(3, 0, false, true), Some(Change::Closed)));
+        assert!(keep(3, 0, true, false).is_none(), "the other has its own");
+        assert!(matches!(keep(3, 1, false, true), Some(Change::Closed)));
+        assert!(matches!(keep(3, 0, true, false), Some(Change::Opened(_))));
+    }
+}
