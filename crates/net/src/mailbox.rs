@@ -30,7 +30,8 @@ impl std::error::Error for Busy {}
 /// Separate queues, so that a flood of messages does not keep the operator out. The node limits its
 /// questions, so the answers are limited too.
 pub(crate) struct Mailbox {
-    handovers: ArrayQueue<Handover>,
+    /// Each with the moment at which it came to the socket.
+    handovers: ArrayQueue<(Duration, Handover)>,
     answers: SegQueue<(QuestionId, Answer)>,
     /// Messages for connections that the owner holds.
     messages: ArrayQueue<(Flow, Box<[u8]>)>,
@@ -50,9 +51,9 @@ impl Mailbox {
         })
     }
 
-    /// Leaves a message, unless the queue is full.
-    pub(crate) fn hand_over(&self, handover: Handover) -> bool {
-        let fits = self.handovers.push(handover).is_ok();
+    /// Leaves a message that came then, unless the queue is full.
+    pub(crate) fn hand_over(&self, came: Duration, handover: Handover) -> bool {
+        let fits = self.handovers.push((came, handover)).is_ok();
         self.wake();
         fits
     }
@@ -92,7 +93,7 @@ impl Mailbox {
             && self.commands.is_empty()
     }
 
-    pub(crate) fn next_handover(&self) -> Option<Handover> {
+    pub(crate) fn next_handover(&self) -> Option<(Duration, Handover)> {
         self.handovers.pop()
     }
 

@@ -74,8 +74,9 @@ pub(crate) struct Worker {
     lanes: Option<(OwnLanes, RecvBatch)>,
     /// Whether a batch from a lane was full, so that more may be there.
     has_more: bool,
-    /// Datagrams received since it woke up.
+    /// Datagrams received since it woke up, and when the first of them came.
     taken: usize,
+    came: Duration,
     /// None: no listener carries streams.
     streams: Option<Streams>,
 }
@@ -110,6 +111,7 @@ impl Worker {
             lanes: None,
             has_more: false,
             taken: 0,
+            came: Duration::MAX,
             team,
             shared,
             clock,
@@ -121,7 +123,7 @@ impl Worker {
     pub(crate) fn run(mut self) {
         while !self.team.stopping.load(Ordering::Relaxed) {
             let unheard = self.unheard();
-            self.taken = 0;
+            (self.taken, self.came) = (0, Duration::MAX);
             let now = if self.polls {
                 self.wait()
             } else {
@@ -306,6 +308,7 @@ impl Worker {
             }
             let is_empty = result.as_ref().is_ok_and(|&count| count < BATCH);
             let delay = self.received.waited().unwrap_or_default();
+            self.came = self.came.min(now.saturating_sub(delay));
             self.node.handle_delay(now, None, delay);
             self.feed(listener, now, result);
             if is_empty || !self.node.is_behind(now) {
@@ -403,9 +406,10 @@ impl Worker {
         self.read_messages(now);
         let mailbox = &self.team.seats[self.number].mailbox;
         for _ in 0..BATCH {
-            let Some(handover) = mailbox.next_handover() else {
+            let Some((came, handover)) = mailbox.next_handover() else {
                 break;
             };
+            self.node.handle_delay(now, None, now.saturating_sub(came));
             self.shared.took_over(self.number, handover.bytes.len());
             self.node
                 .handle_input(now, Input::Handover(handover), &mut self.out);
@@ -535,12 +539,14 @@ impl Worker {
         failed
     }
 
+    /// Leaves to other workers what is theirs. They learn since when it has waited.
     fn hand_over(&mut self, now: Duration) {
+        let came = self.came.min(now);
         for handover in self.out.handovers.drain(..) {
             let (owner, bytes) = (handover.worker, handover.bytes.len());
             if !self.shared.may_hand_over(owner, bytes) {
                 self.shared.count_handover_dropped(self.number, now);
-            } else if !self.team.seats[owner].mailbox.hand_over(handover) {
+            } else if !self.team.seats[owner].mailbox.hand_over(came, handover) {
                 self.shared.took_over(owner, bytes);
                 self.shared.count_handover_dropped(self.number, now);
             }

@@ -86,7 +86,12 @@ impl Node {
         self.desks.lobby.note_busy(busy);
     }
 
-    /// Learns that so many datagrams were dropped before the driver read them.
+    /// Learns that so many requests were stopped by a lane's filter.
+    pub fn handle_filtered(&mut self, lane: Lane, number: u32) {
+        self.desks.lobby.note_filtered(lane, number);
+    }
+
+    /// Learns that so many datagrams of any kind were dropped before the driver read them.
     pub fn handle_unread(&mut self, number: u32) {
         self.desks.lobby.note_unread(number);
     }

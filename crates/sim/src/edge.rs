@@ -379,10 +379,16 @@ impl Edge {
             let busy = host.take_busy(now) / self.nodes.len() as u32;
             let unread = host.take_unread() / self.nodes.len() as u32;
             let missed = host.take_missed();
+            let filtered = host
+                .take_filtered()
+                .map(|all| all / self.nodes.len() as u32);
             let mut are_lanes_wanted = false;
             for node in &mut self.nodes {
                 node.handle_busy(busy);
                 node.handle_unread(unread);
+                for (lane, filtered) in Lane::ALL.into_iter().zip(filtered) {
+                    node.handle_filtered(lane, filtered);
+                }
                 for (lane, missed) in Lane::ALL.into_iter().zip(missed) {
                     if missed > 0 {
                         node.handle_missed(now, lane, missed);

@@ -98,6 +98,8 @@ pub(crate) struct Host {
     turn: usize,
     /// Requests that found no room in each lane since this was asked last.
     missed: [u32; 3],
+    /// What the sieve has stopped in each lane, since this was asked last.
+    filtered: [u32; 3],
     sieve: Option<Sieve>,
     door: Option<Door>,
     free_at: Duration,
@@ -145,6 +147,7 @@ impl Host {
             lanes: None,
             turn: 0,
             missed: [0; 3],
+            filtered: [0; 3],
             sieve: None,
             door: None,
             free_at: Duration::ZERO,
@@ -203,7 +206,7 @@ impl Host {
             .sieve
             .is_some_and(|sieve| !sieve.passes(bytes, flow.remote))
         {
-            self.unread += 1;
+            self.filtered[lane as usize] += 1;
             return true;
         }
         let lanes = self.lanes.as_mut().expect("there are lanes");
@@ -375,6 +378,11 @@ impl Host {
     /// Datagrams that were dropped before the node read them, since this was asked last.
     pub(crate) fn take_unread(&mut self) -> u32 {
         mem::take(&mut self.unread)
+    }
+
+    /// Requests that the sieve has stopped in each lane, since this was asked last.
+    pub(crate) fn take_filtered(&mut self) -> [u32; 3] {
+        mem::take(&mut self.filtered)
     }
 
     pub(crate) fn set_speed(&mut self, speed: f64) {

@@ -56,7 +56,7 @@ impl Worker {
                 self.node.handle_missed(now, lane, missed);
             }
             if filtered > 0 {
-                self.node.handle_unread(filtered);
+                self.node.handle_filtered(lane, filtered);
             }
         }
     }

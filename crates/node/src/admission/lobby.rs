@@ -227,7 +227,14 @@ impl Lobby {
         self.busy += busy;
     }
 
-    /// So many datagrams were dropped unread.
+    /// A lane's filter stopped so many requests.
+    pub(crate) fn note_filtered(&mut self, lane: Lane, number: u32) {
+        if let Some(share) = self.share_of(Class::of(lane)[0]) {
+            share.stayed_out(number);
+        }
+    }
+
+    /// So many datagrams were dropped unread. Which, nobody knows.
     pub(crate) fn note_unread(&mut self, number: u32) {
         self.calls.stayed_out(number);
         self.registers.stayed_out(number);

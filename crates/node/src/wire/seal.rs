@@ -205,7 +205,10 @@ mod tests {
     #[test]
     fn no_text_says_cseq() {
         assert!(!ALPHABET.contains(&b'q'));
-        assert_eq!(VALUES.iter().filter(|&&value| value != NO_VALUE).count(), 64);
+        assert_eq!(
+            VALUES.iter().filter(|&&value| value != NO_VALUE).count(),
+            64
+        );
     }
 
     /// The texts named a server's address to whoever decoded them.
