@@ -409,7 +409,7 @@ impl Worker {
             let Some((came, handover)) = mailbox.next_handover() else {
                 break;
             };
-            self.node.handle_delay(now, None, now.saturating_sub(came));
+            self.node.handle_handover_delay(now.saturating_sub(came));
             self.shared.took_over(self.number, handover.bytes.len());
             self.node
                 .handle_input(now, Input::Handover(handover), &mut self.out);

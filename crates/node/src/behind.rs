@@ -63,6 +63,12 @@ impl Node {
         stats.count(Class::of(lane)[0].out(), number as usize);
     }
 
+    /// Learns how long the next [`crate::Input::Handover`] has waited since it came to the other worker, at most. It is no
+    /// new request, so the lobby need not know.
+    pub fn handle_handover_delay(&mut self, delay: Duration) {
+        self.desks.proxy.work.note_delay(delay);
+    }
+
     /// Learns how long what was read from a connection has waited there, at most.
     pub fn handle_stream_delay(&mut self, now: Duration, delay: Duration) {
         self.desks.lobby.note_stream_delay(now, delay);
