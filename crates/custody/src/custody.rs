@@ -26,9 +26,9 @@ const SMOOTHED_OVER: Duration = Duration::from_millis(200);
 /// The worker is short of so much of its time, as far as it counts, while requests wait for it.
 const BEHIND: f64 = 0.1;
 
-/// What a worker holds changes by so much of its requests in an interval at most, should it be wrong about
-/// the costs.
-const STEP_MAX: f64 = 0.3;
+/// What a worker holds changes by so much of its requests in an interval at most: it may be wrong about the costs, and
+/// what it leaves open at once fills the nodes behind it, which do the same. Waves run through a chain then.
+const STEP_MAX: f64 = 0.15;
 
 /// An interval that is longer tells nothing of the load.
 const INTERVAL_MAX: Duration = Duration::from_secs(1);
