@@ -26,8 +26,8 @@ const SMOOTHED_OVER: Duration = Duration::from_millis(200);
 /// The worker is short of so much of its time, as far as it counts, while requests wait for it.
 const BEHIND: f64 = 0.1;
 
-/// What a worker holds changes by so much of its requests in an interval at most: it may be wrong about the costs, and
-/// what it leaves open at once fills the nodes behind it, which do the same. Waves run through a chain then.
+/// What a worker holds changes by so much of its requests in an interval at most. It may be wrong about the costs. And
+/// what it leaves open at once fills the nodes behind it: with 0.3 waves ran through a chain.
 const STEP_MAX: f64 = 0.15;
 
 /// An interval that is longer tells nothing of the load.
