@@ -19,6 +19,7 @@ mod edges;
 mod explain;
 pub mod figures;
 mod health;
+pub mod histogram;
 mod io;
 mod keep_alive;
 mod listener;

@@ -13,11 +13,8 @@ use balance::{Server, ServerId};
 use transaction::{Flow, NextHop, Transport};
 
 use crate::{
-    config::PoolServer,
-    control::Control,
-    room::Room,
-    service_times::ServiceTimes,
-    stats::{Histogram, MethodLabel},
+    config::PoolServer, control::Control, histogram::Histogram, room::Room,
+    service_times::ServiceTimes, stats::MethodLabel,
 };
 
 /// How long a server that refused a connection is not asked for one.

@@ -1,9 +1,6 @@
 //! What a node counts. A worker alone writes its counters; readers may come any time.
 
-use std::{
-    sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
-    time::Duration,
-};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use sip::Method;
 
@@ -492,35 +489,5 @@ impl From<Method<'_>> for MethodLabel {
                 Self::Other
             }
         }
-    }
-}
-
-/// Upper bounds of the response-time buckets, in microseconds.
-pub const BUCKETS_US: [u64; 16] = [
-    100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
-    1_000_000, 2_500_000, 5_000_000, 10_000_000,
-];
-
-/// A histogram of times from a request to its first response, which all workers write.
-#[derive(Debug, Default)]
-pub struct Histogram {
-    buckets: [AtomicU64; BUCKETS_US.len() + 1],
-    sum_us: AtomicU64,
-}
-
-impl Histogram {
-    pub(crate) fn record(&self, time: Duration) {
-        let us = time.as_micros() as u64;
-        let bucket = BUCKETS_US.partition_point(|&bound| bound < us);
-        self.buckets[bucket].fetch_add(1, Relaxed);
-        self.sum_us.fetch_add(us, Relaxed);
-    }
-
-    /// Counts per bucket (the last is beyond all bounds) and the sum in microseconds.
-    pub fn read(&self) -> ([u64; BUCKETS_US.len() + 1], u64) {
-        (
-            std::array::from_fn(|place| self.buckets[place].load(Relaxed)),
-            self.sum_us.load(Relaxed),
-        )
     }
 }

@@ -26,22 +26,27 @@ impl Node {
         let done = work(self, out);
         let (desks, cx) = self.parts(now);
         let moves = cx.stats.take_moves();
-        let Some(mut tap) = out.tap.take() else {
+        let Outbox {
+            transmits,
+            bytes,
+            tap,
+            ..
+        } = out;
+        // To take it out and put it back would wait for the last copy to get into memory.
+        let Some(tap) = tap.as_mut().filter(|_| !moves.is_unheard()) else {
             return done;
         };
-        if !moves.is_unheard() {
-            tap.begin_step();
-            if let Some(Datagram { flow, bytes, .. }) = received {
-                tap.record(now, What::Received(flow), bytes);
-            }
-            tap.explain(now, moves);
-            let placed = desks.proxy.work.decisions.since(made);
-            placed.for_each(|decision| tap.place(now, decision));
-            for transmit in &out.transmits[sent..] {
-                tap.record(now, What::Sent(transmit.flow), out.payload(transmit));
-            }
+        tap.begin_step();
+        if let Some(Datagram { flow, bytes, .. }) = received {
+            tap.record(now, What::Received(flow), bytes);
         }
-        out.tap = Some(tap);
+        tap.explain(now, moves);
+        let placed = desks.proxy.work.decisions.since(made);
+        placed.for_each(|decision| tap.place(now, decision));
+        for transmit in &transmits[sent..] {
+            let bytes = &bytes[transmit.range.clone()];
+            tap.record(now, What::Sent(transmit.flow), bytes);
+        }
         done
     }
 }

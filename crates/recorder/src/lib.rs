@@ -39,7 +39,7 @@ pub use records::{Outcome, Record, RecordCounts, Records, Tried, written};
 pub use search::{Order, Search};
 pub use state::{End, State, Summary};
 pub use text::{gist, placement_words, steers};
-pub use traces::{Span, TraceCounts, Traces};
+pub use traces::{Span, TraceCounts, Traces, trace_of};
 
 use call::Call;
 use mask::Mask;

@@ -236,7 +236,7 @@ impl Traces {
         let number = cseq.number.to_be_bytes();
         let own = || hash(&[&root.to_be_bytes(), &side, &number, &which.name]);
         let span = Span {
-            trace: u128::from(which.call) << 64 | u128::from(hash(&[&which.call.to_be_bytes()])),
+            trace: trace_of(which.call),
             id: if is_root { root } else { own() },
             parent: (!is_root).then_some(root),
             is_client: which.is_client,
@@ -281,6 +281,12 @@ impl Traces {
             tell(open.span.clone());
         }
     }
+}
+
+/// The trace of a call: [`Span::trace`]. `call` is [`Snapshot::session_of`] its Call-ID.
+#[must_use]
+pub fn trace_of(call: u64) -> u128 {
+    u128::from(call) << 64 | u128::from(hash(&[&call.to_be_bytes()]))
 }
 
 /// A number that is no secret and never 0, which stands for none.

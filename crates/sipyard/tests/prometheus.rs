@@ -92,6 +92,7 @@ impl Prometheus {
                 folder.path().join("data").display()
             ))
             .arg(format!("--web.listen-address={at}"))
+            .arg("--enable-feature=exemplar-storage")
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -105,22 +106,38 @@ impl Prometheus {
 
     /// What a query yields, or why it is none.
     fn query(&self, expression: &str) -> Result<Vec<Value>, String> {
-        let url = format!("http://{}/api/v1/query", self.at);
+        let answer = self.ask("query", &[("query", expression)])?;
+        match answer["data"]["result"].as_array() {
+            Some(found) => Ok(found.clone()),
+            None => Err(answer["error"].to_string()),
+        }
+    }
+
+    /// The Call-IDs of a metric's exemplars.
+    fn exemplars(&self, metric: &str) -> Result<Vec<String>, String> {
+        let span = [("query", metric), ("start", "0"), ("end", "9999999999")];
+        let answer = self.ask("query_exemplars", &span)?;
+        let series = answer["data"].as_array().ok_or(answer.to_string())?;
+        let exemplars = series.iter().filter_map(|one| one["exemplars"].as_array());
+        let labels = exemplars.flatten().map(|one| &one["labels"]["call_id"]);
+        Ok(labels
+            .filter_map(|id| id.as_str().map(str::to_owned))
+            .collect())
+    }
+
+    fn ask(&self, what: &str, arguments: &[(&str, &str)]) -> Result<Value, String> {
+        let url = format!("http://{}/api/v1/{what}", self.at);
         let agent: ureq::Agent = ureq::Agent::config_builder()
             .http_status_as_error(false)
             .build()
             .into();
-        let request = agent.get(&url).query("query", expression);
+        let request = agent.get(&url).query_pairs(arguments.iter().copied());
         let mut response = request.call().map_err(|error| error.to_string())?;
         let text = response
             .body_mut()
             .read_to_string()
             .map_err(|error| error.to_string())?;
-        let answer: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-        match answer["data"]["result"].as_array() {
-            Some(found) => Ok(found.clone()),
-            None => Err(answer["error"].to_string()),
-        }
+        serde_json::from_str(&text).map_err(|error| error.to_string())
     }
 }
 
@@ -153,6 +170,10 @@ fn every_query_is_one_that_prometheus_answers_from_a_node() {
     eventually("the node is scraped twice", || {
         let found = prometheus.query("rate(sipyard_messages_received_total[1m])");
         found.is_ok_and(|found| !found.is_empty())
+    });
+    eventually("a slow bucket leads to a call", || {
+        let found = prometheus.exemplars("sipyard_response_seconds_bucket");
+        found.is_ok_and(|calls| calls.iter().any(|call| call == "a-call"))
     });
     let metrics = edge.ask("GET", "/metrics").1;
     let is_there = |name: &str| metrics.contains(&format!("# TYPE {name} "));

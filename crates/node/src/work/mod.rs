@@ -556,7 +556,8 @@ impl Work {
             health::on_answer(cx, member, response);
             if !request.is_answered() {
                 member.server.first_response(cx.now, after);
-                member.responses[request.label as usize].record(after);
+                let times = &member.responses[request.label as usize];
+                times.record(cx.now, after, response.call_id);
             }
             if response.is_success() {
                 member.server.final_response(cx.now, after);

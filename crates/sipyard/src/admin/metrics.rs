@@ -7,17 +7,19 @@ use node::{
     Member, PeerView, Snapshot,
     config::Pool,
     figures::{self, Figure, Kind, NodeAt, PeerAt, ServerAt, Value},
-    stats::{BUCKETS_US, Event, Histogram, MethodLabel, WorkerStats},
+    stats::{Event, WorkerStats},
 };
 use prometheus_client::{
     collector::Collector,
     encoding::{
-        DescriptorEncoder, EncodeLabelSet, EncodeMetric, MetricEncoder, NoLabelSet, text::encode,
+        DescriptorEncoder, EncodeLabelSet, EncodeMetric, MetricEncoder,
+        text::{encode_eof, encode_registry},
     },
     metrics::{MetricType, counter::ConstCounter, gauge::ConstGauge},
     registry::Registry,
 };
 
+use super::response_times;
 use crate::{
     connections,
     serve::Control,
@@ -28,20 +30,25 @@ use crate::{
 pub(crate) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// All metrics of a node.
-pub(crate) struct Metrics(Registry);
+pub(crate) struct Metrics {
+    registry: Registry,
+    control: Arc<Control>,
+}
 
 impl Metrics {
     /// The metrics of the node under `control`.
     pub(crate) fn new(control: Arc<Control>) -> Self {
         let mut registry = Registry::with_prefix("sipyard");
-        registry.register_collector(Box::new(NodeCollector(control)));
-        Self(registry)
+        registry.register_collector(Box::new(NodeCollector(Arc::clone(&control))));
+        Self { registry, control }
     }
 
     /// All of them at this moment.
     pub(crate) fn text(&self) -> Result<String, fmt::Error> {
         let mut text = String::new();
-        encode(&mut text, &self.0)?;
+        encode_registry(&mut text, &self.registry)?;
+        response_times::write(&mut text, &self.control)?;
+        encode_eof(&mut text)?;
         Ok(text)
     }
 }
@@ -95,7 +102,6 @@ impl Collector for NodeCollector {
         encode_costs(encoder, &snapshot.config().pools)?;
         encode_sources(encoder, control)?;
         encode_figures(encoder, "peer_", "", figures::PEER, &peers)?;
-        encode_responses(encoder, &servers)?;
         encode_processor_times(encoder, control)?;
         let workers = numbered(control.shared().workers());
         let workers: Vec<_> = workers.collect();
@@ -381,34 +387,6 @@ fn labels(member: &Member) -> [(&'static str, String); 2] {
         ("pool", member.pool.clone()),
         ("server", member.address.to_string()),
     ]
-}
-
-fn encode_responses(
-    encoder: &mut DescriptorEncoder<'_>,
-    servers: &[([(&'static str, String); 2], ServerAt)],
-) -> fmt::Result {
-    let help = "Time from a request to its first response";
-    let mut metric =
-        encoder.encode_descriptor("response_seconds", help, None, MetricType::Histogram)?;
-    for (labels, ServerAt { member, .. }) in servers {
-        for (method, name) in MethodLabel::ALL {
-            let [pool, server] = labels.clone();
-            let labels = [pool, server, ("method", name.to_owned())];
-            encode_histogram(metric.encode_family(&labels)?, member.responses(method))?;
-        }
-    }
-    Ok(())
-}
-
-fn encode_histogram(mut metric: MetricEncoder<'_>, histogram: &Histogram) -> fmt::Result {
-    let (counts, sum_us) = histogram.read();
-    let bounds = BUCKETS_US
-        .iter()
-        .map(|&us| us as f64 / 1e6)
-        .chain([f64::INFINITY]);
-    let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
-    let count = counts.iter().sum();
-    metric.encode_histogram::<NoLabelSet>(sum_us as f64 / 1e6, count, &buckets, None)
 }
 
 fn encode_processor_times(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::Result {

@@ -12,6 +12,7 @@ mod metrics;
 mod places;
 mod records;
 mod refusal;
+mod response_times;
 mod users;
 
 use std::{future::IntoFuture, net::SocketAddr, sync::Arc, time::Duration};

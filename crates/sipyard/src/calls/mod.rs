@@ -50,8 +50,8 @@ pub(crate) struct Kept {
     pub(crate) traces: Option<TraceExport>,
 }
 
-/// Messages, reasons and placements that are sorted by call in a second before anybody asks: of about 400 calls.
-const SORTED_AHEAD: f64 = 10_000.0;
+/// Messages, reasons and placements that are sorted by call in a second before anybody asks: of about 100 calls.
+const SORTED_AHEAD: f64 = 2_500.0;
 
 /// The latest calls, or none while nothing is recorded, and the records of all.
 #[derive(Debug)]
@@ -186,6 +186,12 @@ impl Recording {
     /// What the spans told, and how many the collector took and did not take; none while there are none.
     pub(crate) fn traces(&self) -> Option<(TraceCounts, u64, u64)> {
         locked(&self.tracer).as_ref().map(Tracer::counts)
+    }
+
+    /// The trace of a call of this Call-ID, if it has one.
+    pub(crate) fn trace_of(&self, snapshot: &Snapshot, call_id: &str) -> Option<u128> {
+        let call = snapshot.session_of(call_id.as_bytes());
+        locked(&self.tracer).as_ref()?.trace_of(call)
     }
 
     /// Messages that went to the collector, and those that could not be sent.

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use recorder::{Span, TraceCounts, Traces};
+use recorder::{Span, TraceCounts, Traces, trace_of};
 use serde_json::{Value, json};
 
 /// Batches that wait for the collector; more are lost, and counted.
@@ -84,6 +84,12 @@ impl Tracer {
     pub(super) fn counts(&self) -> (TraceCounts, u64, u64) {
         let Sent { sent, lost } = &*self.sent;
         (self.traces.counts(), sent.load(Relaxed), lost.load(Relaxed))
+    }
+
+    /// The trace of a call, if it has one.
+    pub(super) fn trace_of(&self, call: u64) -> Option<u128> {
+        let is_traced = call.is_multiple_of(u64::from(self.settings.one_in));
+        is_traced.then(|| trace_of(call))
     }
 
     /// Follows calls by what `follow` gives. `zero` is the wall time of the node's zero.

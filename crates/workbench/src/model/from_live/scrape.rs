@@ -100,7 +100,7 @@ mod tests {
         sipyard_retransmission_total{worker=\"0\"} 3\n\
         sipyard_response_seconds_sum{pool=\"a,b\",server=\"127.0.0.1:9\",method=\"INVITE\"} 0.03\n\
         sipyard_response_seconds_count{pool=\"a,b\",server=\"127.0.0.1:9\",method=\"INVITE\"} 15\n\
-        sipyard_response_seconds_bucket{le=\"0.001\",pool=\"a,b\"} 15\n\
+        sipyard_response_seconds_bucket{le=\"0.001\",pool=\"a,b\"} 15 # {call_id=\"a\"} 0.0005 1.5\n\
         # EOF\n";
 
     #[test]
