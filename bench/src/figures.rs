@@ -64,6 +64,8 @@ pub(crate) fn write<T: Serialize>(
     fs::create_dir_all(folder)?;
     let json = serde_json::to_vec_pretty(results)?;
     fs::write(folder.join(format!("{name}.json")), json)?;
+    let Stamp { command, date, .. } = &results.stamp;
+    let page = page.clone().made(command, date);
     fs::write(folder.join(format!("{name}.html")), page.html())
 }
 

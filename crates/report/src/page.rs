@@ -81,15 +81,15 @@ impl Page {
     #[must_use]
     pub fn html(&self) -> String {
         let title = escape(&self.title);
-        let mut body: String = self.parts.iter().map(Part::html).collect();
-        if let Some((command, date)) = &self.made {
-            let [command, date] = [command, date].map(|text| escape(text));
-            body += &format!("<footer>Made by <code>{command}</code> on {date}.</footer>\n");
-        }
+        let body: String = self.parts.iter().map(Part::html).collect();
+        let footer = self.made.as_ref().map_or_else(String::new, |made| {
+            let (command, date) = (escape(&made.0), escape(&made.1));
+            format!("<footer>Made by <code>{command}</code> on {date}.</footer>\n")
+        });
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta name=\"viewport\" content=\"width=device-width\">\n<title>{title}</title>\n\
-             <style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n{body}</body>\n</html>\n",
+             <style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n{body}</main>\n{footer}</body>\n</html>\n",
         )
     }
 
@@ -113,7 +113,8 @@ impl Part {
             Self::Text(text) => format!("<p>{}</p>\n", escape(text)),
             Self::Verbatim(text) => format!("<pre>{}</pre>\n", escape(text)),
             Self::Table(table) => table.html(),
-            Self::Svg(svg) => format!("<figure>\n{svg}</figure>\n"),
+            // Who has no mouse scrolls what the keyboard can reach.
+            Self::Svg(svg) => format!("<figure tabindex=\"0\">\n{svg}</figure>\n"),
         }
     }
 
@@ -152,6 +153,7 @@ mod tests {
             "<pre>a\n b</pre>",
             "<td class=\"number\">1</td>",
             "<svg",
+            "</main>",
             "<footer>Made by <code>sipyard &lt;x&gt;</code> on 2026-11-23.</footer>",
             "</html>",
         ];

@@ -92,6 +92,7 @@ impl Table {
         let line = |tag: &str, row: &Vec<String>| {
             let cell = |(cell, &numeric): (&String, &bool)| {
                 let class = if numeric { " class=\"number\"" } else { "" };
+                let tag = if cell.is_empty() { "td" } else { tag };
                 format!("<{tag}{class}>{}</{tag}>", escape(cell))
             };
             let cells: String = row.iter().zip(&numeric).map(cell).collect();
@@ -104,7 +105,7 @@ impl Table {
             caption => format!("<caption>{}</caption>\n", escape(caption)),
         };
         format!(
-            "<div class=\"table\"><table>\n{caption}\
+            "<div class=\"table\" tabindex=\"0\"><table>\n{caption}\
              <thead>\n{head}</thead>\n<tbody>\n{body}</tbody>\n</table></div>\n"
         )
     }

@@ -4,45 +4,18 @@
 
 mod common;
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Duration,
+use std::{env, fs, time::Duration};
+
+use common::{
+    Settings, authority::Authority, browser, eventually, free_address, phones::Phone, sipyard,
 };
-
-use common::{Settings, authority::Authority, eventually, free_address, phones::Phone, sipyard};
-
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/dashboard")
-}
-
-/// What is missing to look at pages; `scripts/setup.sh test` installs it.
-fn missing() -> Option<&'static str> {
-    let has = |program: &str| Command::new(program).arg("--version").output().is_ok();
-    if !has("node") {
-        Some("node")
-    } else if !has("chromium") {
-        Some("chromium")
-    } else if !folder().join("node_modules/puppeteer-core").exists() {
-        Some("npm ci in crates/sipyard/tests/dashboard")
-    } else {
-        None
-    }
-}
 
 /// A Call-ID that would be a script if a page took text for markup.
 const HOSTILE: &str = "<img/src=x/onerror=alert(1)>";
 
 #[test]
 fn every_page_is_whole_in_both_themes_and_at_each_width() {
-    if let Some(missing) = missing() {
-        // Debian's packages are there where the gate runs; npm's registry need not be in reach.
-        assert!(
-            env::var_os("CI").is_none() || missing.starts_with("npm"),
-            "CI looks at the pages: install {missing}"
-        );
-        eprintln!("SKIPPED: the dashboard is not looked at: {missing} is missing");
+    if !browser::is_there() {
         return;
     }
     let (caller, server) = (Phone::new(), Phone::new());
@@ -62,8 +35,7 @@ fn every_page_is_whole_in_both_themes_and_at_each_width() {
     eventually("the call is recorded", || {
         edge.ctl(&["calls"]).1.contains(HOSTILE)
     });
-    let output = Command::new("node")
-        .arg(folder().join("check.mjs"))
+    let output = browser::script("check.mjs")
         .arg(format!("http://{}", edge.settings.admin))
         .args([token, server.address().to_string(), HOSTILE.to_owned()])
         .args(env::var_os("SIPYARD_PICTURES"))

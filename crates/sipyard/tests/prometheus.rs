@@ -117,7 +117,9 @@ impl Prometheus {
     fn exemplars(&self, metric: &str) -> Result<Vec<String>, String> {
         let span = [("query", metric), ("start", "0"), ("end", "9999999999")];
         let answer = self.ask("query_exemplars", &span)?;
-        let series = answer["data"].as_array().ok_or(answer.to_string())?;
+        let series = answer["data"]
+            .as_array()
+            .ok_or_else(|| answer.to_string())?;
         let exemplars = series.iter().filter_map(|one| one["exemplars"].as_array());
         let labels = exemplars.flatten().map(|one| &one["labels"]["call_id"]);
         Ok(labels

@@ -12,6 +12,7 @@
 )]
 
 pub mod authority;
+pub mod browser;
 pub mod dns;
 pub mod load;
 pub mod manager;

@@ -53,7 +53,7 @@ pub(super) struct Call {
     #[arg(long, default_value = "poisson", value_parser = values::stream, conflicts_with = "window")]
     arrivals: Stream,
     /// Number of calls
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", conflicts_with = "find_peak")]
     calls: Option<u64>,
     /// How long to start calls, such as 30s or 5m. With --find-peak, how long to try each rate
     /// [default with --find-peak: 60s]; 10s may find a peak that is a tenth too high

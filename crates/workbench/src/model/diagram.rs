@@ -51,10 +51,10 @@ pub(super) fn svg(model: &Model, results: &Results) -> String {
     }
     let processors = spread(model.processors().len(), rows.len(), width);
     let mut svg = format!(
-        "<svg viewBox=\"0 0 {width} {height}\" xmlns=\"http://www.w3.org/2000/svg\" \
+        "<svg viewBox=\"0 0 {width} {height}\" style=\"width: {width}px; max-width: none\" xmlns=\"http://www.w3.org/2000/svg\" \
          font-family=\"system-ui, sans-serif\" font-size=\"12\" role=\"img\" aria-label=\"layers\">\n\
          <defs><marker id=\"head\" viewBox=\"0 0 8 8\" refX=\"8\" refY=\"4\" markerWidth=\"8\" \
-         markerHeight=\"8\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"#555\"/></marker></defs>\n"
+         markerHeight=\"8\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"var(--quiet, #555)\"/></marker></defs>\n"
     );
     for (task, place) in model.tasks().iter().zip(&tasks) {
         arrow(
@@ -164,16 +164,19 @@ fn arrows(model: &Model) -> Vec<(TaskId, TaskId, Line, String)> {
 /// around the boxes in between.
 fn arrow(svg: &mut String, from: Place, to: Place, line: Line, label: &str) {
     let (aside, style) = match line {
-        Line::Waits => (-SPREAD, "stroke=\"#555\" marker-end=\"url(#head)\""),
+        Line::Waits => (
+            -SPREAD,
+            "stroke=\"var(--quiet, #555)\" marker-end=\"url(#head)\"",
+        ),
         Line::Sends => (
             SPREAD,
-            "stroke=\"#555\" stroke-dasharray=\"6 4\" marker-end=\"url(#head)\"",
+            "stroke=\"var(--quiet, #555)\" stroke-dasharray=\"6 4\" marker-end=\"url(#head)\"",
         ),
         Line::Forwards => (
             0.0,
-            "stroke=\"#555\" stroke-dasharray=\"2 3\" marker-end=\"url(#head)\"",
+            "stroke=\"var(--quiet, #555)\" stroke-dasharray=\"2 3\" marker-end=\"url(#head)\"",
         ),
-        Line::Runs => (0.0, "stroke=\"#ddd\""),
+        Line::Runs => (0.0, "stroke=\"var(--line, #ddd)\""),
     };
     let middle = WIDTH / 2.0 + aside;
     let (x1, x2) = (from.x + middle, to.x + middle);
@@ -196,7 +199,7 @@ fn arrow(svg: &mut String, from: Place, to: Place, line: Line, label: &str) {
         put(
             svg,
             format_args!(
-                "<text x=\"{x}\" y=\"{y}\" fill=\"#555\" stroke=\"#fff\" stroke-width=\"4\" \
+                "<text x=\"{x}\" y=\"{y}\" fill=\"var(--quiet, #555)\" stroke=\"var(--back, #fff)\" stroke-width=\"4\" \
                  paint-order=\"stroke\">{label}</text>\n"
             ),
         );

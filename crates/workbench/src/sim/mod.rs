@@ -27,6 +27,7 @@ use settings::{Problem, refuse};
 use sim::{Cluster, Trace};
 
 use self::{scenario::Scenario, show::Shown};
+use crate::finished;
 
 /// The longest time of a trace.
 const TRACED_MAX: Duration = Duration::from_secs(3600);
@@ -160,7 +161,7 @@ impl Sim {
             return Ok(());
         };
         let made = self.made_by();
-        let mut page = Page::new(&*self.title).text("Made by").verbatim(&made);
+        let mut page = Page::new(&*self.title);
         let mut markdown = format!(
             "# {}\n\nMade by `{made}`; `{name}.html`, which it makes too, has the plots.\n",
             self.title,
@@ -177,7 +178,7 @@ impl Sim {
             "scenarios": all.iter().map(Shown::json).collect::<Vec<_>>(),
         });
         let files = [
-            ("html", page.html()),
+            ("html", finished::html(&page)),
             ("md", markdown),
             ("csv", csv),
             ("json", format!("{json:#}\n")),

@@ -31,15 +31,15 @@ pub(super) fn svg(topology: &Topology, loads: &[Load]) -> String {
     let right = places.iter().map(|(x, _)| x + WIDTH).max().unwrap_or(0);
     let bottom = places.iter().map(|(_, y)| y + HEIGHT).max().unwrap_or(0);
     let mut svg = format!(
-        "<svg viewBox=\"0 0 {} {}\" xmlns=\"http://www.w3.org/2000/svg\" font-family=\"system-ui, \
+        "<svg viewBox=\"0 0 {width} {}\" style=\"width: {width}px; max-width: none\" xmlns=\"http://www.w3.org/2000/svg\" font-family=\"system-ui, \
          sans-serif\" font-size=\"12\" role=\"img\" aria-label=\"nodes and paths\">\n",
-        right + MARGIN,
-        bottom + MARGIN
+        bottom + MARGIN,
+        width = right + MARGIN,
     );
     for pair in topology.paths.iter().flat_map(|path| path.nodes.windows(2)) {
         let ((x1, y1), (x2, y2)) = (places[pair[0]], places[pair[1]]);
         let (x1, y1, y2) = (x1 + WIDTH, y1 + HEIGHT / 2, y2 + HEIGHT / 2);
-        let line = format!("<path d=\"M{x1} {y1}L{x2} {y2}\" stroke=\"#555\"/>\n");
+        let line = format!("<path d=\"M{x1} {y1}L{x2} {y2}\" stroke=\"var(--quiet, #555)\"/>\n");
         if !svg.contains(&line) {
             svg += &line;
         }
