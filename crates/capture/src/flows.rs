@@ -1,6 +1,6 @@
 //! Which calls are alike, and how those that are not differ.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     Ended, Flow,
@@ -115,6 +115,7 @@ impl View<'_> {
             branches: first.way.leaves().count(),
             outcome: finals.next_back(),
             is_challenged: seen.iter().any(|(_, label)| asks(label)),
+            also: also(begins, &seen),
             ended: match bye {
                 Some((true, _)) => Some(Ended::ByDriver),
                 Some((false, _)) => Some(Ended::ByServer),
@@ -184,6 +185,22 @@ impl View<'_> {
     }
 }
 
+/// The requests among `seen` besides the first, with and without credentials, and what each call ends with.
+fn also(begins: &Label, seen: &[(bool, Label)]) -> Vec<String> {
+    let requests = || seen.iter().filter(|(_, label)| label.status.is_none());
+    let challenges = seen
+        .iter()
+        .filter(|(_, label)| matches!(label.status, Some(401 | 407)));
+    let repeated = requests().filter(|(_, label)| label.method == begins.method);
+    let is_repeated = repeated.count() > 1 + challenges.count();
+    let others = requests().map(|(_, label)| label.method.as_str());
+    let usual = [&*begins.method, "ACK", "BYE"];
+    let others: BTreeSet<&str> = others.filter(|method| !usual.contains(method)).collect();
+    let repeated = is_repeated.then(|| format!("re-{}", begins.method));
+    let others = others.into_iter().map(str::to_owned);
+    repeated.into_iter().chain(others).collect()
+}
+
 impl Flow {
     fn looks_like(&self, other: &Self) -> bool {
         let look = |flow: &Self| {
@@ -194,6 +211,7 @@ impl Flow {
                 flow.branches,
                 flow.outcome,
                 flow.is_challenged,
+                flow.also.clone(),
                 flow.ended,
             )
         };

@@ -61,6 +61,8 @@ pub struct Flow {
     pub outcome: Option<u16>,
     /// Whether the driver was asked for credentials.
     pub is_challenged: bool,
+    /// Requests of the driver or to it that few calls have: `re-INVITE`, or a method.
+    pub also: Vec<String>,
     /// Who ended it.
     pub ended: Option<Ended>,
     /// The nodes at the ends of the calls' ways, each with its number of calls.

@@ -69,6 +69,11 @@ impl Histogram {
         exemplar.call_id[..call_id.len()].copy_from_slice(call_id);
     }
 
+    /// Whether it has counted nothing yet.
+    pub fn is_empty(&self) -> bool {
+        self.buckets.iter().all(|count| count.load(Relaxed) == 0)
+    }
+
     /// Counts per bucket (the last is beyond all bounds) and the sum in microseconds.
     pub fn read(&self) -> ([u64; BUCKETS], u64) {
         (

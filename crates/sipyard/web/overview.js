@@ -71,6 +71,13 @@ export function overview() {
   let told = "";
   let shape = "";
   const rows = new Map();
+  // Rows out of sight are filled when they come into view: a thousand servers cost what a screen of them costs.
+  const inView = new IntersectionObserver((entries) => entries.forEach(({ target, isIntersecting }) => {
+    const row = rows.get(target.dataset.place);
+    if (!row) return;
+    row.isInView = isIntersecting;
+    if (isIntersecting) row.fill();
+  }));
 
   async function drawPlots() {
     const past = await read(`/api/v1/history?span=${span.value}`).catch(() => null);
@@ -124,13 +131,16 @@ export function overview() {
 
   function build(state) {
     rows.clear();
+    inView.disconnect();
     tables.replaceChildren(h("h2", {}, "Pools"), ...pools(state).map(([name, pool]) => {
       const lines = Object.keys(pool.servers).map((address) => {
         const cells = COLUMNS.map((column) => h("td", { class: column.word ? "word" : "" }));
         cells[0].append(h("a", { href: `#/server/${encodeURIComponent(name)}/${encodeURIComponent(address)}` }, address));
-        const row = h("tr", {}, cells);
-        rows.set(`${name} ${address}`, cells);
-        return row;
+        const place = `${name} ${address}`;
+        const line = h("tr", { "data-place": place }, cells);
+        rows.set(place, { cells, fill() {}, isInView: true });
+        inView.observe(line);
+        return line;
       });
       return table(`${name}: ${pool.policy}`, COLUMNS, lines);
     }));
@@ -140,23 +150,27 @@ export function overview() {
     const list = Object.values(pool.servers);
     const calls = sum(list, (server) => server.calls);
     for (const server of list) {
-      const cells = rows.get(`${name} ${server.address}`);
-      const then = before?.servers?.[server.address];
-      const placed = then && seconds > 0 ? Math.max(0, server.placed - then.placed) / seconds : null;
-      const share = calls ? server.calls / calls : 0;
-      const [label, kind] = STATES[server.state] ?? [server.state, ""];
-      if (cells[1].textContent !== label) cells[1].replaceChildren(badge(label, kind));
-      const texts = [count(server.calls), `${decimal(share * 100, 0)} %`, count(server.transactions), decimal(server.work, 2), decimal(placed),
-        count(server.placed), count(server.failed), milliseconds(server.first_response_seconds), milliseconds(server.final_response_seconds),
-        decimal(server.capacity, 2), count(server.calls_elsewhere), server.why ? `${age(server.since_seconds)}: ${server.why}` : ""];
-      texts.forEach((text, place) => {
-        if (cells[place + 2].textContent !== text) cells[place + 2].textContent = text;
-      });
+      const row = rows.get(`${name} ${server.address}`);
+      row.fill = () => fillRow(row.cells, server, before?.servers?.[server.address], seconds, calls);
+      if (row.isInView) row.fill();
     }
   }
 
+  function fillRow(cells, server, then, seconds, calls) {
+    const placed = then && seconds > 0 ? Math.max(0, server.placed - then.placed) / seconds : null;
+    const share = calls ? server.calls / calls : 0;
+    const [label, kind] = STATES[server.state] ?? [server.state, ""];
+    if (cells[1].textContent !== label) cells[1].replaceChildren(badge(label, kind));
+    const texts = [count(server.calls), `${decimal(share * 100, 0)} %`, count(server.transactions), decimal(server.work, 2), decimal(placed),
+      count(server.placed), count(server.failed), milliseconds(server.first_response_seconds), milliseconds(server.final_response_seconds),
+      decimal(server.capacity, 2), count(server.calls_elsewhere), server.why ? `${age(server.since_seconds)}: ${server.why}` : ""];
+    texts.forEach((text, place) => {
+      if (cells[place + 2].textContent !== text) cells[place + 2].textContent = text;
+    });
+  }
+
   drawPlots();
-  return { page, update, end: () => clearInterval(timer) };
+  return { page, update, end: () => { clearInterval(timer); inView.disconnect(); } };
 }
 
 function others(state) {

@@ -106,6 +106,7 @@ fn marks(flow: &Flow, is_chosen: bool) -> String {
     let marks = [
         is_chosen.then(|| "modelled".to_owned()),
         flow.is_challenged.then(|| "challenged".to_owned()),
+        (!flow.also.is_empty()).then(|| format!("with {}", flow.also.join(" and "))),
         (flow.branches > 1).then(|| format!("{} branches", flow.branches)),
         flow.differs.clone(),
     ];
