@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sending nodes before one receiving node that a quota holds to a part of a core, over TCP and TLS: the scene of paper
+# Sending nodes before one receiving node that a quota holds to a part of a core, over TCP, TLS or UDP: the scene of paper
 # 002 on sockets. bench/held.sh RECEIVER..., where each is sipyard or kamailio. It needs root, target/release/sipyard
 # (or SIPYARD), openssl, and kamailio with kamailio-tls-modules. The receiving node has core 0, all others core 1.
 # TRANSPORTS, SENDERS, TIMES, SHARE, DURATION, CONTROL (the lines of the senders' pool) and CAPACITY choose.
@@ -97,7 +97,7 @@ END
 # start_senders NUMBER TRANSPORT: their numbers are in `senders`.
 start_senders() {
     local to=$receiver tls=''
-    [ "$2" = tcp ] || { to=$receiver_tls; tls='tls = { ca = "chain.pem" }'; }
+    [ "$2" != tls ] || { to=$receiver_tls; tls='tls = { ca = "chain.pem" }'; }
     senders=()
     for number in $(seq "$1"); do
         local at=127.0.0.1:$((base + 10 + number))

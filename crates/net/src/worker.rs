@@ -227,7 +227,7 @@ impl Worker {
         let lost = dropped.saturating_sub(mem::replace(&mut self.dropped, dropped));
         if lost > 0 {
             self.shared.lose(now);
-            self.node.handle_unread(lost as u32);
+            self.node.handle_unread(now, lost as u32);
         }
     }
 

@@ -98,8 +98,8 @@ impl Node {
     }
 
     /// Learns that so many datagrams of any kind were dropped before the driver read them.
-    pub fn handle_unread(&mut self, number: u32) {
-        self.desks.lobby.note_unread(number);
+    pub fn handle_unread(&mut self, now: Duration, number: u32) {
+        self.desks.lobby.note_unread(now, number);
     }
 
     /// Leaves this share of the open requests of routes with dynamic state to nodes behind that take any, whatever

@@ -385,7 +385,9 @@ impl Edge {
             let mut are_lanes_wanted = false;
             for node in &mut self.nodes {
                 node.handle_busy(busy);
-                node.handle_unread(unread);
+                if unread > 0 {
+                    node.handle_unread(now, unread);
+                }
                 for (lane, filtered) in Lane::ALL.into_iter().zip(filtered) {
                     node.handle_filtered(lane, filtered);
                 }

@@ -31,21 +31,26 @@ pub(super) struct Backlog {
 
 /// Whether requests are late, time and again.
 #[derive(Debug, Default)]
-struct Late {
+pub(super) struct Late {
     since: Duration,
     until: Duration,
 }
 
 impl Late {
-    fn note(&mut self, now: Duration) {
+    pub(super) fn note(&mut self, now: Duration) {
         if self.until <= now {
             self.since = now;
         }
         self.until = now + MEMORY;
     }
 
+    /// Whether it is so still.
+    pub(super) fn is_now(&self, now: Duration) -> bool {
+        now < self.until
+    }
+
     /// Whether it is more than a burst.
-    fn is_long(&self, now: Duration) -> bool {
+    pub(super) fn is_long(&self, now: Duration) -> bool {
         now < self.until && self.since + BURST <= now
     }
 }

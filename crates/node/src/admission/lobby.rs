@@ -25,6 +25,7 @@ use super::{
     guest::{Guest, Leaves, Taken, name_of, take},
     lane::Lane,
     names::Named,
+    queue::Queue,
     sieve::Sieve,
     unheard::Unheard,
 };
@@ -82,6 +83,7 @@ pub(crate) struct Lobby {
     lane: Option<(Lane, Duration)>,
     behind_until: Duration,
     backlog: Backlog,
+    queue: Queue,
     /// New requests are to come in lanes until then, and whether they do.
     lanes_until: Duration,
     has_lanes: bool,
@@ -119,6 +121,7 @@ impl Lobby {
             lane: None,
             behind_until: Duration::ZERO,
             backlog: Backlog::default(),
+            queue: Queue::default(),
             lanes_until: Duration::ZERO,
             has_lanes: false,
             late_since: None,
@@ -145,6 +148,7 @@ impl Lobby {
             Some(Lane::Calls) => self.delays[0] = delay,
             Some(Lane::Registers) => self.delays[1] = delay,
             None if !self.has_lanes => self.delays = [delay; 2],
+            None if delay > BEHIND => self.queue.note(now),
             Some(Lane::Others) | None => {}
         }
         if delay > BEHIND {
@@ -235,7 +239,8 @@ impl Lobby {
     }
 
     /// So many datagrams were dropped unread. Which, nobody knows.
-    pub(crate) fn note_unread(&mut self, number: u32) {
+    pub(crate) fn note_unread(&mut self, now: Duration, number: u32) {
+        self.queue.note(now);
         self.calls.stayed_out(number);
         self.registers.stayed_out(number);
     }
@@ -547,9 +552,10 @@ impl Lobby {
     /// what they would send: then a node that is never idle has as many as it can serve.
     pub(crate) fn capacity_per_s(&mut self, now: Duration, are_restricted: bool) -> Option<f64> {
         let is_over = self.is_over(now) || !self.sieve.is_open();
-        let is_full = (are_restricted || self.backlog.is_long(now)) && self.calls.is_busy();
+        let is_long = self.backlog.is_long(now) || self.queue.is_long(now);
+        let is_full = (are_restricted || is_long) && self.calls.is_busy();
         let served = self.calls.served_per_s() + self.registers.served_per_s();
-        let allowed = self.backlog.allows(now, served);
+        let allowed = self.queue.allows(now, self.backlog.allows(now, served));
         (is_over || is_full).then_some(allowed)
     }
 

@@ -11,6 +11,7 @@ pub(crate) mod lane;
 mod lobby;
 mod names;
 pub(crate) mod program;
+mod queue;
 pub(crate) mod sieve;
 mod unheard;
 

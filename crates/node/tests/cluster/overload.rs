@@ -255,3 +255,22 @@ fn what_a_believed_peer_calls_urgent_goes_first() {
     }
     assert_eq!(calls(&cluster.catch_up()), ["urgent", "first", "forged"]);
 }
+
+/// Neighbours' requests have no lane. Too many of them waited, and were lost, where all that belongs to calls waits, and no
+/// neighbour was told to send less.
+#[test]
+fn neighbours_are_told_less_if_too_much_waits_in_the_nodes_own_socket() {
+    let mut cluster = Cluster::new(config(&[ONE]));
+    cluster.nodes[0].set_lanes(true);
+    let mut run = |read_from: Option<Lane>| {
+        for _ in 0..20 {
+            let now = cluster.now;
+            cluster.nodes[0].handle_delay(now, read_from, ms(50));
+            cluster.nodes[0].handle_busy(ms(50));
+            cluster.wait(ms(50));
+        }
+        cluster.shared.neighbours().is_over()
+    };
+    assert!(!run(Some(Lane::Calls)), "strangers wait, not neighbours");
+    assert!(run(None));
+}
