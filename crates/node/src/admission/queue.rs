@@ -7,7 +7,7 @@ use super::backlog::Late;
 /// Neighbours are told less by this part, in each look, while the queue is long.
 const PART_TAKEN: f64 = 0.1;
 /// They are told no less than this part of the most that was served without a queue. Strangers may be why there is one.
-const LEAST: f64 = 0.5;
+const LEAST: f64 = 0.25;
 /// What remains of that most after each look.
 const FORGETS: f64 = 0.999;
 
@@ -67,7 +67,7 @@ mod tests {
             told = now;
         }
         assert!(queue.is_long(ms(1_000)));
-        assert!((told - 50.0).abs() < 1e-9, "{told}");
+        assert!((told - 25.0).abs() < 1e-9, "{told}");
         assert!((queue.allows(ms(1_200), 80.0) - 80.0).abs() < 1e-9);
     }
 
