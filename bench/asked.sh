@@ -10,7 +10,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 . bench/common.sh
-base=${PORT:-33100} seconds=${SECONDS_EACH:-5}
+base=${PORT:-33100} seconds=5
 edge=127.0.0.1:$base admin=127.0.0.1:$((base + 1)) first=$((base + 10))
 
 # start_node SERVERS RECORD [ADMIN]: its number is in `program`.

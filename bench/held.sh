@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sending nodes before one receiving node that a quota holds to a part of a core, over TCP, TLS or UDP: the scene of paper
-# 002 on sockets. bench/held.sh RECEIVER..., where each is sipyard or kamailio. It needs root, target/release/sipyard
+# Sending nodes before one receiving node that a quota holds to a part of a core, over TCP, TLS or UDP: the scene of
+# paper 002 on sockets. bench/held.sh RECEIVER..., where each is sipyard or kamailio. It needs root, target/release/sipyard
 # (or SIPYARD), openssl, and kamailio with kamailio-tls-modules. The receiving node has core 0, all others core 1.
 # TRANSPORTS, SENDERS, TIMES, SHARE, DURATION, CONTROL (the lines of the senders' pool) and CAPACITY choose.
 set -euo pipefail

@@ -185,12 +185,13 @@ impl View<'_> {
     }
 }
 
-/// The requests among `seen` besides the first, with and without credentials, and what each call ends with.
+/// What requests there are besides the first one, ACKs and BYEs. To send the first one again with credentials is none.
 fn also(begins: &Label, seen: &[(bool, Label)]) -> Vec<String> {
     let requests = || seen.iter().filter(|(_, label)| label.status.is_none());
     let challenges = seen
         .iter()
-        .filter(|(_, label)| matches!(label.status, Some(401 | 407)));
+        .filter(|(_, label)| matches!(label.status, Some(401 | 407)))
+        .filter(|(_, label)| label.method == begins.method);
     let repeated = requests().filter(|(_, label)| label.method == begins.method);
     let is_repeated = repeated.count() > 1 + challenges.count();
     let others = requests().map(|(_, label)| label.method.as_str());

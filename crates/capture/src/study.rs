@@ -61,7 +61,7 @@ pub struct Flow {
     pub outcome: Option<u16>,
     /// Whether the driver was asked for credentials.
     pub is_challenged: bool,
-    /// Requests of the driver or to it that few calls have: `re-INVITE`, or a method.
+    /// Requests that the driver sent or got besides the first one, ACKs and BYEs: `re-INVITE`, or a method.
     pub also: Vec<String>,
     /// Who ended it.
     pub ended: Option<Ended>,

@@ -51,7 +51,7 @@ impl Late {
 
     /// Whether it is more than a burst.
     pub(super) fn is_long(&self, now: Duration) -> bool {
-        now < self.until && self.since + BURST <= now
+        self.is_now(now) && self.since + BURST <= now
     }
 }
 
@@ -87,7 +87,7 @@ impl Backlog {
     /// How much of what is served neighbours are told, so that the backlog ends.
     pub(super) fn allows(&mut self, now: Duration, served_per_s: f64) -> f64 {
         self.best_per_s = served_per_s.max(self.best_per_s * FORGETS);
-        if self.of_neighbours.until <= now {
+        if !self.of_neighbours.is_now(now) {
             return served_per_s;
         }
         let seconds = self.delay.as_secs_f64();

@@ -238,11 +238,12 @@ impl Lobby {
         }
     }
 
-    /// So many datagrams were dropped unread. Which, nobody knows.
+    /// So many datagrams were dropped unread. Which, nobody knows: without lanes it may be strangers'.
     pub(crate) fn note_unread(&mut self, now: Duration, number: u32) {
-        self.queue.note(now);
-        self.calls.stayed_out(number);
-        self.registers.stayed_out(number);
+        if self.has_lanes {
+            self.queue.note(now);
+        }
+        [&mut self.calls, &mut self.registers].map(|share| share.stayed_out(number));
     }
 
     /// Whether new requests are to wait.
