@@ -1,10 +1,10 @@
 //! Where new requests wait while the node is behind.
 //!
-//! A node that serves messages in the order in which they came collapses under more calls than it can
-//! carry: all wait so long that their callers repeat them. So a node that is behind serves what belongs
-//! to something known at once, and lets new requests that came as datagrams wait here. They are served as soon as
-//! nothing better is there, newest first if others are too late. That uses the whole capacity without a setting. What
-//! waits too long is refused. Requests over streams have waited in their connections, see [`Backlog`].
+//! A node that serves messages in the order in which they came collapses under more calls than it can carry: all wait
+//! so long that their callers repeat them. So a node that is behind serves what belongs to something known at once,
+//! and lets new requests that came as datagrams wait here. They are served as soon as nothing better is there, newest
+//! first if others are too late. That uses the whole capacity without a setting. What waits too long is refused.
+//! Requests over streams have waited in their connections, see [`Backlog`].
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -243,7 +243,8 @@ impl Lobby {
         if self.has_lanes {
             self.queue.note(now);
         }
-        [&mut self.calls, &mut self.registers].map(|share| share.stayed_out(number));
+        self.calls.stayed_out(number);
+        self.registers.stayed_out(number);
     }
 
     /// Whether new requests are to wait.
