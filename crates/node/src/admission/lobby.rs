@@ -1,10 +1,9 @@
 //! Where new requests wait while the node is behind.
 //!
-//! A node that serves messages in the order in which they came collapses under more calls than it can carry: all wait
-//! so long that their callers repeat them. So a node that is behind serves what belongs to something known at once,
-//! and lets new requests that came as datagrams wait here. They are served as soon as nothing better is there, newest
-//! first if others are too late. That uses the whole capacity without a setting. What waits too long is refused.
-//! Requests over streams have waited in their connections, see [`Backlog`].
+//! A node that serves messages in the order in which they came collapses under more calls than it can carry: callers
+//! repeat what waits too long. So a node that is behind serves what belongs to something known at once, and lets new
+//! requests that came as datagrams wait here. They are served as soon as nothing better is there, newest first if
+//! others are too late. What waits too long is refused. Those over streams wait in their connections: [`Backlog`].
 
 use std::{
     collections::{HashSet, VecDeque},
