@@ -1,15 +1,19 @@
 //! What any bytes must withstand. Run by the fuzz target, and by the tests on all that it has found.
 
-use sip::{Edits, Fault, Host, Message, Uri, write_reply};
+use sip::{Edits, Fault, Glance, Host, Message, Uri, write_reply};
 
 /// Reads all there is, rewrites, answers; and checks that what comes out is a message still.
 pub fn parser(bytes: &[u8]) {
     if let Ok(uri) = Uri::parse(bytes) {
         read_uri(&uri);
     }
+    let glance = Glance::of(bytes);
     let Ok(message) = Message::parse(bytes, 64) else {
         return;
     };
+    if let Some(whole) = Glance::at(&message) {
+        assert_eq!(glance, Some(whole));
+    }
     read(&message);
     reply(&message);
     if message.validate().is_ok() {

@@ -133,10 +133,28 @@ impl Tap {
         (decision.session(), decision.view(decision.at(), snapshot))
     }
 
+    /// [`Snapshot::session_of`] the call of a placement.
+    #[must_use]
+    pub fn placed_call(&self, place: usize) -> u64 {
+        self.placements[place].session()
+    }
+
     /// What found no room since it was cleared: messages, reasons and placements.
     #[must_use]
     pub fn missed(&self) -> u64 {
         self.missed
+    }
+
+    /// Takes an entry of another tap over, with these bytes.
+    pub fn copy(&mut self, other: &Self, entry: &Tapped, bytes: &[u8]) {
+        let what = match entry.what {
+            What::Placed(place) => {
+                self.placements.push(other.placements[place].clone());
+                What::Placed(self.placements.len() - 1)
+            }
+            what => what,
+        };
+        self.record(entry.at, what, bytes);
     }
 
     /// Forgets what it has seen, keeps the memory.

@@ -1,7 +1,7 @@
 //! What recording costs, for docs/results/operator.md.
 //!
 //!   cost plain|tapped|recorded CALLS    passes calls through a node; count it with callgrind
-//!   cost search CALLS                   keeps calls, then times searches and prints the memory
+//!   cost search CALLS                   keeps calls in taps, then times the sorting, searches, and prints the memory
 
 #![allow(
     clippy::unwrap_used,
@@ -16,7 +16,8 @@ mod common;
 use std::{env, hint::black_box, time::Instant};
 
 use common::{World, settings};
-use recorder::{Search, Settings};
+use node::tap::Tap;
+use recorder::{Backlog, Search, Settings};
 
 fn main() {
     let arguments: Vec<String> = env::args().collect();
@@ -29,18 +30,32 @@ fn main() {
     if what == "plain" {
         world.out.tap = None;
     }
+    let mut backlog = Backlog::default();
     for call in 0..calls {
         world.call(&format!("{call:016x}-8a71-4b@127.0.0.1"));
         match what {
-            "recorded" | "search" if call % 256 == 255 => world.record(),
+            "recorded" if call % 256 == 255 => world.record(),
             "tapped" if call % 256 == 255 => world.out.tap.as_mut().unwrap().clear(),
+            "search" if call % 1024 == 1023 => {
+                backlog.put(world.out.tap.replace(Tap::new(16 << 20)).unwrap());
+            }
             _ => {}
         }
     }
     if what == "search" {
-        world.record();
+        backlog.put(world.out.tap.replace(Tap::new(16 << 20)).unwrap());
+        sort(&mut world, &mut backlog);
         search(&world);
     }
+}
+
+fn sort(world: &mut World, backlog: &mut Backlog) {
+    let snapshot = world.shared.snapshot();
+    let began = Instant::now();
+    while let Some(tap) = backlog.take() {
+        world.recorder.take(tap, &snapshot);
+    }
+    println!("sorted in {:?}", began.elapsed());
 }
 
 fn search(world: &World) {

@@ -6,13 +6,18 @@ use std::{
 };
 
 use balance::Ineligible;
-use node::{Flow, LedgerView, tap::Why};
+use node::{
+    DecisionView, Flow, LedgerView,
+    tap::{What, Why},
+};
 use serde::{Deserialize, Serialize};
 use sip::Message;
 
 use crate::{
     HEADERS_MAX,
-    call::{Call, Entry, Kind},
+    call::{Call, Entry},
+    mask::Mask,
+    segments::Segments,
     state::{State, Summary},
 };
 
@@ -150,65 +155,94 @@ fn why_not(why: Ineligible) -> &'static str {
 }
 
 impl Call {
-    pub(crate) fn ladder(&self, now: Duration) -> Ladder {
+    /// The call with what the segments still have of it.
+    pub(crate) fn ladder(&self, segments: &Segments, mask: &Mask, now: Duration) -> Ladder {
         let mut parties = vec![
             Party { address: None },
             Party {
                 address: Some(self.summary.source),
             },
         ];
-        let mut rest = &self.bytes[..];
-        let mut entries = Vec::with_capacity(self.entries.len());
-        for entry in &self.entries {
-            let (bytes, behind) = rest.split_at(entry.length as usize);
-            entries.push((entry, bytes));
-            rest = behind;
-        }
+        let found = |entry: &Entry| {
+            let (segment, seen) = segments.get(entry.place)?;
+            Some((segment, seen, entry.is_shared))
+        };
+        let mut entries: Vec<_> = self.entries.iter().filter_map(found).collect();
+        let left_out = self.left_out + self.entries.len() - entries.len();
         // Workers tell what they saw in turn.
-        entries.sort_by_key(|(entry, _)| entry.at_us);
+        entries.sort_by_key(|(_, seen, _)| seen.at);
         let mut rungs: Vec<Rung> = Vec::with_capacity(entries.len());
-        for (entry, bytes) in entries {
-            let step = self.step(entry, bytes, &mut parties, &rungs);
-            let at = Duration::from_micros(entry.at_us);
-            rungs.push(Rung { at, step });
+        for (segment, seen, is_shared) in entries {
+            let at = seen.at;
+            let mut add = |step| rungs.push(Rung { at, step });
+            match seen.what {
+                What::Because(moves) => {
+                    let reasons = moves.reasons();
+                    reasons.for_each(|why| add(Step::Why { why, is_shared }));
+                }
+                What::Placed(place) => {
+                    let (_, placed) = segment.tap.placement(place, &segment.snapshot);
+                    add(Step::placed(&placed));
+                }
+                What::Received(flow) | What::Sent(flow) => {
+                    let came_in = matches!(seen.what, What::Received(_));
+                    let bytes = segment.tap.message(seen);
+                    let bytes = match segment.is_copied {
+                        true => bytes.into(),
+                        false => mask.shown_bytes(bytes),
+                    };
+                    add(Step::Message {
+                        party: party(&mut parties, flow.remote),
+                        flow,
+                        came_in,
+                        label: label(&bytes),
+                        is_repeated: false,
+                        bytes: bytes.into_owned(),
+                    });
+                }
+            }
         }
+        mark_repeated(&mut rungs);
         Ladder {
             state: self.summary.state(now),
             summary: self.summary.clone(),
             parties,
             rungs,
-            left_out: self.left_out,
+            left_out,
         }
     }
+}
 
-    fn step(&self, entry: &Entry, bytes: &[u8], parties: &mut Vec<Party>, before: &[Rung]) -> Step {
-        let place = usize::from(entry.place);
-        match entry.kind {
-            Kind::Why => {
-                let (why, is_shared) = self.whys[place];
-                Step::Why { why, is_shared }
-            }
-            Kind::Placed => {
-                let placed = &self.placements[place];
-                Step::Placed {
-                    policy: placed.policy.to_string(),
-                    chosen: placed.chosen,
-                    seen: placed.ledgers.iter().map(Seen::of).collect(),
-                    more: placed.more,
-                }
-            }
-            Kind::Received | Kind::Sent => {
-                let flow = self.flows[place];
-                let came_in = entry.kind == Kind::Received;
+impl Step {
+    fn placed(placed: &DecisionView) -> Self {
+        Self::Placed {
+            policy: placed.policy.to_string(),
+            chosen: placed.chosen,
+            seen: placed.ledgers.iter().map(Seen::of).collect(),
+            more: placed.more,
+        }
+    }
+}
+
+/// Marks the messages that passed on the same way before.
+fn mark_repeated(rungs: &mut [Rung]) {
+    for place in 0..rungs.len() {
+        let (before, rest) = rungs.split_at_mut(place);
+        if let Some(Rung {
+            step:
                 Step::Message {
-                    party: party(parties, flow.remote),
                     flow,
                     came_in,
-                    label: label(bytes),
-                    is_repeated: before.iter().any(|rung| rung.is_same(came_in, flow, bytes)),
-                    bytes: bytes.to_vec(),
-                }
-            }
+                    bytes,
+                    is_repeated,
+                    ..
+                },
+            ..
+        }) = rest.first_mut()
+        {
+            *is_repeated = before
+                .iter()
+                .any(|rung| rung.is_same(*came_in, *flow, bytes));
         }
     }
 }

@@ -15,20 +15,19 @@ mod mask;
 mod passed;
 mod records;
 mod search;
+mod segments;
+mod sorting;
 mod state;
 mod text;
 mod traces;
 
 use std::{
-    cmp::Reverse,
-    collections::{BinaryHeap, HashMap},
+    collections::{VecDeque, hash_map::Entry},
+    sync::Arc,
     time::Duration,
 };
 
-use node::{
-    Snapshot,
-    tap::{Tap, Tapped, What},
-};
+use node::{Snapshot, tap::Tap};
 use sip::Message;
 
 pub use backlog::Backlog;
@@ -41,8 +40,9 @@ pub use state::{End, State, Summary};
 pub use text::{gist, placement_words, steers};
 pub use traces::{Span, TraceCounts, Traces, trace_of};
 
-use call::Call;
 use mask::Mask;
+use segments::{Segment, Segments};
+use sorting::{Calls, Sorting};
 
 /// Header fields that are looked at; a node takes no message with more.
 const HEADERS_MAX: usize = 512;
@@ -88,11 +88,11 @@ pub struct Counts {
 pub struct Recorder {
     settings: Settings,
     mask: Mask,
+    /// Hides credentials: what else is hidden was not kept.
+    shown: Mask,
     mask_key: [u8; 16],
-    /// By [`Snapshot::session_of`].
-    calls: HashMap<u64, Box<Call>>,
-    /// Calls, each with the time of its latest message when it was put here, the longest silent first.
-    order: BinaryHeap<Reverse<(Duration, u64)>>,
+    calls: Calls,
+    segments: Segments,
     counts: Counts,
 }
 
@@ -102,10 +102,11 @@ impl Recorder {
     pub fn new(settings: Settings, mask_key: [u8; 16]) -> Self {
         Self {
             mask: Mask::new(mask_key, settings.masks_users, settings.masks_bodies),
+            shown: Mask::new(mask_key, false, false),
             mask_key,
             settings,
-            calls: HashMap::new(),
-            order: BinaryHeap::new(),
+            calls: Calls::default(),
+            segments: Segments::default(),
             counts: Counts::default(),
         }
     }
@@ -127,7 +128,7 @@ impl Recorder {
     pub fn counts(&self, backlog: &Backlog) -> Counts {
         Counts {
             calls: self.calls.len(),
-            bytes: self.counts.bytes + backlog.bytes(),
+            bytes: self.bytes() + backlog.bytes(),
             missed: backlog.missed(),
             passed_over: backlog.passed_over(),
             ..self.counts
@@ -136,148 +137,75 @@ impl Recorder {
 
     /// Forgets all calls.
     pub fn clear(&mut self) {
-        self.calls = HashMap::new();
-        self.order = BinaryHeap::new();
+        self.calls = Calls::default();
+        self.segments = Segments::default();
         self.counts.bytes = 0;
     }
 
-    /// Takes what a tap has seen. `snapshot` is the configuration of the node.
-    pub fn take(&mut self, tap: &Tap, snapshot: &Snapshot) {
-        let steps = tap
-            .entries()
-            .chunk_by(|left, right| left.step == right.step);
-        for step in steps {
-            match step.first() {
-                Some(first) if matches!(first.what, What::Received(_)) => {
-                    self.take_received(tap, step, snapshot);
-                }
-                Some(_) => self.take_due(tap, step, snapshot),
-                None => {}
-            }
+    /// Takes what a tap has seen. `snapshot` is the configuration of the node. A tap that is not kept is given back.
+    pub fn take(&mut self, tap: Tap, snapshot: &Arc<Snapshot>) -> Option<Tap> {
+        let copies = Segments::is_small(&tap) || self.settings.one_in > 1 || self.mask.hides();
+        if !copies {
+            let mut segment = Segment::new(tap, snapshot);
+            self.sort(&segment.tap, None, &mut segment.calls, snapshot);
+            self.segments.push(segment);
+            return None;
         }
+        let mut open = self.segments.take_open(snapshot, self.settings.bytes_max);
+        self.sort(&tap, Some(&mut open.tap), &mut open.calls, snapshot);
+        self.segments.push(open);
+        Some(tap)
     }
 
-    /// A message that came in, and all that it brought about.
-    fn take_received(&mut self, tap: &Tap, step: &[Tapped], snapshot: &Snapshot) {
-        let Some((message, key)) = read(tap.message(&step[0]), snapshot) else {
-            self.counts.unread += 1;
-            return;
-        };
-        self.begin(key, &step[0], &message);
-        self.note_message(key, &step[0], &message, snapshot);
-        self.note(&[key], tap, &step[1..], snapshot);
-    }
-
-    /// What timers, the store or the DNS brought about, for whatever calls.
-    fn take_due(&mut self, tap: &Tap, step: &[Tapped], snapshot: &Snapshot) {
-        let mut concerned = Vec::new();
-        if step
-            .iter()
-            .any(|entry| matches!(entry.what, What::Because(_)))
-        {
-            concerned.extend(step.iter().filter_map(|entry| match entry.what {
-                What::Placed(place) => Some(tap.placement(place, snapshot).0),
-                _ => read(tap.message(entry), snapshot).map(|(_, key)| key),
-            }));
-            concerned.sort_unstable();
-            concerned.dedup();
-        }
-        self.note(&concerned, tap, step, snapshot);
-    }
-
-    /// Notes what happened: reasons in the calls that are concerned, all else in its own.
-    fn note(&mut self, concerned: &[u64], tap: &Tap, entries: &[Tapped], snapshot: &Snapshot) {
-        let is_shared = concerned.len() > 1;
-        for entry in entries {
-            match entry.what {
-                What::Received(_) | What::Sent(_) => {
-                    if let Some((message, key)) = read(tap.message(entry), snapshot) {
-                        self.note_message(key, entry, &message, snapshot);
-                    }
-                }
-                What::Because(moves) => {
-                    for &key in concerned {
-                        self.change(key, |call, _| {
-                            let reasons = moves.reasons();
-                            reasons.for_each(|why| call.note_why(entry.at, why, is_shared));
-                        });
-                    }
-                }
-                What::Placed(place) => {
-                    let (key, view) = tap.placement(place, snapshot);
-                    self.change(key, |call, _| call.note_placement(entry.at, view));
-                }
-            }
-        }
-    }
-
-    /// A request that came in begins a call, if there is none and it is of those to keep.
-    fn begin(&mut self, key: u64, entry: &Tapped, message: &Message<'_>) {
-        let What::Received(flow) = entry.what else {
-            return;
-        };
-        if !message.is_request() || !self.keeps(key) || self.calls.contains_key(&key) {
-            return;
-        }
-        let call = Call::new(message, flow.remote, entry.at, &self.mask);
-        self.counts.recorded += 1;
-        self.counts.bytes += call.bytes();
-        self.order.push(Reverse((entry.at, key)));
-        self.calls.insert(key, Box::new(call));
-    }
-
-    /// Changes a call, if it is known.
-    fn change(&mut self, key: u64, change: impl FnOnce(&mut Call, &Mask)) {
-        if let Some(call) = self.calls.get_mut(&key) {
-            let before = call.bytes();
-            change(call, &self.mask);
-            self.counts.bytes = self.counts.bytes + call.bytes() - before;
-        }
-    }
-
-    fn note_message(
+    fn sort(
         &mut self,
-        key: u64,
-        entry: &Tapped,
-        message: &Message<'_>,
+        tap: &Tap,
+        copy: Option<&mut Tap>,
+        seen: &mut VecDeque<u64>,
         snapshot: &Snapshot,
     ) {
-        let (came_in, flow) = match entry.what {
-            What::Received(flow) => (true, flow),
-            What::Sent(flow) => (false, flow),
-            What::Because(_) | What::Placed(_) => return,
+        let mut sorting = Sorting {
+            segment: self.segments.next(),
+            calls: &mut self.calls,
+            counts: &mut self.counts,
+            mask: &self.mask,
+            one_in: self.settings.one_in,
+            snapshot,
+            tap,
+            copy,
+            seen,
         };
-        self.change(key, |call, mask| {
-            let is_server = || snapshot.member_of(flow).is_some();
-            let summary = &mut call.summary;
-            summary.follow(entry.at, came_in, flow, is_server, message);
-            call.note_message(entry.at, came_in, flow, &mask.shown(message));
-        });
+        sorting.run();
     }
 
-    /// Whether a call is of those that are kept.
-    fn keeps(&self, key: u64) -> bool {
-        is_kept(key, self.settings.one_in)
+    /// Memory for calls.
+    fn bytes(&self) -> usize {
+        self.counts.bytes + self.segments.bytes()
     }
 
-    /// Forgets the calls that were silent for longest, until all fit beside so many bytes of a [`Backlog`].
-    pub fn make_room(&mut self, beside: usize) {
-        while self.counts.bytes + beside > self.settings.bytes_max
+    /// Forgets the calls that were silent for longest, until all fit beside so many bytes of a [`Backlog`]. `give_back`
+    /// gets taps that are not needed any more.
+    pub fn make_room(&mut self, beside: usize, mut give_back: impl FnMut(Tap)) {
+        while self.bytes() + beside > self.settings.bytes_max
             || self.calls.len() > self.settings.calls_max
         {
-            let Some(Reverse((queued_at, key))) = self.order.pop() else {
+            let Some((number, oldest)) = self.segments.oldest() else {
                 return;
             };
-            let Some(call) = self.calls.get(&key) else {
-                continue;
-            };
-            let latest = call.summary().latest;
-            if latest > queued_at {
-                self.order.push(Reverse((latest, key)));
-            } else if let Some(call) = self.calls.remove(&key) {
-                self.counts.bytes -= call.bytes();
-                self.counts.forgotten += 1;
+            match oldest.calls.pop_front() {
+                Some(key) => self.forget(key, number),
+                None => self.segments.pop().into_iter().for_each(&mut give_back),
             }
+        }
+    }
+
+    /// Forgets a call that has nothing later than in this segment.
+    fn forget(&mut self, key: u64, segment: u32) {
+        if let Entry::Occupied(call) = self.calls.entry(key)
+            && call.get().segment == segment
+        {
+            self.counts.bytes -= call.remove().bytes();
+            self.counts.forgotten += 1;
         }
     }
 
@@ -295,7 +223,8 @@ impl Recorder {
     /// One call, and whatever is known of it.
     #[must_use]
     pub fn call(&self, key: u64, now: Duration) -> Option<Ladder> {
-        self.calls.get(&key).map(|call| call.ladder(now))
+        let call = self.calls.get(&key)?;
+        Some(call.ladder(&self.segments, &self.shown, now))
     }
 }
 

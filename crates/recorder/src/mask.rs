@@ -5,6 +5,8 @@ use std::{borrow::Cow, hash::Hasher};
 use sip::{HeaderName, Message};
 use siphasher::sip::SipHasher24;
 
+use crate::HEADERS_MAX;
+
 /// Fields with a name before an address.
 const NAMED: [&[u8]; 14] = [
     b"from",
@@ -52,12 +54,25 @@ impl Mask {
         format!("m{:08x}", hasher.finish() as u32)
     }
 
+    /// Whether it hides more than credentials.
+    pub(crate) fn hides(&self) -> bool {
+        self.users || self.bodies
+    }
+
+    /// The same for bytes that may be a message.
+    pub(crate) fn shown_bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
+        match Message::parse(bytes, HEADERS_MAX) {
+            Ok(message) => self.shown(&message),
+            Err(_) => bytes.into(),
+        }
+    }
+
     /// A message without what is to be hidden; credentials always are.
     pub(crate) fn shown<'a>(&self, message: &Message<'a>) -> Cow<'a, [u8]> {
         let bytes = message.bytes();
         let proves = message.header(HeaderName::Authorization).is_some()
             || message.header(HeaderName::ProxyAuthorization).is_some();
-        if proves || self.users || self.bodies {
+        if proves || self.hides() {
             let head = bytes.len() - message.body().len();
             return self.apply(bytes, head).into();
         }

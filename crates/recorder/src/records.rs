@@ -14,7 +14,7 @@ use std::{
 
 use node::{Flow, Snapshot, tap::Tap};
 use serde::Serialize;
-use sip::{Message, Method};
+use sip::{Glance, Message, Method};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 
 use crate::{
@@ -327,7 +327,7 @@ impl Attempt {
         message: &Message<'_>,
         snapshot: &Snapshot,
     ) {
-        let Ok(cseq) = message.cseq() else {
+        let Some(glance) = Glance::at(message) else {
             return;
         };
         let member = snapshot.member_of(flow);
@@ -335,7 +335,9 @@ impl Attempt {
             self.pool = Some(member.pool.clone());
         }
         let is_server = || member.is_some();
-        self.summary.follow(at, came_in, flow, is_server, message);
+        self.summary
+            .follow(at, came_in, flow, is_server, &glance, Some(message));
+        let cseq = glance.cseq;
         self.cseq_max = self.cseq_max.max(cseq.number);
         match (cseq.method, message.status()) {
             (Method::Invite, None) if !came_in && self.summary.answered.is_none() => {

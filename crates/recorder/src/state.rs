@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use node::Flow;
 use serde::{Deserialize, Serialize};
-use sip::{Message, Method, Uri};
+use sip::{Glance, Message, Method, Uri};
 
 use crate::mask::Mask;
 
@@ -167,47 +167,57 @@ impl Summary {
         Some(self.ended.unwrap_or(now).saturating_sub(answered))
     }
 
-    /// Follows a message that came in or went out.
+    /// Follows a message that came in or went out. Of a request that came in it reads the tags, too.
     pub(crate) fn follow(
         &mut self,
         at: Duration,
         came_in: bool,
         flow: Flow,
         is_server: impl FnOnce() -> bool,
-        message: &Message<'_>,
+        glance: &Glance<'_>,
+        message: Option<&Message<'_>>,
     ) {
         self.latest = self.latest.max(at);
         self.messages += 1;
-        match (message.method(), message.status()) {
-            (Some(method), _) => self.follow_request(at, came_in, flow, is_server, method, message),
-            (None, Some(status)) => self.follow_response(at, came_in, status, message),
-            (None, None) => {}
+        match (glance.method(), glance.status(), message) {
+            (Some(method), _, Some(message)) if came_in => {
+                self.follow_in(at, method, glance, message)
+            }
+            (Some(method), ..) => {
+                if !came_in && is_server() {
+                    self.server = Some(flow.remote);
+                }
+                self.is_cancelled |= method == Method::Cancel;
+            }
+            (None, Some(status), _) => self.follow_response(at, came_in, status, glance),
+            (None, None, _) => {}
         }
     }
 
-    fn follow_request(
+    fn follow_in(
         &mut self,
         at: Duration,
-        came_in: bool,
-        flow: Flow,
-        is_server: impl FnOnce() -> bool,
         method: Method<'_>,
+        glance: &Glance<'_>,
         message: &Message<'_>,
     ) {
-        if !came_in && is_server() {
-            self.server = Some(flow.remote);
-        }
-        let tag = message.from_tag().ok().flatten().unwrap_or_default();
+        let is_callers = || {
+            let tag = message.from_tag().ok().flatten().unwrap_or_default();
+            *tag == *self.caller_tag
+        };
         match method {
             Method::Cancel => self.is_cancelled = true,
-            Method::Bye if came_in && self.ended.is_none() && &*self.method == "INVITE" => {
-                let is_callers = *tag == *self.caller_tag;
+            Method::Bye if self.ended.is_none() && &*self.method == "INVITE" => {
+                self.end = Some(if is_callers() {
+                    End::Caller
+                } else {
+                    End::Callee
+                });
                 self.ended = Some(at);
-                self.end = Some(if is_callers { End::Caller } else { End::Callee });
             }
             // The credentials that the first answer asked for, or a phone that registers again.
-            Method::Invite | Method::Register if came_in && *tag == *self.caller_tag => {
-                let number = message.cseq().map_or(0, |cseq| cseq.number);
+            Method::Invite | Method::Register if is_callers() => {
+                let number = glance.cseq.number;
                 let begins_anew = message.to_tag().ok().flatten().is_none() && number > self.cseq;
                 if begins_anew {
                     self.cseq = number;
@@ -219,10 +229,8 @@ impl Summary {
     }
 
     /// What the caller is sent decides. RFC 6076 counts from there, too.
-    fn follow_response(&mut self, at: Duration, came_in: bool, status: u16, message: &Message<'_>) {
-        let Ok(cseq) = message.cseq() else {
-            return;
-        };
+    fn follow_response(&mut self, at: Duration, came_in: bool, status: u16, glance: &Glance<'_>) {
+        let cseq = &glance.cseq;
         let is_of_first =
             cseq.number == self.cseq && cseq.method.as_bytes() == self.method.as_bytes();
         if came_in || !is_of_first || self.answered.is_some() {

@@ -30,8 +30,8 @@ fn the_oldest_taps_go_and_the_others_are_sorted_later() {
     backlog.keep(backlog.bytes() - size / 2);
     assert_eq!(backlog.passed_over(), entries);
     while let Some(tap) = backlog.take() {
-        world.recorder.take(&tap, &world.shared.snapshot());
-        backlog.give_back(tap);
+        let small = world.recorder.take(tap, &world.shared.snapshot());
+        backlog.give_back(small.unwrap());
     }
     assert_eq!((backlog.bytes(), backlog.empty_ones().len()), (0, 3));
     let snapshot = world.shared.snapshot();

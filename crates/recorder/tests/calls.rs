@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use capture::Trace;
 use common::{CALLER, SECOND, World, request, response, settings};
+use node::tap::Tap;
 use recorder::{End, Order, Search, Settings, State, Step};
 
 fn words(world: &World, text: &str) -> Vec<String> {
@@ -153,7 +154,55 @@ fn one_call_has_a_bound_too() {
         "{}",
         ladder.left_out
     );
-    assert!(world.counts().bytes < 600_000);
+}
+
+/// A large tap is kept as it is. Credentials are hidden all the same, and of a call that has lost its oldest messages it is
+/// told.
+#[test]
+fn a_large_tap_is_kept_whole_and_goes_whole() {
+    let mut world = World::new(Settings {
+        bytes_max: 4 << 20,
+        ..settings()
+    });
+    let field = "Authorization: Digest username=\"u\", response=\"0f1e\"\r\n";
+    let (server, invite) = world
+        .input(CALLER, &request("INVITE", "long", "", field))
+        .remove(0);
+    let (mut kept, mut given_back) = (0, 0);
+    for round in 0..8 {
+        for number in 0..100 {
+            world.call(&format!("call-{round}-{number}"));
+        }
+        world.input(&server.to_string(), &response(&invite, "180 Ringing"));
+        let tap = world.out.tap.replace(Tap::new(16 << 20)).unwrap();
+        kept += usize::from(world.recorder.take(tap, &world.shared.snapshot()).is_none());
+        world.recorder.make_room(0, |_| given_back += 1);
+        assert!(world.counts().bytes <= 4 << 20, "{:?}", world.counts());
+        if round == 0 {
+            let text = world.ladder("long").full_text();
+            assert!(
+                text.contains("Authorization: (hidden)") && !text.contains("0f1e"),
+                "{text}"
+            );
+        }
+    }
+    assert!(
+        kept == 8 && (1..8).contains(&given_back),
+        "{kept}, {given_back}"
+    );
+    let ladder = world.ladder("long");
+    assert_eq!(
+        (ladder.state, ladder.summary.messages),
+        (State::Ringing, 18)
+    );
+    assert_eq!(
+        ladder.left_out + ladder.rungs.len(),
+        19,
+        "with the placement"
+    );
+    assert!(ladder.left_out > 2, "{}", ladder.left_out);
+    assert!(words(&world, "call-0-").is_empty());
+    assert_eq!(words(&world, "call-7-").len(), 100);
 }
 
 #[test]

@@ -202,6 +202,13 @@ impl<'a> Lines<'a> {
         self.rest
     }
 
+    /// Passes over the next header field without reading it; none when its line does not end.
+    #[inline(always)]
+    pub(crate) fn pass_over(&mut self) -> Option<()> {
+        (_, self.rest) = split_line(self.rest)?;
+        Some(())
+    }
+
     /// Where the next line begins.
     pub(crate) const fn at(&self) -> usize {
         self.length - self.rest.len()

@@ -61,7 +61,7 @@ impl Headers {
 }
 
 /// The length of the empty line that the bytes begin with, if they do.
-fn empty_line(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn empty_line(bytes: &[u8]) -> Option<usize> {
     match bytes {
         [first, ..] if *first > b'\r' => None,
         [b'\n', ..] => Some(1),

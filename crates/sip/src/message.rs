@@ -2,11 +2,11 @@
 
 use crate::{
     Fault, HeaderName, Method, NameAddr, ParseError, StartLine, Via,
+    glance::{read_call_id, read_cseq},
     header::{Field, Line, Lines},
     headers::Headers,
     reader::{Malformed, Reader},
-    scan::Block,
-    text::{Span, digits, find, number, offset, skip_lws, trim},
+    text::{Span, digits, find, number, offset, skip_line_ends, skip_lws, trim},
     values::{Fields, Values},
 };
 
@@ -48,11 +48,7 @@ impl<'a> Message<'a> {
     /// # Errors
     /// Why the bytes are not a message that can be answered.
     pub fn parse(bytes: &'a [u8], headers_max: usize) -> Result<Self, ParseError> {
-        let leading = bytes
-            .iter()
-            .take_while(|byte| matches!(byte, b'\r' | b'\n'))
-            .count();
-        let bytes = &bytes[leading..];
+        let bytes = skip_line_ends(bytes);
         if bytes.is_empty() {
             return Err(ParseError::KeepAlive);
         }
@@ -160,12 +156,8 @@ impl<'a> Message<'a> {
     /// # Errors
     /// If there is not exactly one, or if it is empty or contains white space.
     pub fn call_id(&self) -> Result<&'a [u8], Fault> {
-        let mut reader = self.reader(self.only(HeaderName::CallId, Fault::CallId)?);
-        let call_id = reader.word(Block::is_blank);
-        if call_id.is_empty() || reader.peek().is_some() {
-            return Err(Fault::CallId);
-        }
-        Ok(call_id)
+        let field = self.only(HeaderName::CallId, Fault::CallId)?;
+        read_call_id(self.reader(field)).ok_or(Fault::CallId)
     }
 
     /// The CSeq.
@@ -173,17 +165,8 @@ impl<'a> Message<'a> {
     /// # Errors
     /// If there is not exactly one, or if it is not a 32-bit number and a method.
     pub fn cseq(&self) -> Result<CSeq<'a>, Fault> {
-        let mut reader = self.reader(self.only(HeaderName::CSeq, Fault::CSeq)?);
-        let number = reader.number().ok_or(Fault::CSeq)?;
-        let is_apart = reader.skip_blank();
-        let method = reader.word(Block::is_blank);
-        if !is_apart || method.is_empty() || reader.peek().is_some() {
-            return Err(Fault::CSeq);
-        }
-        Ok(CSeq {
-            number,
-            method: Method::from_bytes(method),
-        })
+        let field = self.only(HeaderName::CSeq, Fault::CSeq)?;
+        read_cseq(self.reader(field)).ok_or(Fault::CSeq)
     }
 
     /// The topmost Via value.

@@ -56,6 +56,15 @@ pub(crate) fn find(bytes: &[u8], byte: u8) -> Option<usize> {
     (at < bytes.len()).then_some(at)
 }
 
+/// What follows the line ends at the beginning. RFC 3261 §7.5
+pub(crate) fn skip_line_ends(bytes: &[u8]) -> &[u8] {
+    let leading = bytes
+        .iter()
+        .take_while(|byte| matches!(byte, b'\r' | b'\n'))
+        .count();
+    &bytes[leading..]
+}
+
 /// The first position from `at` on that is not white space.
 #[inline]
 pub(crate) fn skip_lws(bytes: &[u8], mut at: usize) -> usize {

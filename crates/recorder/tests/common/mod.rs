@@ -87,10 +87,9 @@ impl World {
 
     /// Hands what the tap has seen to the recorder.
     pub fn record(&mut self) {
-        let tap = self.out.tap.as_mut().unwrap();
+        let tap = self.out.tap.replace(Tap::new(16 << 20)).unwrap();
         self.recorder.take(tap, &self.shared.snapshot());
-        self.recorder.make_room(0);
-        tap.clear();
+        self.recorder.make_room(0, drop);
     }
 
     /// What the recorder has done, without a backlog.

@@ -12,6 +12,7 @@ use axum::{
     },
 };
 use serde::Deserialize;
+use tokio::task::spawn_blocking;
 
 use super::refusal::refused;
 use crate::{dashboard::live::watch_live, serve::Control};
@@ -23,6 +24,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(5);
 pub(super) async fn stream(State(control): State<Arc<Control>>) -> Response {
     match watch_live(control.live(), control.log()) {
         Some(events) => {
+            let (calls, snapshot) = (Arc::clone(control.calls()), control.shared().snapshot());
+            // Who looks at the node may search for a call next.
+            spawn_blocking(move || calls.prepare(&snapshot));
             let alive = KeepAlive::new().interval(KEEP_ALIVE);
             Sse::new(events).keep_alive(alive).into_response()
         }

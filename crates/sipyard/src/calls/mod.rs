@@ -50,8 +50,8 @@ pub(crate) struct Kept {
     pub(crate) traces: Option<TraceExport>,
 }
 
-/// Messages, reasons and placements that are sorted by call in a second before anybody asks: of about 100 calls.
-const SORTED_AHEAD: f64 = 2_500.0;
+/// Messages, reasons and placements that are sorted by call in a second before anybody asks: of about 1,000 calls.
+const SORTED_AHEAD: f64 = 18_000.0;
 
 /// The latest calls, or none while nothing is recorded, and the records of all.
 #[derive(Debug)]
@@ -140,7 +140,7 @@ impl Recording {
     }
 
     /// Tells the records that processes left which are gone, and keeps them by this journal from now on.
-    pub(crate) fn recover(&self, snapshot: &Snapshot, journal: Option<Arc<Journal>>) {
+    pub(crate) fn recover(&self, snapshot: &Arc<Snapshot>, journal: Option<Arc<Journal>>) {
         if let Some(keeper) = locked(&self.keeper).as_mut() {
             keeper.recover(snapshot);
             journal.into_iter().for_each(|it| keeper.set_journal(it));
@@ -202,7 +202,7 @@ impl Recording {
     /// Calls that match, at most so many.
     pub(crate) fn find(
         &self,
-        snapshot: &Snapshot,
+        snapshot: &Arc<Snapshot>,
         search: &Search,
         now: Duration,
         most: usize,
@@ -220,7 +220,7 @@ impl Recording {
     /// One call, as `show` shows it. `zero` of `show` is the wall time of the node's zero.
     pub(crate) fn call<T>(
         &self,
-        snapshot: &Snapshot,
+        snapshot: &Arc<Snapshot>,
         call_id: &str,
         now: Duration,
         show: impl FnOnce(&recorder::Ladder, Duration) -> T,
@@ -235,7 +235,7 @@ impl Recording {
         &self,
         taps: Vec<Tap>,
         until: Duration,
-        snapshot: &Snapshot,
+        snapshot: &Arc<Snapshot>,
         now: Duration,
     ) -> Vec<Tap> {
         if tells_messages() {
@@ -274,7 +274,7 @@ impl Recording {
 
     /// Sorts so much that a search finds little left to sort, unless that took too much of the machine. While somebody
     /// searches there is nothing to do.
-    fn sort_ahead(&self, snapshot: &Snapshot, now: Duration) {
+    fn sort_ahead(&self, snapshot: &Arc<Snapshot>, now: Duration) {
         let Ok(mut recorder) = self.recorder.try_lock() else {
             return;
         };
@@ -288,11 +288,17 @@ impl Recording {
         {
             ahead.entries -= entries as f64;
         }
-        recorder.make_room(locked(&self.backlog).bytes());
+        let mut backlog = locked(&self.backlog);
+        recorder.make_room(backlog.bytes(), |tap| backlog.give_back(tap));
+    }
+
+    /// Sorts all that was seen: somebody may ask soon.
+    pub(crate) fn prepare(&self, snapshot: &Arc<Snapshot>) {
+        drop(self.sorted(snapshot));
     }
 
     /// The recorder, with all calls sorted.
-    fn sorted(&self, snapshot: &Snapshot) -> MutexGuard<'_, Option<Recorder>> {
+    fn sorted(&self, snapshot: &Arc<Snapshot>) -> MutexGuard<'_, Option<Recorder>> {
         let mut locked = locked(&self.recorder);
         if let Some(recorder) = locked.as_mut() {
             while self.sort(recorder, snapshot).is_some() {}
@@ -301,15 +307,15 @@ impl Recording {
     }
 
     /// Sorts the oldest tap of the backlog; how much it had seen.
-    fn sort(&self, recorder: &mut Recorder, snapshot: &Snapshot) -> Option<usize> {
+    fn sort(&self, recorder: &mut Recorder, snapshot: &Arc<Snapshot>) -> Option<usize> {
         let mut backlog = locked(&self.backlog);
         let tap = backlog.take()?;
-        let beside = backlog.bytes();
         drop(backlog);
-        recorder.take(&tap, snapshot);
-        recorder.make_room(beside);
         let entries = tap.entries().len();
-        locked(&self.backlog).give_back(tap);
+        let done = recorder.take(tap, snapshot);
+        let mut backlog = locked(&self.backlog);
+        done.into_iter().for_each(|tap| backlog.give_back(tap));
+        recorder.make_room(backlog.bytes(), |tap| backlog.give_back(tap));
         Some(entries)
     }
 }
