@@ -2,6 +2,8 @@
 # What seeing and asking costs, for docs/results/operator.md:
 #
 #   bench/asked.sh recorder [ROUNDS]     CPU per call at 10,000 calls/s, without and with the recorder
+#   bench/asked.sh search [MIB]          how long a search takes at 10,000 calls/s, with so much memory for calls:
+#                                        of somebody who comes unexpected, and of one who opened the dashboard
 #   bench/asked.sh servers [NUMBER]      the dashboard and /metrics of a node with so many servers
 #
 # It needs target/release/sipyard (or SIPYARD); the second one also node, chromium, curl, and npm ci in
@@ -10,7 +12,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 . bench/common.sh
-base=${PORT:-33100} seconds=5
+base=${PORT:-33100} seconds=5 memory=''
 edge=127.0.0.1:$base admin=127.0.0.1:$((base + 1)) first=$((base + 10))
 
 # start_node SERVERS RECORD [ADMIN]: its number is in `program`.
@@ -20,7 +22,7 @@ start_node() {
     cat >"$folder/edge.toml" <<END
 node = { name = "bench", secret = "a secret for benchmarks, of no use elsewhere", workers = 1 }
 listen = [ { transport = "udp", address = "$edge" } ]
-calls = { record = $2 }
+calls = { record = $2$memory }
 admin = { address = "$admin", socket = "admin.sock"${3:-} }
 route = [ { to = "app" } ]
 [pool.app]
@@ -61,6 +63,31 @@ recorder() {
         } }' "$folder/figures"
 }
 
+search() {
+    local opens
+    memory=", memory_mib = ${1:-900}"
+    on 1 "$sipyard" load serve --servers 2 --address "127.0.0.1:$first"
+    for opens in false true; do
+        start_node 2 true
+        on 1 "$sipyard" load call --to "$edge" --rate 10000 --duration 20s --ports 8
+        sleep 12
+        echo "the dashboard was opened: $opens"
+        if $opens; then
+            ask --max-time 2 "http://node/api/v1/live" || true
+        fi
+        for words in '' callers 127.0.0.1 486 nobody; do
+            ask --write-out "'$words': %{time_total} s, " "http://node/api/v1/calls?search=$words"
+            jq --raw-output '"\(.matching) of \(.kept) calls, \(.kept_bytes) bytes"' "$folder/answer"
+        done
+        wait "$last"
+        end "$program"
+    done
+}
+
+ask() {
+    curl --silent --output "$folder/answer" --unix-socket "$folder/admin.sock" "$@"
+}
+
 servers() {
     local number=${1:-1000} made token before
     made=$("$sipyard" token read)
@@ -83,6 +110,6 @@ servers() {
 }
 
 case ${1:-} in
-recorder | servers) "$@" ;;
-*) sed -n '2,8s/^# \?//p' "$0" && exit 2 ;;
+recorder | search | servers) "$@" ;;
+*) sed -n '2,10s/^# \?//p' "$0" && exit 2 ;;
 esac

@@ -10,7 +10,12 @@ use node::{
     tap::{Tap, What},
 };
 
-use crate::{Settings, is_kept, ladder::Ladder, mask::Mask, read};
+use crate::{
+    Settings,
+    ladder::Ladder,
+    mask::Mask,
+    reading::{is_kept, read},
+};
 
 /// Where messages go as they pass, besides being kept.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 use sip::Message;
 
 use crate::{
-    HEADERS_MAX,
     call::{Call, Entry},
     mask::Mask,
+    reading::HEADERS_MAX,
     segments::Segments,
     state::{State, Summary},
 };

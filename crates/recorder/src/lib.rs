@@ -2,7 +2,7 @@
 //! did; finds calls again; draws one as a ladder, a text or a capture.
 //!
 //! It takes what a [`Tap`] has seen and opens no file, reads no clock and starts no thread. Memory has
-//! a bound in bytes: when it is reached, the calls that were silent for longest are forgotten. Read
+//! a bound in bytes: when it is reached, the oldest messages are forgotten. Read
 //! [`Recorder`] and [`Ladder`] first.
 
 mod backlog;
@@ -13,6 +13,7 @@ mod hep;
 mod ladder;
 mod mask;
 mod passed;
+mod reading;
 mod records;
 mod search;
 mod segments;
@@ -28,7 +29,6 @@ use std::{
 };
 
 use node::{Snapshot, tap::Tap};
-use sip::Message;
 
 pub use backlog::Backlog;
 pub use hep::{Collector, Feed};
@@ -43,9 +43,6 @@ pub use traces::{Span, TraceCounts, Traces, trace_of};
 use mask::Mask;
 use segments::{Segment, Segments};
 use sorting::{Calls, Sorting};
-
-/// Header fields that are looked at; a node takes no message with more.
-const HEADERS_MAX: usize = 512;
 
 /// What is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -183,8 +180,8 @@ impl Recorder {
         self.counts.bytes + self.segments.bytes()
     }
 
-    /// Forgets the calls that were silent for longest, until all fit beside so many bytes of a [`Backlog`]. `give_back`
-    /// gets taps that are not needed any more.
+    /// Forgets the oldest messages, and the calls that have no later ones, until all fit beside so many bytes of a
+    /// [`Backlog`]. `give_back` gets taps that are not needed any more.
     pub fn make_room(&mut self, beside: usize, mut give_back: impl FnMut(Tap)) {
         while self.bytes() + beside > self.settings.bytes_max
             || self.calls.len() > self.settings.calls_max
@@ -226,16 +223,4 @@ impl Recorder {
         let call = self.calls.get(&key)?;
         Some(call.ladder(&self.segments, &self.shown, now))
     }
-}
-
-/// Whether a call is of the one in so many that are kept.
-fn is_kept(key: u64, one_in: u32) -> bool {
-    key.is_multiple_of(u64::from(one_in.max(1)))
-}
-
-/// A message, and [`Snapshot::session_of`] its call; none if it has no Call-ID.
-fn read<'a>(bytes: &'a [u8], snapshot: &Snapshot) -> Option<(Message<'a>, u64)> {
-    let message = Message::parse(bytes, HEADERS_MAX).ok()?;
-    let key = snapshot.session_of(message.call_id().ok()?);
-    Some((message, key))
 }

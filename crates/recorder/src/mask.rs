@@ -5,7 +5,7 @@ use std::{borrow::Cow, hash::Hasher};
 use sip::{HeaderName, Message};
 use siphasher::sip::SipHasher24;
 
-use crate::HEADERS_MAX;
+use crate::reading::HEADERS_MAX;
 
 /// Fields with a name before an address.
 const NAMED: [&[u8]; 14] = [

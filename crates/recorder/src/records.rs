@@ -20,7 +20,7 @@ use time::{OffsetDateTime, format_description::well_known::Rfc3339};
 use crate::{
     mask::Mask,
     passed::{Passed, Waiting, in_order, read_passed},
-    read,
+    reading::read,
     state::{End, State, Summary},
 };
 

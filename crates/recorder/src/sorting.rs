@@ -13,10 +13,10 @@ use node::{
 use sip::{Glance, Message};
 
 use crate::{
-    Counts, HEADERS_MAX,
+    Counts,
     call::{Call, Entry},
-    is_kept,
     mask::Mask,
+    reading::{HEADERS_MAX, is_kept},
     segments::Place,
 };
 

@@ -6,9 +6,9 @@ use node::DecisionView;
 use sip::Message;
 
 use crate::{
-    HEADERS_MAX,
     drawing::{GAP_MIN, Line, draw},
     ladder::{Ladder, Seen, Step, label},
+    reading::HEADERS_MAX,
 };
 
 impl Ladder {

@@ -18,7 +18,7 @@ use siphasher::sip::SipHasher24;
 
 use crate::{
     passed::{Passed, Waiting, in_order},
-    read,
+    reading::read,
 };
 
 /// How long a request may come again: 64*T1. RFC 3261 §17.1.1.2

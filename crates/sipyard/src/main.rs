@@ -16,6 +16,7 @@ mod ctl;
 mod dashboard;
 mod demo;
 mod explain;
+mod hint;
 mod import;
 mod init;
 mod manual;
@@ -30,7 +31,7 @@ mod view;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 /// A SIP signalling cluster in one binary
 #[derive(Parser)]
@@ -70,7 +71,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match Cli::parse().command {
+    let cli = Cli::try_parse().unwrap_or_else(|error| hint::hinted(error, &Cli::command()).exit());
+    match cli.command {
         Command::Serve(command) => command.run(),
         Command::Check(command) => command.run(),
         Command::Ctl(command) => command.run(),

@@ -75,6 +75,11 @@ fn ctl_finds_a_node_by_host_and_port_and_by_a_variable() {
     let output = sipyard().args(["ctl", "stauts"]).output().unwrap();
     let hint = String::from_utf8(output.stderr).unwrap();
     assert!(hint.contains("'status'"), "{hint}");
+    for (wrong, right) in [("stauts", "'ctl status'"), ("capacity", "'plan capacity'")] {
+        let output = sipyard().arg(wrong).output().unwrap();
+        let hint = String::from_utf8(output.stderr).unwrap();
+        assert!(hint.contains(right), "{hint}");
+    }
 }
 
 /// `check` told programs nothing but its exit code.
