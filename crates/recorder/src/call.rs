@@ -16,7 +16,7 @@ const USUAL_ENTRIES: usize = 20;
 pub(crate) struct Call {
     pub(crate) summary: Summary,
     pub(crate) entries: Vec<Entry>,
-    /// Entries that were left out, as there were too many.
+    /// Rungs that were left out, as there were too many.
     pub(crate) left_out: usize,
     /// The segment of its latest entry.
     pub(crate) segment: u32,
@@ -26,6 +26,8 @@ pub(crate) struct Call {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) place: Place,
+    /// How many rungs of the ladder it makes.
+    pub(crate) rungs: u8,
     /// It may be about another call.
     pub(crate) is_shared: bool,
 }
@@ -61,8 +63,8 @@ impl Call {
     /// Notes an entry. Of too many it leaves the older half out.
     pub(crate) fn note(&mut self, entry: Entry) {
         if self.entries.len() == ENTRIES_MAX {
-            self.entries.drain(..ENTRIES_MAX / 2);
-            self.left_out += ENTRIES_MAX / 2;
+            let old = self.entries.drain(..ENTRIES_MAX / 2);
+            self.left_out += old.map(|entry| usize::from(entry.rungs)).sum::<usize>();
         }
         self.segment = entry.place.segment;
         self.entries.push(entry);

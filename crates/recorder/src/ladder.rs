@@ -168,7 +168,9 @@ impl Call {
             Some((segment, seen, entry.is_shared))
         };
         let mut entries: Vec<_> = self.entries.iter().filter_map(found).collect();
-        let left_out = self.left_out + self.entries.len() - entries.len();
+        let gone = self.entries.iter().filter(|entry| found(entry).is_none());
+        let gone: usize = gone.map(|entry| usize::from(entry.rungs)).sum();
+        let left_out = self.left_out + gone;
         // Workers tell what they saw in turn.
         entries.sort_by_key(|(_, seen, _)| seen.at);
         let mut rungs: Vec<Rung> = Vec::with_capacity(entries.len());

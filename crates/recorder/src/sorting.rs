@@ -217,6 +217,10 @@ impl<'a> Sorting<'a> {
                 segment: self.segment,
                 entry: place as u32,
             },
+            rungs: match line.entry.what {
+                What::Because(moves) => moves.reasons().count() as u8,
+                _ => 1,
+            },
             is_shared,
         });
         self.counts.bytes = self.counts.bytes + call.bytes() - before;
