@@ -314,6 +314,8 @@ impl Worker {
             if is_empty || !self.node.is_behind(now) {
                 break;
             }
+            // A quota may have the thread stand still between any two batches.
+            self.flush(now);
             wait = Wait::Poll;
         }
         now

@@ -31,14 +31,19 @@ const A_WHILE: Duration = Duration::from_secs(5);
 const IDLE: f64 = 0.1;
 
 /// When the server is not over any more, what is granted to who would send more grows by so much from one division to
-/// the next. Control ends when nobody would for so long: what they send is known late.
+/// the next. Near what the server could serve lately it grows slowly at first, then by more and more.
 const RELEASE: f64 = 1.25;
+const RELEASE_FIRST: f64 = 1.03;
+const NEAR: f64 = 0.9;
+/// What remains of the most that it could serve after each division.
+const FORGETS: f64 = 0.99;
+/// Control ends when nobody would send more for so long: what they send is known late.
 const FREE_FOR: Duration = Duration::from_secs(1);
 
 /// A loss of 100 % would hide when a neighbour wants less.
 const LOSS_MAX: f64 = 0.99;
 
-const VALIDITY_MIN: Duration = Duration::from_millis(500);
+const VALIDITY_MIN: Duration = Duration::from_secs(2);
 const VALIDITY_MAX: Duration = Duration::from_secs(5);
 
 /// Terms hold as long as a neighbour takes to send so many requests: some of their answers renew them.
@@ -54,6 +59,9 @@ pub struct Allotment {
     demands: Vec<Demand>,
     at: Duration,
     is_over: bool,
+    /// The most that the server could serve in a second lately, and by how much grants grow next beyond it.
+    known: f64,
+    growth: f64,
     /// Since when nobody would send more than is granted.
     free_since: Option<Duration>,
 }
@@ -117,6 +125,8 @@ impl Allotment {
             demands: Vec::with_capacity(neighbours),
             at: Duration::ZERO,
             is_over: false,
+            known: 0.0,
+            growth: RELEASE_FIRST,
             free_since: None,
         }
     }
@@ -177,6 +187,7 @@ impl Allotment {
 
     fn divide(&mut self, capacity: f64) {
         self.is_over = true;
+        (self.known, self.growth) = (capacity.max(self.known * FORGETS), RELEASE_FIRST);
         self.demands.clear();
         let wanting = self.entries.iter().filter(|entry| entry.wants_something());
         self.demands.extend(wanting.map(Entry::demand));
@@ -193,9 +204,10 @@ impl Allotment {
     /// Opens up step by step, so that a moment's relief brings no flood.
     fn relax(&mut self) {
         let mut held_back = false;
+        let growth = self.growth();
         for entry in self.entries.iter_mut().filter(|entry| entry.is_held_back()) {
             held_back = true;
-            entry.grant(entry.granted * RELEASE);
+            entry.grant(entry.granted * growth);
         }
         let since = *self.free_since.get_or_insert(self.at);
         if held_back {
@@ -204,6 +216,24 @@ impl Allotment {
             self.entries.iter_mut().for_each(Entry::release);
             (self.is_over, self.free_since) = (false, None);
         }
+    }
+
+    /// By how much what is granted grows: fast up to what the server could serve lately, then slowly at first.
+    fn growth(&mut self) -> f64 {
+        let present = self.entries.iter().filter(|entry| entry.is_present);
+        let total: f64 = present
+            .map(|entry| match entry.is_held_back() {
+                true => entry.granted,
+                false => entry.sends,
+            })
+            .sum();
+        let up_to_known = NEAR * self.known / total.max(IDLE);
+        if up_to_known > self.growth {
+            return RELEASE.min(up_to_known);
+        }
+        let growth = self.growth;
+        self.growth = RELEASE.min(growth * growth);
+        growth
     }
 
     /// Whether what neighbours may offer is limited.

@@ -147,8 +147,8 @@ impl Lobby {
             Some(Lane::Calls) => self.delays[0] = delay,
             Some(Lane::Registers) => self.delays[1] = delay,
             None if !self.has_lanes => self.delays = [delay; 2],
-            None if delay > BEHIND => self.queue.note(now),
-            Some(Lane::Others) | None => {}
+            None => self.queue.note(now, delay),
+            Some(Lane::Others) => {}
         }
         if delay > BEHIND {
             self.behind_until = now + MEMORY;
@@ -240,7 +240,7 @@ impl Lobby {
     /// So many datagrams were dropped unread. Which, nobody knows: without lanes it may be strangers'.
     pub(crate) fn note_unread(&mut self, now: Duration, number: u32) {
         if self.has_lanes {
-            self.queue.note(now);
+            self.queue.note_lost(now);
         }
         self.calls.stayed_out(number);
         self.registers.stayed_out(number);
@@ -553,8 +553,8 @@ impl Lobby {
     /// what they would send: then a node that is never idle has as many as it can serve.
     pub(crate) fn capacity_per_s(&mut self, now: Duration, are_restricted: bool) -> Option<f64> {
         let is_over = self.is_over(now) || !self.sieve.is_open();
-        let is_long = self.backlog.is_long(now) || self.queue.is_long(now);
-        let is_full = (are_restricted || is_long) && self.calls.is_busy();
+        let is_long = are_restricted || self.backlog.is_long(now) || self.queue.is_long(now);
+        let is_full = is_long && self.calls.is_busy() || are_restricted && self.queue.is_late(now);
         let served = self.calls.served_per_s() + self.registers.served_per_s();
         let allowed = self.queue.allows(now, self.backlog.allows(now, served));
         (is_over || is_full).then_some(allowed)

@@ -100,7 +100,7 @@ fn a_server_gets_no_more_new_calls_than_it_wants() {
         tell(
             &mut cluster,
             "call",
-            ";oc=100;oc-algo=\"loss\";oc-validity=500;oc-seq=1.0",
+            ";oc=100;oc-algo=\"loss\";oc-validity=2000;oc-seq=1.0",
         );
         let refused = cluster.pass(&request("INVITE", ALICE, "another"));
         assert_eq!((refused.to, refused.status()), (address(ALICE), 503));
@@ -125,7 +125,7 @@ fn calls_go_to_servers_that_want_them() {
         let first = tell(
             &mut cluster,
             "call",
-            ";oc=0;oc-algo=\"rate\";oc-validity=5000;oc-seq=1.0",
+            ";oc=0;oc-algo=\"rate\";oc-validity=20000;oc-seq=1.0",
         );
         for number in 0..20 {
             let sent = cluster.pass(&request("INVITE", ALICE, &format!("call{number}")));
@@ -140,7 +140,7 @@ fn calls_go_to_servers_that_want_them() {
 fn a_rate_is_kept() {
     for config in both_modes(&[ONE]) {
         let mut cluster = Cluster::new(config);
-        let terms = ";oc=20;oc-algo=\"rate\";oc-validity=5000;oc-seq=1.0";
+        let terms = ";oc=20;oc-algo=\"rate\";oc-validity=20000;oc-seq=1.0";
         tell(&mut cluster, "call", terms);
         let passed = begin_calls(&mut cluster, "rate", terms, 4);
         assert!((80..=86).contains(&passed), "{passed}");
@@ -187,7 +187,7 @@ fn emergencies_are_withheld_last() {
     tell(
         &mut cluster,
         "call",
-        ";oc=99;oc-algo=\"loss\";oc-validity=5000;oc-seq=1.0",
+        ";oc=99;oc-algo=\"loss\";oc-validity=20000;oc-seq=1.0",
     );
     for (from, expected) in [(ALICE, ALICE), (BOB, ONE)] {
         for number in 0..3 {
@@ -201,7 +201,7 @@ fn emergencies_are_withheld_last() {
     assert_eq!(cluster.pass(&help).to, address(ONE));
 }
 
-const ALL: &str = ";oc=100;oc-algo=\"loss\";oc-validity=5000;oc-seq=9.0";
+const ALL: &str = ";oc=100;oc-algo=\"loss\";oc-validity=20000;oc-seq=9.0";
 
 /// Whoever could write a response could silence a server for its clients.
 #[test]
@@ -258,7 +258,7 @@ fn late_news_change_nothing() {
     cluster.send(&told(
         &late,
         180,
-        ";oc=100;oc-algo=\"loss\";oc-validity=5000;oc-seq=10.4",
+        ";oc=100;oc-algo=\"loss\";oc-validity=20000;oc-seq=10.4",
     ));
     assert_eq!(
         cluster.pass(&request("INVITE", ALICE, "another")).to,
@@ -402,11 +402,11 @@ fn neighbours_are_told_how_much_to_send() {
         node.now += ms(200);
         let over = node.pass(&offering("over", ALICE, "loss,rate"));
         let back = node.pass(&over.respond(180));
-        assert_eq!(terms(&back), "oc=105;oc-algo=\"rate\";oc-validity=500");
+        assert_eq!(terms(&back), "oc=105;oc-algo=\"rate\";oc-validity=2000");
         node.shared.neighbours().set_capacity(0, None);
         node.now += ms(200);
         let back = node.pass(&over.respond(183));
-        assert!(terms(&back).ends_with("oc-validity=500"), "not at once");
+        assert!(terms(&back).ends_with("oc-validity=2000"), "not at once");
         node.now += ms(1_200);
         let back = node.pass(&over.respond(183));
         assert_eq!(terms(&back), "oc=0;oc-algo=\"rate\";oc-validity=0");
@@ -431,7 +431,7 @@ fn all_workers_tell_the_same() {
     for number in 0..40 {
         let sent = node.pass(&offering(&format!("call{number}"), ALICE, "rate"));
         let back = node.pass(&sent.respond(180));
-        assert_eq!(terms(&back), "oc=105;oc-algo=\"rate\";oc-validity=500");
+        assert_eq!(terms(&back), "oc=105;oc-algo=\"rate\";oc-validity=2000");
     }
 }
 
@@ -449,7 +449,7 @@ fn a_neighbour_that_knows_no_rate_is_told_a_loss() {
     let loss = last.split(['=', ';']).nth(1).unwrap();
     // It obeys nothing: so it seems to want more and more.
     assert!(loss.parse::<u32>().unwrap() >= 89, "{last}");
-    assert!(last.ends_with("oc-algo=\"loss\";oc-validity=500"), "{last}");
+    assert!(last.ends_with("oc-algo=\"loss\";oc-validity=2000"), "{last}");
 }
 
 #[test]
@@ -459,7 +459,7 @@ fn answers_of_our_own_tell_it_too() {
     node.pass(&offering("call", ALICE, "rate"));
     let trying = node.wait(ms(200));
     let trying = trying.iter().find(|sent| sent.status() == 100).unwrap();
-    assert_eq!(terms(trying), "oc=105;oc-algo=\"rate\";oc-validity=500");
+    assert_eq!(terms(trying), "oc=105;oc-algo=\"rate\";oc-validity=2000");
     node.shared.drain();
     let refused = node.pass(&offering("another", ALICE, "rate"));
     assert_eq!(refused.status(), 503);
