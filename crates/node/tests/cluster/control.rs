@@ -100,7 +100,7 @@ fn a_server_gets_no_more_new_calls_than_it_wants() {
         tell(
             &mut cluster,
             "call",
-            ";oc=100;oc-algo=\"loss\";oc-validity=2000;oc-seq=1.0",
+            ";oc=100;oc-algo=\"loss\";oc-validity=500;oc-seq=1.0",
         );
         let refused = cluster.pass(&request("INVITE", ALICE, "another"));
         assert_eq!((refused.to, refused.status()), (address(ALICE), 503));
@@ -449,7 +449,10 @@ fn a_neighbour_that_knows_no_rate_is_told_a_loss() {
     let loss = last.split(['=', ';']).nth(1).unwrap();
     // It obeys nothing: so it seems to want more and more.
     assert!(loss.parse::<u32>().unwrap() >= 89, "{last}");
-    assert!(last.ends_with("oc-algo=\"loss\";oc-validity=2000"), "{last}");
+    assert!(
+        last.ends_with("oc-algo=\"loss\";oc-validity=2000"),
+        "{last}"
+    );
 }
 
 #[test]
