@@ -27,6 +27,13 @@ const SHARE_BYTES: usize = 4096;
 pub trait Sender {
     /// Sends a message.
     fn send(&mut self, flow: Flow, bytes: &[u8]);
+
+    /// Whether an INVITE may go again that nobody has answered. If not, it waits for the next time; then its transaction
+    /// ends.
+    fn may_repeat(&mut self, flow: Flow, invite: &[u8]) -> bool {
+        let _ = (flow, invite);
+        true
+    }
 }
 
 /// The store holds as many transactions as it may.
@@ -70,6 +77,8 @@ pub enum Notice {
     TimerC,
     /// No final response came, at a client, or went, at a server. The transaction is gone.
     Timeout,
+    /// Nobody has answered an INVITE, and it may not go again. The transaction is gone.
+    Withheld,
     /// It has served its time, and is gone.
     Ended,
 }
@@ -450,6 +459,11 @@ impl<O: Copy> Transactions<O> {
         let action = self.step(now, id, Input::Timer(timer));
         self.arm(id);
         match action {
+            Action::Send if self.is_withheld(id, out) => {
+                let is_first = self.entries.get(id).interval <= 2 * self.timing.t1;
+                let is_over = !is_first && self.on_transport_error(now, id);
+                return is_over.then_some(Notice::Withheld);
+            }
             Action::Send => self.repeat(id, out),
             Action::AskTrying => return Some(Notice::Trying),
             Action::InformTimerC => return Some(Notice::TimerC),
@@ -486,6 +500,12 @@ impl<O: Copy> Transactions<O> {
         };
         entry.repeats_at = now.saturating_add(entry.interval);
         repeating
+    }
+
+    fn is_withheld(&self, id: Id<Transaction<O>>, out: &mut impl Sender) -> bool {
+        let entry = self.entries.get(id);
+        let is_invite = matches!(entry.state, State::InviteClient(_));
+        is_invite && !out.may_repeat(entry.flow, &entry.bytes)
     }
 
     /// Sends the kept bytes again unless they are more than may go unasked.

@@ -172,7 +172,7 @@ impl World {
         let place = self.open.iter().position(|&(id, _)| id == event.id);
         let place = place.expect("what is told of is open");
         match event.notice {
-            Notice::Timeout | Notice::Ended => {
+            Notice::Timeout | Notice::Withheld | Notice::Ended => {
                 self.open.swap_remove(place);
             }
             Notice::TimerC if dutiful => {

@@ -118,10 +118,14 @@ pub(crate) fn class_of(
 /// Whether a request goes before others: somebody calls for help (RFC 5031), or a peer that is believed says that it is
 /// urgent (RFC 4412 §8).
 pub(crate) fn is_urgent(snapshot: &Snapshot, flow: Flow, message: &Message<'_>) -> bool {
+    calls_for_help(message)
+        || (message.header(HeaderName::ResourcePriority).is_some() && snapshot.is_trusted(flow))
+}
+
+/// Whether somebody calls for help. RFC 5031
+pub(crate) fn calls_for_help(message: &Message<'_>) -> bool {
     let begin = message
         .request_uri()
         .and_then(|uri| uri.get(..FOR_HELP.len()));
-    let is_for_help = begin.is_some_and(|begin| begin.eq_ignore_ascii_case(FOR_HELP));
-    is_for_help
-        || (message.header(HeaderName::ResourcePriority).is_some() && snapshot.is_trusted(flow))
+    begin.is_some_and(|begin| begin.eq_ignore_ascii_case(FOR_HELP))
 }

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use balance::ServerId;
 use overload::{Algorithm, Class, Terms};
-use sip::{Method, Overload};
+use sip::{Message, Method, Overload};
+use transaction::{Flow, Sender};
 
 use super::Control;
 use crate::{
     admission::{self, NotNow, RETRY_AFTER_S},
     context::Context,
+    io::Outbox,
     member::Member,
     snapshot::PoolView,
     stats::Event,
@@ -70,6 +72,46 @@ pub(crate) fn withhold(
         }
     }
     avoid.len() > before
+}
+
+/// Sends for held transactions. What they repeat counts as new to a server that has told a rate: it serves that as well.
+pub(crate) struct Repeats<'a, 'o> {
+    pub(crate) cx: Context<'a>,
+    pub(crate) out: &'o mut Outbox,
+}
+
+impl Sender for Repeats<'_, '_> {
+    fn send(&mut self, flow: Flow, bytes: &[u8]) {
+        Sender::send(self.out, flow, bytes);
+    }
+
+    fn may_repeat(&mut self, flow: Flow, invite: &[u8]) -> bool {
+        let cx = self.cx;
+        let Some(member) = cx.snapshot.member_of(flow) else {
+            return true;
+        };
+        let restriction = &member.control.restriction;
+        let pool = cx.snapshot.pool_of(member);
+        if !restriction.is_active(cx.now) || !pool.is_some_and(|it| it.config().overload_control) {
+            return true;
+        }
+        // By loss the first copy was drawn for all.
+        let is_admitted = restriction.admits(cx.now, class_of_repeated(invite), u64::MAX);
+        if is_admitted {
+            restriction.pass(cx.now);
+        } else {
+            cx.stats.count(Event::RepeatWithheld, 1);
+        }
+        is_admitted
+    }
+}
+
+/// Whether a peer may call it urgent is not known any more.
+fn class_of_repeated(invite: &[u8]) -> Class {
+    match Message::parse(invite, usize::MAX) {
+        Ok(message) if admission::calls_for_help(&message) => Class::Emergency,
+        _ => Class::New,
+    }
 }
 
 /// Refuses a request for which no server was found. Who calls is told to try elsewhere; phones that

@@ -11,7 +11,7 @@ mod server;
 mod terms;
 
 pub(crate) use self::{
-    client::{ignore_rest, may_offer, offers, on_response, refuse, withhold},
+    client::{Repeats, ignore_rest, may_offer, offers, on_response, refuse, withhold},
     offered::{is_granted, note, note_refused, takes_part},
     server::Control,
     terms::terms,

@@ -54,6 +54,17 @@ pub(super) struct Stateful {
     edits: Edits,
 }
 
+/// How a transaction ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// With all that it was for.
+    Done,
+    /// A client's without a final response, which counts as one of this status.
+    Silent(u16),
+    /// A client's whose server wants no more, and gave no sign that it has it.
+    Withheld,
+}
+
 impl Stateful {
     pub(super) fn new(config: &Config, limit: usize, now: Duration) -> Self {
         let timing = Timing::new(config.timers.t1, config.timers.timer_c);
@@ -259,7 +270,7 @@ impl Stateful {
     /// What is due of held transactions.
     pub(super) fn on_timers(&mut self, step: &mut Step<'_>) {
         self.removals.on_timers(step.cx);
-        while let Some(told) = self.transactions.poll(step.cx.now, step.out) {
+        while let Some(told) = self.poll(step) {
             self.on_told(step, told);
         }
         while let Some(place) = self.contexts.pop_due(step.cx.now) {
@@ -271,13 +282,20 @@ impl Stateful {
         }
     }
 
+    fn poll(&mut self, step: &mut Step<'_>) -> Option<Told<ContextId>> {
+        let (cx, out) = (step.cx, &mut *step.out);
+        self.transactions
+            .poll(cx.now, &mut control::Repeats { cx, out })
+    }
+
     fn on_told(&mut self, step: &mut Step<'_>, told: Told<ContextId>) {
         let Told { id, owner, notice } = told;
         match notice {
             Notice::Trying => self.on_trying(step, owner),
             Notice::TimerC => self.transactions.cancel(step.cx.now, id, step.out),
-            Notice::Timeout => self.on_transaction_end(step, owner, id, Some(408)),
-            Notice::Ended => self.on_transaction_end(step, owner, id, None),
+            Notice::Timeout => self.on_transaction_end(step, owner, id, End::Silent(408)),
+            Notice::Withheld => self.on_transaction_end(step, owner, id, End::Withheld),
+            Notice::Ended => self.on_transaction_end(step, owner, id, End::Done),
         }
     }
 
@@ -313,18 +331,18 @@ impl Stateful {
         let owner = self.transactions.owner(id);
         let is_over = self.transactions.on_transport_error(step.cx.now, id);
         if let Some(place) = owner.filter(|_| is_over) {
-            self.on_transaction_end(step, place, id, Some(503));
+            self.on_transaction_end(step, place, id, End::Silent(503));
         }
         true
     }
 
-    /// A transaction is gone. `failure` is what a client's counts as that has no final response.
+    /// A transaction is gone.
     fn on_transaction_end(
         &mut self,
         step: &mut Step<'_>,
         place: ContextId,
         id: TransactionId,
-        failure: Option<u16>,
+        end: End,
     ) {
         let context = self.contexts.get_mut(place);
         context.open -= 1;
@@ -338,10 +356,13 @@ impl Stateful {
             let branch = &mut context.branches[number];
             branch.transaction = None;
             let is_flow = branch.is_flow;
-            if let Some(status) = failure
-                && !std::mem::replace(&mut branch.is_final, true)
-            {
-                self.on_silent_end(step, place, number, (status, is_flow));
+            let is_new = end != End::Done && !std::mem::replace(&mut branch.is_final, true);
+            match end {
+                End::Silent(status) if is_new => {
+                    self.on_silent_end(step, place, number, (status, is_flow));
+                }
+                End::Withheld if is_new => self.on_branch_end(step, place, 503),
+                _ => {}
             }
         }
         self.close_context_if_done(step, place);
