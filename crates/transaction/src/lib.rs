@@ -18,9 +18,11 @@ mod key;
 mod machine;
 mod store;
 mod timer;
+mod told;
 
 pub use flow::{ConnectionId, Flow, NextHop, Transport};
 pub use key::{Key, Role, identity};
 pub use machine::{Action, Input, State, invite_client, invite_server, other_client, other_server};
-pub use store::{Event, Full, Notice, Seen, Sender, Transaction, Transactions};
+pub use store::{Event, Full, Seen, Transaction, Transactions};
 pub use timer::{Timer, Timing};
+pub use told::{Notice, Sender};

@@ -12,7 +12,7 @@ use sip::Message;
 use slots::{Buffers, Id, Kept, Table};
 
 use crate::{
-    Action, Flow, Input, Key, Role, State, Timer, Timing,
+    Action, Flow, Input, Key, Notice, Role, Sender, State, Timer, Timing,
     derived::{write_ack, write_cancel},
     invite_client, invite_server, other_client, other_server,
 };
@@ -22,19 +22,6 @@ const NEVER: Duration = Duration::MAX;
 /// What the message of a transaction may take of the memory for all of them. Shorter ones leave their
 /// rest to longer ones.
 const SHARE_BYTES: usize = 4096;
-
-/// Takes what transactions send.
-pub trait Sender {
-    /// Sends a message.
-    fn send(&mut self, flow: Flow, bytes: &[u8]);
-
-    /// Whether an INVITE may go again that nobody has answered. If not, it waits for the next time; then its transaction
-    /// ends.
-    fn may_repeat(&mut self, flow: Flow, invite: &[u8]) -> bool {
-        let _ = (flow, invite);
-        true
-    }
-}
 
 /// The store holds as many transactions as it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,21 +53,6 @@ pub struct Event<O> {
     pub owner: O,
     /// What happened.
     pub notice: Notice,
-}
-
-/// What happened to a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// A server transaction wants its 100 (Trying).
-    Trying,
-    /// An INVITE has rung for too long: it is to be cancelled. RFC 3261 §16.8
-    TimerC,
-    /// No final response came, at a client, or went, at a server. The transaction is gone.
-    Timeout,
-    /// Nobody has answered an INVITE, and it may not go again. The transaction is gone.
-    Withheld,
-    /// It has served its time, and is gone.
-    Ended,
 }
 
 /// The transactions of a worker, up to a limit. Each names its owner by an `O`; a CANCEL that a

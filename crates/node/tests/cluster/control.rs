@@ -13,7 +13,7 @@ use crate::{
 
 const OFFER: &str = ";oc;oc-algo=\"loss,rate\"";
 
-fn controlled(mut config: Config) -> Config {
+pub(crate) fn controlled(mut config: Config) -> Config {
     config.pools[0].overload_control = true;
     config
 }
@@ -22,7 +22,7 @@ fn both_modes(servers: &[&str]) -> [Config; 2] {
     [config(servers), stateful(servers)].map(controlled)
 }
 
-fn address(text: &str) -> SocketAddr {
+pub(crate) fn address(text: &str) -> SocketAddr {
     text.parse().unwrap()
 }
 
@@ -41,7 +41,7 @@ fn told(sent: &Sent, status: u16, params: &str) -> Msg {
 }
 
 /// Has a server tell this by the answer to a call that it refuses.
-fn tell(cluster: &mut Cluster, call: &str, params: &str) -> Sent {
+pub(crate) fn tell(cluster: &mut Cluster, call: &str, params: &str) -> Sent {
     let invite = request("INVITE", ALICE, call);
     let sent = cluster.pass(&invite);
     cluster.send(&told(&sent, 486, params));
@@ -90,34 +90,6 @@ fn all_requests_offer_control_to_a_server_that_takes_part() {
     );
     assert!(options(&mut cluster, "after"));
     assert_eq!(cluster.event(Event::ControlTaken), 1);
-}
-
-/// A sender had sent thousands of INVITEs before it heard of a rate. It repeated them all, and the server had no time for
-/// anything else.
-#[test]
-fn an_unanswered_invite_is_repeated_only_as_the_server_wants() {
-    let terms = |validity| format!(";oc=0;oc-algo=\"rate\";oc-validity={validity};oc-seq=1.0");
-    let to = |sent: &[Sent], peer| sent.iter().filter(|it| it.to == address(peer)).count();
-    let begin = |validity| {
-        let mut cluster = Cluster::new(controlled(stateful(&[ONE])));
-        cluster.pass(&request("INVITE", ALICE, "slow"));
-        tell(&mut cluster, "other", &terms(validity));
-        cluster
-    };
-    let mut longer = begin(5_000);
-    let sent = longer.wait(ms(1_400));
-    assert_eq!(
-        (to(&sent, ONE), longer.event(Event::RepeatWithheld)),
-        (0, 1)
-    );
-    let sent = longer.wait(ms(200));
-    let answer = sent.iter().find(|it| it.to == address(ALICE)).unwrap();
-    assert_eq!((answer.message.status(), to(&sent, ONE)), (500, 0));
-    assert_eq!(longer.event(Event::RepeatWithheld), 2);
-
-    let mut shorter = begin(1_000);
-    assert_eq!(to(&shorter.wait(ms(1_400)), ONE), 0);
-    assert_eq!(to(&shorter.wait(ms(200)), ONE), 1, "as usual again");
 }
 
 #[test]

@@ -35,6 +35,7 @@ mod play;
 mod refusals;
 mod registrar;
 mod reload;
+mod repeats;
 mod routes;
 mod script;
 mod sips;
