@@ -91,8 +91,8 @@ impl<'a> Sorting<'a> {
         lines: impl Iterator<Item = Line<'a>>,
     ) {
         let bytes = self.tap.message(first.entry);
-        let is_response = bytes.starts_with(b"SIP/");
-        let message = match is_response {
+        // A response is mostly told by its first bytes: of it a glance is enough.
+        let message = match bytes.starts_with(b"SIP/") {
             true => None,
             false => Message::parse(bytes, HEADERS_MAX).ok(),
         };
@@ -105,7 +105,7 @@ impl<'a> Sorting<'a> {
             return;
         };
         let key = self.snapshot.session_of(glance.call_id);
-        if let Some(message) = &message {
+        if let Some(message) = message.as_ref().filter(|message| message.is_request()) {
             self.begin(key, flow, first.entry, message);
         }
         self.note_message(key, first, &glance, message.as_ref());

@@ -156,6 +156,20 @@ fn one_call_has_a_bound_too() {
     );
 }
 
+/// A response behind an empty line was taken for a request, and began a call.
+#[test]
+fn a_response_begins_no_call() {
+    let mut world = World::new(settings());
+    let invite = request("INVITE", "unasked", "", "");
+    let answer = response(&invite, "200 OK");
+    for start in ["", "\r\n"] {
+        world.input(CALLER, &[start.as_bytes(), &answer].concat());
+    }
+    world.record();
+    assert!(words(&world, "unasked").is_empty());
+    assert_eq!(world.counts().recorded, 0);
+}
+
 /// A large tap is kept as it is. Credentials are hidden all the same, and of a call that has lost its oldest messages it is
 /// told.
 #[test]
