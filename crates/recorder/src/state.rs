@@ -179,7 +179,11 @@ impl Summary {
     ) {
         self.latest = self.latest.max(at);
         self.messages += 1;
-        match (glance.method(), glance.status(), message) {
+        match (
+            glance.start_line.method(),
+            glance.start_line.status(),
+            message,
+        ) {
             (Some(method), _, Some(message)) if came_in => {
                 self.follow_in(at, method, glance, message)
             }

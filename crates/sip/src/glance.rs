@@ -68,22 +68,6 @@ impl<'a> Glance<'a> {
             cseq: message.cseq().ok()?,
         })
     }
-
-    /// A request's method.
-    pub const fn method(&self) -> Option<Method<'a>> {
-        match self.start_line {
-            StartLine::Request { method, .. } => Some(method),
-            StartLine::Response { .. } => None,
-        }
-    }
-
-    /// A response's status code.
-    pub const fn status(&self) -> Option<u16> {
-        match self.start_line {
-            StartLine::Request { .. } => None,
-            StartLine::Response { status, .. } => Some(status),
-        }
-    }
 }
 
 /// Whether a header field may be a Call-ID or a CSeq, of whatever spelling.
@@ -119,7 +103,10 @@ mod tests {
         assert_eq!(Glance::of(text), None, "white space in a Call-ID");
         let text = b"\r\nSIP/2.0 180 Ringing\r\nContact: <sip:a>\r\nI : x\r\ncseq: 7\r\n INVITE\r\nrubbish";
         let glance = Glance::of(text).expect("it has all");
-        assert_eq!((glance.status(), glance.call_id), (Some(180), &b"x"[..]));
+        assert_eq!(
+            (glance.start_line.status(), glance.call_id),
+            (Some(180), &b"x"[..])
+        );
         assert_eq!(
             (glance.cseq.number, glance.cseq.method),
             (7, Method::Invite)

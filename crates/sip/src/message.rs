@@ -108,10 +108,7 @@ impl<'a> Message<'a> {
 
     /// A request's method.
     pub const fn method(&self) -> Option<Method<'a>> {
-        match self.start_line {
-            StartLine::Request { method, .. } => Some(method),
-            StartLine::Response { .. } => None,
-        }
+        self.start_line.method()
     }
 
     /// A request's Request-URI.
@@ -124,10 +121,7 @@ impl<'a> Message<'a> {
 
     /// A response's status code.
     pub const fn status(&self) -> Option<u16> {
-        match self.start_line {
-            StartLine::Request { .. } => None,
-            StartLine::Response { status, .. } => Some(status),
-        }
+        self.start_line.status()
     }
 
     /// The body; empty when there is none.

@@ -25,6 +25,22 @@ pub enum StartLine<'a> {
 }
 
 impl<'a> StartLine<'a> {
+    /// A request's method.
+    pub const fn method(self) -> Option<Method<'a>> {
+        match self {
+            Self::Request { method, .. } => Some(method),
+            Self::Response { .. } => None,
+        }
+    }
+
+    /// A response's status code.
+    pub const fn status(self) -> Option<u16> {
+        match self {
+            Self::Request { .. } => None,
+            Self::Response { status, .. } => Some(status),
+        }
+    }
+
     /// Reads a line that has lost its line end, and says what is wrong with it though it can be answered.
     pub(crate) fn parse(line: &'a [u8]) -> Result<(Self, Option<Fault>), ParseError> {
         if is_version(line) {
