@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{self, Read as _, Write as _},
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream},
+    net::{SocketAddr, TcpStream},
     path::Path,
     process::{Child, Command, Stdio},
     time::Duration,
@@ -11,7 +11,7 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::{comes_within, free_address};
+use crate::{comes_within, free_address, used_ports};
 
 /// How long a server may take to answer, and a cluster to form.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -194,7 +194,7 @@ fn free_pair() -> io::Result<SocketAddr> {
     loop {
         let address = free_address()?;
         if let Some(port) = address.port().checked_add(CLUSTER_PORTS)
-            && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+            && !used_ports()?.contains(&port)
         {
             return Ok(address);
         }

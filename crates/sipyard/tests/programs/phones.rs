@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{Read as _, Write as _},
     iter,
-    net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket},
+    net::{Ipv4Addr, SocketAddr, TcpStream},
     time::Duration,
 };
 
@@ -19,10 +19,9 @@ use crate::{
 
 /// sipsak 0.9.8 cuts the last of five digits off a port.
 pub(crate) fn free_udp_of_four_digits() -> SocketAddr {
-    let mut ports = (5_100..10_000).map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-    ports
-        .find(|&address| UdpSocket::bind(address).is_ok())
-        .unwrap()
+    let used = testbed::used_ports().unwrap();
+    let port = (5_100..10_000).find(|port| !used.contains(port));
+    (Ipv4Addr::LOCALHOST, port.unwrap()).into()
 }
 
 fn sipsak(uri: &str) {
@@ -140,10 +139,8 @@ impl Baresip {
 
 /// A free address whose successor is free too: baresip takes that for TLS.
 fn free_pair() -> SocketAddr {
-    let is_pair = |address: &SocketAddr| {
-        let next = SocketAddr::new(address.ip(), address.port() + 1);
-        TcpListener::bind(next).is_ok()
-    };
+    let used = testbed::used_ports().unwrap();
+    let is_pair = |address: &SocketAddr| !used.contains(&(address.port() + 1));
     iter::repeat_with(free_address).find(is_pair).unwrap()
 }
 
