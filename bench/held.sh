@@ -2,12 +2,14 @@
 # Sending nodes before one receiving node that a quota holds to a part of a core, over TCP, TLS or UDP: the scene of
 # paper 002 on sockets. bench/held.sh RECEIVER..., where each is sipyard or kamailio. It needs root, target/release/sipyard
 # (or SIPYARD), openssl, and kamailio with kamailio-tls-modules. The receiving node has core 0, all others core 1.
-# TRANSPORTS, SENDERS, TIMES, SHARE, DURATION, CONTROL (the lines of the senders' pool) and CAPACITY choose.
+# TRANSPORTS, SENDERS, TIMES, SHARE, DURATION, CONTROL (the lines of the senders' pool) and CAPACITY choose. OFFERED="3 2 1"
+# is in which proportion senders offer calls, WEIGHTS="3 2 1" in which proportion they shall carry them, and IGNORE=1 how
+# many of them take no part in overload control.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 . bench/common.sh
-base=${PORT:-32100} duration=${DURATION:-8} share=${SHARE:-0.1}
+base=${PORT:-20100} duration=${DURATION:-8} share=${SHARE:-0.1}
 core=127.0.0.1:$base receiver=127.0.0.1:$((base + 1)) receiver_tls=127.0.0.1:$((base + 2))
 cage=/sys/fs/cgroup/cpu/sipyard-held-$$
 [ ! -e /sys/fs/cgroup/cgroup.controllers ] || cage=/sys/fs/cgroup/sipyard-held-$$
@@ -35,6 +37,23 @@ hold() {
     for process in "$1" $(pgrep -P "$1" || true); do echo "$process" >"$cage/cgroup.procs"; done
 }
 
+# Each sender has an address of its own.
+address_of() {
+    echo "127.1.$(($1 / 250)).$((1 + $1 % 250))"
+}
+
+# nth NUMBER WORD...: the word of a sender's number; they repeat. The first sender is 1.
+nth() {
+    local words=("${@:2}")
+    echo "${words[$((($1 - 1) % ${#words[@]}))]}"
+}
+
+weights=''
+if [ -n "${WEIGHTS:-}" ]; then
+    for number in $(seq 120); do weights+="\"$(address_of "$number")\" = $(nth "$number" $WEIGHTS), "; done
+    weights=", weights = { ${weights%, } }"
+fi
+
 # The receiving node; its number is in `program`.
 start_sipyard() {
     cat >"$folder/receiver.toml" <<END
@@ -45,7 +64,7 @@ listen = [
     { transport = "tls", address = "$receiver_tls", certificates = [ { chain = "chain.pem", key = "key.pem" } ] },
 ]
 admin = { address = "127.0.0.1:$((base + 3))", socket = "receiver.sock" }
-trust = { peers = ["127.0.0.1"] }
+trust = { peers = ["127.0.0.0/8"]$weights }
 pool.app = { policy = "hash", probe = false, learn_room = false, servers = [ "$core" ] }
 [[route]]
 to = "app"
@@ -100,17 +119,20 @@ start_senders() {
     [ "$2" != tls ] || { to=$receiver_tls; tls='tls = { ca = "chain.pem" }'; }
     senders=()
     for number in $(seq "$1"); do
-        local at=127.0.0.1:$((base + 10 + number))
+        local at control
+        at=$(address_of "$number"):$((base + 4))
+        control=${CONTROL:-answer_timeout = \"32s\",}
+        [ "$number" -le $(($1 - ${IGNORE:-0})) ] || control=${control/overload_control = true/overload_control = false}
         cat >"$folder/sender$number.toml" <<END
 node = { name = "sender$number", secret = "a secret for benchmarks, of no use elsewhere", workers = 1 }
 listen = [
     { transport = "udp", address = "$at" },
     { transport = "tcp", address = "$at" },
-    { transport = "tls", address = "127.0.0.1:$((base + 40 + number))", certificates = [ { chain = "chain.pem", key = "key.pem" } ] },
+    { transport = "tls", address = "$(address_of "$number"):$((base + 5))", certificates = [ { chain = "chain.pem", key = "key.pem" } ] },
 ]
-admin = { address = "127.0.0.1:$((base + 70 + number))", socket = "sender$number.sock" }
+admin = { address = "$(address_of "$number"):$((base + 6))", socket = "sender$number.sock" }
 $tls
-pool.app = { policy = "hash", probe = false, ${CONTROL:-answer_timeout = \"32s\",} servers = [ "$2:$to" ] }
+pool.app = { policy = "hash", probe = false, $control servers = [ "$2:$to" ] }
 [[route]]
 to = "app"
 state = "stateful"
@@ -125,15 +147,17 @@ END
 call() {
     local number=$1
     shift
-    taskset --cpu-list 1 "$sipyard" load call --to "127.0.0.1:$((base + 10 + number))" --from 127.0.0.2 --ports 4 --success 0 \
+    taskset --cpu-list 1 "$sipyard" load call --to "$(address_of "$number"):$((base + 4))" --from 127.0.0.2 --ports 4 --success 0 \
         --json "$folder/calls$number.json" "$@" >/dev/null 2>&1 || true
 }
 
 # call_all NUMBER RATE SECONDS
 call_all() {
-    local calling=()
+    local calling=() number part parts=0
+    for number in $(seq "$1"); do parts=$((parts + $(nth "$number" ${OFFERED:-1}))); done
     for number in $(seq "$1"); do
-        call "$number" --rate "$(awk "BEGIN { print $2 / $1 }")" --duration "$3s" &
+        part=$(nth "$number" ${OFFERED:-1})
+        call "$number" --rate "$(awk "BEGIN { print $2 * $part / $parts }")" --duration "$3s" &
         calling+=($!)
     done
     wait "${calling[@]}"
@@ -142,25 +166,33 @@ call_all() {
 # What all callers had: calls/s that were carried, of those that were offered; the answers' p50 and p99 in ms, the worst
 # of all callers.
 outcome() {
-    python3 - "$folder" "$1" "$2" <<'END'
+    python3 - "$folder" "$1" "$2" ${WEIGHTS:-1} <<'END'
 import glob, json, sys
 folder, seconds, capacity = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
+weights = [float(text) for text in sys.argv[4:]]
 def find(tree, name):
     if isinstance(tree, dict):
         if name in tree: return tree[name]
         for value in tree.values():
             found = find(value, name)
             if found is not None: return found
-offered, carried, p50, p99 = 0, 0, 0.0, 0.0
+offered, carried, p50, p99, parts = 0, 0, 0.0, 0.0, []
 for path in glob.glob(folder + "/calls*.json"):
-    tree = json.load(open(path))
+    tree, number = json.load(open(path)), int(path.split("/calls")[1][:-5])
     carried += find(tree, "carried")
+    parts.append((number, find(tree, "carried") / weights[(number - 1) % len(weights)]))
     offered += find(tree, "offered")
     answer = find(tree, "answer") or {}
     p50, p99 = max(p50, answer.get("p50") or 0), max(p99, answer.get("p99") or 0)
 rate = carried / seconds
 share = "" if capacity == 0 else "%.1f %% of it, " % (100 * rate / capacity)
-print("%.0f calls/s of %.0f, %sp50 %.1f ms, p99 %.1f ms" % (rate, offered / seconds, share, p50, p99))
+text = "%.0f calls/s of %.0f, %sp50 %.1f ms, p99 %.1f ms" % (rate, offered / seconds, share, p50, p99)
+if len(parts) > 1:
+    sizes = [size for _, size in sorted(parts)]
+    jain = sum(sizes) ** 2 / (len(sizes) * sum(size * size for size in sizes) or 1)
+    text += ", Jain's index %.3f" % jain
+    if len(sizes) <= 3: text += " (carried by each, over its weight: %s)" % ", ".join("%.0f" % size for size in sizes)
+print(text)
 END
     rm -f "$folder"/calls*.json
 }

@@ -53,6 +53,9 @@ pub struct Trust {
     pub peers: Vec<IpNet>,
     /// Networks that no contact, Route or Path of a user may lead to.
     pub denied: Vec<IpNet>,
+    /// In which proportion hosts of networks share what an overloaded node can serve; the first match wins, and all
+    /// others have 1.
+    pub weights: Vec<(IpNet, u16)>,
 }
 
 impl Trust {
@@ -64,6 +67,14 @@ impl Trust {
     /// Whether no user may lead the node to a host.
     pub fn is_denied(&self, ip: IpAddr) -> bool {
         contains(&self.denied, ip)
+    }
+
+    /// A host's part of what an overloaded node can serve, relative to the others'.
+    pub fn weight_of(&self, ip: IpAddr) -> u16 {
+        let ip = ip.to_canonical();
+        let mut weights = self.weights.iter();
+        let found = weights.find(|(network, _)| network.contains(&ip));
+        found.map_or(1, |(_, weight)| *weight)
     }
 }
 

@@ -135,12 +135,19 @@ impl Allotment {
     ///
     /// # Panics
     /// If there is no such number.
-    pub fn join(&mut self, id: usize, weight: f64) {
+    pub fn join(&mut self, id: usize) {
         self.entries[id] = Entry {
-            weight,
             is_present: true,
             ..Entry::ABSENT
         };
+    }
+
+    /// A neighbour's part of the whole, relative to the others'. It is 1 at first.
+    ///
+    /// # Panics
+    /// If there is no such number.
+    pub fn weigh(&mut self, id: usize, weight: f64) {
+        self.entries[id].weight = weight;
     }
 
     /// A neighbour is forgotten.

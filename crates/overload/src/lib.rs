@@ -18,7 +18,7 @@
 //!
 //! ```
 //! use std::time::Duration;
-//! use overload::{Algorithm, Class, Neighbours, Restriction};
+//! use overload::{Algorithm, Class, Neighbour, Neighbours, Restriction};
 //!
 //! let (server, client) = (Neighbours::new(1), Restriction::default());
 //! server.set_capacity(0, Some(100.0));
@@ -30,7 +30,8 @@
 //!     }
 //!     client.pass(now);
 //!     sent += 1;
-//!     server.note(now, 7, Some(Algorithm::Rate), 1);
+//!     let of = Neighbour { key: 7, weight: 1 };
+//!     server.note(now, of, Some(Algorithm::Rate), 1);
 //!     if let Some(terms) = server.terms(now, 7) {
 //!         client.observe(now, &terms);
 //!     }
@@ -51,7 +52,7 @@ mod terms;
 
 pub use allotment::{Allotment, SURPLUS};
 pub use limit::Limit;
-pub use neighbours::{INTERVAL, NEIGHBOURS_MAX, Neighbours};
+pub use neighbours::{INTERVAL, NEIGHBOURS_MAX, Neighbour, Neighbours};
 pub use restriction::{Class, Restriction};
 pub use share::Share;
 pub use terms::{Algorithm, Terms};

@@ -3,7 +3,9 @@
 use std::{
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
+        atomic::{
+            AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed,
+        },
     },
     time::Duration,
 };
@@ -35,10 +37,18 @@ const OTHERS: usize = NEIGHBOURS_MAX;
 /// No neighbour, no capacity.
 const NONE: u64 = 0;
 
+/// One of those that send to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Neighbour {
+    /// A keyed hash of its address.
+    pub key: u64,
+    /// Its part of the capacity, relative to the others'.
+    pub weight: u16,
+}
+
 /// Those that send to a server, shared by all of its threads.
 ///
-/// A neighbour is known by a key, a keyed hash of its address. All that have no place of their own
-/// count as one neighbour.
+/// All that have no place of their own count as one neighbour, of weight 1.
 #[derive(Debug)]
 pub struct Neighbours {
     places: Box<[Place]>,
@@ -61,6 +71,7 @@ struct Place {
     key: AtomicU64,
     offered: AtomicU32,
     algorithm: AtomicU8,
+    weight: AtomicU16,
     /// When it was heard last, in units of [`INTERVAL`].
     heard: AtomicU32,
     terms: AtomicU64,
@@ -80,7 +91,7 @@ impl Neighbours {
     #[must_use]
     pub fn new(workers: usize) -> Self {
         let mut allotment = Allotment::new(NEIGHBOURS_MAX + 1);
-        allotment.join(OTHERS, 1.0);
+        allotment.join(OTHERS);
         Self {
             places: (0..NEIGHBOURS_MAX).map(|_| Place::default()).collect(),
             others: AtomicU32::new(0),
@@ -159,11 +170,12 @@ impl Neighbours {
 
     /// A neighbour sent so many new requests; none: something else. No algorithm: this
     /// one offered none.
-    pub fn note(&self, now: Duration, key: u64, algorithm: Option<Algorithm>, new: u32) {
-        let key = key.max(1);
+    pub fn note(&self, now: Duration, of: Neighbour, algorithm: Option<Algorithm>, new: u32) {
+        let key = of.key.max(1);
         match self.find(key).or_else(|| self.join(now, key)) {
             Some(place) => {
                 let place = &self.places[place];
+                place.weight.store(of.weight, Relaxed);
                 // Who offers it with some requests takes part with all.
                 if algorithm.is_some() {
                     place.algorithm.store(number(algorithm), Relaxed);
@@ -256,6 +268,7 @@ impl Neighbours {
             terms,
             algorithm,
             obeys,
+            ..
         } = &self.places[place];
         let old = of.load(Relaxed);
         let silent = tick.saturating_sub(heard.load(Relaxed));
@@ -295,12 +308,13 @@ impl Neighbours {
             let key = place.key.load(Relaxed);
             if key != *known {
                 *known = key;
-                allotment.join(number, 1.0);
+                allotment.join(number);
             }
             if key == NONE {
                 allotment.forget(number);
                 continue;
             }
+            allotment.weigh(number, place.weight.load(Relaxed).into());
             let algorithm = algorithm(place.algorithm.load(Relaxed));
             allotment.count(number, algorithm, place.offered.swap(0, Relaxed));
             let silent = tick(now).saturating_sub(place.heard.load(Relaxed));
@@ -360,6 +374,10 @@ mod tests {
         Duration::from_millis(ms)
     }
 
+    fn neighbour(key: u64) -> Neighbour {
+        Neighbour { key, weight: 1 }
+    }
+
     const RATE: Option<Algorithm> = Some(Algorithm::Rate);
 
     /// An OPTIONS without an offer took a neighbour out, whose other requests had one.
@@ -367,8 +385,8 @@ mod tests {
     fn who_offers_now_and_then_takes_part() {
         let neighbours = Neighbours::new(1);
         neighbours.set_capacity(0, Some(10.0));
-        neighbours.note(ms(0), 1, RATE, 1);
-        neighbours.note(ms(1), 1, None, 1);
+        neighbours.note(ms(0), neighbour(1), RATE, 1);
+        neighbours.note(ms(1), neighbour(1), None, 1);
         assert!(neighbours.terms(ms(2), 1).is_some());
         assert!(neighbours.terms(ms(2), 2).is_none());
     }
@@ -382,7 +400,7 @@ mod tests {
             for tick in from..to {
                 // 105 requests per second are granted to each.
                 for (key, requests) in [(1, 10), (2, 16), (3, 60)] {
-                    neighbours.note(ms(100 * tick), key, RATE, requests);
+                    neighbours.note(ms(100 * tick), neighbour(key), RATE, requests);
                 }
             }
             [1, 2, 3].map(|key| neighbours.obeys(key))
@@ -396,11 +414,11 @@ mod tests {
     fn the_silent_are_forgotten() {
         let neighbours = Neighbours::new(1);
         for key in 1..=20 {
-            neighbours.note(ms(key), key, RATE, 1);
+            neighbours.note(ms(key), neighbour(key), RATE, 1);
         }
         assert_eq!(neighbours.followed(), 20);
         for tenths in 1..=110 {
-            neighbours.note(ms(100 * tenths), 7, RATE, 0);
+            neighbours.note(ms(100 * tenths), neighbour(7), RATE, 0);
         }
         assert_eq!(neighbours.followed(), 1);
         assert!(neighbours.terms(ms(11_000), 7).is_some());
@@ -412,17 +430,17 @@ mod tests {
         let neighbours = Neighbours::new(1);
         let key = |number: u64| 1 + number * NEIGHBOURS_MAX as u64;
         for number in 0..WAYS as u64 {
-            neighbours.note(ms(number), key(number), RATE, 1);
+            neighbours.note(ms(number), neighbour(key(number)), RATE, 1);
         }
-        neighbours.note(ms(500), key(99), RATE, 1);
+        neighbours.note(ms(500), neighbour(key(99)), RATE, 1);
         assert!(
             neighbours.terms(ms(500), key(99)).is_none(),
             "all are active"
         );
         for number in 1..WAYS as u64 {
-            neighbours.note(ms(1_900), key(number), RATE, 1);
+            neighbours.note(ms(1_900), neighbour(key(number)), RATE, 1);
         }
-        neighbours.note(ms(2_000), key(99), RATE, 1);
+        neighbours.note(ms(2_000), neighbour(key(99)), RATE, 1);
         assert!(neighbours.terms(ms(2_000), key(99)).is_some());
         assert!(neighbours.terms(ms(2_000), key(0)).is_none());
         assert_eq!(neighbours.followed(), WAYS);

@@ -4,7 +4,7 @@
 
 use std::{collections::VecDeque, time::Duration};
 
-use overload::{Algorithm, Class, Neighbours, Restriction, Terms};
+use overload::{Algorithm, Class, Neighbour, Neighbours, Restriction, Terms};
 use proptest::prelude::*;
 
 /// From a sender to the server, and back.
@@ -18,6 +18,7 @@ fn s(s: u64) -> Duration {
 /// Wants to send at a rate, with gaps as of a Poisson process.
 struct Sender {
     key: u64,
+    weight: u16,
     wants_per_s: f64,
     /// None: it takes no part.
     algorithm: Option<Algorithm>,
@@ -45,6 +46,7 @@ impl Farm {
         let sender =
             |(key, &(wants_per_s, algorithm)): (usize, &(f64, Option<Algorithm>))| Sender {
                 key: (key as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15),
+                weight: 1,
                 wants_per_s,
                 algorithm,
                 restriction: Restriction::default(),
@@ -118,7 +120,9 @@ impl Farm {
             sender.restriction.pass(now);
             sender.sent += 1;
             self.offered += 1;
-            self.server.note(now, sender.key, sender.algorithm, 1);
+            let Sender { key, weight, .. } = *sender;
+            self.server
+                .note(now, Neighbour { key, weight }, sender.algorithm, 1);
             if let Some(terms) = self.server.terms(now, sender.key) {
                 sender.answers.push_back((now + 2 * DELAY, terms));
             }
@@ -186,6 +190,25 @@ fn shares_are_equal_whatever_is_offered() {
             // At 2 x, the least of them wants as much as its share.
             assert!(jain(&served) >= 0.98, "{algorithm:?}: {served:?}");
         }
+    }
+}
+
+#[test]
+fn shares_are_in_proportion_to_weights() {
+    for algorithm in BOTH {
+        let mut farm = Farm::all_alike(3, 1_000.0, 10.0, algorithm);
+        for (sender, weight) in farm.senders.iter_mut().zip([3, 2, 1]) {
+            sender.weight = weight;
+        }
+        farm.run(s(2));
+        farm.run(s(10));
+        let parts = farm.served().into_iter().zip([3.0, 2.0, 1.0]);
+        let parts: Vec<f64> = parts.map(|(served, weight)| served / weight).collect();
+        assert!(jain(&parts) >= 0.98, "{algorithm:?}: {parts:?}");
+        assert!(
+            parts.iter().sum::<f64>() > 4_700.0,
+            "{algorithm:?}: {parts:?}"
+        );
     }
 }
 

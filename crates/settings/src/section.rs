@@ -230,7 +230,7 @@ impl<'a> Section<'a> {
     }
 
     /// All keys and values, for tables whose keys the operator chooses.
-    pub(crate) fn entries(
+    pub fn entries(
         &self,
     ) -> impl Iterator<Item = (&'a Spanned<DeString<'a>>, &'a Spanned<Value<'a>>)> + use<'a> {
         self.table.iter()

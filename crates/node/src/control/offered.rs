@@ -1,5 +1,6 @@
 //! The server's part: what neighbours send.
 
+use overload::Neighbour;
 use sip::{Message, Via};
 use transaction::Flow;
 
@@ -29,8 +30,11 @@ pub(crate) fn note(
     }
     let algorithm = offer.and_then(|offer| neighbours.choose(offer.has_loss, offer.has_rate));
     if is_new || algorithm.is_some() {
-        let key = cx.snapshot.keys().neighbour(neighbour);
-        neighbours.note(cx.now, key, algorithm, is_new.into());
+        let of = Neighbour {
+            key: cx.snapshot.keys().neighbour(neighbour),
+            weight: cx.snapshot.config().trust.weight_of(neighbour.ip()),
+        };
+        neighbours.note(cx.now, of, algorithm, is_new.into());
     }
 }
 

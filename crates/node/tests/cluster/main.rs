@@ -25,6 +25,7 @@ mod limits;
 mod message;
 mod names;
 mod nat;
+mod neighbours;
 mod network;
 mod originated;
 mod orphans;

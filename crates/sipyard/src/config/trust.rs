@@ -3,15 +3,43 @@
 use node::config::{IpNet, Trust};
 use settings::{
     Read, Section, Value,
-    value::{expected, list},
+    value::{expected, integer, list},
 };
+
+/// Bounds how much one host may get more than another.
+const WEIGHT_MAX: usize = 1_000;
 
 /// Reads `[trust]`.
 pub(crate) fn trust(mut section: Section<'_>) -> Trust {
     let peers = section.get_or("peers", Vec::new(), list(network));
     let denied = section.get_or("denied", Vec::new(), list(network));
+    let weights = section.given_table("weights").map(weights);
     section.finish();
-    Trust { peers, denied }
+    Trust {
+        peers,
+        denied,
+        weights: weights.unwrap_or_default(),
+    }
+}
+
+/// In the order of the file.
+fn weights(section: Section<'_>) -> Vec<(IpNet, u16)> {
+    let mut found = Vec::new();
+    for (name, value) in section.entries() {
+        let (text, at) = (name.get_ref(), name.span().start);
+        let network = network_of(text).map_err(|message| (at, message));
+        let weight = integer(1..=WEIGHT_MAX)(value.get_ref());
+        let weight = weight.map_err(|message| (value.span().start, message));
+        match network.and_then(|network| Ok((at, network, weight? as u16))) {
+            Ok(entry) => found.push(entry),
+            Err((at, message)) => section.problem_of(text, at, &message),
+        }
+    }
+    found.sort_by_key(|(at, ..)| *at);
+    found
+        .into_iter()
+        .map(|(_, network, weight)| (network, weight))
+        .collect()
 }
 
 /// A network, or one host's address.
@@ -19,6 +47,10 @@ pub(super) fn network(value: &Value<'_>) -> Read<IpNet> {
     let text = value
         .as_str()
         .ok_or_else(|| expected("a network in quotes, such as \"10.0.0.0/8\"", value))?;
+    network_of(text)
+}
+
+fn network_of(text: &str) -> Read<IpNet> {
     if let Ok(host) = text.parse::<std::net::IpAddr>() {
         return Ok(host.into());
     }

@@ -18,6 +18,23 @@ fn trust_is_in_networks() {
 }
 
 #[test]
+fn weights_are_of_networks() {
+    let summary = "f: ok (listens on udp 127.0.0.1:5060; pools: app (1 x tlwl); \
+                   admin on http://127.0.0.1:8060)";
+    let weights = |text| good(&format!("[trust]\nweights = {{ {text} }}\n"));
+    check_good(&weights("\"10.0.0.7\" = 3, \"10.0.0.0/8\" = 1000"), summary);
+    check(
+        &weights("ten = 1, \"10.0.0.7\" = 0, \"10.0.0.8\" = 1.5"),
+        &[
+            "f:6:13: trust.weights.ten: \"ten\" is no network: write one such as \"10.0.0.0/8\" or \
+             \"2001:db8::/32\"",
+            "f:6:35: trust.weights.10.0.0.7: 0 is out of range: write a value from 1 to 1000",
+            "f:6:51: trust.weights.10.0.0.8: expected an integer, found a number with a fraction",
+        ],
+    );
+}
+
+#[test]
 fn rules_for_strangers_are_within_range() {
     let summary = "f: ok (listens on udp 127.0.0.1:5060; pools: app (1 x tlwl); \
                    admin on http://127.0.0.1:8060)";

@@ -1,0 +1,188 @@
+//! What an overloaded node tells its neighbours: the server's part of RFC 7339 and RFC 7415.
+
+use node::Config;
+
+use crate::{
+    control::{ALL, address, via},
+    harness::{ALICE, BOB, Cluster, ONE, Sent, config, ms, stateful},
+    message::{Msg, request},
+};
+
+/// A node that believes Alice's host.
+fn server(mut config: Config) -> Cluster {
+    config.trust.peers = vec![format!("{}/32", address(ALICE).ip()).parse().unwrap()];
+    Cluster::new(config)
+}
+
+fn offering(call: &str, from: &str, algorithms: &str) -> Msg {
+    let invite = request("INVITE", from, call);
+    let offer = format!("{};oc;oc-algo=\"{algorithms}\"", via(&invite));
+    let mut offering = invite;
+    offering.headers[0].1 = offer;
+    offering
+}
+
+/// The parameters of overload control that an answer has, without `oc-seq`.
+fn terms(answer: &Msg) -> String {
+    let params = via(answer)
+        .split(';')
+        .filter(|param| param.starts_with("oc"));
+    let known = params.filter(|param| !param.starts_with("oc-seq="));
+    known.collect::<Vec<_>>().join(";")
+}
+
+#[test]
+fn neighbours_are_told_how_much_to_send() {
+    for config in [config(&[ONE]), stateful(&[ONE])] {
+        let mut node = server(config);
+        let calm = node.pass(&offering("calm", ALICE, "loss,rate"));
+        assert!(!via(&calm).contains(";oc"), "RFC 7339 §5.6: {}", via(&calm));
+        assert!(!calm.headers[1].1.contains(";oc"), "{}", calm.headers[1].1);
+        let back = node.pass(&calm.respond(180));
+        assert_eq!(terms(&back), "oc=0;oc-algo=\"rate\";oc-validity=0");
+        node.shared.neighbours().set_capacity(0, Some(100.0));
+        node.now += ms(200);
+        let over = node.pass(&offering("over", ALICE, "loss,rate"));
+        let back = node.pass(&over.respond(180));
+        assert_eq!(terms(&back), "oc=105;oc-algo=\"rate\";oc-validity=2000");
+        node.shared.neighbours().set_capacity(0, None);
+        node.now += ms(200);
+        let back = node.pass(&over.respond(183));
+        assert!(terms(&back).ends_with("oc-validity=2000"), "not at once");
+        node.now += ms(1_200);
+        let back = node.pass(&over.respond(183));
+        assert_eq!(terms(&back), "oc=0;oc-algo=\"rate\";oc-validity=0");
+        let seq = |answer: &Msg| via(answer).split("oc-seq=").nth(1).unwrap().to_owned();
+        assert!(seq(&back).len() > 6, "{}", seq(&back));
+    }
+}
+
+/// Its messages come to any worker, and its calls belong to any.
+#[test]
+fn all_workers_tell_the_same() {
+    let mut config = config(&[ONE]);
+    config.trust.peers = vec![format!("{}/32", address(ALICE).ip()).parse().unwrap()];
+    let mut node = Cluster::with_workers(config, 4);
+    for (worker, capacity) in [(0, 30.0), (2, 20.0)] {
+        node.shared
+            .neighbours()
+            .set_capacity(worker, Some(capacity));
+    }
+    node.pass(&offering("first", ALICE, "rate"));
+    node.now += ms(100);
+    for number in 0..40 {
+        let sent = node.pass(&offering(&format!("call{number}"), ALICE, "rate"));
+        let back = node.pass(&sent.respond(180));
+        assert_eq!(terms(&back), "oc=105;oc-algo=\"rate\";oc-validity=2000");
+    }
+}
+
+#[test]
+fn a_neighbour_that_knows_no_rate_is_told_a_loss() {
+    let mut node = server(config(&[ONE]));
+    node.shared.neighbours().set_capacity(0, Some(10.0));
+    let mut last = String::new();
+    for number in 0..300 {
+        node.now += ms(10);
+        let sent = node.pass(&offering(&format!("call{number}"), ALICE, "loss"));
+        let back = node.pass(&sent.respond(486));
+        last = terms(&back);
+    }
+    let loss = last.split(['=', ';']).nth(1).unwrap();
+    // It obeys nothing: so it seems to want more and more.
+    assert!(loss.parse::<u32>().unwrap() >= 89, "{last}");
+    assert!(
+        last.ends_with("oc-algo=\"loss\";oc-validity=2000"),
+        "{last}"
+    );
+}
+
+/// The operator says who gets how much of what an overloaded node can serve.
+#[test]
+fn who_weighs_more_is_told_more() {
+    let mut config = config(&[ONE]);
+    config.trust.peers = vec!["203.0.113.0/24".parse().unwrap()];
+    config.trust.weights = vec![(address(ALICE).ip().into(), 3)];
+    let mut node = Cluster::new(config);
+    node.shared.neighbours().set_capacity(0, Some(100.0));
+    let mut told = [String::new(), String::new()];
+    for number in 0..100 {
+        node.now += ms(10);
+        for (from, told) in [ALICE, BOB].into_iter().zip(&mut told) {
+            let sent = node.pass(&offering(&format!("{number}-{from}"), from, "rate"));
+            *told = terms(&node.pass(&sent.respond(486)));
+        }
+    }
+    let [alice, bob] = told;
+    // Of 105, and rounded to either side.
+    let is_told = |terms: &str, either: [&str; 2]| either.iter().any(|it| terms.starts_with(it));
+    assert!(is_told(&alice, ["oc=78;", "oc=79;"]), "{alice}");
+    assert!(is_told(&bob, ["oc=26;", "oc=27;"]), "{bob}");
+}
+
+#[test]
+fn answers_of_our_own_tell_it_too() {
+    let mut node = server(stateful(&[ONE]));
+    node.shared.neighbours().set_capacity(0, Some(100.0));
+    node.pass(&offering("call", ALICE, "rate"));
+    let trying = node.wait(ms(200));
+    let trying = trying.iter().find(|sent| sent.status() == 100).unwrap();
+    assert_eq!(terms(trying), "oc=105;oc-algo=\"rate\";oc-validity=2000");
+    node.shared.drain();
+    let refused = node.pass(&offering("another", ALICE, "rate"));
+    assert_eq!(refused.status(), 503);
+    assert!(
+        terms(&refused).starts_with("oc=105;oc-algo=\"rate\""),
+        "{}",
+        via(&refused)
+    );
+}
+
+/// What is refused unread is offered, too, and its answer tells how much to send.
+#[test]
+fn who_waited_in_vain_is_counted_and_told() {
+    let mut node = server(config(&[ONE]));
+    node.is_overloaded();
+    node.nodes[0].handle_delay(node.now, None, ms(50));
+    for call in ["one", "two"] {
+        assert_eq!(
+            node.send(&offering(call, ALICE, "rate")).len(),
+            0,
+            "it waits"
+        );
+    }
+    let refused = node.wait(ms(450));
+    let is_of_them = |sent: &Sent| ["one@test", "two@test"].contains(&sent.get("Call-ID"));
+    let is_told = |sent: &&Sent| sent.status() == 503 && is_of_them(sent);
+    let told: Vec<_> = refused.iter().filter(is_told).collect();
+    assert!(!told.is_empty(), "{refused:#?}");
+    for refusal in told {
+        assert!(via(refusal).contains(";oc="), "{}", via(refusal));
+    }
+    assert_eq!(node.shared.neighbours().followed(), 1);
+}
+
+/// Anybody can write an offer and somebody's address on a datagram.
+#[test]
+fn strangers_are_told_nothing() {
+    let mut node = server(config(&[ONE]));
+    node.shared.neighbours().set_capacity(0, Some(100.0));
+    let sent = node.pass(&offering("call", BOB, "loss,rate"));
+    let back = node.pass(&sent.respond(180));
+    assert_eq!(terms(&back), "");
+    node.shared.drain();
+    let refused = node.pass(&offering("another", BOB, "loss,rate"));
+    assert_eq!(terms(&refused), "oc;oc-algo=\"loss,rate\"", "as it came");
+    assert_eq!(node.shared.neighbours().followed(), 0);
+}
+
+/// A server behind the node can't speak for the node.
+#[test]
+fn what_a_server_says_of_others_goes_no_further() {
+    let mut node = server(config(&[ONE]));
+    let sent = node.pass(&request("INVITE", ALICE, "call"));
+    let mut answer = sent.respond(180);
+    let own = answer.headers.iter_mut().filter(|(name, _)| name == "Via");
+    own.last().unwrap().1.push_str(ALL);
+    assert_eq!(terms(&node.pass(&answer)), "");
+}
