@@ -180,18 +180,19 @@ offered, carried, p50, p99, parts = 0, 0, 0.0, 0.0, []
 for path in glob.glob(folder + "/calls*.json"):
     tree, number = json.load(open(path)), int(path.split("/calls")[1][:-5])
     carried += find(tree, "carried")
-    parts.append((number, find(tree, "carried") / weights[(number - 1) % len(weights)]))
     offered += find(tree, "offered")
     answer = find(tree, "answer") or {}
+    part = find(tree, "carried") / weights[(number - 1) % len(weights)]
+    parts.append((number, part, "%.0f; %.0f, %.0f" % (part, answer.get("p50") or 0, answer.get("p99") or 0)))
     p50, p99 = max(p50, answer.get("p50") or 0), max(p99, answer.get("p99") or 0)
 rate = carried / seconds
 share = "" if capacity == 0 else "%.1f %% of it, " % (100 * rate / capacity)
 text = "%.0f calls/s of %.0f, %sp50 %.1f ms, p99 %.1f ms" % (rate, offered / seconds, share, p50, p99)
 if len(parts) > 1:
-    sizes = [size for _, size in sorted(parts)]
+    sizes = [size for _, size, _ in sorted(parts)]
     jain = sum(sizes) ** 2 / (len(sizes) * sum(size * size for size in sizes) or 1)
     text += ", Jain's index %.3f" % jain
-    if len(sizes) <= 3: text += " (carried by each, over its weight: %s)" % ", ".join("%.0f" % size for size in sizes)
+    if len(sizes) <= 3: text += " (calls of each, over its weight; p50, p99: %s)" % " / ".join(words for _, _, words in sorted(parts))
 print(text)
 END
     rm -f "$folder"/calls*.json

@@ -2,11 +2,12 @@
 
 use std::{
     io, iter,
+    net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use node::{Instruction, Lane, Sieve, Snapshot, steering, steering_past_lanes};
+use node::{Instruction, Lane, Shared, Sieve, Snapshot, steering, steering_past_lanes};
 use socket::udp::{self, Socket};
 
 use crate::options::udp_options;
@@ -24,8 +25,8 @@ pub(crate) struct Lanes(Mutex<State>);
 #[derive(Default)]
 struct State {
     phase: Phase,
-    /// The configuration that the rule in force is made from.
-    steered: Option<Arc<Snapshot>>,
+    /// What the rule in force is made from.
+    steered: Option<Steered>,
     /// Workers that have lanes.
     users: usize,
     /// By worker, until it takes them.
@@ -35,6 +36,9 @@ struct State {
     /// The system has refused them, and is asked again then.
     pause_until: Duration,
 }
+
+/// A configuration, and the number of changes of the unruly hosts.
+type Steered = (Arc<Snapshot>, u64);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum Phase {
@@ -75,14 +79,14 @@ impl Lanes {
         group: Group<'_>,
         worker: usize,
         [needs, has]: [bool; 2],
-        snapshot: &Arc<Snapshot>,
+        shared: &Shared,
     ) -> Option<Change> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.wanted.resize(group.workers, false);
         state.wanted[worker] = needs;
         match state.phase {
             Phase::Closed if needs && state.pause_until <= now => {
-                if state.open(group, snapshot).is_err() {
+                if state.open(group, shared).is_err() {
                     state.pause_until = now + PAUSE;
                     return Some(Change::Refused);
                 }
@@ -90,7 +94,7 @@ impl Lanes {
             Phase::Open if !state.wanted.contains(&true) => state.leave_empty(now, group),
             // Later, some workers have closed theirs already: then all are opened anew.
             Phase::Closing(until) if needs && now < until => {
-                let _ = state.fill(group, snapshot);
+                let _ = state.fill(group, shared);
             }
             Phase::Closing(until) if until <= now && has => {
                 state.users -= 1;
@@ -99,9 +103,9 @@ impl Lanes {
                 }
                 return Some(Change::Closed);
             }
-            Phase::Open if !state.is_steered_by(snapshot) => {
+            Phase::Open if !state.is_steered_by(shared) => {
                 // The earlier rule stays if the system refuses this one.
-                let _ = state.fill(group, snapshot);
+                let _ = state.fill(group, shared);
             }
             Phase::Closed | Phase::Open | Phase::Closing(_) => {}
         }
@@ -111,19 +115,22 @@ impl Lanes {
 }
 
 impl State {
-    fn open(&mut self, group: Group<'_>, snapshot: &Arc<Snapshot>) -> io::Result<()> {
+    fn open(&mut self, group: Group<'_>, shared: &Shared) -> io::Result<()> {
         let lanes = open(group)?;
-        self.fill(group, snapshot)?;
+        self.fill(group, shared)?;
         self.users = lanes.len();
         self.ready = lanes.into_iter().map(Some).collect();
         Ok(())
     }
 
     /// Leads new requests into the lanes.
-    fn fill(&mut self, group: Group<'_>, snapshot: &Arc<Snapshot>) -> io::Result<()> {
-        self.steered = Some(Arc::clone(snapshot));
-        let known = snapshot.known_networks();
-        let program = steering(&known, group.workers as u32);
+    fn fill(&mut self, group: Group<'_>, shared: &Shared) -> io::Result<()> {
+        let (snapshot, changes) = (shared.snapshot(), shared.unruly_changes());
+        let (known, unruly) = (snapshot.known_networks(), shared.unruly_hosts());
+        self.steered = Some((snapshot, changes));
+        let program = |unruly: &[IpAddr]| steering(&known, unruly, group.workers as u32);
+        // Lanes for strangers alone are better than none.
+        let program = program(&unruly).or_else(|| program(&[]));
         steer(group, &program.ok_or(io::ErrorKind::InvalidInput)?)?;
         self.phase = Phase::Open;
         Ok(())
@@ -135,9 +142,10 @@ impl State {
         }
     }
 
-    fn is_steered_by(&self, snapshot: &Arc<Snapshot>) -> bool {
-        let steered = self.steered.as_ref();
-        steered.is_some_and(|steered| Arc::ptr_eq(steered, snapshot))
+    fn is_steered_by(&self, shared: &Shared) -> bool {
+        let (snapshot, now) = (shared.snapshot(), shared.unruly_changes());
+        let is_of = |(of, changes): &Steered| Arc::ptr_eq(of, &snapshot) && *changes == now;
+        self.steered.as_ref().is_some_and(is_of)
     }
 }
 
@@ -220,13 +228,13 @@ impl OwnLanes {
 #[cfg(test)]
 mod tests {
     use node::{
-        Config, Shared, Transport,
+        Config, Transport,
         config::{Connections, Limits, Listener, Timers},
     };
 
     use super::*;
 
-    fn snapshot() -> Arc<Snapshot> {
+    fn shared() -> Shared {
         let second = Duration::from_secs(1);
         let config = Config {
             name: "edge".to_owned(),
@@ -262,7 +270,7 @@ mod tests {
             abuse: Default::default(),
             registrar: None,
         };
-        Shared::new(config, 2).expect("it is valid").snapshot()
+        Shared::new(config, 2).expect("it is valid")
     }
 
     /// A worker that fell behind while another had closed its lanes led requests to sockets that were gone.
@@ -274,10 +282,10 @@ mod tests {
             sockets: &sockets[..1],
             workers: 2,
         };
-        let (lanes, snapshot) = (Lanes::default(), snapshot());
+        let (lanes, shared) = (Lanes::default(), shared());
         let keep = |second, worker, needs, has| {
             let now = Duration::from_secs(second);
-            lanes.keep(now, group, worker, [needs, has], &snapshot)
+            lanes.keep(now, group, worker, [needs, has], &shared)
         };
         let own = [keep(0, 0, true, false), keep(0, 1, false, false)];
         assert!(own.iter().all(|own| matches!(own, Some(Change::Opened(_)))));

@@ -43,7 +43,7 @@ impl Sockets {
         let own = bind(ip);
         let lanes = Lane::ALL.map(|_| own.join(options()).unwrap());
         let sockets = Self { own, lanes };
-        sockets.steer(steering(known, 1).unwrap());
+        sockets.steer(steering(known, &[], 1).unwrap());
         sockets
     }
 
@@ -147,7 +147,7 @@ fn new_requests_come_in_lanes_and_all_others_do_not() {
         assert_eq!(calls, invites().collect());
         assert_eq!((registers, others), (register.clone(), options.clone()));
 
-        node.steer(steering(&[known.parse().unwrap()], 1).unwrap());
+        node.steer(steering(&[known.parse().unwrap()], &[], 1).unwrap());
         let [own, lanes @ ..] = node.arrivals(&caller, all());
         assert_eq!(own, all().collect());
         assert!(lanes.iter().all(HashSet::is_empty));

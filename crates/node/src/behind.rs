@@ -241,6 +241,7 @@ impl Desks {
     pub(crate) fn keep_lobby(&mut self, cx: Context<'_>, out: &mut Outbox) {
         self.clear_lobby(cx, out);
         if self.lobby.on_timers(cx.now) {
+            cx.shared.unruly().on_timers(cx.now);
             let neighbours = cx.shared.neighbours();
             let capacity = self
                 .lobby

@@ -182,7 +182,9 @@ impl Node {
             return Forecast::answered(481);
         }
         let lobby = &self.desks.lobby;
-        if lobby.stops(&self.snapshot, &request.datagram) {
+        let from = request.datagram.flow.remote.ip();
+        let has_lanes = self.shared.has_lanes(&self.snapshot, from);
+        if lobby.stops(&request.datagram, has_lanes) {
             return Forecast::StaysOut {
                 share: lobby.shares()[usize::from(request.method == Method::Register)],
             };

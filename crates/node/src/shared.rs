@@ -3,7 +3,7 @@
 use std::{
     collections::VecDeque,
     mem,
-    net::SocketAddr,
+    net::{IpAddr, SocketAddr},
     sync::{
         Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -16,6 +16,7 @@ use balance::ServerId;
 use overload::Neighbours;
 
 use crate::{
+    admission::unruly::Unruly,
     changes::{Cause, Change, Changes},
     config::{Config, PoolServer, bytes_of},
     edges::PeerView,
@@ -51,6 +52,7 @@ pub struct Shared {
     edges: RwLock<Vec<(EdgeTag, SocketAddr)>>,
     guard: Guard,
     neighbours: Neighbours,
+    unruly: Unruly,
     workers: Vec<WorkerStats>,
     /// What may wait for a worker.
     handover_bytes_max: usize,
@@ -94,6 +96,7 @@ impl Shared {
             handover_bytes_max,
             guard: Guard::new(snapshot.keys().guard(), strangers),
             neighbours: Neighbours::new(workers.max(1)),
+            unruly: Unruly::default(),
             snapshot: RwLock::new(Arc::new(snapshot)),
             generation: AtomicU64::new(0),
             falls: AtomicU64::new(0),
@@ -200,6 +203,26 @@ impl Shared {
     /// Those that send to the node and may be told how much to send: RFC 7339.
     pub fn neighbours(&self) -> &Neighbours {
         &self.neighbours
+    }
+
+    /// Neighbours whose new requests wait as those of strangers do.
+    pub(crate) fn unruly(&self) -> &Unruly {
+        &self.unruly
+    }
+
+    /// Hosts that have lanes though the node knows them, as they send more than their share whatever they are told.
+    pub fn unruly_hosts(&self) -> Vec<IpAddr> {
+        self.unruly.hosts()
+    }
+
+    /// How often [`Self::unruly_hosts`] have changed.
+    pub fn unruly_changes(&self) -> u64 {
+        self.unruly.changes()
+    }
+
+    /// Whether new requests of a host wait in [lanes](crate::Lane) while too much comes.
+    pub fn has_lanes(&self, snapshot: &Snapshot, host: IpAddr) -> bool {
+        !snapshot.is_known(host) || self.unruly.contains(host)
     }
 
     /// The workers' counters.

@@ -26,6 +26,11 @@ const GREEDY: f64 = 0.7;
 const TOLERANCE: f64 = 2.0;
 const LASTING_TOLERANCE: f64 = 1.3;
 const A_WHILE: Duration = Duration::from_secs(5);
+/// Who is told nothing has no copies to explain: it is known to send too much after so long.
+const A_MOMENT: Duration = Duration::from_millis(300);
+
+/// For how long it is taken for one that overruns its share. While others hold it back, nobody sees what it sends.
+const STAYS: Duration = Duration::from_secs(60);
 
 /// Requests per second that are as good as none: nothing is set aside for who wants so little.
 const IDLE: f64 = 0.1;
@@ -76,8 +81,9 @@ struct Entry {
     wants: Option<f64>,
     /// Requests per second that it sends.
     sends: f64,
-    /// Since when these are more than chance explains.
+    /// Since when these are more than chance explains, and until when it is taken for one that overruns its share.
     excess_since: Option<Duration>,
+    overruns_until: Duration,
     /// What it may send in a second, while the server is over.
     granted: f64,
     /// The part of its requests that it lets pass.
@@ -109,6 +115,7 @@ impl Entry {
         wants: None,
         sends: 0.0,
         excess_since: None,
+        overruns_until: Duration::ZERO,
         granted: f64::INFINITY,
         passes: 1.0,
         value: 0,
@@ -189,6 +196,13 @@ impl Allotment {
                 true => entry.excess_since.or(Some(now)),
                 false => None,
             };
+            let after = match entry.algorithm {
+                Some(_) => A_WHILE,
+                None => A_MOMENT,
+            };
+            if entry.excess_since.is_some_and(|since| since + after <= now) {
+                entry.overruns_until = now + STAYS;
+            }
         }
     }
 
@@ -263,6 +277,12 @@ impl Allotment {
         entry.algorithm.is_some()
             && entry.sends <= TOLERANCE * entry.granted
             && !entry.excess_since.is_some_and(lasts)
+    }
+
+    /// Whether a neighbour sends more than its share: it takes no part, or has not obeyed for a while.
+    #[must_use]
+    pub fn overruns(&self, id: usize) -> bool {
+        self.is_over && self.at < self.entries[id].overruns_until
     }
 
     /// What to tell a neighbour, without a sequence number. None: it does not take part.

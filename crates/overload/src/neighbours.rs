@@ -75,8 +75,9 @@ struct Place {
     /// When it was heard last, in units of [`INTERVAL`].
     heard: AtomicU32,
     terms: AtomicU64,
-    /// Whether it sends what it may.
+    /// Whether it sends what it may, and whether it is known to send more.
     obeys: AtomicBool,
+    overruns: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -237,6 +238,14 @@ impl Neighbours {
         self.are_restricted() && place().is_some_and(|place| self.places[place].obeys.load(Relaxed))
     }
 
+    /// Whether a neighbour sends more than its share, and nothing that it is told will change that.
+    #[must_use]
+    pub fn overruns(&self, key: u64) -> bool {
+        let place = || self.find(key.max(1));
+        self.are_restricted()
+            && place().is_some_and(|place| self.places[place].overruns.load(Relaxed))
+    }
+
     /// How many neighbours have a place.
     #[must_use]
     pub fn followed(&self) -> usize {
@@ -268,6 +277,7 @@ impl Neighbours {
             terms,
             algorithm,
             obeys,
+            overruns,
             ..
         } = &self.places[place];
         let old = of.load(Relaxed);
@@ -283,6 +293,7 @@ impl Neighbours {
         offered.store(0, Relaxed);
         terms.store(0, Relaxed);
         obeys.store(false, Relaxed);
+        overruns.store(false, Relaxed);
         algorithm.store(number(None), Relaxed);
         Some(place)
     }
@@ -330,6 +341,7 @@ impl Neighbours {
                 place.terms.store(pack(&terms), Relaxed);
             }
             place.obeys.store(allotment.obeys(number), Relaxed);
+            place.overruns.store(allotment.overruns(number), Relaxed);
         }
         self.divided_at.store(ns(now), Relaxed);
     }
@@ -408,6 +420,41 @@ mod tests {
         assert_eq!(run(1, 30), [true, true, false]);
         assert_eq!(run(30, 80), [true, false, false]);
         assert!(!neighbours.obeys(4));
+    }
+
+    /// A neighbour that took no part had nine times as much served as those who obeyed.
+    #[test]
+    fn who_takes_no_part_and_sends_too_much_is_known() {
+        let neighbours = Neighbours::new(1);
+        neighbours.set_capacity(0, Some(300.0));
+        let run = |from: u64, to: u64, excess: u32| {
+            for tick in from..to {
+                let sent = [
+                    (1, RATE, 10),
+                    (2, RATE, excess),
+                    (3, None, excess),
+                    (4, None, 3),
+                ];
+                for (key, algorithm, requests) in sent {
+                    neighbours.note(ms(100 * tick), neighbour(key), algorithm, requests);
+                }
+            }
+            [1, 2, 3, 4].map(|key| neighbours.overruns(key))
+        };
+        assert_eq!(
+            run(1, 20, 60),
+            [false, false, true, false],
+            "copies may explain the second"
+        );
+        assert_eq!(run(20, 70, 60), [false, true, true, false]);
+        assert_eq!(
+            run(70, 90, 1),
+            [false, true, true, false],
+            "it is held back"
+        );
+        assert_eq!(run(90, 700, 1), [false; 4]);
+        neighbours.set_capacity(0, None);
+        assert_eq!(run(700, 750, 60), [false; 4], "there is room for all");
     }
 
     #[test]

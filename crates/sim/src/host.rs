@@ -1,7 +1,7 @@
 //! A node's processor as it is behind a socket: what is read, served and refused takes different times, and the
 //! kernel drops what the node has told it to.
 
-use std::{collections::VecDeque, mem, net::SocketAddr, time::Duration};
+use std::{collections::VecDeque, mem, time::Duration};
 
 use node::{
     Flow, Lane, Node, Outbox, Shared, Sieve,
@@ -172,7 +172,7 @@ impl Host {
     ) -> bool {
         if self.lanes.is_some()
             && let Some(lane) = Lane::of(bytes)
-            && !is_known(shared, flow.remote)
+            && shared.has_lanes(&shared.snapshot(), flow.remote.ip())
         {
             return self.take_into_lane(now, lane, flow, bytes);
         }
@@ -421,11 +421,6 @@ impl Host {
     pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
-}
-
-fn is_known(shared: &Shared, from: SocketAddr) -> bool {
-    let known = shared.snapshot().known_networks();
-    known.iter().any(|network| network.contains(&from.ip()))
 }
 
 #[cfg(test)]

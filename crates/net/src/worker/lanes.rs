@@ -22,14 +22,16 @@ impl Worker {
             return;
         }
         let state = [self.node.wants_lanes(now), self.lanes.is_some()];
-        let snapshot = self.shared.snapshot();
         let group = Group {
             sockets: &team.seats[0].sockets,
             workers: team.seats.len(),
         };
-        match team.lanes.keep(now, group, self.number, state, &snapshot) {
+        match team
+            .lanes
+            .keep(now, group, self.number, state, &self.shared)
+        {
             Some(Change::Opened(lanes)) => {
-                let bytes = snapshot.config().limits.message_bytes;
+                let bytes = self.shared.snapshot().config().limits.message_bytes;
                 self.lanes = Some((lanes, RecvBatch::dated(BATCH, bytes)));
                 self.node.set_lanes(true);
             }

@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use std::ops::Range;
+use std::{net::IpAddr, ops::Range};
 
 use ipnet::IpNet;
 
@@ -92,15 +92,15 @@ impl Lane {
 
 /// The rule as a program that chooses among sockets which share an address. The Linux kernel runs it on each datagram,
 /// from its first byte on. It returns the place of a socket: first come the own ones of each worker, then those of each
-/// lane. What comes from one source goes to one worker. Sources in `known` networks have no lane.
+/// lane. What comes from one source goes to one worker. Sources in `known` networks have no lane, but for `unruly` hosts.
 ///
 /// The kernel translates a program to about 48 KB. It allows `net.core.optmem_max`, which is 128 KB by default, but only
 /// 20 KB in older kernels.
 ///
 /// None if there are more known networks than a program has room for: over 256, or over 60 hosts of IPv6.
 #[must_use]
-pub fn steering(known: &[IpNet], workers: u32) -> Option<Vec<Instruction>> {
-    program::steer(known, workers)
+pub fn steering(known: &[IpNet], unruly: &[IpAddr], workers: u32) -> Option<Vec<Instruction>> {
+    program::steer(known, unruly, workers)
 }
 
 /// The program that leaves the lanes empty.

@@ -33,7 +33,6 @@ use crate::{
     context::Context,
     control,
     io::{Datagram, Origin},
-    snapshot::Snapshot,
 };
 
 /// A node is behind if datagrams wait longer than this until it looks at them.
@@ -361,7 +360,7 @@ impl Lobby {
     /// Lets a request wait, unless the sieve stops it.
     fn sift(&mut self, cx: Context<'_>, mut guest: Guest, datagram: &Datagram<'_>) -> Taken {
         let from = datagram.flow.remote;
-        let is_stranger = !cx.snapshot.is_known(from.ip());
+        let is_stranger = cx.shared.has_lanes(cx.snapshot, from.ip());
         self.are_strangers |= is_stranger;
         let is_sifted = self.is_filtered && is_stranger;
         let is_stopped = !is_sifted && !self.sieve.passes(datagram.bytes, from);
@@ -409,9 +408,8 @@ impl Lobby {
     }
 
     /// Whether such a request would stay out unread.
-    pub(crate) fn stops(&self, snapshot: &Snapshot, datagram: &Datagram<'_>) -> bool {
-        let from = datagram.flow.remote;
-        !self.sieve.passes(datagram.bytes, from) && !snapshot.is_known(from.ip())
+    pub(crate) fn stops(&self, datagram: &Datagram<'_>, has_lanes: bool) -> bool {
+        has_lanes && !self.sieve.passes(datagram.bytes, datagram.flow.remote)
     }
 
     /// Whether the sieve has let such an INVITE pass for as long as one is repeated.

@@ -14,6 +14,7 @@ pub(crate) mod program;
 mod queue;
 pub(crate) mod sieve;
 mod unheard;
+pub(crate) mod unruly;
 
 pub(crate) use class::{Class, calls_for_help, class_of, is_urgent};
 pub(crate) use guest::{Guest, Leaves, Taken};

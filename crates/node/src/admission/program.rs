@@ -1,6 +1,8 @@
 //! Rules in the kernel's classic BPF. A program has two registers, A and X, and few words of memory; its conditional
 //! jumps skip at most 255 instructions.
 
+use std::net::IpAddr;
+
 use ipnet::IpNet;
 
 use super::{
@@ -80,13 +82,17 @@ const PASS: u32 = u32::MAX;
 const DROP: u32 = 0;
 
 /// See [`super::lane::steering`].
-pub(super) fn steer(known: &[IpNet], workers: u32) -> Option<Vec<Instruction>> {
+pub(super) fn steer(known: &[IpNet], unruly: &[IpAddr], workers: u32) -> Option<Vec<Instruction>> {
     if known.len() > KNOWN_MAX {
         return None;
     }
     let mut program = Program::default();
     let mut to_first = program.of_calls();
+    let unruly: Vec<_> = unruly.iter().copied().map(IpNet::from).collect();
+    let mut to_lanes = Vec::new();
+    program.networks(&unruly, &mut to_lanes);
     program.networks(known, &mut to_first);
+    to_lanes.into_iter().for_each(|jump| program.land(jump));
     program.push(LOAD, 0);
     let to_registers = program.if_equal(REGISTER);
     program.urn(&mut to_first);

@@ -5,7 +5,7 @@ use sip::{Message, Via};
 use transaction::Flow;
 
 use super::terms::neighbour;
-use crate::{context::Context, wire::reply};
+use crate::{context::Context, stats::Event, wire::reply};
 
 /// Counts a request of a neighbour; `begins` says whether it is a new one. Nobody is counted who neither
 /// offers control nor meets a node that is over.
@@ -35,6 +35,9 @@ pub(crate) fn note(
             weight: cx.snapshot.config().trust.weight_of(neighbour.ip()),
         };
         neighbours.note(cx.now, of, algorithm, is_new.into());
+        if neighbours.overruns(of.key) && cx.shared.unruly().insert(cx.now, neighbour.ip()) {
+            cx.stats.count(Event::Unruly, 1);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! What an overloaded node tells its neighbours: the server's part of RFC 7339 and RFC 7415.
 
-use node::Config;
+use node::{Config, stats::Event};
 
 use crate::{
     control::{ALL, address, via},
@@ -118,6 +118,27 @@ fn who_weighs_more_is_told_more() {
     let is_told = |terms: &str, either: [&str; 2]| either.iter().any(|it| terms.starts_with(it));
     assert!(is_told(&alice, ["oc=78;", "oc=79;"]), "{alice}");
     assert!(is_told(&bob, ["oc=26;", "oc=27;"]), "{bob}");
+}
+
+/// A neighbour that took no part had nine times as much served as those who obeyed.
+#[test]
+fn who_overruns_its_share_waits_with_strangers() {
+    let mut config = config(&[ONE]);
+    config.trust.peers = vec!["203.0.113.0/24".parse().unwrap()];
+    let mut node = Cluster::new(config);
+    node.shared.neighbours().set_capacity(0, Some(100.0));
+    for number in 0..100 {
+        node.now += ms(10);
+        node.send(&offering(&format!("{number}-alice"), ALICE, "rate"));
+        for copy in 0..4 {
+            node.send(&request("INVITE", BOB, &format!("{number}-{copy}-bob")));
+        }
+    }
+    let snapshot = node.shared.snapshot();
+    let has_lanes = |from| node.shared.has_lanes(&snapshot, address(from).ip());
+    assert_eq!([ALICE, BOB].map(has_lanes), [false, true]);
+    assert_eq!(node.event(Event::Unruly), 1);
+    assert_eq!(node.shared.unruly_hosts(), [address(BOB).ip()]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Logs when there is more than the node or a server can serve, and when that is over, with its figures.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, mem, net::IpAddr, sync::Arc, time::Duration};
 
 use balance::ServerId;
 use node::{
@@ -37,6 +37,8 @@ struct Log {
     least_share: f64,
     /// Whether it has told that the kernel refuses filters.
     is_filter_told: bool,
+    /// The changes of the unruly neighbours that it has told.
+    unruly_changes: u64,
     servers: HashMap<ServerId, Spell>,
 }
 
@@ -141,6 +143,7 @@ impl Log {
     fn look(&mut self, shared: &Shared, now: Duration) -> Vec<String> {
         let mut lines = Vec::new();
         lines.extend(self.look_at_node(shared));
+        lines.extend(self.look_at_neighbours(shared));
         lines.extend(self.look_at_filters(shared).map(str::to_owned));
         self.look_at_servers(shared, now, &mut lines);
         lines
@@ -168,6 +171,20 @@ impl Log {
                 self.least_share * 100.0
             )),
         }
+    }
+
+    fn look_at_neighbours(&mut self, shared: &Shared) -> Option<String> {
+        let changes = shared.unruly_changes();
+        let is_news = mem::replace(&mut self.unruly_changes, changes) != changes;
+        let hosts = shared.unruly_hosts();
+        let names: Vec<_> = hosts.iter().map(IpAddr::to_string).collect();
+        (is_news && !hosts.is_empty()).then(|| {
+            format!(
+                "more than their share comes from {}, so their new requests wait as those of strangers do: turn \
+                 overload_control on there",
+                names.join(", ")
+            )
+        })
     }
 
     fn look_at_filters(&mut self, shared: &Shared) -> Option<&'static str> {

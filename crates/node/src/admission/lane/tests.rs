@@ -1,6 +1,6 @@
 //! The rules on their own, and their programs run by a small interpreter of classic BPF.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use ipnet::IpNet;
 use proptest::{prelude::*, sample::select};
@@ -302,13 +302,13 @@ fn a_phone_logs_in_or_does_not_but_never_half() {
 fn a_program_has_room_for_a_pool_but_not_for_any_number_of_networks() {
     let hosts =
         |count| (0..count).map(|n| IpNet::from(IpAddr::from([10, 0, (n >> 8) as u8, n as u8])));
-    let program = |count| steering(&hosts(count).collect::<Vec<_>>(), 2);
+    let program = |count| steering(&hosts(count).collect::<Vec<_>>(), &[], 2);
     assert!(program(KNOWN).is_some_and(|program| program.len() <= 4096));
     assert_eq!(program(KNOWN + 1), None);
     let ipv6 =
         |count| (0..count).map(|n| IpNet::from(IpAddr::from([0x2001, 0xdb8, 0, n, 0, 0, 0, 1])));
-    assert!(steering(&ipv6(64).collect::<Vec<_>>(), 2).is_some());
-    assert_eq!(steering(&ipv6(256).collect::<Vec<_>>(), 2), None);
+    assert!(steering(&ipv6(64).collect::<Vec<_>>(), &[], 2).is_some());
+    assert_eq!(steering(&ipv6(256).collect::<Vec<_>>(), &[], 2), None);
 }
 
 /// IPv4 hosts that a program has room for.
@@ -352,6 +352,13 @@ fn any_known() -> impl Strategy<Value = Vec<IpNet>> {
     ]
 }
 
+fn any_unruly() -> impl Strategy<Value = Vec<IpAddr>> {
+    let all = ["10.0.0.1", "172.16.5.5", "2001:db8::1", "2001:db8:0:1::7"];
+    let all: Vec<IpAddr> = all.map(|text| text.parse().unwrap()).into();
+    let len = all.len();
+    proptest::sample::subsequence(all, 0..=len).prop_shuffle()
+}
+
 fn any_message() -> impl Strategy<Value = Vec<u8>> {
     let to_tag = prop_oneof![
         Just(String::new()),
@@ -386,15 +393,17 @@ proptest! {
         message in any_message(),
         source in any_source(),
         known in any_known(),
+        unruly in any_unruly(),
         workers in 1..4_u32,
         salt: u32,
         calls in select(vec![0.0, 0.05, 0.5, 0.9, 1.0]),
         registers in select(vec![0.0, 0.3, 1.0]),
     ) {
         let packet = Packet::new(&message, source);
-        let is_known = known.iter().any(|network| network.contains(&source.ip()));
+        let is_known = known.iter().any(|network| network.contains(&source.ip()))
+            && !unruly.contains(&source.ip());
         let lane = Lane::of(&message).filter(|_| !is_known);
-        let place = run(&steering(&known, workers).unwrap(), From::Payload, &packet);
+        let place = run(&steering(&known, &unruly, workers).unwrap(), From::Payload, &packet);
         let first = lane.map_or(0, |lane| lane.place(workers));
         prop_assert!((first..first + workers).contains(&place), "{place} for {lane:?}");
         let own = run(&steering_past_lanes(workers), From::Payload, &packet);
