@@ -26,11 +26,8 @@ const GREEDY: f64 = 0.7;
 const TOLERANCE: f64 = 2.0;
 const LASTING_TOLERANCE: f64 = 1.3;
 const A_WHILE: Duration = Duration::from_secs(5);
-/// Who is told nothing has no copies to explain: it is known to send too much after so long.
+/// Copies explain nothing of who is told nothing: it is known to send too much after so long.
 const A_MOMENT: Duration = Duration::from_millis(300);
-
-/// For how long it is taken for one that overruns its share. While others hold it back, nobody sees what it sends.
-const STAYS: Duration = Duration::from_secs(60);
 
 /// Requests per second that are as good as none: nothing is set aside for who wants so little.
 const IDLE: f64 = 0.1;
@@ -81,9 +78,8 @@ struct Entry {
     wants: Option<f64>,
     /// Requests per second that it sends.
     sends: f64,
-    /// Since when these are more than chance explains, and until when it is taken for one that overruns its share.
+    /// Since when these are more than chance explains.
     excess_since: Option<Duration>,
-    overruns_until: Duration,
     /// What it may send in a second, while the server is over.
     granted: f64,
     /// The part of its requests that it lets pass.
@@ -115,7 +111,6 @@ impl Entry {
         wants: None,
         sends: 0.0,
         excess_since: None,
-        overruns_until: Duration::ZERO,
         granted: f64::INFINITY,
         passes: 1.0,
         value: 0,
@@ -196,13 +191,6 @@ impl Allotment {
                 true => entry.excess_since.or(Some(now)),
                 false => None,
             };
-            let after = match entry.algorithm {
-                Some(_) => A_WHILE,
-                None => A_MOMENT,
-            };
-            if entry.excess_since.is_some_and(|since| since + after <= now) {
-                entry.overruns_until = now + STAYS;
-            }
         }
     }
 
@@ -282,7 +270,13 @@ impl Allotment {
     /// Whether a neighbour sends more than its share: it takes no part, or has not obeyed for a while.
     #[must_use]
     pub fn overruns(&self, id: usize) -> bool {
-        self.is_over && self.at < self.entries[id].overruns_until
+        let entry = &self.entries[id];
+        let after = match entry.algorithm {
+            Some(_) => A_WHILE,
+            None => A_MOMENT,
+        };
+        let lasts = |since: Duration| since + after <= self.at;
+        self.is_over && entry.excess_since.is_some_and(lasts)
     }
 
     /// What to tell a neighbour, without a sequence number. None: it does not take part.

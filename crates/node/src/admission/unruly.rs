@@ -1,5 +1,5 @@
 //! Neighbours that send more than their share, whatever they are told. Their new requests wait as those of strangers do,
-//! so that they take nothing from who obeys.
+//! so that they take less from who obeys.
 
 use std::{
     net::IpAddr,
@@ -13,8 +13,10 @@ use std::{
 /// Hosts at most. Full: no more are treated so.
 const HOSTS_MAX: usize = 32;
 
-/// For how long after a new request of it was read.
+/// For how long after a host was last seen to send too much. Nobody counts what the kernel drops, so it seems to obey then.
 const STAYS: Duration = Duration::from_secs(60);
+/// Who is seen again sooner than this is not noted again: a flood takes no lock for writing.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// The hosts, shared by all workers.
 #[derive(Debug, Default)]
@@ -28,6 +30,9 @@ impl Unruly {
     /// A host sends too much. Whether that is news.
     pub(crate) fn insert(&self, now: Duration, host: IpAddr) -> bool {
         let host = host.to_canonical();
+        if self.is_fresh(now, host) {
+            return false;
+        }
         let mut hosts = self.hosts.write().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, until)) = hosts.iter_mut().find(|(known, _)| *known == host) {
             *until = now + STAYS;
@@ -49,6 +54,12 @@ impl Unruly {
         let host = host.to_canonical();
         let hosts = self.hosts.read().unwrap_or_else(PoisonError::into_inner);
         hosts.iter().any(|(known, _)| *known == host)
+    }
+
+    fn is_fresh(&self, now: Duration, host: IpAddr) -> bool {
+        let hosts = self.hosts.read().unwrap_or_else(PoisonError::into_inner);
+        let mut hosts = hosts.iter();
+        hosts.any(|&(known, until)| known == host && now + STAYS < until + PAUSE)
     }
 
     /// How often they have changed.
