@@ -34,9 +34,11 @@ impl Node {
         self.desks.lobby.wants_lanes(now)
     }
 
-    /// Whether the driver is to read from a lane. What it does not read costs nothing.
-    pub fn has_room(&self, lane: Lane) -> bool {
-        self.desks.lobby.has_room(lane)
+    /// Whether the driver is to read from a lane. What it does not read costs nothing. While neighbours that do not obey wait
+    /// there, those who do go first.
+    pub fn has_room(&self, now: Duration, lane: Lane) -> bool {
+        let lobby = &self.desks.lobby;
+        lobby.has_room(lane) && !(self.shared.unruly().are_some() && lobby.yields(now, lane))
     }
 
     /// Whether what comes next from a lane has waited there too long, and the node can't even refuse it: the driver

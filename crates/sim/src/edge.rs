@@ -302,8 +302,9 @@ impl Edge {
             return false;
         }
         let (nodes, count) = (&self.nodes, self.nodes.len());
-        let has_room =
-            |lane, waiting: &Waiting| nodes[worker_of(count, waiting.flow.remote)].has_room(lane);
+        let has_room = |lane, waiting: &Waiting| {
+            nodes[worker_of(count, waiting.flow.remote)].has_room(now, lane)
+        };
         let Some(host) = &mut self.host else {
             return false;
         };

@@ -128,7 +128,7 @@ impl Worker {
         socket: &Socket,
         batch: &mut RecvBatch,
     ) -> Option<bool> {
-        if !self.node.has_room(lane) {
+        if !self.node.has_room(self.clock.now(), lane) {
             return Some(false);
         }
         // What an ICMP error is about, the listener's own socket has sent.

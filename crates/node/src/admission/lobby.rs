@@ -142,6 +142,7 @@ impl Lobby {
     /// The driver has seen datagrams that waited for so long, in a lane or with all others.
     pub(crate) fn note_delay(&mut self, now: Duration, lane: Option<Lane>, delay: Duration) {
         self.lane = lane.map(|lane| (lane, delay));
+        self.queue.note_lane(now, lane);
         match lane {
             Some(Lane::Calls) => self.delays[0] = delay,
             Some(Lane::Registers) => self.delays[1] = delay,
@@ -164,11 +165,14 @@ impl Lobby {
 
     /// Whether the driver is to read from a lane: more than can be served soon only if they can be refused.
     pub(crate) fn has_room(&self, lane: Lane) -> bool {
-        let waiting: usize = Class::of(lane)
-            .iter()
-            .map(|&class| self.guests[class as usize].len())
-            .sum();
+        let guests = |class: &Class| self.guests[*class as usize].len();
+        let waiting: usize = Class::of(lane).iter().map(guests).sum();
         waiting < GUESTS_AT_HAND || self.refusals >= waiting as f64
+    }
+
+    /// Whether a lane is to wait for the listener's own socket.
+    pub(crate) fn yields(&self, now: Duration, lane: Lane) -> bool {
+        self.queue.goes_first(now, lane)
     }
 
     /// Whether new requests come in lanes from now on.
@@ -389,11 +393,8 @@ impl Lobby {
 
     fn keep(&mut self, mut guest: Guest, datagram: &Datagram<'_>) -> Taken {
         let is_crowded = guest.name.is_some() && !self.copies.has_room(bytes_of(GUESTS / 2, 0));
-        let copy = match is_crowded {
-            true => None,
-            false => self.copies.keep(datagram.bytes),
-        };
-        let Some(bytes) = copy else {
+        let mut copy = || self.copies.keep(datagram.bytes);
+        let Some(bytes) = (!is_crowded).then(&mut copy).flatten() else {
             if !guest.is_granted
                 && let Some(share) = self.share_of(guest.class)
             {

@@ -4,7 +4,7 @@ use std::{mem, time::Duration};
 
 use overload::SURPLUS;
 
-use super::{backlog::Late, lobby::BEHIND};
+use super::{backlog::Late, lane::Lane, lobby::BEHIND};
 
 /// So long what is read may have waited: a CFS quota has a node stand still for as long.
 const USUAL: Duration = Duration::from_millis(10);
@@ -19,6 +19,8 @@ const LEAST: f64 = 0.3;
 const LEAST_OF_BEST: f64 = 0.25;
 /// What is served is copies in part while something is lost. Then neighbours are told less by this part in each look.
 const PART_TAKEN: f64 = 0.2;
+/// While the queue is behind and goes first, a batch is read from each lane in this time.
+const LANES_PAUSE: Duration = Duration::from_millis(500);
 /// What remains of that most after each look.
 const FORGETS: f64 = 0.999;
 
@@ -29,6 +31,10 @@ const FORGETS: f64 = 0.999;
 pub(super) struct Queue {
     /// The longest that something has waited since the last look: what is read last has waited for less.
     delay: Duration,
+    /// How long what was read last has waited.
+    last: Duration,
+    /// When something was read from each lane last.
+    lanes_read_at: [Duration; 3],
     late: Late,
     /// Something was lost since the last look.
     has_lost: bool,
@@ -39,7 +45,7 @@ pub(super) struct Queue {
 impl Queue {
     /// What was read has waited for so long.
     pub(super) fn note(&mut self, now: Duration, delay: Duration) {
-        self.delay = self.delay.max(delay);
+        (self.last, self.delay) = (delay, self.delay.max(delay));
         if delay > BEHIND {
             self.late.note(now);
         }
@@ -49,6 +55,18 @@ impl Queue {
     pub(super) fn note_lost(&mut self, now: Duration) {
         self.has_lost = true;
         self.late.note(now);
+    }
+
+    /// Something was read, from a lane or not.
+    pub(super) fn note_lane(&mut self, now: Duration, lane: Option<Lane>) {
+        if let Some(lane) = lane {
+            self.lanes_read_at[lane as usize] = now;
+        }
+    }
+
+    /// Whether a lane is to wait: what was read last has waited too long, so there is more.
+    pub(super) fn goes_first(&self, now: Duration, lane: Lane) -> bool {
+        self.last > BEHIND && now < self.lanes_read_at[lane as usize] + LANES_PAUSE
     }
 
     /// Whether too much waits.
@@ -133,6 +151,24 @@ mod tests {
         let told = allowed(&mut queue, 50, 2_000, 60.0);
         assert!((told - 25.0).abs() < 1e-9, "{told}");
         assert!((allowed(&mut queue, 100, 2_000, 10.0) - 10.0).abs() < 1e-9);
+    }
+
+    /// A neighbour that does not obey waits in lanes. They were read as often as the socket of those who do, so these carried
+    /// little more than half of their share.
+    #[test]
+    fn lanes_are_read_now_and_then_while_the_queue_goes_first() {
+        let mut queue = Queue::default();
+        queue.note_lane(ms(1_000), Some(Lane::Calls));
+        for (at, delay, goes_first) in [(1_001, 21, true), (1_499, 300, true), (1_500, 300, false)]
+        {
+            queue.note(ms(at), ms(delay));
+            assert_eq!(queue.goes_first(ms(at), Lane::Calls), goes_first, "{at} ms");
+        }
+        queue.note_lane(ms(1_500), Some(Lane::Calls));
+        assert!(queue.goes_first(ms(1_501), Lane::Calls));
+        assert!(!queue.goes_first(ms(1_501), Lane::Registers));
+        queue.note(ms(1_502), ms(20));
+        assert!(!queue.goes_first(ms(1_502), Lane::Calls), "it is short");
     }
 
     #[test]

@@ -46,9 +46,14 @@ impl Unruly {
         is_news
     }
 
+    /// Whether there are any.
+    pub(crate) fn are_some(&self) -> bool {
+        self.number.load(Relaxed) > 0
+    }
+
     /// Whether a host is one of them.
     pub(crate) fn contains(&self, host: IpAddr) -> bool {
-        if self.number.load(Relaxed) == 0 {
+        if !self.are_some() {
             return false;
         }
         let host = host.to_canonical();
@@ -75,7 +80,7 @@ impl Unruly {
 
     /// Forgets those that were not seen to send too much for a while.
     pub(crate) fn on_timers(&self, now: Duration) {
-        if self.number.load(Relaxed) == 0 {
+        if !self.are_some() {
             return;
         }
         let mut hosts = self.hosts.write().unwrap_or_else(PoisonError::into_inner);

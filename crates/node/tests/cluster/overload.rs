@@ -220,7 +220,7 @@ fn who_waited_too_long_in_a_lane_is_refused_at_once_unless_it_may_be_a_burst() {
 fn no_more_is_read_than_can_be_served_or_refused() {
     let mut cluster = Cluster::new(config(&[ONE]));
     cluster.is_overloaded();
-    let has_room = |cluster: &Cluster| cluster.nodes[0].has_room(Lane::Calls);
+    let has_room = |cluster: &Cluster| cluster.nodes[0].has_room(cluster.now, Lane::Calls);
     cluster.falls_behind(ms(50));
     let before = cluster.event(Event::OverloadWaited);
     for number in 0.. {
@@ -231,7 +231,7 @@ fn no_more_is_read_than_can_be_served_or_refused() {
     }
     let waiting = cluster.event(Event::OverloadWaited) - before;
     assert!((500..=520).contains(&waiting), "{waiting}");
-    assert!(cluster.nodes[0].has_room(Lane::Registers));
+    assert!(cluster.nodes[0].has_room(cluster.now, Lane::Registers));
     while cluster.nodes[0].has_waiting() {
         cluster.catch_up();
     }
