@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use node::{Instruction, Lane, Shared, Sieve, Snapshot, steering, steering_past_lanes};
+use node::{Instruction, Lane, Shared, Sieve, Snapshot, Steering, steering_past_lanes};
 use socket::udp::{self, Socket};
 
 use crate::options::udp_options;
@@ -127,8 +127,16 @@ impl State {
     fn fill(&mut self, group: Group<'_>, shared: &Shared) -> io::Result<()> {
         let (snapshot, changes) = (shared.snapshot(), shared.unruly_changes());
         let (known, unruly) = (snapshot.known_networks(), shared.unruly_hosts());
-        self.steered = Some((snapshot, changes));
-        let program = |unruly: &[IpAddr]| steering(&known, unruly, group.workers as u32);
+        self.steered = Some((Arc::clone(&snapshot), changes));
+        let (known, urgent) = (&known[..], snapshot.urgent());
+        let program = |unruly: &[IpAddr]| {
+            let rule = Steering {
+                known,
+                unruly,
+                urgent,
+            };
+            rule.program(group.workers as u32)
+        };
         // Lanes for strangers alone are better than none.
         let program = program(&unruly).or_else(|| program(&[]));
         steer(group, &program.ok_or(io::ErrorKind::InvalidInput)?)?;

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use node::{Lane, Sieve, config::IpNet, steering, steering_past_lanes};
+use node::{Lane, Sieve, Steering, config::IpNet, steering_past_lanes};
 use socket::udp::{Instruction, Options, RecvBatch, SendBatch, Socket, Wait};
 
 /// Longer than any test waits for a datagram that is on its way.
@@ -27,6 +27,15 @@ fn options() -> Options {
     }
 }
 
+fn steering(known: &[IpNet]) -> Vec<node::Instruction> {
+    let rule = Steering {
+        known,
+        urgent: &["112".to_owned()],
+        ..Steering::default()
+    };
+    rule.program(1).expect("it is short")
+}
+
 fn bind(ip: &str) -> Socket {
     let ip: IpAddr = ip.parse().unwrap();
     Socket::bind(SocketAddr::new(ip, 0), options()).unwrap()
@@ -43,7 +52,7 @@ impl Sockets {
         let own = bind(ip);
         let lanes = Lane::ALL.map(|_| own.join(options()).unwrap());
         let sockets = Self { own, lanes };
-        sockets.steer(steering(known, &[], 1).unwrap());
+        sockets.steer(steering(known));
         sockets
     }
 
@@ -134,7 +143,9 @@ fn new_requests_come_in_lanes_and_all_others_do_not() {
         );
         let open = (0..CALLS).map(|call| request("INVITE", call, ";tag=b"));
         let others = ["ACK", "BYE", "CANCEL"].map(|method| request(method, 1, ""));
-        let of_calls: HashSet<_> = open.chain(others).collect();
+        let urgent = ["sip:112@", "tel:112;x="]
+            .map(|to| request("INVITE", 2, "").replacen("sip:200@", to, 1));
+        let of_calls: HashSet<_> = open.chain(others).chain(urgent).collect();
         let register = HashSet::from([request("REGISTER", 1, "")]);
         let options = HashSet::from([request("OPTIONS", 1, "")]);
         let all = || {
@@ -147,7 +158,7 @@ fn new_requests_come_in_lanes_and_all_others_do_not() {
         assert_eq!(calls, invites().collect());
         assert_eq!((registers, others), (register.clone(), options.clone()));
 
-        node.steer(steering(&[known.parse().unwrap()], &[], 1).unwrap());
+        node.steer(steering(&[known.parse().unwrap()]));
         let [own, lanes @ ..] = node.arrivals(&caller, all());
         assert_eq!(own, all().collect());
         assert!(lanes.iter().all(HashSet::is_empty));

@@ -184,7 +184,8 @@ impl Node {
         let lobby = &self.desks.lobby;
         let from = request.datagram.flow.remote.ip();
         let has_lanes = self.shared.has_lanes(&self.snapshot, from);
-        if lobby.stops(&request.datagram, has_lanes) {
+        let is_urgent = is_urgent(&self.snapshot, request.datagram.flow, request.message);
+        if !is_urgent && lobby.stops(&request.datagram, has_lanes) {
             return Forecast::StaysOut {
                 share: lobby.shares()[usize::from(request.method == Method::Register)],
             };

@@ -45,9 +45,10 @@ mod work;
 
 pub use abuse::{BANS_MAX, Ban, Guard, Notice, Source};
 pub use admission::{
-    lane::{Lane, steering, steering_past_lanes},
+    lane::{Lane, Steering, steering_past_lanes},
     program::Instruction,
     sieve::Sieve,
+    urgent,
 };
 pub use changes::{Cause, Change};
 pub use config::Config;

@@ -16,7 +16,7 @@ use balance::ServerId;
 use overload::Neighbours;
 
 use crate::{
-    admission::unruly::Unruly,
+    admission::{lane::Lane, unruly::Unruly},
     changes::{Cause, Change, Changes},
     config::{Config, PoolServer, bytes_of},
     edges::PeerView,
@@ -218,6 +218,11 @@ impl Shared {
     /// How often [`Self::unruly_hosts`] have changed.
     pub fn unruly_changes(&self) -> u64 {
         self.unruly.changes()
+    }
+
+    /// The lane of a datagram from a host; none: it comes in at the listener's own socket.
+    pub fn lane_of(&self, snapshot: &Snapshot, bytes: &[u8], host: IpAddr) -> Option<Lane> {
+        Lane::of(bytes, snapshot.urgent()).filter(|_| self.has_lanes(snapshot, host))
     }
 
     /// Whether new requests of a host wait in [lanes](crate::Lane) while too much comes.

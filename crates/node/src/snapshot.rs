@@ -162,6 +162,11 @@ impl Snapshot {
             .or_else(|| self.member_of(flow))
     }
 
+    /// Users whose calls go before others.
+    pub fn urgent(&self) -> &[String] {
+        &self.config.trust.urgent
+    }
+
     /// Whether a peer is believed: a server of a pool, a peer of `[trust]`, or another edge.
     pub(crate) fn is_trusted(&self, flow: Flow) -> bool {
         self.member_of(flow).is_some()

@@ -171,8 +171,7 @@ impl Host {
         bytes: &[u8],
     ) -> bool {
         if self.lanes.is_some()
-            && let Some(lane) = Lane::of(bytes)
-            && shared.has_lanes(&shared.snapshot(), flow.remote.ip())
+            && let Some(lane) = shared.lane_of(&shared.snapshot(), bytes, flow.remote.ip())
         {
             return self.take_into_lane(now, lane, flow, bytes);
         }

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use sip::{HeaderName, Message, Method};
+use sip::{HeaderName, Message, Method, NameAddr};
 use transaction::Flow;
 
-use super::lane::Lane;
+use super::{lane::Lane, urgent::is_of};
 use crate::{context::Context, io::Datagram, snapshot::Snapshot, stats::Event};
 
 /// How long a request may wait here. RFC 3261 has callers repeat an INVITE after 500 ms.
@@ -23,7 +23,7 @@ const FOR_HELP: &[u8] = b"urn:service:sos";
 /// New requests by who comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// Calls for help (RFC 5031), and what peers that are believed call urgent (RFC 4412).
+    /// Calls for help (RFC 5031), what peers that are believed call urgent (RFC 4412), and calls of users that are listed.
     Emergency,
     /// REGISTERs with credentials: their senders have been challenged before.
     Login,
@@ -115,15 +115,37 @@ pub(crate) fn class_of(
     }
 }
 
-/// Whether a request goes before others: somebody calls for help (RFC 5031), or a peer that is believed says that it is
-/// urgent (RFC 4412 §8).
+/// Whether a request goes before others: somebody calls for help (RFC 5031) or a user of `[trust] urgent`, or a peer that
+/// is believed says that it is urgent (RFC 4412 §8) or that such a user calls.
 pub(crate) fn is_urgent(snapshot: &Snapshot, flow: Flow, message: &Message<'_>) -> bool {
+    is_called_first(snapshot, message)
+        || (is_said_urgent(snapshot, message) && snapshot.is_trusted(flow))
+}
+
+/// Whether a request goes before others whoever sends it: somebody calls for help, or one of the users that are listed.
+pub(crate) fn is_called_first(snapshot: &Snapshot, message: &Message<'_>) -> bool {
     calls_for_help(message)
-        || (message.header(HeaderName::ResourcePriority).is_some() && snapshot.is_trusted(flow))
+        || message
+            .request_uri()
+            .is_some_and(|uri| is_of(snapshot.urgent(), uri))
+}
+
+/// Whether it goes before others if its sender is believed: it says so, or one of the users that are listed calls.
+fn is_said_urgent(snapshot: &Snapshot, message: &Message<'_>) -> bool {
+    let users = snapshot.urgent();
+    let calls = |name| {
+        let mut values = message.header_values(name);
+        values.any(|value| NameAddr::first(value).is_some_and(|it| is_of(users, it.uri)))
+    };
+    message.header(HeaderName::ResourcePriority).is_some()
+        || !users.is_empty()
+            && [HeaderName::PAssertedIdentity, HeaderName::From]
+                .into_iter()
+                .any(calls)
 }
 
 /// Whether somebody calls for help. RFC 5031
-pub(crate) fn calls_for_help(message: &Message<'_>) -> bool {
+fn calls_for_help(message: &Message<'_>) -> bool {
     let begin = message
         .request_uri()
         .and_then(|uri| uri.get(..FOR_HELP.len()));

@@ -7,11 +7,14 @@
 #[cfg(test)]
 mod tests;
 
-use std::{net::IpAddr, ops::Range};
+use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-use super::program::{self, Instruction};
+use super::{
+    program::{self, Instruction},
+    urgent,
+};
 
 /// No shorter datagram is a new request.
 pub(super) const BYTES_MIN: usize = 64;
@@ -25,7 +28,6 @@ pub(super) const GROUP_BYTES: usize = 4 * GROUP_WORDS;
 
 pub(super) const INVITE: u32 = u32::from_be_bytes(*b"INVI");
 pub(super) const REGISTER: u32 = u32::from_be_bytes(*b"REGI");
-pub(super) const URN: u32 = u32::from_be_bytes(*b"urn:");
 
 /// How responses begin, and requests that belong to calls whatever else they say.
 pub(super) const OF_CALLS: [u32; 8] = [
@@ -38,9 +40,6 @@ pub(super) const OF_CALLS: [u32; 8] = [
     u32::from_be_bytes(*b"INFO"),
     u32::from_be_bytes(*b"NOTI"),
 ];
-
-/// Where the scheme of an INVITE's Request-URI is, in bytes.
-pub(super) const SCHEME: Range<usize> = 7..11;
 
 /// Makes the letters of a word small, and leaves digits, ':', ';' and '=' as they are.
 pub(super) const LOWERED: u32 = 0x2020_2020;
@@ -63,12 +62,12 @@ impl Lane {
     /// The lane of a datagram from a source that the node does not know; none: it comes in at the listener's own socket.
     ///
     /// These have no lane: responses, methods that belong to calls, INVITEs of a `urn:` such as `urn:service:sos`
-    /// (RFC 5031), and datagrams under 64 bytes. Nor has a request with a To tag: it has one if two `;tag=` are among its
-    /// first 768 bytes, and may have one if none is there and it is longer. Another parameter whose name ends in `tag`
-    /// may count as one. A To tag is missed if there is white space in its `;tag=`, or if only the From tag is among those
-    /// bytes.
+    /// (RFC 5031) or to an `urgent` user, and datagrams under 64 bytes. Nor has a request with a To tag: it has one if two
+    /// `;tag=` are among its first 768 bytes, and may have one if none is there and it is longer. Another parameter whose
+    /// name ends in `tag` may count as one. A To tag is missed if there is white space in its `;tag=`, or if only the From
+    /// tag is among those bytes.
     #[must_use]
-    pub fn of(bytes: &[u8]) -> Option<Self> {
+    pub fn of(bytes: &[u8], urgent: &[String]) -> Option<Self> {
         if bytes.len() < BYTES_MIN {
             return None;
         }
@@ -76,7 +75,7 @@ impl Lane {
         match first {
             REGISTER => Some(Self::Registers),
             first if OF_CALLS.contains(&first) => None,
-            INVITE if word(&bytes[SCHEME]) | LOWERED == URN => None,
+            INVITE if urgent::begins(bytes, urgent) => None,
             _ if has_to_tag(bytes) => None,
             INVITE => Some(Self::Calls),
             _ => Some(Self::Others),
@@ -90,17 +89,30 @@ impl Lane {
     }
 }
 
-/// The rule as a program that chooses among sockets which share an address. The Linux kernel runs it on each datagram,
-/// from its first byte on. It returns the place of a socket: first come the own ones of each worker, then those of each
-/// lane. What comes from one source goes to one worker. Sources in `known` networks have no lane, but for `unruly` hosts.
-///
-/// The kernel translates a program to about 48 KB. It allows `net.core.optmem_max`, which is 128 KB by default, but only
-/// 20 KB in older kernels.
-///
-/// None if there are more known networks than a program has room for: over 256, or over 60 hosts of IPv6.
-#[must_use]
-pub fn steering(known: &[IpNet], unruly: &[IpAddr], workers: u32) -> Option<Vec<Instruction>> {
-    program::steer(known, unruly, workers)
+/// Whom the rule that leads requests into lanes treats apart.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Steering<'a> {
+    /// Networks whose hosts have no lane.
+    pub known: &'a [IpNet],
+    /// Hosts in them that have lanes all the same.
+    pub unruly: &'a [IpAddr],
+    /// Users to whom calls have no lane.
+    pub urgent: &'a [String],
+}
+
+impl Steering<'_> {
+    /// The rule as a program that chooses among sockets which share an address. The Linux kernel runs it on each datagram,
+    /// from its first byte on. It returns the place of a socket: first come the own ones of each worker, then those of each
+    /// lane. What comes from one source goes to one worker.
+    ///
+    /// The kernel translates a program to about 48 KB. It allows `net.core.optmem_max`, which is 128 KB by default, but only
+    /// 20 KB in older kernels.
+    ///
+    /// None if there are more known networks and users than a program has room for: over 256, or over 60 hosts of IPv6.
+    #[must_use]
+    pub fn program(&self, workers: u32) -> Option<Vec<Instruction>> {
+        program::steer(self, workers)
+    }
 }
 
 /// The program that leaves the lanes empty.

@@ -15,8 +15,9 @@ mod queue;
 pub(crate) mod sieve;
 mod unheard;
 pub(crate) mod unruly;
+pub mod urgent;
 
-pub(crate) use class::{Class, calls_for_help, class_of, is_urgent};
+pub(crate) use class::{Class, class_of, is_called_first, is_urgent};
 pub(crate) use guest::{Guest, Leaves, Taken};
 pub(crate) use lobby::Lobby;
 

@@ -1,16 +1,15 @@
 //! Rules in the kernel's classic BPF. A program has two registers, A and X, and few words of memory; its conditional
 //! jumps skip at most 255 instructions.
 
-use std::net::IpAddr;
-
 use ipnet::IpNet;
 
 use super::{
     lane::{
         BYTES_MIN, GROUP_BYTES, GROUP_WORDS, INVITE, LOWERED, Lane, OF_CALLS, REGISTER,
-        SCANNED_BYTES, SCHEME, TAG_PARTS, URN,
+        SCANNED_BYTES, Steering, TAG_PARTS, word,
     },
     sieve::{FINAL_MULTIPLIERS, HASHED_BYTES, MULTIPLIER, Sieve, address_words},
+    urgent::{ENDS, SCHEME, SCHEMES, URN},
 };
 
 /// One instruction of the kernel's classic BPF: the operation, how many instructions to skip if its condition holds and
@@ -81,21 +80,21 @@ const RETURN_A: u16 = 0x16;
 const PASS: u32 = u32::MAX;
 const DROP: u32 = 0;
 
-/// See [`super::lane::steering`].
-pub(super) fn steer(known: &[IpNet], unruly: &[IpAddr], workers: u32) -> Option<Vec<Instruction>> {
-    if known.len() > KNOWN_MAX {
+/// See [`Steering::program`].
+pub(super) fn steer(rule: &Steering<'_>, workers: u32) -> Option<Vec<Instruction>> {
+    if rule.known.len() > KNOWN_MAX {
         return None;
     }
     let mut program = Program::default();
     let mut to_first = program.of_calls();
-    let unruly: Vec<_> = unruly.iter().copied().map(IpNet::from).collect();
+    let unruly: Vec<_> = rule.unruly.iter().copied().map(IpNet::from).collect();
     let mut to_lanes = Vec::new();
     program.networks(&unruly, &mut to_lanes);
-    program.networks(known, &mut to_first);
+    program.networks(rule.known, &mut to_first);
     to_lanes.into_iter().for_each(|jump| program.land(jump));
     program.push(LOAD, 0);
     let to_registers = program.if_equal(REGISTER);
-    program.urn(&mut to_first);
+    program.urgent(rule.urgent, &mut to_first);
     program.count_tags();
     program.with_to_tag(&mut to_first);
     program.push(LOAD, 0);
@@ -200,13 +199,41 @@ impl Program {
         }
     }
 
-    /// Jumps if it is an INVITE of a `urn:`.
-    fn urn(&mut self, jumps: &mut Vec<Jump>) {
-        let to_end = self.unless_equal(INVITE);
+    /// Jumps if it is an INVITE of a `urn:`, or to one of these users.
+    fn urgent(&mut self, users: &[String], jumps: &mut Vec<Jump>) {
+        let mut to_end = vec![self.unless_equal(INVITE)];
         self.push(LOAD, SCHEME.start as u32);
         self.push(OR, LOWERED);
         jumps.push(self.if_equal(URN));
-        self.land(to_end);
+        let [sip, tel] = SCHEMES;
+        self.branch(JUMP_IF_EQUAL, sip, 2, 0);
+        self.branch(JUMP_IF_EQUAL, tel, 1, 0);
+        to_end.push(self.jump());
+        for user in users {
+            self.user(user.as_bytes(), jumps);
+        }
+        to_end.into_iter().for_each(|jump| self.land(jump));
+    }
+
+    /// Jumps if this user follows the scheme. It is short enough to be within the shortest request.
+    fn user(&mut self, user: &[u8], jumps: &mut Vec<Jump>) {
+        let mut misses = Vec::new();
+        for (index, part) in user.chunks(4).enumerate() {
+            let shift = 8 * (4 - part.len());
+            self.push(LOAD, (SCHEME.end + 4 * index) as u32);
+            if shift > 0 {
+                self.push(AND, u32::MAX << shift);
+            }
+            misses.push(self.unless_equal(word(part) << shift));
+        }
+        self.push(LOAD_BYTE, (SCHEME.end + user.len()) as u32);
+        for (index, end) in ENDS.into_iter().enumerate() {
+            let others = (ENDS.len() - index) as u8;
+            self.branch(JUMP_IF_EQUAL, end.into(), others, 0);
+        }
+        misses.push(self.jump());
+        jumps.push(self.jump());
+        misses.into_iter().for_each(|jump| self.land(jump));
     }
 
     fn count_tags(&mut self) {

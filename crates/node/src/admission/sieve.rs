@@ -57,7 +57,7 @@ impl Sieve {
         if self.is_open() {
             return true;
         }
-        match Lane::of(bytes) {
+        match Lane::of(bytes, &[]) {
             Some(Lane::Calls) => self.draw(words(bytes)) < self.calls,
             Some(Lane::Registers) => self.draw(sender(source)) < self.registers,
             Some(Lane::Others) | None => true,

@@ -13,7 +13,7 @@ use crate::{
     context::Context,
     io::Outbox,
     member::Member,
-    snapshot::PoolView,
+    snapshot::{PoolView, Snapshot},
     stats::Event,
     wire::{reply::Reply, request::Request, response::Response, token::Direction},
     work::{Course, Offer, OpenRequest},
@@ -96,7 +96,8 @@ impl Sender for Repeats<'_, '_> {
             return true;
         }
         // By loss the first copy was drawn for all.
-        let is_admitted = restriction.admits(cx.now, class_of_repeated(invite), u64::MAX);
+        let is_admitted =
+            restriction.admits(cx.now, class_of_repeated(cx.snapshot, invite), u64::MAX);
         if is_admitted {
             restriction.pass(cx.now);
         } else {
@@ -107,9 +108,9 @@ impl Sender for Repeats<'_, '_> {
 }
 
 /// Whether a peer may call it urgent is not known any more.
-fn class_of_repeated(invite: &[u8]) -> Class {
+fn class_of_repeated(snapshot: &Snapshot, invite: &[u8]) -> Class {
     match Message::parse(invite, usize::MAX) {
-        Ok(message) if admission::calls_for_help(&message) => Class::Emergency,
+        Ok(message) if admission::is_called_first(snapshot, &message) => Class::Emergency,
         _ => Class::New,
     }
 }

@@ -256,6 +256,33 @@ fn what_a_believed_peer_calls_urgent_goes_first() {
     assert_eq!(calls(&cluster.catch_up()), ["urgent", "first", "forged"]);
 }
 
+#[test]
+fn calls_of_users_that_are_listed_go_first_if_who_says_so_is_believed() {
+    let mut config = config(&[ONE]);
+    config.trust.peers = vec!["198.51.100.2/32".parse().unwrap()];
+    config.trust.urgent = ["110", "chief"].map(str::to_owned).into();
+    let mut cluster = Cluster::new(config);
+    cluster.falls_behind(ms(50));
+    let by = |from: &str, call: &str| {
+        request("INVITE", from, call).with("P-Asserted-Identity", "Chief <sip:chief@example.com>")
+    };
+    let mut to_listed = request("INVITE", ALICE, "to-listed");
+    to_listed.start = "INVITE sip:110@example.com SIP/2.0".to_owned();
+    for invite in [
+        request("INVITE", BOB, "first"),
+        by(ALICE, "forged"),
+        by(BOB, "by-listed"),
+        to_listed,
+    ] {
+        assert_eq!(cluster.send(&invite).len(), 0, "it waits");
+    }
+    let served = cluster.catch_up();
+    assert_eq!(
+        calls(&served),
+        ["by-listed", "first", "to-listed", "forged"]
+    );
+}
+
 /// Neighbours' requests have no lane. Too many of them waited, and were lost, where all that belongs to calls waits, and no
 /// neighbour was told to send less.
 #[test]

@@ -1,6 +1,9 @@
 //! The section `[trust]`: who is believed, and where nobody may make the node send to.
 
-use node::config::{IpNet, Trust};
+use node::{
+    config::{IpNet, Trust},
+    urgent::{USER_BYTES_MAX, USERS_MAX},
+};
 use settings::{
     Read, Section, Value,
     value::{expected, integer, list},
@@ -13,12 +16,38 @@ const WEIGHT_MAX: usize = 1_000;
 pub(crate) fn trust(mut section: Section<'_>) -> Trust {
     let peers = section.get_or("peers", Vec::new(), list(network));
     let denied = section.get_or("denied", Vec::new(), list(network));
+    let urgent = section.get_or("urgent", Vec::new(), users);
     let weights = section.given_table("weights").map(weights);
     section.finish();
     Trust {
         peers,
         denied,
+        urgent,
         weights: weights.unwrap_or_default(),
+    }
+}
+
+fn users(value: &Value<'_>) -> Read<Vec<String>> {
+    let users = list(user)(value)?;
+    match users.len() {
+        ..=USERS_MAX => Ok(users),
+        number => Err(format!(
+            "{number} users are too many: write {USERS_MAX} at most"
+        )),
+    }
+}
+
+/// What is before the `@` of a SIP URI, or the number of a `tel` URI.
+fn user(value: &Value<'_>) -> Read<String> {
+    let text = value
+        .as_str()
+        .ok_or_else(|| expected("a user in quotes, such as \"112\"", value))?;
+    let is_user = |byte: u8| byte.is_ascii_graphic() && !b"@;:".contains(&byte);
+    match (1..=USER_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_user) {
+        true => Ok(text.to_owned()),
+        false => Err(format!(
+            "\"{text}\" is no user of at most {USER_BYTES_MAX} characters: write what is before the @, such as \"112\""
+        )),
     }
 }
 

@@ -35,6 +35,25 @@ fn weights_are_of_networks() {
 }
 
 #[test]
+fn urgent_users_are_what_is_before_the_at() {
+    let urgent = |text: &str| good(&format!("[trust]\nurgent = [ {text} ]\n"));
+    let summary = "f: ok (listens on udp 127.0.0.1:5060; pools: app (1 x tlwl); \
+                   admin on http://127.0.0.1:8060)";
+    check_good(&urgent("\"112\", \"+49.30-110\""), summary);
+    check(
+        &urgent("\"112@example.com\""),
+        &[
+            "f:6:10: trust.urgent: \"112@example.com\" is no user of at most 32 characters: write what is before the \
+           @, such as \"112\"",
+        ],
+    );
+    check(
+        &urgent(&"\"1\", ".repeat(33)),
+        &["f:6:10: trust.urgent: 33 users are too many: write 32 at most"],
+    );
+}
+
+#[test]
 fn rules_for_strangers_are_within_range() {
     let summary = "f: ok (listens on udp 127.0.0.1:5060; pools: app (1 x tlwl); \
                    admin on http://127.0.0.1:8060)";

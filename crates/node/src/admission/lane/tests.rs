@@ -176,7 +176,7 @@ fn anyone() -> SocketAddr {
 fn check_all_pass(messages: impl IntoIterator<Item = String>) {
     let sieve = Sieve::new(1, 0.0);
     for message in messages {
-        assert_eq!(Lane::of(message.as_bytes()), None, "{message}");
+        assert_eq!(Lane::of(message.as_bytes(), &[]), None, "{message}");
         assert!(sieve.passes(message.as_bytes(), anyone()), "{message}");
     }
 }
@@ -184,8 +184,9 @@ fn check_all_pass(messages: impl IntoIterator<Item = String>) {
 #[test]
 fn what_begins_something_has_a_lane() {
     let invite = invite(0, 1, "");
-    let check =
-        |message: &str, lane| assert_eq!(Lane::of(message.as_bytes()), Some(lane), "{message}");
+    let check = |message: &str, lane| {
+        assert_eq!(Lane::of(message.as_bytes(), &[]), Some(lane), "{message}")
+    };
     check(&invite, Lane::Calls);
     check(&register(1), Lane::Registers);
     for method in ["OPTIONS", "SUBSCRIBE", "MESSAGE", "PUBLISH", "REFER", "x"] {
@@ -217,6 +218,26 @@ fn what_does_not_begin_anything_passes() {
         "\r\n\r\n".to_owned(),
         String::new(),
     ]);
+}
+
+#[test]
+fn calls_to_users_that_are_listed_have_no_lane() {
+    let urgent = ["110", "+49110"].map(str::to_owned);
+    for (target, has_lane) in [
+        ("sip:110@example.com", false),
+        ("SIP:+49110@example.com;user=phone", false),
+        ("tel:110;phone-context=+49", false),
+        ("tel:110", false),
+        ("sip:110:secret@example.com", false),
+        ("sip:1101@example.com", true),
+        ("sip:11@example.com", true),
+        ("sip:110.example.com", true),
+        ("sip:anna@110", true),
+    ] {
+        let invite = invite(0, 1, "").replacen("sip:200@example.com", target, 1);
+        let lane = Lane::of(invite.as_bytes(), &urgent);
+        assert_eq!(lane.is_some(), has_lane, "{target}");
+    }
 }
 
 #[test]
@@ -302,13 +323,24 @@ fn a_phone_logs_in_or_does_not_but_never_half() {
 fn a_program_has_room_for_a_pool_but_not_for_any_number_of_networks() {
     let hosts =
         |count| (0..count).map(|n| IpNet::from(IpAddr::from([10, 0, (n >> 8) as u8, n as u8])));
-    let program = |count| steering(&hosts(count).collect::<Vec<_>>(), &[], 2);
+    let program = |count| steering(&hosts(count).collect::<Vec<_>>(), 16, 2);
     assert!(program(KNOWN).is_some_and(|program| program.len() <= 4096));
     assert_eq!(program(KNOWN + 1), None);
     let ipv6 =
         |count| (0..count).map(|n| IpNet::from(IpAddr::from([0x2001, 0xdb8, 0, n, 0, 0, 0, 1])));
-    assert!(steering(&ipv6(64).collect::<Vec<_>>(), &[], 2).is_some());
-    assert_eq!(steering(&ipv6(256).collect::<Vec<_>>(), &[], 2), None);
+    assert!(steering(&ipv6(64).collect::<Vec<_>>(), 8, 2).is_some());
+    assert_eq!(steering(&ipv6(256).collect::<Vec<_>>(), 0, 2), None);
+}
+
+/// With as many users as there may be, of so many bytes each.
+fn steering(known: &[IpNet], bytes: usize, workers: u32) -> Option<Vec<Instruction>> {
+    let urgent = vec!["7".repeat(bytes); urgent::USERS_MAX];
+    let rule = Steering {
+        known,
+        urgent: &urgent,
+        ..Steering::default()
+    };
+    rule.program(workers)
 }
 
 /// IPv4 hosts that a program has room for.
@@ -359,6 +391,44 @@ fn any_unruly() -> impl Strategy<Value = Vec<IpAddr>> {
     proptest::sample::subsequence(all, 0..=len).prop_shuffle()
 }
 
+fn any_urgent() -> impl Strategy<Value = Vec<String>> {
+    let all = [
+        "2",
+        "20",
+        "200",
+        "2000",
+        "alice",
+        "+4930110",
+        "a-user-of-just-thirty-two-bytes-.",
+    ];
+    let all = all.map(str::to_owned).to_vec();
+    let len = all.len();
+    proptest::sample::subsequence(all, 0..=len).prop_shuffle()
+}
+
+fn any_target() -> impl Strategy<Value = String> {
+    let scheme = select(vec![
+        "sip:", "SIP:", "sips:", "tel:", "Tel:", "urn:", "zip:",
+    ]);
+    let user = select(vec![
+        "2",
+        "200",
+        "2001",
+        "alice",
+        "Alice",
+        "+4930110",
+        "a-user-of-just-thirty-two-bytes-.",
+        "",
+    ]);
+    let rest = select(vec![
+        "@example.com",
+        ";phone-context=b@c",
+        ":secret@example.com",
+        "",
+    ]);
+    (scheme, user, rest).prop_map(|(scheme, user, rest)| format!("{scheme}{user}{rest}"))
+}
+
 fn any_message() -> impl Strategy<Value = Vec<u8>> {
     let to_tag = prop_oneof![
         Just(String::new()),
@@ -369,7 +439,8 @@ fn any_message() -> impl Strategy<Value = Vec<u8>> {
         2 => any::<u32>().prop_map(|call| register(call.into())),
         2 => (select(vec!["ACK", "BYE", "OPTIONS", "REGI", "INVI", "INV"]), any::<u32>())
             .prop_map(|(method, call)| invite(1, call.into(), "").replacen("INVITE", method, 1)),
-        1 => any::<u32>().prop_map(|call| invite(0, call.into(), "").replacen("sip:", "urn:", 1)),
+        3 => (any_target(), any::<u32>())
+            .prop_map(|(target, call)| invite(0, call.into(), "").replacen("sip:200@example.com", &target, 1)),
         1 => "(INVITE |REGISTER |SIP/2.0 |OPTIONS )?[;tag=TAG \r\n]{0,1000}",
     ];
     let cut = prop_oneof![Just(usize::MAX), 0..1000_usize];
@@ -394,6 +465,7 @@ proptest! {
         source in any_source(),
         known in any_known(),
         unruly in any_unruly(),
+        urgent in any_urgent(),
         workers in 1..4_u32,
         salt: u32,
         calls in select(vec![0.0, 0.05, 0.5, 0.9, 1.0]),
@@ -402,8 +474,9 @@ proptest! {
         let packet = Packet::new(&message, source);
         let is_known = known.iter().any(|network| network.contains(&source.ip()))
             && !unruly.contains(&source.ip());
-        let lane = Lane::of(&message).filter(|_| !is_known);
-        let place = run(&steering(&known, &unruly, workers).unwrap(), From::Payload, &packet);
+        let lane = Lane::of(&message, &urgent).filter(|_| !is_known);
+        let rule = Steering { known: &known, unruly: &unruly, urgent: &urgent };
+        let place = run(&rule.program(workers).unwrap(), From::Payload, &packet);
         let first = lane.map_or(0, |lane| lane.place(workers));
         prop_assert!((first..first + workers).contains(&place), "{place} for {lane:?}");
         let own = run(&steering_past_lanes(workers), From::Payload, &packet);

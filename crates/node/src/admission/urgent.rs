@@ -1,0 +1,42 @@
+//! Users whose calls go before others.
+
+use std::ops::Range;
+
+use super::lane::{INVITE, LOWERED, word};
+
+/// Users at most, and bytes of each: more would not fit in a program of the kernel.
+pub const USERS_MAX: usize = 32;
+/// See [`USERS_MAX`].
+pub const USER_BYTES_MAX: usize = 32;
+
+/// Where the scheme of an INVITE's Request-URI is, in bytes.
+pub(super) const SCHEME: Range<usize> = 7..11;
+pub(super) const URN: u32 = u32::from_be_bytes(*b"urn:");
+/// Schemes that a user follows.
+pub(super) const SCHEMES: [u32; 2] = [u32::from_be_bytes(*b"sip:"), u32::from_be_bytes(*b"tel:")];
+const SIPS: &[u8] = b"sips:";
+
+/// What follows a user, or the number of a `tel` URI.
+pub(super) const ENDS: [u8; 4] = *b"@;: ";
+
+/// Whether a URI is that of one of these users, as they are written.
+pub(crate) fn is_of(users: &[String], uri: &[u8]) -> bool {
+    !users.is_empty()
+        && user_of(uri).is_some_and(|user| users.iter().any(|it| it.as_bytes() == user))
+}
+
+fn user_of(uri: &[u8]) -> Option<&[u8]> {
+    let rest = match uri.get(..SIPS.len()) {
+        Some(scheme) if scheme.eq_ignore_ascii_case(SIPS) => &uri[SIPS.len()..],
+        _ if SCHEMES.contains(&(word(uri.get(..4)?) | LOWERED)) => &uri[4..],
+        _ => return None,
+    };
+    rest.split(|byte| ENDS.contains(byte)).next()
+}
+
+/// Whether an INVITE's first bytes show a call to one of these users, or one of a `urn:` such as `urn:service:sos`.
+pub(super) fn begins(invite: &[u8], users: &[String]) -> bool {
+    let scheme = word(&invite[SCHEME]) | LOWERED;
+    word(&invite[..4]) == INVITE
+        && (scheme == URN || SCHEMES.contains(&scheme) && is_of(users, &invite[SCHEME.start..]))
+}
