@@ -58,9 +58,9 @@ pub(crate) struct Group<'a> {
 
 /// The lanes of one worker, by UDP socket.
 pub(crate) struct OwnLanes {
-    sockets: Vec<[Socket; 3]>,
+    sockets: Vec<[Socket; Lane::ALL.len()]>,
     /// What the kernel had dropped in each at the last look, for want of room and by filters.
-    dropped: Vec<[[u32; 2]; 3]>,
+    dropped: Vec<[[u32; 2]; Lane::ALL.len()]>,
 }
 
 /// What has become of a worker's lanes.

@@ -44,7 +44,7 @@ fn bind(ip: &str) -> Socket {
 /// A node's sockets: its own, and one for each lane.
 struct Sockets {
     own: Socket,
-    lanes: [Socket; 3],
+    lanes: [Socket; Lane::ALL.len()],
 }
 
 impl Sockets {
@@ -78,7 +78,7 @@ impl Sockets {
         &self,
         from: &Socket,
         messages: impl IntoIterator<Item = String>,
-    ) -> [HashSet<String>; 4] {
+    ) -> [HashSet<String>; 1 + Lane::ALL.len()] {
         let messages: Vec<_> = messages.into_iter().chain([LAST.to_owned()]).collect();
         let to = self.own.local_addr();
         let items = messages.iter().map(|m| (to, m.as_bytes()));
@@ -99,8 +99,8 @@ impl Sockets {
             while receive(lane, Wait::Poll, &mut arrived) > 0 {}
             arrived
         });
-        let [calls, registers, others] = lanes;
-        [own, calls, registers, others]
+        let [calls, registers, others, urgent] = lanes;
+        [own, calls, registers, others, urgent]
     }
 }
 
@@ -143,20 +143,22 @@ fn new_requests_come_in_lanes_and_all_others_do_not() {
         );
         let open = (0..CALLS).map(|call| request("INVITE", call, ";tag=b"));
         let others = ["ACK", "BYE", "CANCEL"].map(|method| request(method, 1, ""));
-        let urgent = ["sip:112@", "tel:112;x="]
-            .map(|to| request("INVITE", 2, "").replacen("sip:200@", to, 1));
-        let of_calls: HashSet<_> = open.chain(others).chain(urgent).collect();
+        let to = |to| request("INVITE", 2, "").replacen("sip:200@", to, 1);
+        let for_help = HashSet::from(["sip:112@", "tel:112;x=", "urn:service:sos;x="].map(to));
+        let of_calls: HashSet<_> = open.chain(others).collect();
         let register = HashSet::from([request("REGISTER", 1, "")]);
         let options = HashSet::from([request("OPTIONS", 1, "")]);
         let all = || {
             let all = invites().chain(of_calls.iter().cloned());
             all.chain(register.iter().cloned())
                 .chain(options.iter().cloned())
+                .chain(for_help.iter().cloned())
         };
-        let [own, calls, registers, others] = node.arrivals(&caller, all());
+        let [own, calls, registers, others, urgent] = node.arrivals(&caller, all());
         assert_eq!(own, of_calls);
         assert_eq!(calls, invites().collect());
         assert_eq!((registers, others), (register.clone(), options.clone()));
+        assert_eq!(urgent, for_help);
 
         node.steer(steering(&[known.parse().unwrap()]));
         let [own, lanes @ ..] = node.arrivals(&caller, all());
@@ -197,7 +199,7 @@ fn of_phones_those_register_that_the_rule_lets_pass() {
             let phone = bind(ip);
             let registers = || (0..2).map(|call| request("REGISTER", call, ""));
             let passes = sieve.passes(registers().next().unwrap().as_bytes(), phone.local_addr());
-            let [_, _, arrived, _] = node.arrivals(&phone, registers());
+            let [_, _, arrived, ..] = node.arrivals(&phone, registers());
             assert_eq!(arrived.len(), if passes { 2 } else { 0 }, "{phone:?}");
             passed += u32::from(passes);
         }

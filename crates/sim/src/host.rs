@@ -93,13 +93,13 @@ pub(crate) struct Host {
     arrived: VecDeque<(Duration, Waiting)>,
     spare: Vec<Vec<u8>>,
     /// Where new requests wait while the node wants them apart.
-    lanes: Option<[VecDeque<(Duration, Waiting)>; 3]>,
+    lanes: Option<[VecDeque<(Duration, Waiting)>; Lane::ALL.len()]>,
     /// The lane to read from next.
     turn: usize,
     /// Requests that found no room in each lane since this was asked last.
-    missed: [u32; 3],
+    missed: [u32; Lane::ALL.len()],
     /// What the sieve has stopped in each lane, since this was asked last.
-    filtered: [u32; 3],
+    filtered: [u32; Lane::ALL.len()],
     sieve: Option<Sieve>,
     door: Option<Door>,
     free_at: Duration,
@@ -146,8 +146,8 @@ impl Host {
             spare: Vec::new(),
             lanes: None,
             turn: 0,
-            missed: [0; 3],
-            filtered: [0; 3],
+            missed: [0; Lane::ALL.len()],
+            filtered: [0; Lane::ALL.len()],
             sieve: None,
             door: None,
             free_at: Duration::ZERO,
@@ -203,7 +203,7 @@ impl Host {
     fn take_into_lane(&mut self, now: Duration, lane: Lane, flow: Flow, bytes: &[u8]) -> bool {
         if self
             .sieve
-            .is_some_and(|sieve| !sieve.passes(bytes, flow.remote))
+            .is_some_and(|sieve| !sieve.passes_in(lane, bytes, flow.remote))
         {
             self.filtered[lane as usize] += 1;
             return true;
@@ -252,7 +252,7 @@ impl Host {
     }
 
     /// Requests that found no room in each lane since this was asked last.
-    pub(crate) fn take_missed(&mut self) -> [u32; 3] {
+    pub(crate) fn take_missed(&mut self) -> [u32; Lane::ALL.len()] {
         mem::take(&mut self.missed)
     }
 
@@ -380,7 +380,7 @@ impl Host {
     }
 
     /// Requests that the sieve has stopped in each lane, since this was asked last.
-    pub(crate) fn take_filtered(&mut self) -> [u32; 3] {
+    pub(crate) fn take_filtered(&mut self) -> [u32; Lane::ALL.len()] {
         mem::take(&mut self.filtered)
     }
 

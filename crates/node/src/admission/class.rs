@@ -61,6 +61,7 @@ impl Class {
             Lane::Calls => &[Self::Call, Self::Repeated],
             Lane::Registers => &[Self::Register, Self::Login],
             Lane::Others => &[Self::Other],
+            Lane::Urgent => &[Self::Emergency],
         }
     }
 

@@ -53,19 +53,20 @@ pub enum Lane {
     Registers,
     /// All other requests outside dialogs, and whatever else nobody knows.
     Others,
+    /// INVITEs outside dialogs of a `urn:` such as `urn:service:sos` (RFC 5031), or to users that are listed.
+    Urgent,
 }
 
 impl Lane {
     /// All, in the order in which their sockets join the listener's own.
-    pub const ALL: [Self; 3] = [Self::Calls, Self::Registers, Self::Others];
+    pub const ALL: [Self; 4] = [Self::Calls, Self::Registers, Self::Others, Self::Urgent];
 
     /// The lane of a datagram from a source that the node does not know; none: it comes in at the listener's own socket.
     ///
-    /// These have no lane: responses, methods that belong to calls, INVITEs of a `urn:` such as `urn:service:sos`
-    /// (RFC 5031) or to an `urgent` user, and datagrams under 64 bytes. Nor has a request with a To tag: it has one if two
-    /// `;tag=` are among its first 768 bytes, and may have one if none is there and it is longer. Another parameter whose
-    /// name ends in `tag` may count as one. A To tag is missed if there is white space in its `;tag=`, or if only the From
-    /// tag is among those bytes.
+    /// These have no lane: responses, methods that belong to calls, and datagrams under 64 bytes. Nor has a request with a
+    /// To tag: it has one if two `;tag=` are among its first 768 bytes, and may have one if none is there and it is longer.
+    /// Another parameter whose name ends in `tag` may count as one. A To tag is missed if there is white space in its
+    /// `;tag=`, or if only the From tag is among those bytes.
     #[must_use]
     pub fn of(bytes: &[u8], urgent: &[String]) -> Option<Self> {
         if bytes.len() < BYTES_MIN {
@@ -75,8 +76,8 @@ impl Lane {
         match first {
             REGISTER => Some(Self::Registers),
             first if OF_CALLS.contains(&first) => None,
-            INVITE if urgent::begins(bytes, urgent) => None,
             _ if has_to_tag(bytes) => None,
+            INVITE if urgent::begins(bytes, urgent) => Some(Self::Urgent),
             INVITE => Some(Self::Calls),
             _ => Some(Self::Others),
         }
@@ -96,7 +97,7 @@ pub struct Steering<'a> {
     pub known: &'a [IpNet],
     /// Hosts in them that have lanes all the same.
     pub unruly: &'a [IpAddr],
-    /// Users to whom calls have no lane.
+    /// Users to whom calls are urgent.
     pub urgent: &'a [String],
 }
 

@@ -148,7 +148,7 @@ impl Lobby {
             Some(Lane::Registers) => self.delays[1] = delay,
             None if !self.has_lanes => self.delays = [delay; 2],
             None => self.queue.note(now, delay),
-            Some(Lane::Others) => {}
+            Some(Lane::Others | Lane::Urgent) => {}
         }
         if delay > BEHIND {
             self.behind_until = now + MEMORY;

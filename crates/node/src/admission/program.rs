@@ -94,7 +94,6 @@ pub(super) fn steer(rule: &Steering<'_>, workers: u32) -> Option<Vec<Instruction
     to_lanes.into_iter().for_each(|jump| program.land(jump));
     program.push(LOAD, 0);
     let to_registers = program.if_equal(REGISTER);
-    program.urgent(rule.urgent, &mut to_first);
     program.count_tags();
     program.with_to_tag(&mut to_first);
     program.push(LOAD, 0);
@@ -102,10 +101,15 @@ pub(super) fn steer(rule: &Steering<'_>, workers: u32) -> Option<Vec<Instruction
     program.place(Lane::Others, workers);
     let mut ends = vec![program.jump()];
     program.land(to_calls);
+    let mut to_urgent = Vec::new();
+    program.urgent(rule.urgent, &mut to_urgent);
     program.place(Lane::Calls, workers);
     ends.push(program.jump());
     program.land(to_registers);
     program.place(Lane::Registers, workers);
+    ends.push(program.jump());
+    to_urgent.into_iter().for_each(|jump| program.land(jump));
+    program.place(Lane::Urgent, workers);
     ends.push(program.jump());
     to_first.into_iter().for_each(|jump| program.land(jump));
     program.push(LOAD_CONSTANT, 0);
@@ -129,7 +133,7 @@ pub(super) fn sift(sieve: &Sieve, lane: Lane) -> Option<Vec<Instruction>> {
     match lane {
         Lane::Calls => program.hash_bytes(),
         Lane::Registers => program.hash_source(PORT),
-        Lane::Others => return None,
+        Lane::Others | Lane::Urgent => return None,
     }
     program.draw(sieve.threshold(lane));
     program.done()
@@ -199,20 +203,19 @@ impl Program {
         }
     }
 
-    /// Jumps if it is an INVITE of a `urn:`, or to one of these users.
+    /// Jumps if an INVITE is of a `urn:`, or to one of these users.
     fn urgent(&mut self, users: &[String], jumps: &mut Vec<Jump>) {
-        let mut to_end = vec![self.unless_equal(INVITE)];
         self.push(LOAD, SCHEME.start as u32);
         self.push(OR, LOWERED);
         jumps.push(self.if_equal(URN));
         let [sip, tel] = SCHEMES;
         self.branch(JUMP_IF_EQUAL, sip, 2, 0);
         self.branch(JUMP_IF_EQUAL, tel, 1, 0);
-        to_end.push(self.jump());
+        let to_end = self.jump();
         for user in users {
             self.user(user.as_bytes(), jumps);
         }
-        to_end.into_iter().for_each(|jump| self.land(jump));
+        self.land(to_end);
     }
 
     /// Jumps if this user follows the scheme. It is short enough to be within the shortest request.

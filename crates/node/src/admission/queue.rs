@@ -34,7 +34,7 @@ pub(super) struct Queue {
     /// How long what was read last has waited.
     last: Duration,
     /// When something was read from each lane last.
-    lanes_read_at: [Duration; 3],
+    lanes_read_at: [Duration; Lane::ALL.len()],
     late: Late,
     /// Something was lost since the last look.
     has_lost: bool,
@@ -66,7 +66,9 @@ impl Queue {
 
     /// Whether a lane is to wait: what was read last has waited too long, so there is more.
     pub(super) fn goes_first(&self, now: Duration, lane: Lane) -> bool {
-        self.last > BEHIND && now < self.lanes_read_at[lane as usize] + LANES_PAUSE
+        lane != Lane::Urgent
+            && self.last > BEHIND
+            && now < self.lanes_read_at[lane as usize] + LANES_PAUSE
     }
 
     /// Whether too much waits.

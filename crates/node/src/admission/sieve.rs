@@ -51,16 +51,20 @@ impl Sieve {
         }
     }
 
-    /// Whether a datagram from `source` passes. A caller that knows the source does not ask.
+    /// Whether a datagram from `source` passes, if nobody is urgent by name. A caller that knows the source does not ask.
     #[must_use]
     pub fn passes(&self, bytes: &[u8], source: SocketAddr) -> bool {
-        if self.is_open() {
-            return true;
-        }
-        match Lane::of(bytes, &[]) {
-            Some(Lane::Calls) => self.draw(words(bytes)) < self.calls,
-            Some(Lane::Registers) => self.draw(sender(source)) < self.registers,
-            Some(Lane::Others) | None => true,
+        let passes = |lane| self.passes_in(lane, bytes, source);
+        self.is_open() || Lane::of(bytes, &[]).is_none_or(passes)
+    }
+
+    /// Whether a datagram from `source` passes in a lane.
+    #[must_use]
+    pub fn passes_in(&self, lane: Lane, bytes: &[u8], source: SocketAddr) -> bool {
+        match lane {
+            Lane::Calls => self.draw(words(bytes)) < self.calls,
+            Lane::Registers => self.draw(sender(source)) < self.registers,
+            Lane::Others | Lane::Urgent => true,
         }
     }
 
@@ -82,7 +86,7 @@ impl Sieve {
         match lane {
             Lane::Calls => self.calls,
             Lane::Registers => self.registers,
-            Lane::Others => DRAWS,
+            Lane::Others | Lane::Urgent => DRAWS,
         }
     }
 

@@ -209,8 +209,6 @@ fn what_does_not_begin_anything_passes() {
     let invite = invite(0, 1, "");
     check_all_pass([
         invite.replace("INVITE", "UPDATE"),
-        invite.replace("sip:200@example.com", "urn:service:sos"),
-        invite.replace("sip:200@example.com", "URN:service:sos.police"),
         invite.replace("INVITE", "ACK"),
         invite.replace("INVITE", "BYE"),
         invite.replace("INVITE sip:200@example.com SIP/2.0", "SIP/2.0 200 OK"),
@@ -221,22 +219,30 @@ fn what_does_not_begin_anything_passes() {
 }
 
 #[test]
-fn calls_to_users_that_are_listed_have_no_lane() {
+fn calls_for_help_and_to_users_that_are_listed_have_a_lane_of_their_own() {
     let urgent = ["110", "+49110"].map(str::to_owned);
-    for (target, has_lane) in [
-        ("sip:110@example.com", false),
-        ("SIP:+49110@example.com;user=phone", false),
-        ("tel:110;phone-context=+49", false),
-        ("tel:110", false),
-        ("sip:110:secret@example.com", false),
-        ("sip:1101@example.com", true),
-        ("sip:11@example.com", true),
-        ("sip:110.example.com", true),
-        ("sip:anna@110", true),
+    for (target, is_urgent) in [
+        ("urn:service:sos", true),
+        ("URN:service:sos.police", true),
+        ("sip:110@example.com", true),
+        ("SIP:+49110@example.com;user=phone", true),
+        ("tel:110;phone-context=+49", true),
+        ("tel:110", true),
+        ("sip:110:secret@example.com", true),
+        ("sip:1101@example.com", false),
+        ("sip:11@example.com", false),
+        ("sip:110.example.com", false),
+        ("sip:anna@110", false),
     ] {
-        let invite = invite(0, 1, "").replacen("sip:200@example.com", target, 1);
-        let lane = Lane::of(invite.as_bytes(), &urgent);
-        assert_eq!(lane.is_some(), has_lane, "{target}");
+        let invite = |tag| invite(0, 1, tag).replacen("sip:200@example.com", target, 1);
+        let lane = Lane::of(invite("").as_bytes(), &urgent);
+        let expected = if is_urgent { Lane::Urgent } else { Lane::Calls };
+        assert_eq!(lane, Some(expected), "{target}");
+        assert_eq!(
+            Lane::of(invite(";tag=b").as_bytes(), &urgent),
+            None,
+            "{target}"
+        );
     }
 }
 
@@ -486,7 +492,7 @@ proptest! {
         if let Some(lane) = lane {
             let program = sieve.program(lane);
             let passes = program.is_none_or(|program| run(&program, From::UdpHeader, &packet) > 0);
-            prop_assert_eq!(passes, sieve.passes(&message, source));
+            prop_assert_eq!(passes, sieve.passes_in(lane, &message, source));
         }
     }
 }
