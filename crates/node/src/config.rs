@@ -53,8 +53,8 @@ pub struct Trust {
     pub peers: Vec<IpNet>,
     /// Networks that no contact, Route or Path of a user may lead to.
     pub denied: Vec<IpNet>,
-    /// Users whose calls go before others while there is too much: calls to them, and calls from them if who sends them
-    /// is believed. 32 at most, of 1 to 32 bytes each.
+    /// Users whose calls go before others while there is too much: calls to them, and calls from them if a host that
+    /// is believed asserts it (RFC 3325). 32 at most, of 1 to 32 bytes each.
     pub urgent: Vec<String>,
     /// In which proportion hosts of networks share what an overloaded node can serve; the first match wins, and all
     /// others have 1.

@@ -131,18 +131,14 @@ pub(crate) fn is_called_first(snapshot: &Snapshot, message: &Message<'_>) -> boo
             .is_some_and(|uri| is_of(snapshot.urgent(), uri))
 }
 
-/// Whether it goes before others if its sender is believed: it says so, or one of the users that are listed calls.
+/// Whether it goes before others if its sender is believed: it says so, or asserts that one of the users that are listed
+/// calls (RFC 3325). A From is what the caller wrote, whoever passes it on.
 fn is_said_urgent(snapshot: &Snapshot, message: &Message<'_>) -> bool {
     let users = snapshot.urgent();
-    let calls = |name| {
-        let mut values = message.header_values(name);
-        values.any(|value| NameAddr::first(value).is_some_and(|it| is_of(users, it.uri)))
-    };
+    let mut asserted = message.header_values(HeaderName::PAssertedIdentity);
     message.header(HeaderName::ResourcePriority).is_some()
         || !users.is_empty()
-            && [HeaderName::PAssertedIdentity, HeaderName::From]
-                .into_iter()
-                .any(calls)
+            && asserted.any(|it| NameAddr::first(it).is_some_and(|it| is_of(users, it.uri)))
 }
 
 /// Whether somebody calls for help. RFC 5031
