@@ -53,7 +53,7 @@ pub enum Lane {
     Registers,
     /// All other requests outside dialogs, and whatever else nobody knows.
     Others,
-    /// INVITEs outside dialogs of a `urn:` such as `urn:service:sos` (RFC 5031), or to users that are listed.
+    /// INVITEs outside dialogs that call for help (RFC 5031), or to users that are listed.
     Urgent,
 }
 

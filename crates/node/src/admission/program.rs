@@ -9,7 +9,7 @@ use super::{
         SCANNED_BYTES, Steering, TAG_PARTS, word,
     },
     sieve::{FINAL_MULTIPLIERS, HASHED_BYTES, MULTIPLIER, Sieve, address_words},
-    urgent::{ENDS, SCHEME, SCHEMES, URN},
+    urgent::{ENDS, FOR_HELP, SCHEME, SCHEMES, URN},
 };
 
 /// One instruction of the kernel's classic BPF: the operation, how many instructions to skip if its condition holds and
@@ -203,19 +203,28 @@ impl Program {
         }
     }
 
-    /// Jumps if an INVITE is of a `urn:`, or to one of these users.
+    /// Jumps if an INVITE is a call for help, or to one of these users.
     fn urgent(&mut self, users: &[String], jumps: &mut Vec<Jump>) {
         self.push(LOAD, SCHEME.start as u32);
         self.push(OR, LOWERED);
-        jumps.push(self.if_equal(URN));
+        let to_urn = self.if_equal(URN);
         let [sip, tel] = SCHEMES;
         self.branch(JUMP_IF_EQUAL, sip, 2, 0);
         self.branch(JUMP_IF_EQUAL, tel, 1, 0);
-        let to_end = self.jump();
+        let mut to_end = vec![self.jump()];
         for user in users {
             self.user(user.as_bytes(), jumps);
         }
-        self.land(to_end);
+        to_end.push(self.jump());
+        self.land(to_urn);
+        for (index, (word, mask)) in FOR_HELP.into_iter().enumerate() {
+            self.push(LOAD, (SCHEME.end + 4 * index) as u32);
+            self.push(OR, LOWERED);
+            self.push(AND, mask);
+            to_end.push(self.unless_equal(word));
+        }
+        jumps.push(self.jump());
+        to_end.into_iter().for_each(|jump| self.land(jump));
     }
 
     /// Jumps if this user follows the scheme. It is short enough to be within the shortest request.

@@ -14,6 +14,12 @@ pub(super) const SCHEME: Range<usize> = 7..11;
 pub(super) const URN: u32 = u32::from_be_bytes(*b"urn:");
 /// Schemes that a user follows.
 pub(super) const SCHEMES: [u32; 2] = [u32::from_be_bytes(*b"sip:"), u32::from_be_bytes(*b"tel:")];
+/// How what follows `urn:` begins in a call for help (RFC 5031): words in small letters, and which of their bits count.
+pub(super) const FOR_HELP: [(u32, u32); 3] = [
+    (u32::from_be_bytes(*b"serv"), u32::MAX),
+    (u32::from_be_bytes(*b"ice:"), u32::MAX),
+    (u32::from_be_bytes(*b"sos\0"), 0xffff_ff00),
+];
 const SIPS: &[u8] = b"sips:";
 
 /// What follows a user, or the number of a `tel` URI.
@@ -34,8 +40,14 @@ fn user_of(uri: &[u8]) -> Option<&[u8]> {
     rest.split(|byte| ENDS.contains(byte)).next()
 }
 
-/// Whether the first bytes of an INVITE show a call to one of these users, or one of a `urn:` such as `urn:service:sos`.
+/// Whether the first bytes of an INVITE show a call for help, or to one of these users.
 pub(super) fn begins(invite: &[u8], users: &[String]) -> bool {
     let scheme = word(&invite[SCHEME]) | LOWERED;
-    scheme == URN || SCHEMES.contains(&scheme) && is_of(users, &invite[SCHEME.start..])
+    let is_for_help = || {
+        let words = invite[SCHEME.end..].chunks_exact(4).map(word);
+        let mut pairs = words.zip(FOR_HELP);
+        pairs.all(|(word, (expected, mask))| (word | LOWERED) & mask == expected)
+    };
+    scheme == URN && is_for_help()
+        || SCHEMES.contains(&scheme) && is_of(users, &invite[SCHEME.start..])
 }

@@ -223,7 +223,9 @@ fn calls_for_help_and_to_users_that_are_listed_have_a_lane_of_their_own() {
     let urgent = ["110", "+49110"].map(str::to_owned);
     for (target, is_urgent) in [
         ("urn:service:sos", true),
-        ("URN:service:sos.police", true),
+        ("urn:service:counseling", false),
+        ("urn:sos", false),
+        ("URN:Service:SOS.police", true),
         ("sip:110@example.com", true),
         ("SIP:+49110@example.com;user=phone", true),
         ("tel:110;phone-context=+49", true),
@@ -421,6 +423,8 @@ fn any_target() -> impl Strategy<Value = String> {
         "200",
         "2001",
         "alice",
+        "Service:SOS",
+        "service:so",
         "Alice",
         "+4930110",
         "a-user-of-just-thirty-two-bytes-.",
