@@ -80,12 +80,15 @@ enum What {
     Model,
     /// The same in a few minutes, too short for the record: goes to target/bench.
     ModelQuick,
-    /// What is completed when up to 12.5 times the capacity is offered; twelve minutes. As root, for a CPU quota.
+    /// What is completed when up to 12.5 times the capacity is offered; an hour. As root, for a CPU quota.
     Overload {
         /// Only the subjects whose names hold this: goes to target/bench.
         only: Option<String>,
-        /// In four minutes, too short for the record: goes to target/bench.
-        #[arg(long)]
+        /// How often each is measured; fewer than five are too few for the record and go to target/bench.
+        #[arg(long, default_value_t = 5)]
+        rounds: u32,
+        /// One round in four minutes, too short for the record: goes to target/bench.
+        #[arg(long, conflicts_with = "rounds")]
         quick: bool,
     },
     /// Goodput of two nodes in series, of which the first, the second, both or whoever has room hold the calls. As root,
@@ -170,8 +173,13 @@ fn run(arguments: Arguments) -> io::Result<()> {
             let folder = Path::new("target/bench");
             return write(folder, "model", &checks, &live::page(&checks));
         }
-        What::Overload { only, quick } => {
-            return overload(only.as_deref(), quick, &arguments.results);
+        What::Overload {
+            only,
+            rounds,
+            quick,
+        } => {
+            let rounds = if quick { 1 } else { rounds };
+            return overload(only.as_deref(), rounds, quick, &arguments.results);
         }
         What::Architectures { again: true, .. } => {
             return architectures::write_again(&arguments.results);
@@ -215,13 +223,16 @@ fn public(results: &Path) -> io::Result<()> {
     write(results, "public", &measured, &public::page(&measured))
 }
 
-fn overload(only: Option<&str>, quick: bool, results: &Path) -> io::Result<()> {
-    let (effort, folder) = match (quick, only) {
-        (true, _) => (overload::Effort::QUICK, Path::new("target/bench")),
-        (false, Some(_)) => (overload::Effort::FULL, Path::new("target/bench")),
-        (false, None) => (overload::Effort::FULL, results),
+fn overload(only: Option<&str>, rounds: u32, quick: bool, results: &Path) -> io::Result<()> {
+    let effort = match quick {
+        true => overload::Effort::QUICK,
+        false => overload::Effort::FULL,
     };
-    let outcomes = figures::stamped(overload::measure(effort, only)?)?;
+    let folder = match (rounds, only) {
+        (5.., None) => results,
+        _ => Path::new("target/bench"),
+    };
+    let outcomes = figures::stamped(overload::measure(effort, rounds, only)?)?;
     let page = overload::page(&outcomes);
     write(folder, "overload", &outcomes, &page)
 }

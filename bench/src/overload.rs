@@ -33,7 +33,7 @@ pub(crate) struct Effort {
     /// Those that Kamailio is tried with.
     few: &'static [f64],
     registers: &'static [f64],
-    /// How long the capacity is measured, at either end.
+    /// How long the capacity is measured, before and after each point.
     capacity: Duration,
     /// Load before the calls that count: after 5 s there are their fourth transmissions, too.
     warm_up: Duration,
@@ -46,8 +46,14 @@ pub(crate) struct Effort {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     subject: Subject,
-    /// Before everything else, and after it.
-    capacities: [Capacity; 2],
+    rounds: Vec<Round>,
+}
+
+/// Each point once, and the step. What a program carries in a machine's core moves within minutes, so each has a capacity
+/// of its own: the mean of those before and after it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Round {
+    capacities: Vec<Capacity>,
     points: Vec<Point>,
     step: Step,
 }
@@ -73,54 +79,80 @@ impl Effort {
     };
 }
 
-impl Outcome {
-    /// The mean of what was measured before and after, per second.
-    fn capacity_per_s(&self) -> f64 {
-        let [before, after] = &self.capacities;
-        (before.per_s + after.per_s) / 2.0
+impl Round {
+    fn new(subject: Subject, effort: Effort) -> io::Result<Self> {
+        let multiples = match subject {
+            Subject::Stateless | Subject::Stateful | Subject::LookUp => effort.multiples,
+            // More REGISTERs than that are too many for the load's core.
+            Subject::Registrar => effort.registers,
+            Subject::Kamailio | Subject::KamailioLimited => effort.few,
+        };
+        let mut last = run::capacity(subject, effort)?;
+        let mut capacities = vec![last.clone()];
+        let mut points = Vec::new();
+        for &multiple in multiples {
+            let point = run::point(subject, multiple, last.per_s, effort)?;
+            last = run::capacity(subject, effort)?;
+            let (before, after) = (&capacities[capacities.len() - 1], &last);
+            println!("  {before:?}, {after:?}: {point:?}");
+            points.push(point);
+            capacities.push(last.clone());
+        }
+        let step = step::measure(subject, last.per_s, effort)?;
+        capacities.push(run::capacity(subject, effort)?);
+        let round = Self {
+            capacities,
+            points,
+            step,
+        };
+        println!("  {}", round.step.told(round.step_capacity_per_s()));
+        Ok(round)
+    }
+
+    /// Points, each with the capacity around it, per second.
+    fn points(&self) -> impl Iterator<Item = (&Point, f64)> {
+        let around = self.capacities.windows(2).map(mean_per_s);
+        self.points.iter().zip(around)
+    }
+
+    /// The capacity around the step, per second.
+    fn step_capacity_per_s(&self) -> f64 {
+        let around = self.capacities.windows(2).last();
+        around.map_or(f64::NAN, mean_per_s)
     }
 }
 
-/// Measures the subjects whose names hold `only`.
-pub(crate) fn measure(effort: Effort, only: Option<&str>) -> io::Result<Vec<Outcome>> {
+fn mean_per_s(capacities: &[Capacity]) -> f64 {
+    let sum: f64 = capacities.iter().map(|capacity| capacity.per_s).sum();
+    sum / capacities.len() as f64
+}
+
+/// Measures the subjects whose names hold `only`, so many times. The rounds of a subject are not in a row.
+pub(crate) fn measure(effort: Effort, rounds: u32, only: Option<&str>) -> io::Result<Vec<Outcome>> {
+    let mut outcomes = subjects(only);
+    for round in 1..=rounds {
+        for outcome in &mut outcomes {
+            println!("{}, round {round} of {rounds}", outcome.subject.title());
+            outcome.rounds.push(Round::new(outcome.subject, effort)?);
+        }
+    }
+    Ok(outcomes)
+}
+
+/// Those that can be measured here.
+fn subjects(only: Option<&str>) -> Vec<Outcome> {
     let mut outcomes = Vec::new();
     for subject in Subject::ALL {
         if only.is_some_and(|only| !subject.title().contains(only)) {
             continue;
         }
-        if let Some(reason) = subject.missing() {
-            println!("{}: left out, {reason}", subject.title());
-            continue;
+        match subject.missing() {
+            Some(reason) => println!("{}: left out, {reason}", subject.title()),
+            None => outcomes.push(Outcome {
+                subject,
+                rounds: Vec::new(),
+            }),
         }
-        outcomes.push(measure_subject(subject, effort)?);
     }
-    Ok(outcomes)
-}
-
-fn measure_subject(subject: Subject, effort: Effort) -> io::Result<Outcome> {
-    println!("{}", subject.title());
-    let before = run::capacity(subject, effort)?;
-    println!("  {before:?}");
-    let mut points = Vec::new();
-    let multiples = match subject {
-        Subject::Stateless | Subject::Stateful | Subject::LookUp => effort.multiples,
-        // More REGISTERs than that are too many for the load's core.
-        Subject::Registrar => effort.registers,
-        Subject::Kamailio | Subject::KamailioLimited => effort.few,
-    };
-    for &multiple in multiples {
-        let point = run::point(subject, multiple, before.per_s, effort)?;
-        println!("  {point:?}");
-        points.push(point);
-    }
-    let step = step::measure(subject, before.per_s, effort)?;
-    println!("  {}", step.told(before.per_s));
-    let after = run::capacity(subject, effort)?;
-    println!("  {after:?}");
-    Ok(Outcome {
-        subject,
-        capacities: [before, after],
-        points,
-        step,
-    })
+    outcomes
 }

@@ -3,12 +3,15 @@
 use report::{Axis, Page, Plot, Series, Table};
 
 use super::{
-    Outcome, SHARE,
+    Outcome, Round, SHARE,
     run::Point,
-    step::{self, HIGH, LOW},
+    step::{Bin, HIGH, LOW},
     subject::Work,
 };
-use crate::{figures::Stamped, range::verdict};
+use crate::{
+    figures::Stamped,
+    range::{Range, median, verdict},
+};
 
 /// What is to be held: of the capacity, beyond it; of what is offered, below it.
 const GOODPUT_BAR: f64 = 0.95;
@@ -26,8 +29,10 @@ pub(crate) fn page(results: &Stamped<Vec<Outcome>>) -> Page {
         .text(&format!(
             "A node has {:.0} % of a core (CFS quota, period 10 ms). Strangers offer it a multiple of its capacity as a Poisson \
              stream, whatever becomes of their calls (INVITE, 200, ACK, 1 s, BYE) or REGISTERs, and send again by the timers of \
-             RFC 3261. The capacity is what it carries in a closed loop without a holding time. {}",
+             RFC 3261. The capacity is what it carries in a closed loop without a holding time, measured before and after each \
+             point. Figures are medians over {} rounds, with the least and the greatest in brackets. {}",
             100.0 * SHARE,
+            outcomes.first().map_or(0, |outcome| outcome.rounds.len()),
             results.note()
         ))
         .plot(goodput(outcomes))
@@ -52,6 +57,53 @@ pub(crate) fn page(results: &Stamped<Vec<Outcome>>) -> Page {
     page
 }
 
+/// What is offered as a multiple of the capacity, and what came of it in each round, with the capacity around it.
+struct Measured<'a> {
+    multiple: f64,
+    points: Vec<(&'a Point, f64)>,
+}
+
+impl Measured<'_> {
+    fn all(outcome: &Outcome) -> Vec<Measured<'_>> {
+        let mut all: Vec<Measured<'_>> = Vec::new();
+        for (point, capacity) in outcome.rounds.iter().flat_map(Round::points) {
+            match all.iter_mut().find(|it| it.multiple == point.multiple) {
+                Some(measured) => measured.points.push((point, capacity)),
+                None => all.push(Measured {
+                    multiple: point.multiple,
+                    points: vec![(point, capacity)],
+                }),
+            }
+        }
+        all
+    }
+
+    /// A figure over the rounds.
+    fn range(&self, figure: impl Fn(&Point) -> f64) -> Option<Range> {
+        Range::over(self.points.iter().map(|(point, _)| figure(point)))
+    }
+
+    /// Goodput over capacity, in percent.
+    fn kept(&self) -> Option<Range> {
+        let kept = |(point, capacity): &(&Point, f64)| 100.0 * point.goodput_per_s() / capacity;
+        Range::over(self.points.iter().map(kept))
+    }
+
+    /// What is carried of what is offered, in percent.
+    fn carried(&self) -> Option<Range> {
+        self.range(|point| of_offered(point, point.carried))
+    }
+
+    /// Without an answer it is never.
+    fn p99_ms(&self) -> Option<Range> {
+        self.range(|point| point.answer_ms_p99.unwrap_or(f64::INFINITY))
+    }
+}
+
+fn of_offered(point: &Point, count: u64) -> f64 {
+    100.0 * count as f64 / point.offered as f64
+}
+
 /// Goodput over what is offered, both as multiples of the capacity.
 fn goodput(outcomes: &[Outcome]) -> Plot {
     let plot = Plot::new(
@@ -60,16 +112,13 @@ fn goodput(outcomes: &[Outcome]) -> Plot {
         Axis::linear("completed / capacity"),
     );
     let curve = |outcome: &Outcome| {
-        let points = outcome.points.iter();
-        let points = points.map(|point| (point.multiple, kept(outcome, point)));
+        let points = Measured::all(outcome).into_iter().filter_map(|measured| {
+            let kept = measured.kept()?.median / 100.0;
+            Some((measured.multiple, kept))
+        });
         Series::line(outcome.subject.title(), points)
     };
     outcomes.iter().map(curve).fold(plot, Plot::with)
-}
-
-/// Goodput over capacity.
-fn kept(outcome: &Outcome, point: &Point) -> f64 {
-    point.goodput_per_s() / outcome.capacity_per_s()
 }
 
 fn table(outcomes: &[Outcome]) -> Table {
@@ -92,152 +141,161 @@ fn table(outcomes: &[Outcome]) -> Table {
     ];
     let mut table = Table::new("", columns);
     for outcome in outcomes {
-        for point in &outcome.points {
-            table.push(row(outcome, point));
+        for measured in Measured::all(outcome) {
+            table.push(row(outcome, &measured));
         }
     }
     table
 }
 
-fn row(outcome: &Outcome, point: &Point) -> [String; 15] {
-    let ms = |ms: Option<f64>| ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.0}"));
-    let of_offered = |count: u64| format!("{:.2}", 100.0 * count as f64 / point.offered as f64);
+fn row(outcome: &Outcome, measured: &Measured<'_>) -> [String; 15] {
+    let middle =
+        |figure: &dyn Fn(&Point) -> f64| median(measured.points.iter().map(|(it, _)| figure(it)));
+    let whole = |figure: &dyn Fn(&Point) -> f64| format!("{:.0}", middle(figure));
     [
         outcome.subject.title().to_owned(),
-        point.multiple.to_string(),
-        format!("{:.0}", point.offered as f64 / point.seconds),
-        format!("{:.0}", point.repeated_per_s),
-        format!("{:.0}", point.goodput_per_s()),
-        format!("{:.1}", 100.0 * kept(outcome, point)),
-        of_offered(point.carried),
-        of_offered(point.refused),
-        point.failed.values().sum::<u64>().to_string(),
-        of_offered(point.pending),
-        ms(point.answer_ms_p50),
-        ms(point.answer_ms_p99),
-        format!("{:.0}", 100.0 * point.busy),
-        format!("{:.1}", point.late_ms_p99),
-        point.lost.to_string(),
+        measured.multiple.to_string(),
+        whole(&|point| point.offered as f64 / point.seconds),
+        whole(&|point| point.repeated_per_s),
+        whole(&Point::goodput_per_s),
+        text(measured.kept()),
+        text(measured.carried()),
+        text(measured.range(|point| of_offered(point, point.refused))),
+        whole(&|point| point.failed.values().sum::<u64>() as f64),
+        text(measured.range(|point| of_offered(point, point.pending))),
+        whole(&|point| point.answer_ms_p50.unwrap_or(f64::INFINITY)),
+        text(measured.p99_ms()),
+        whole(&|point| 100.0 * point.busy),
+        format!("{:.1}", middle(&|point| point.late_ms_p99)),
+        whole(&|point| point.lost as f64),
     ]
 }
 
+fn text(range: Option<Range>) -> String {
+    let text = |range: Range| range.text().replace("inf", "never");
+    range.map_or_else(|| "-".to_owned(), text)
+}
+
 fn capacities(outcomes: &[Outcome]) -> Table {
-    let columns = [
-        "subject",
-        "before, per s",
-        "after, per s",
-        "CPU, us each",
-        "of which",
-    ];
-    let mut table = Table::new("", columns);
+    let mut table = Table::new("", ["subject", "per s", "CPU, us each", "of which"]);
     for outcome in outcomes {
-        let [before, after] = &outcome.capacities;
+        let all = || outcome.rounds.iter().flat_map(|round| &round.capacities);
         let what = match outcome.subject.work() {
             Work::Calls | Work::CallsToUsers => "calls",
             Work::Registers => "REGISTERs",
         };
         table.push([
             outcome.subject.title().to_owned(),
-            format!("{:.0}", before.per_s),
-            format!("{:.0}", after.per_s),
-            format!("{:.1}", (before.cpu_us + after.cpu_us) / 2.0),
+            text(Range::over(all().map(|capacity| capacity.per_s))),
+            text(Range::over(all().map(|capacity| capacity.cpu_us))),
             what.to_owned(),
         ]);
     }
     table
 }
 
-/// What our subjects are to hold, each at its worst point.
+/// What our subjects are to hold, each at its worst multiple.
 fn bars(outcomes: &[Outcome]) -> Table {
     let mut table = Table::new("", ["subject", "bar", "at worst", "verdict"]);
     for outcome in outcomes.iter().filter(|it| it.subject.is_ours()) {
-        let mut push = |bar: String, worst: String, holds: bool| {
-            let subject = outcome.subject.title().to_owned();
-            table.push([subject, bar, worst, verdict(holds).to_owned()]);
-        };
-        let (over, under): (Vec<_>, Vec<_>) =
-            outcome.points.iter().partition(|it| it.multiple > 1.0);
-        let least = |of: &[&Point], figure: &dyn Fn(&Point) -> f64| {
-            of.iter()
-                .map(|point| figure(point))
-                .fold(f64::INFINITY, f64::min)
-        };
-        let part = least(&under, &|point| point.carried as f64 / point.offered as f64);
-        push(
-            format!(
-                "up to the capacity, {:.1} % of the offered",
-                100.0 * UNDERLOAD_BAR
-            ),
-            format!("{:.2} %", 100.0 * part),
-            part >= UNDERLOAD_BAR,
+        let mut push =
+            |bar: String, worst: Option<Range>, unit: &str, is_held: &dyn Fn(f64) -> bool| {
+                let subject = outcome.subject.title().to_owned();
+                let holds = worst.is_some_and(|range| is_held(range.median));
+                let worst = format!("{} {unit}", text(worst));
+                table.push([subject, bar, worst, verdict(holds).to_owned()]);
+            };
+        let all = Measured::all(outcome);
+        let (over, under): (Vec<_>, Vec<_>) = all.iter().partition(|it| it.multiple > 1.0);
+        let part = least(under.iter().filter_map(|it| it.carried()));
+        let bar = format!(
+            "up to the capacity, {:.1} % of the offered",
+            100.0 * UNDERLOAD_BAR
         );
-        let part = least(&over, &|point| kept(outcome, point));
-        push(
-            format!("beyond it, {:.0} % of the capacity", 100.0 * GOODPUT_BAR),
-            format!("{:.1} %", 100.0 * part),
-            part >= GOODPUT_BAR,
-        );
-        let unanswered = f64::INFINITY;
-        let ms = -least(&over, &|point| -point.answer_ms_p99.unwrap_or(unanswered));
-        push(
-            format!("beyond it, p99 under {ANSWER_BAR_MS:.0} ms"),
-            format!("{ms:.0} ms"),
-            ms < ANSWER_BAR_MS,
-        );
-        let part = outcome.step.held_per_s() / outcome.capacity_per_s();
-        push(
-            format!("after a step, {:.0} % of the capacity", 100.0 * GOODPUT_BAR),
-            format!("{:.1} %", 100.0 * part),
-            part >= GOODPUT_BAR,
-        );
+        push(bar, part, "%", &|part| part >= 100.0 * UNDERLOAD_BAR);
+        let part = least(over.iter().filter_map(|it| it.kept()));
+        let bar = format!("beyond it, {:.0} % of the capacity", 100.0 * GOODPUT_BAR);
+        push(bar, part, "%", &|part| part >= 100.0 * GOODPUT_BAR);
+        let times = over.iter().filter_map(|it| it.p99_ms());
+        let time = times.max_by(|one, other| one.median.total_cmp(&other.median));
+        let bar = format!("beyond it, p99 under {ANSWER_BAR_MS:.0} ms");
+        push(bar, time, "ms", &|ms| ms < ANSWER_BAR_MS);
+        let bar = format!("after a step, {:.0} % of the capacity", 100.0 * GOODPUT_BAR);
+        push(bar, held(outcome), "%", &|part| part >= 100.0 * GOODPUT_BAR);
         let [rise, recovery] = step_times(outcome);
         for (what, time) in [
             ("nearly all of it after a step", rise),
             ("all calls after its end", recovery),
         ] {
-            push(
-                format!("{what}, within {STEP_BAR_S:.0} s"),
-                seconds(time),
-                time.is_some_and(|time| time <= STEP_BAR_S),
-            );
+            let bar = format!("{what}, within {STEP_BAR_S:.0} s");
+            push(bar, time, "s", &|seconds| seconds <= STEP_BAR_S);
         }
     }
     table
 }
 
-fn step_times(outcome: &Outcome) -> [Option<f64>; 2] {
-    let step = &outcome.step;
-    [step.rise_s(outcome.capacity_per_s()), step.recovery_s()]
+fn least(ranges: impl Iterator<Item = Range>) -> Option<Range> {
+    ranges.min_by(|one, other| one.median.total_cmp(&other.median))
 }
 
-fn seconds(time: Option<f64>) -> String {
-    time.map_or_else(|| "never".to_owned(), |time| format!("{time:.1} s"))
+/// What is carried from the second second after the step on, in percent of the capacity.
+fn held(outcome: &Outcome) -> Option<Range> {
+    let held = |round: &Round| 100.0 * round.step.held_per_s() / round.step_capacity_per_s();
+    Range::over(outcome.rounds.iter().map(held))
+}
+
+/// Until nearly the capacity is carried after the step, and until all calls are after its end; never is infinite.
+fn step_times(outcome: &Outcome) -> [Option<Range>; 2] {
+    let over = |time: fn(&Round) -> Option<f64>| {
+        let times = outcome.rounds.iter().map(time);
+        Range::over(times.map(|time| time.unwrap_or(f64::INFINITY)))
+    };
+    [
+        over(|round| round.step.rise_s(round.step_capacity_per_s())),
+        over(|round| round.step.recovery_s()),
+    ]
 }
 
 fn steps(outcomes: &[Outcome]) -> Table {
     let columns = [
         "subject",
-        "95 % of the capacity after",
+        "95 % of the capacity after, s",
         "carried from the second second on, % of the capacity",
-        "all carried after the step down",
+        "all carried after the step down, s",
     ];
     let mut table = Table::new("", columns);
     for outcome in outcomes {
-        let [rise, recovery] = step_times(outcome).map(seconds);
-        let held = outcome.step.held_per_s() / outcome.capacity_per_s();
-        let held = format!("{:.1}", 100.0 * held);
-        table.push([outcome.subject.title().to_owned(), rise, held, recovery]);
+        let [rise, recovery] = step_times(outcome).map(text);
+        table.push([
+            outcome.subject.title().to_owned(),
+            rise,
+            text(held(outcome)),
+            recovery,
+        ]);
     }
     table
 }
 
+/// The mean of the rounds.
 fn step_plot(outcome: &Outcome) -> Plot {
-    let step: &step::Step = &outcome.step;
+    let mean = |figure: fn(&Bin) -> u64| {
+        let mut sums: Vec<(f64, f64)> = Vec::new();
+        for round in &outcome.rounds {
+            for (place, (at, per_s)) in round.step.curve(figure).enumerate() {
+                match sums.get_mut(place) {
+                    Some((_, sum)) => *sum += per_s,
+                    None => sums.push((at, per_s)),
+                }
+            }
+        }
+        let rounds = outcome.rounds.len() as f64;
+        sums.into_iter().map(move |(at, sum)| (at, sum / rounds))
+    };
     Plot::new(
         outcome.subject.title(),
         Axis::linear("seconds from the step up"),
         Axis::linear("per second"),
     )
-    .with(Series::line("answered then", step.answered()))
-    .with(Series::line("began then, carried", step.carried()))
+    .with(Series::line("answered then", mean(Bin::answered)))
+    .with(Series::line("began then, carried", mean(Bin::carried)))
 }

@@ -133,13 +133,15 @@ impl Step {
         let points = self.bins.iter().map(per_s).enumerate();
         points.map(move |(place, per_s)| (seconds_of(place) - before, per_s))
     }
+}
 
-    pub(super) fn carried(&self) -> impl Iterator<Item = (f64, f64)> {
-        self.curve(|bin| bin.carried)
+impl Bin {
+    pub(super) fn carried(&self) -> u64 {
+        self.carried
     }
 
-    pub(super) fn answered(&self) -> impl Iterator<Item = (f64, f64)> {
-        self.curve(|bin| bin.answered)
+    pub(super) fn answered(&self) -> u64 {
+        self.answered
     }
 }
 
