@@ -177,10 +177,7 @@ fn run(arguments: Arguments) -> io::Result<()> {
             only,
             rounds,
             quick,
-        } => {
-            let rounds = if quick { 1 } else { rounds };
-            return overload(only.as_deref(), rounds, quick, &arguments.results);
-        }
+        } => return overload(only.as_deref(), rounds, quick, &arguments.results),
         What::Architectures { again: true, .. } => {
             return architectures::write_again(&arguments.results);
         }
@@ -224,9 +221,9 @@ fn public(results: &Path) -> io::Result<()> {
 }
 
 fn overload(only: Option<&str>, rounds: u32, quick: bool, results: &Path) -> io::Result<()> {
-    let effort = match quick {
-        true => overload::Effort::QUICK,
-        false => overload::Effort::FULL,
+    let (effort, rounds) = match quick {
+        true => (overload::Effort::QUICK, 1),
+        false => (overload::Effort::FULL, rounds),
     };
     let folder = match (rounds, only) {
         (5.., None) => results,
