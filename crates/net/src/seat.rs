@@ -16,7 +16,7 @@ use crate::{
     answerer::Answerer,
     lanes::Lanes,
     mailbox::Mailbox,
-    streams::{Closings, ConnectionStats, Security},
+    streams::{Common, ConnectionStats, Security},
     witness::Witness,
     worker::TICK,
 };
@@ -30,7 +30,7 @@ pub(crate) struct Team {
     /// What the listeners are bound to, in their order.
     pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) security: Mutex<Arc<Security>>,
-    pub(crate) closings: Arc<Closings>,
+    pub(crate) connections: Arc<Common>,
     /// None: every question fails.
     pub(crate) answerer: Option<Arc<dyn Answerer>>,
     pub(crate) witness: Option<Arc<dyn Witness>>,

@@ -498,7 +498,7 @@ impl Worker {
             .iter()
             .filter(|t| t.flow.transport.is_stream())
         {
-            let (flow, message) = (transmit.flow, out.payload(transmit));
+            let (flow, message) = (streams.through(transmit.flow), out.payload(transmit));
             let owner = flow
                 .connection
                 .map(|connection| usize::from(connection.worker()));

@@ -22,7 +22,7 @@ use crate::{
     lanes::Lanes,
     mailbox::{Busy, Command},
     seat::{Seat, Stats, Team},
-    streams::{Closing, Closings, ConnectionStats, Security, Streams},
+    streams::{Closing, ConnectionStats, Security, Streams},
     witness::Witness,
     worker::Worker,
 };
@@ -119,7 +119,7 @@ impl Workers {
             left: AtomicUsize::new(0),
             addresses,
             security: Mutex::new(Arc::clone(&security)),
-            closings: Arc::new(Closings::new()),
+            connections: Arc::default(),
             answerer,
             witness,
             lanes: Lanes::default(),
@@ -134,13 +134,13 @@ impl Workers {
             let (team, shared) = (Arc::clone(&workers.team), Arc::clone(shared));
             let streams = has_streams.then(|| {
                 let security = Arc::clone(&security);
-                let closings = Arc::clone(&team.closings);
+                let common = Arc::clone(&team.connections);
                 Streams::new(
                     number as u8,
                     Arc::clone(&shared),
                     listeners,
                     security,
-                    closings,
+                    common,
                     team.seats[number].descriptors(),
                     clock.now(),
                 )
@@ -185,7 +185,7 @@ impl Workers {
     /// Connections that could not be used or failed since the last call, and how many more there were.
     #[must_use]
     pub fn take_closings(&self) -> (Vec<Closing>, u64) {
-        self.team.closings.take()
+        self.team.connections.closings.take()
     }
 
     /// When the first certificate of each secure listener ends: the time since 1970, by listener.

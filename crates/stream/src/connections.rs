@@ -269,6 +269,22 @@ impl<L: Layer> Connections<L> {
             .map(|connection| connection.number)
     }
 
+    /// A peer's connection leads to where the peer listens, too: it is found by that address, and what comes in on it is of that
+    /// address. The driver has checked that the peer is who listens there. RFC 5923 §8.2
+    pub fn alias(&mut self, id: ConnectionId, remote: SocketAddr) {
+        if let Some(id) = self.index.find(id) {
+            let flow = self.table.get(id).flow;
+            self.move_to(id, Flow { remote, ..flow });
+        }
+    }
+
+    /// Whether the peer has opened a connection.
+    #[must_use]
+    pub fn is_of_peer(&self, id: ConnectionId) -> bool {
+        let id = self.index.find(id);
+        id.is_some_and(|id| self.table.get(id).is_of_peer)
+    }
+
     /// Queues a message. What waits when the connection goes is told as [`Event::Unsent`], which may be at once.
     ///
     /// # Errors

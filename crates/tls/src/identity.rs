@@ -134,9 +134,12 @@ impl Names {
         }
     }
 
-    /// Whether they prove this SIP domain. RFC 5922 §7.2: wildcards and suffixes prove nothing.
+    /// Whether they prove this SIP domain, or address. RFC 5922 §7.2: wildcards and suffixes prove nothing.
     #[must_use]
     pub fn prove(&self, domain: &str) -> bool {
+        if let Ok(ip) = domain.parse::<IpAddr>() {
+            return self.addresses.contains(&ip);
+        }
         let domain = domain.strip_suffix('.').unwrap_or(domain);
         let mut domains = self.domains().iter();
         domains.any(|name| name.eq_ignore_ascii_case(domain))

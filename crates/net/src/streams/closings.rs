@@ -35,14 +35,16 @@ pub struct Closing {
     pub detail: Option<Box<str>>,
 }
 
-impl Closings {
-    pub(crate) fn new() -> Self {
+impl Default for Closings {
+    fn default() -> Self {
         Self {
             queue: ArrayQueue::new(CLOSINGS_MAX),
             untold: AtomicU64::new(0),
         }
     }
+}
 
+impl Closings {
     /// Keeps what is worth to be told. Of a peer's connection that is only what can be mended here or there; whoever
     /// comes and goes is counted.
     pub(crate) fn tell(&self, closed: Closed) {

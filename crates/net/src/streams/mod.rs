@@ -1,12 +1,16 @@
 //! A worker's connections on sockets: accepts, connects, reads and writes without ever waiting.
 
 mod ahead;
+mod aliases;
 mod closings;
+mod common;
 mod layer;
 mod limits;
 mod watch;
 
-use std::{collections::HashMap, io, mem, os::fd::BorrowedFd, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap, io, mem, net::SocketAddr, os::fd::BorrowedFd, sync::Arc, time::Duration,
+};
 
 use node::{ConnectionId, Datagram, Flow, Input, Node, Outbox, Quotation, Shared, Snapshot};
 use socket::{Interest, Ready, seed, tcp};
@@ -14,8 +18,9 @@ use stream::{Connections, Counters, Event, READ_BYTES, Why, read_bytes};
 use wire::Wire;
 
 use ahead::Ahead;
+use aliases::Alias;
 pub use closings::Closing;
-pub(crate) use closings::Closings;
+pub(crate) use common::Common;
 pub use layer::{Bound, Security};
 use limits::limits_of;
 use watch::{LISTENERS, Lane, Watch, connection, token};
@@ -34,7 +39,7 @@ pub(crate) struct Streams {
     is_accepting: bool,
     watch: Watch,
     ahead: Ahead,
-    closings: Arc<Closings>,
+    common: Arc<Common>,
     security: Arc<Security>,
     shared: Arc<Shared>,
     message_bytes: usize,
@@ -68,6 +73,7 @@ struct Held {
     socket: tcp::Stream,
     interest: Interest,
     lane: Lane,
+    alias: Alias,
 }
 
 /// What a worker's connections have to work with.
@@ -87,7 +93,7 @@ impl Streams {
         shared: Arc<Shared>,
         listeners: Vec<(u8, tcp::Listener)>,
         security: Arc<Security>,
-        closings: Arc<Closings>,
+        common: Arc<Common>,
         own: impl Iterator<Item = BorrowedFd<'a>>,
         now: Duration,
     ) -> io::Result<Self> {
@@ -109,7 +115,7 @@ impl Streams {
             is_accepting: true,
             watch,
             ahead: Ahead::new(seed(), now),
-            closings,
+            common,
             security,
             message_bytes: divided_by.config().limits.message_bytes,
             shared,
@@ -165,7 +171,7 @@ impl Streams {
     /// Ends what takes too long.
     pub(crate) fn handle_timeout(&mut self, ground: &mut Ground<'_>) {
         self.connections.handle_timeout(ground.now);
-        self.divide_again();
+        self.divide_again(ground);
         self.keep_ahead(ground);
         self.settle(ground);
         self.set_accepting(self.connections.may_accept());
@@ -176,7 +182,9 @@ impl Streams {
         let now = ground.now;
         let (due, gone) = self.ahead.look(now, &self.shared, &self.connections);
         for flow in due {
-            self.connect(now, flow);
+            if self.common.aliases.find(flow).is_none() {
+                self.connect(now, flow);
+            }
         }
         for id in gone {
             self.connections.close(now, id);
@@ -212,6 +220,20 @@ impl Streams {
         }
     }
 
+    /// A flow, or that over another worker's connection if nothing else leads there.
+    pub(crate) fn through(&self, flow: Flow) -> Flow {
+        if flow.connection.is_some() {
+            return flow;
+        }
+        let Some(alias) = self.common.aliases.find(flow) else {
+            return flow;
+        };
+        match self.connections.find(flow) {
+            Some(_) => flow,
+            None => alias,
+        }
+    }
+
     /// Sends a message on the flow's connection, or opens one where it leads. False: there is none, and none can
     /// be opened.
     pub(crate) fn send(&mut self, now: Duration, flow: Flow, message: &[u8]) -> bool {
@@ -235,10 +257,14 @@ impl Streams {
                 Event::Opened(id) => {
                     self.ahead.opened(self.connections.flow(id));
                     self.divide(id);
+                    self.begin_alias(id);
                 }
                 Event::Close(closed) => {
-                    self.sockets.remove(&closed.id);
-                    self.closings.tell(closed);
+                    let held = self.sockets.remove(&closed.id);
+                    if held.is_some_and(|held| held.alias == Alias::Yes) {
+                        self.common.aliases.remove(closed.id);
+                    }
+                    self.common.closings.tell(closed);
                 }
                 Event::Backlog { flow, is_backed_up } => {
                     ground.node.handle_backlog(flow, is_backed_up);
@@ -301,6 +327,7 @@ impl Streams {
             socket,
             interest,
             lane,
+            alias: Alias::No,
         };
         self.sockets.insert(id, held);
     }
@@ -327,7 +354,7 @@ impl Streams {
     }
 
     /// Moves connections to other lanes if others are known now.
-    fn divide_again(&mut self) {
+    fn divide_again(&mut self, ground: &Ground<'_>) {
         let snapshot = self.shared.snapshot();
         if Arc::ptr_eq(&snapshot, &self.divided_by) {
             return;
@@ -338,6 +365,49 @@ impl Streams {
         let open: Vec<_> = self.sockets.iter().filter_map(is_open).collect();
         for id in open {
             self.divide(id);
+            self.check_alias(ground.now, id);
+        }
+    }
+
+    /// The next request on a connection may say that it leads to where its peer listens.
+    fn begin_alias(&mut self, id: ConnectionId) {
+        let Some(held) = self.sockets.get_mut(&id) else {
+            return;
+        };
+        if held.lane == Lane::Known && aliases::has_proof(&self.connections, id) {
+            held.alias = Alias::Possible;
+        }
+    }
+
+    /// What a request on a connection has said of it: it leads to this port of its host, or to none.
+    fn set_alias(&mut self, id: ConnectionId, port: Option<u16>) {
+        let (Some(held), Some(flow)) = (self.sockets.get_mut(&id), self.connections.flow(id))
+        else {
+            return;
+        };
+        held.alias = Alias::No;
+        let Some(port) = port else {
+            return;
+        };
+        let remote = SocketAddr::new(flow.remote.ip(), port);
+        if aliases::proves(&self.connections, id, &self.shared, remote) {
+            held.alias = Alias::Yes;
+            self.connections.alias(id, remote);
+            self.common.aliases.insert(Flow { remote, ..flow });
+        }
+    }
+
+    /// Closes a connection that led to a server whose name is now another.
+    fn check_alias(&mut self, now: Duration, id: ConnectionId) {
+        let held = self.sockets.get(&id);
+        if held.is_none_or(|held| held.alias != Alias::Yes) {
+            return;
+        }
+        let remote = self.connections.flow(id).map(|flow| flow.remote);
+        let is_proven = |remote| aliases::proves(&self.connections, id, &self.shared, remote);
+        if !remote.is_some_and(is_proven) {
+            self.common.aliases.remove(id);
+            self.connections.close(now, id);
         }
     }
 
@@ -376,10 +446,16 @@ impl Streams {
                 self.is_late |= waited > LATE;
                 node.handle_stream_delay(now, waited);
                 let bytes = &self.buffer[..length];
+                let mut asks = held.alias == Alias::Possible;
+                let mut port = None;
                 self.connections
                     .receive(now, id, bytes, &mut |flow, heard| {
                         if heard.bytes.is_empty() {
                             return;
+                        }
+                        if asks {
+                            port = aliases::port_of(heard.bytes);
+                            asks = port.is_none();
                         }
                         let datagram = Datagram {
                             flow,
@@ -388,6 +464,9 @@ impl Streams {
                         };
                         node.handle_input(now, Input::Datagram(datagram), out);
                     });
+                if let Some(port) = port {
+                    self.set_alias(id, port);
+                }
             }
             Err(error) if is_later(&error) => {}
             Err(error) => self.fail(id, &error),

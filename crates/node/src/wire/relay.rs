@@ -388,6 +388,10 @@ pub(crate) fn write_via(snapshot: &Snapshot, listener: u8, branch: Branch, out: 
     out.extend_from_slice(listener.transport.in_via().as_bytes());
     out.push(b' ');
     out.extend_from_slice(listener.advertise.as_bytes());
+    // Whoever knows us by our certificate may send requests on the connection that this one comes by. RFC 5923 §8.1
+    if listener.transport == Transport::Tls {
+        out.extend_from_slice(b";alias");
+    }
     out.extend_from_slice(b";branch=");
     branch.write(out);
 }

@@ -15,6 +15,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod aliases;
 mod browser;
 mod calls;
 mod connected;
