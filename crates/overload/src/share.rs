@@ -44,7 +44,7 @@ const OPENS: f64 = 1.1;
 const BUSY: f64 = 0.95;
 const NO_IDLE: f64 = 0.9;
 /// For so many ticks it must have been, and no new request may have been turned away, until the share grows by a step.
-const STEP_WINDOW: u32 = 7;
+const STEP_WINDOW: u32 = 5;
 /// For so many, if much room is left.
 const FEW_TICKS: u32 = 3;
 /// How long a step is.
