@@ -80,7 +80,7 @@ enum What {
     Model,
     /// The same in a few minutes, too short for the record: goes to target/bench.
     ModelQuick,
-    /// What is completed when up to 12.5 times the capacity is offered; an hour and a half. As root, for a CPU quota.
+    /// What is completed when up to 12.5 times the capacity is offered; over an hour. As root, for a CPU quota.
     Overload {
         /// Only the subjects whose names hold this: goes to target/bench.
         only: Option<String>,

@@ -269,8 +269,8 @@ impl<L: Layer> Connections<L> {
             .map(|connection| connection.number)
     }
 
-    /// A peer's connection leads to where the peer listens, too: it is found by that address, and what comes in on it is of that
-    /// address. The driver has checked that the peer is who listens there. RFC 5923 §8.2
+    /// A peer's connection leads to where the peer listens, too. From now on it is found by that address, and what
+    /// comes in on it is from there. The driver has checked that this peer listens there. RFC 5923 §8.2
     pub fn alias(&mut self, id: ConnectionId, remote: SocketAddr) {
         if let Some(id) = self.index.find(id) {
             let flow = self.table.get(id).flow;
