@@ -7,7 +7,7 @@ use sip::{HeaderName, Message, Method};
 use transaction::Flow;
 
 use crate::{
-    admission::is_urgent,
+    admission::{is_called_first, is_urgent},
     calls::{Life, Reason},
     decisions::DecisionView,
     io::Datagram,
@@ -184,8 +184,12 @@ impl Node {
         let lobby = &self.desks.lobby;
         let from = request.datagram.flow.remote.ip();
         let has_lanes = self.shared.has_lanes(&self.snapshot, from);
-        let is_urgent = is_urgent(&self.snapshot, request.datagram.flow, request.message);
-        if !is_urgent && lobby.stops(&request.datagram, has_lanes) {
+        // In lanes nobody is taken at his word.
+        let is_first = match has_lanes {
+            true => is_called_first(&self.snapshot, request.message),
+            false => is_urgent(&self.snapshot, request.datagram.flow, request.message),
+        };
+        if !is_first && lobby.stops(&request.datagram, has_lanes) {
             return Forecast::StaysOut {
                 share: lobby.shares()[usize::from(request.method == Method::Register)],
             };

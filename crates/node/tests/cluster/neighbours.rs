@@ -1,6 +1,8 @@
 //! What an overloaded node tells its neighbours: the server's part of RFC 7339 and RFC 7415.
 
-use node::{Config, stats::Event};
+use std::time::Duration;
+
+use node::{Config, Forecast, stats::Event};
 
 use crate::{
     control::{ALL, address, via},
@@ -139,6 +141,31 @@ fn who_overruns_its_share_waits_with_strangers() {
     assert_eq!([ALICE, BOB].map(has_lanes), [false, true]);
     assert_eq!(node.event(Event::Unruly), 1);
     assert_eq!(node.shared.unruly_hosts(), [address(BOB).ip()]);
+
+    // `explain` said that its urgent calls come in, but the kernel's rule stops them as those of strangers.
+    for number in 0..3_000 {
+        if number % 10 == 0 {
+            node.nodes[0].handle_delay(node.now, None, ms(50));
+            node.wait(ms(10));
+        }
+        node.send(&request("INVITE", BOB, &format!("{number}-late")));
+    }
+    let stay_out = |from: &str, target: &str| {
+        let calls = (0..200).map(|number| {
+            let mut invite = request("INVITE", from, &format!("{number}-urgent"));
+            invite.start = format!("INVITE {target} SIP/2.0");
+            invite.with("Resource-Priority", "ets.0").to_string()
+        });
+        let node = &node.nodes[0];
+        let now = Duration::from_secs(10);
+        let forecasts =
+            calls.map(|text| node.explain_message(now, text.as_bytes(), Some(address(from)), 0));
+        let out = forecasts.filter(|forecast| matches!(forecast, Forecast::StaysOut { .. }));
+        out.count()
+    };
+    assert!(stay_out(BOB, "sip:service@example.com") > 0);
+    assert_eq!(stay_out(ALICE, "sip:service@example.com"), 0);
+    assert_eq!(stay_out(BOB, "urn:service:sos"), 0);
 }
 
 #[test]
