@@ -16,8 +16,13 @@ const PLAUSIBLE: RangeInclusive<f64> = 1.0..=1.2;
 const SURPLUS: f64 = 1.03;
 /// The share is left alone at the end of a window with so much: as it changes, old requests come in.
 const CLOSE: RangeInclusive<f64> = 1.01..=1.08;
-/// How far a window may change the share.
-const CHANGE: RangeInclusive<f64> = 0.85..=1.03;
+/// How far a window may change the share. What a machine can serve moves within seconds: to follow that costs more than it
+/// brings, as those whom a larger share lets in have been repeated for long.
+const CHANGE: RangeInclusive<f64> = 0.95..=1.03;
+/// If it is too large by more than this for so many windows, it is not that, and may be cut by more.
+const FAR: f64 = 1.4;
+const FAR_WINDOWS: u32 = 5;
+const FAR_CHANGE: f64 = 0.85;
 /// More than this in a tick is too much to wait for the end of the window, once what was too much would take so many ticks
 /// to serve. A shorter burst can be served later.
 const TOO_MUCH: f64 = 1.5;
@@ -42,9 +47,8 @@ const NO_IDLE: f64 = 0.9;
 const STEP_WINDOW: u32 = 5;
 /// For so many, if much room is left.
 const FEW_TICKS: u32 = 3;
-/// How long the first step is, and the longest; each further one is twice as long.
-const STEPS: RangeInclusive<f64> = 0.02..=0.08;
-const LONGER: f64 = 2.0;
+/// How long a step is.
+const STEP: f64 = 0.015;
 /// It grows by this part if more than such a part is missing of what could be served.
 const MUCH: f64 = 0.5;
 const GROWTH: f64 = 0.4;
@@ -72,6 +76,8 @@ pub struct Share {
     tick: Counted,
     window: Counted,
     ticks: u32,
+    /// Windows in a row in which the share was far too large.
+    far_windows: u32,
     /// The part of the time that the processor was busy in the last tick.
     busy: f64,
     /// Ticks in a row in which there was room left, and what they served.
@@ -84,8 +90,7 @@ pub struct Share {
     /// been calm in part, and those after [`FRESH_TICKS`] have copies in them.
     excess_ticks: u32,
     excess_sum: f64,
-    /// The next step of growth; the share before it grew last, and the ticks since then.
-    step: f64,
+    /// The share before it grew last, and the ticks since then.
     base: f64,
     since_growth: u32,
     /// What came in the last tick, in or not.
@@ -143,6 +148,7 @@ impl Share {
             tick: Counted::default(),
             window: Counted::default(),
             ticks: 0,
+            far_windows: 0,
             busy: 0.0,
             calm_ticks: 0,
             calm_served: 0,
@@ -150,7 +156,6 @@ impl Share {
             too_much: 0.0,
             excess_ticks: 0,
             excess_sum: 0.0,
-            step: *STEPS.start(),
             base: 0.0,
             since_growth: 0,
             offered: 0.0,
@@ -355,10 +360,7 @@ impl Share {
     }
 
     /// There is room left.
-    fn grow(&mut self, now: Duration) -> Option<f64> {
-        if self.window.new_turned_away > 0 {
-            self.step = *STEPS.start();
-        }
+    fn grow(&self, now: Duration) -> Option<f64> {
         if self.calm_ticks == 0 {
             return None;
         }
@@ -373,13 +375,11 @@ impl Share {
         let idle = f64::from(self.calm_ticks) / self.calm_busy.max(0.1) - 1.0;
         let was_cut = now < self.cut_at + COPIES;
         let step = if was_cut {
-            self.step.max(idle * OF_IDLE).min(GROWTH)
+            STEP.max(idle * OF_IDLE).min(GROWTH)
         } else {
-            self.step
+            STEP
         };
-        let grown = self.share * (1.0 + step);
-        self.step = (self.step * LONGER).min(*STEPS.end());
-        Some(grown)
+        Some(self.share * (1.0 + step))
     }
 
     /// As much comes in as could be served, about.
@@ -401,7 +401,17 @@ impl Share {
         if CLOSE.contains(&surplus) {
             return Some(self.share);
         }
-        Some(self.share * (SURPLUS / surplus).clamp(*CHANGE.start(), *CHANGE.end()))
+        self.far_windows = if surplus > FAR {
+            self.far_windows + 1
+        } else {
+            0
+        };
+        let least = if self.far_windows < FAR_WINDOWS {
+            *CHANGE.start()
+        } else {
+            FAR_CHANGE
+        };
+        Some(self.share * (SURPLUS / surplus).clamp(least, *CHANGE.end()))
     }
 
     /// The mean over this window.
@@ -452,7 +462,7 @@ mod tests {
         for offered in [200.0, 1000.0, 10_000.0] {
             load.run(200, offered);
             load.changes = 0;
-            let surplus = load.run(100, offered) * offered / 100.0;
+            let surplus = (load.run(100, offered) * offered).floor() / 100.0;
             assert!(CLOSE.contains(&surplus), "{surplus} at {offered}");
             assert_eq!(load.changes, 0, "{offered}");
         }

@@ -7,6 +7,7 @@ mod common;
 use std::time::Duration;
 
 use common::{s, setup};
+use fastrand::Rng;
 use load::{
     Arrivals, Bursts, CallerConfig, Failure, Law, Rate, Retransmission, ServerConfig, Stream,
 };
@@ -33,9 +34,22 @@ const FASTER: u32 = 10;
 /// Of each measurement that is printed.
 const RUNS: u64 = 1;
 
+/// The pace of a node that a quota holds, so many times as fast as usual.
+fn faster(times: f64) -> Pace {
+    let part = |time: Duration| time.div_f64(f64::from(FASTER) * times);
+    Pace {
+        read: part(PACE.read),
+        serve: part(PACE.serve),
+        refuse: part(PACE.refuse),
+        filter: part(PACE.filter),
+        ..PACE
+    }
+}
+
 /// A node that is slow, a server that is not, and callers who repeat what is not answered.
 struct Scene {
     world: World,
+    node: PartyId,
     callers: Vec<PartyId>,
 }
 
@@ -46,14 +60,7 @@ impl Scene {
 
     /// A quota holds the node.
     fn held(mode: Mode, seed: u64) -> Self {
-        let pace = Pace {
-            read: PACE.read / FASTER,
-            serve: PACE.serve / FASTER,
-            refuse: PACE.refuse / FASTER,
-            filter: PACE.filter / FASTER,
-            ..PACE
-        };
-        Self::of(mode, pace, Some(HELD), seed)
+        Self::of(mode, faster(1.0), Some(HELD), seed)
     }
 
     fn of(mode: Mode, pace: Pace, quota: Option<Quota>, seed: u64) -> Self {
@@ -73,9 +80,10 @@ impl Scene {
             quota,
             ..Machine::default()
         };
-        world.add_node("edge", config, 1, machine).unwrap();
+        let node = world.add_node("edge", config, 1, machine).unwrap();
         Self {
             world,
+            node,
             callers: Vec::new(),
         }
     }
@@ -143,6 +151,36 @@ fn the_whole_capacity_is_carried_under_more() {
                 assert!(carried > 0.9 * CAPACITY, "{mode:?}, {times} x: {seconds:?}");
             }
         }
+    }
+}
+
+/// On a machine with others the speed moves by a fifth within seconds. The share of the calls that came in followed it, and
+/// each time that it grew, it let in callers who had waited for long: one in a hundred had its answer after 3.5 to 7.6 s.
+#[test]
+fn a_share_does_not_follow_each_change_of_speed() {
+    const HALF: Duration = Duration::from_millis(500);
+    for times in [2.0, 10.0] {
+        let (mut all, mut could) = (load::Stats::default(), 0.0);
+        for seed in 1..=4 {
+            let (mut scene, mut rng) = (Scene::held(Mode::Stateful, seed), Rng::with_seed(seed));
+            scene.call(times, s(60));
+            let mut size = 0.0_f64;
+            for half in 0..100 {
+                size = 0.8 * size + 0.4 * (rng.f64() - 0.5);
+                scene.world.set_pace(scene.node, faster(size.exp()));
+                let stats = scene.stats(HALF);
+                if half >= 10 {
+                    all.add(&stats);
+                    could += CAPACITY * HALF.as_secs_f64() * size.exp();
+                }
+            }
+        }
+        let p99 = Duration::from_nanos(all.answer_ns.value_at_quantile(0.99));
+        let carried = all.carried as f64 / could;
+        assert!(
+            carried > 0.78 && p99 < s(2),
+            "{times} x: {carried}, {p99:?}"
+        );
     }
 }
 

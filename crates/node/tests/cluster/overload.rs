@@ -208,7 +208,7 @@ fn who_waited_too_long_in_a_lane_is_refused_at_once_unless_it_may_be_a_burst() {
     cluster.is_overloaded();
     assert!(!waits(&mut cluster, ms(401)), "it can be refused");
     // The sieve stops some of them by now.
-    let late = (0..5).flat_map(|number| cluster.send(&invite(&format!("late-{number}"))));
+    let late = (0..50).flat_map(|number| cluster.send(&invite(&format!("late-{number}"))));
     let statuses: Vec<_> = late.map(|answer| answer.status()).collect();
     assert!(statuses.contains(&503), "{statuses:?}");
     assert!(statuses.iter().all(|&status| status == 503), "{statuses:?}");
