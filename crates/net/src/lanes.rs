@@ -1,4 +1,4 @@
-//! Sockets of their own for new requests, while a node wants them: see [`Lane`].
+//! Sockets of their own for what strangers send, while a node wants them: see [`Lane`].
 
 use std::{
     io, iter,

@@ -47,22 +47,27 @@ impl Node {
         self.desks.lobby.is_too_late(now)
     }
 
-    /// Learns of a request from a lane that is too late.
+    /// Learns of something from a lane that is too late.
     pub fn handle_too_late(&mut self, now: Duration, lane: Lane, bytes: &[u8]) {
         self.count_out(lane, 1);
-        self.desks.lobby.note_too_late(now, bytes);
+        if lane != Lane::OfCalls {
+            self.desks.lobby.note_too_late(now, bytes);
+        }
     }
 
-    /// Learns that so many requests found no room in a lane.
+    /// Learns that so much found no room in a lane.
     pub fn handle_missed(&mut self, now: Duration, lane: Lane, number: u32) {
         self.count_out(lane, number);
-        self.desks.lobby.note_missed(now, lane, number);
+        // A flood of what belongs to no call is no reason to refuse calls.
+        if lane != Lane::OfCalls {
+            self.desks.lobby.note_missed(now, lane, number);
+        }
     }
 
     fn count_out(&self, lane: Lane, number: u32) {
         let stats = &self.shared.workers()[self.desks.worker];
         stats.drop_many(Dropped::Overload, number.into());
-        stats.count(Class::of(lane)[0].out(), number as usize);
+        stats.count(Class::out_of(lane), number as usize);
     }
 
     /// Learns how long the next [`crate::Input::Handover`] has waited since it came to the other worker, at most. It is no

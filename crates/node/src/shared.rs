@@ -210,7 +210,7 @@ impl Shared {
         &self.unruly
     }
 
-    /// Hosts that have lanes though the node knows them, as they send more than their share whatever they are told.
+    /// Hosts whose new requests have lanes though the node knows them, as they send more than their share whatever they are told.
     pub fn unruly_hosts(&self) -> Vec<IpAddr> {
         self.unruly.hosts()
     }
@@ -222,7 +222,12 @@ impl Shared {
 
     /// The lane of a datagram from a host; none: it comes in at the listener's own socket.
     pub fn lane_of(&self, snapshot: &Snapshot, bytes: &[u8], host: IpAddr) -> Option<Lane> {
-        Lane::of(bytes, snapshot.urgent()).filter(|_| self.has_lanes(snapshot, host))
+        let lane = Lane::of(bytes, snapshot.urgent());
+        let has_it = match lane {
+            Lane::OfCalls => !snapshot.is_known(host),
+            _ => self.has_lanes(snapshot, host),
+        };
+        has_it.then_some(lane)
     }
 
     /// Whether new requests of a host wait in [lanes](crate::Lane) while too much comes.

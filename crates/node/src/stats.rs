@@ -135,6 +135,7 @@ counted! {
         LoginOut = "logins_out", "A REGISTER with credentials stayed out of a node that was behind",
         RegisterOut = "registers_out", "A REGISTER without credentials stayed out of a node that was behind",
         OtherOut = "others_out", "Another new request stayed out of a node that was behind",
+        OfCallsOut = "of_calls_out", "What a stranger sent as a part of a call was dropped, as it had waited too long or found no room",
         SessionBusy = "session_busy", "A call had as many open requests as it may have, so another was refused",
         Restricted = "restricted", "A request was refused, as the servers that could take it had asked for less. RFC 7339 §5.10",
         NoRoom = "no_room", "A request was refused, as the servers that could take it answer slowly and have as many as they answer in time",

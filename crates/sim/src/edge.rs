@@ -21,6 +21,8 @@ const TICK: Duration = Duration::from_millis(10);
 
 /// A worker reads so many new requests from lanes before it serves some of those that wait.
 const READS: u32 = 12;
+/// The same of what may belong to calls.
+const BATCH: u32 = 64;
 
 /// The machine of a node.
 #[derive(Clone, Debug, Default)]
@@ -61,6 +63,8 @@ pub struct Edge {
     is_to_read: bool,
     /// New requests that it reads from lanes until it serves who waits.
     reads_left: u32,
+    /// The same of what may belong to calls.
+    of_calls_left: u32,
 }
 
 impl Edge {
@@ -98,6 +102,7 @@ impl Edge {
             streams,
             is_to_read: true,
             reads_left: READS,
+            of_calls_left: BATCH,
         })
     }
 
@@ -253,21 +258,30 @@ impl Edge {
                     host.take_read(came, flow, bytes)
                 });
                 self.is_to_read = false;
-            } else if self.read_lane(now, out) {
-                self.reads_left = self.reads_left.saturating_sub(1);
-            } else if let Some(worker) = self.nodes.iter().position(Node::has_waiting) {
-                (self.is_to_read, self.reads_left) = (true, READS);
-                let before = self.cheap(worker);
-                let served = self.nodes[worker].handle_waiting(now, out);
-                let after = self.cheap(worker);
-                let host = self.host.as_mut().expect("it was there");
-                host.served(now, served, before, after);
-                self.answer(now, worker, out);
-                self.hand_over(now, out);
+            } else if self.read_lane(now, out) || self.serve_waiting(now, out) {
+                continue;
+            } else if self.of_calls_left == 0 {
+                self.of_calls_left = BATCH;
             } else {
                 break;
             }
         }
+    }
+
+    /// Serves some of the requests that wait; whether there were any.
+    fn serve_waiting(&mut self, now: Duration, out: &mut Outbox) -> bool {
+        let Some(worker) = self.nodes.iter().position(Node::has_waiting) else {
+            return false;
+        };
+        (self.is_to_read, self.reads_left, self.of_calls_left) = (true, READS, BATCH);
+        let before = self.cheap(worker);
+        let served = self.nodes[worker].handle_waiting(now, out);
+        let after = self.cheap(worker);
+        let host = self.host.as_mut().expect("it was there");
+        host.served(now, served, before, after);
+        self.answer(now, worker, out);
+        self.hand_over(now, out);
+        true
     }
 
     /// Gives a message to its worker.
@@ -296,14 +310,15 @@ impl Edge {
         host.recycle(waiting);
     }
 
-    /// Reads a request from a lane; whether there was one to read.
+    /// Reads something from a lane; whether there was anything to read.
     fn read_lane(&mut self, now: Duration, out: &mut Outbox) -> bool {
-        if self.reads_left == 0 && self.nodes.iter().any(Node::has_waiting) {
-            return false;
-        }
         let (nodes, count) = (&self.nodes, self.nodes.len());
-        let has_room = |lane, waiting: &Waiting| {
-            nodes[worker_of(count, waiting.flow.remote)].has_room(now, lane)
+        let is_turn_over = self.reads_left == 0 && nodes.iter().any(Node::has_waiting);
+        let of_calls_left = self.of_calls_left;
+        let has_room = |lane, waiting: &Waiting| match lane {
+            Lane::OfCalls => of_calls_left > 0,
+            _ if is_turn_over => false,
+            _ => nodes[worker_of(count, waiting.flow.remote)].has_room(now, lane),
         };
         let Some(host) = &mut self.host else {
             return false;
@@ -311,6 +326,11 @@ impl Edge {
         let Some((lane, delay, waiting)) = host.pop_lane(now, has_room) else {
             return false;
         };
+        let left = match lane {
+            Lane::OfCalls => &mut self.of_calls_left,
+            _ => &mut self.reads_left,
+        };
+        *left = left.saturating_sub(1);
         let worker = worker_of(count, waiting.flow.remote);
         let node = &mut self.nodes[worker];
         node.handle_delay(now, Some(lane), delay);
@@ -390,7 +410,9 @@ impl Edge {
                     node.handle_unread(now, unread);
                 }
                 for (lane, filtered) in Lane::ALL.into_iter().zip(filtered) {
-                    node.handle_filtered(lane, filtered);
+                    if filtered > 0 {
+                        node.handle_filtered(lane, filtered);
+                    }
                 }
                 for (lane, missed) in Lane::ALL.into_iter().zip(missed) {
                     if missed > 0 {

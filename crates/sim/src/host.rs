@@ -227,18 +227,22 @@ impl Host {
         lanes.map(VecDeque::len).sum::<usize>() == 0
     }
 
-    /// The next request of a lane that the node may have room for, and how long it has waited.
+    /// The next message of a lane that the node may have room for, and how long it has waited: first what may belong to
+    /// calls.
     pub(crate) fn pop_lane(
         &mut self,
         now: Duration,
         has_room: impl Fn(Lane, &Waiting) -> bool,
     ) -> Option<(Lane, Duration, Waiting)> {
         let lanes = self.lanes.as_mut()?;
-        for _ in Lane::ALL {
-            let lane = Lane::ALL[self.turn];
-            self.turn = (self.turn + 1) % Lane::ALL.len();
+        let (earlier, later) = Lane::ALL.split_at(self.turn);
+        let in_turn = later.iter().chain(earlier);
+        for &lane in [Lane::OfCalls].iter().chain(in_turn) {
             let queue = &mut lanes[lane as usize];
             if let Some((came, waiting)) = queue.pop_front_if(|next| has_room(lane, &next.1)) {
+                if lane != Lane::OfCalls {
+                    self.turn = (lane as usize + 1) % Lane::ALL.len();
+                }
                 return Some((lane, now - came, waiting));
             }
         }

@@ -1,4 +1,4 @@
-//! How a worker reads new requests while there are too many.
+//! How a worker reads what strangers send while too much comes.
 
 use std::{sync::Arc, time::Duration};
 

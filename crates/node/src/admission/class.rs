@@ -55,13 +55,14 @@ pub(super) const TURNS: [Class; 12] = [
 ];
 
 impl Class {
-    /// The classes of what comes in a lane, the most usual one first.
+    /// The classes of new requests that come in a lane, the most usual one first.
     pub(crate) fn of(lane: Lane) -> &'static [Self] {
         match lane {
             Lane::Calls => &[Self::Call, Self::Repeated],
             Lane::Registers => &[Self::Register, Self::Login],
             Lane::Others => &[Self::Other],
             Lane::Urgent => &[Self::Emergency],
+            Lane::OfCalls => &[],
         }
     }
 
@@ -76,12 +77,11 @@ impl Class {
         }
     }
 
-    /// How long it may have waited in a lane when it is read.
-    pub(super) fn patience_in_lane(self, are_many: bool) -> Duration {
-        match self {
-            Self::Call | Self::Repeated if are_many => PATIENCE_IN_LANE,
-            _ => self.patience(are_many),
-        }
+    /// Counts that what came in a lane stays out.
+    pub(crate) fn out_of(lane: Lane) -> Event {
+        Self::of(lane)
+            .first()
+            .map_or(Event::OfCallsOut, |class| class.out())
     }
 
     /// How long it may wait; shorter while a share of many stays out.
@@ -91,6 +91,15 @@ impl Class {
             Self::Call | Self::Repeated if are_many => PATIENCE_OF_MANY,
             _ => PATIENCE,
         }
+    }
+}
+
+/// How long what comes in a lane may have waited there when it is read; shorter while a share of the calls stays out.
+pub(super) fn patience_in(lane: Lane, are_many: bool) -> Duration {
+    match lane {
+        Lane::Calls if are_many => PATIENCE_IN_LANE,
+        Lane::Registers => PATIENCE_OF_REGISTERS,
+        Lane::Calls | Lane::Others | Lane::Urgent | Lane::OfCalls => PATIENCE,
     }
 }
 

@@ -1,8 +1,8 @@
-//! Queues of their own for new requests, in the kernel.
+//! Queues of their own for what strangers send, in the kernel.
 //!
-//! While too much comes, each kind of new request waits in a socket of its own. So what belongs to calls in progress
-//! never waits behind new calls, a flood of one kind does not delay the others, and what the node has no time for costs
-//! it nothing: the kernel drops it.
+//! While too much comes, each kind of new request waits in a socket of its own, and what may belong to calls in another. So
+//! calls in progress never wait behind new calls, a flood of one kind does not delay the others, and what the node has no
+//! time for costs it nothing: the kernel drops it. What hosts send that the node knows waits behind none of it.
 
 #[cfg(test)]
 mod tests;
@@ -44,7 +44,7 @@ pub(super) const OF_CALLS: [u32; 8] = [
 /// Makes the letters of a word small, and leaves digits, ':', ';' and '=' as they are.
 pub(super) const LOWERED: u32 = 0x2020_2020;
 
-/// A kind of new request that waits in a socket of its own while too much comes.
+/// What waits in a socket of its own while too much comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
     /// INVITEs outside dialogs.
@@ -55,31 +55,39 @@ pub enum Lane {
     Others,
     /// INVITEs outside dialogs that call for help (RFC 5031), or to users that are listed.
     Urgent,
+    /// Whatever may belong to a call or to a request of the node.
+    OfCalls,
 }
 
 impl Lane {
     /// All, in the order in which their sockets join the listener's own.
-    pub const ALL: [Self; 4] = [Self::Calls, Self::Registers, Self::Others, Self::Urgent];
+    pub const ALL: [Self; 5] = [
+        Self::Calls,
+        Self::Registers,
+        Self::Others,
+        Self::Urgent,
+        Self::OfCalls,
+    ];
 
-    /// The lane of a datagram from a source that the node does not know; none: it comes in at the listener's own socket.
+    /// The lane of a datagram from a source that the node does not know.
     ///
-    /// These have no lane: responses, methods that belong to calls, and datagrams under 64 bytes. Nor has a request with a
-    /// To tag: it has one if two `;tag=` are among its first 768 bytes, and may have one if none is there and it is longer.
+    /// These may belong to calls: responses, methods that only calls have, and datagrams under 64 bytes. So may a request with
+    /// a To tag: it has one if two `;tag=` are among its first 768 bytes, and may have one if none is there and it is longer.
     /// Another parameter whose name ends in `tag` may count as one. A To tag is missed if there is white space in its
     /// `;tag=`, or if only the From tag is among those bytes.
     #[must_use]
-    pub fn of(bytes: &[u8], urgent: &[String]) -> Option<Self> {
+    pub fn of(bytes: &[u8], urgent: &[String]) -> Self {
         if bytes.len() < BYTES_MIN {
-            return None;
+            return Self::OfCalls;
         }
         let first = word(&bytes[..4]);
         match first {
-            REGISTER => Some(Self::Registers),
-            first if OF_CALLS.contains(&first) => None,
-            _ if has_to_tag(bytes) => None,
-            INVITE if urgent::begins(bytes, urgent) => Some(Self::Urgent),
-            INVITE => Some(Self::Calls),
-            _ => Some(Self::Others),
+            REGISTER => Self::Registers,
+            first if OF_CALLS.contains(&first) => Self::OfCalls,
+            _ if has_to_tag(bytes) => Self::OfCalls,
+            INVITE if urgent::begins(bytes, urgent) => Self::Urgent,
+            INVITE => Self::Calls,
+            _ => Self::Others,
         }
     }
 
@@ -95,7 +103,7 @@ impl Lane {
 pub struct Steering<'a> {
     /// Networks whose hosts have no lane.
     pub known: &'a [IpNet],
-    /// Hosts in them that have lanes all the same.
+    /// Hosts in them whose new requests have lanes all the same.
     pub unruly: &'a [IpAddr],
     /// Users to whom calls are urgent.
     pub urgent: &'a [String],

@@ -20,7 +20,7 @@ use transaction::Flow;
 
 use super::{
     backlog::Backlog,
-    class::{Class, PATIENCE, TURNS},
+    class::{Class, PATIENCE, TURNS, patience_in},
     guest::{Guest, Leaves, Taken, name_of, take},
     lane::Lane,
     names::Named,
@@ -148,7 +148,7 @@ impl Lobby {
             Some(Lane::Registers) => self.delays[1] = delay,
             None if !self.has_lanes => self.delays = [delay; 2],
             None => self.queue.note(now, delay),
-            Some(Lane::Others | Lane::Urgent) => {}
+            Some(Lane::Others | Lane::Urgent | Lane::OfCalls) => {}
         }
         if delay > BEHIND {
             self.behind_until = now + MEMORY;
@@ -183,13 +183,14 @@ impl Lobby {
 
     /// Whether what comes next has waited too long in its lane, and can't even be refused.
     pub(crate) fn is_too_late(&self, now: Duration) -> bool {
-        self.is_late_in_lane() && !(self.is_over(now) && self.refusals >= 1.0)
+        let is_of_calls = matches!(self.lane, Some((Lane::OfCalls, _)));
+        self.is_late_in_lane() && (is_of_calls || !self.is_over(now) || self.refusals < 1.0)
     }
 
     fn is_late_in_lane(&self) -> bool {
-        let patience = |lane| Class::of(lane)[0].patience_in_lane(self.some_stay_out());
+        let are_many = self.some_stay_out();
         self.lane
-            .is_some_and(|(lane, delay)| delay > patience(lane))
+            .is_some_and(|(lane, delay)| delay > patience_in(lane, are_many))
     }
 
     /// So many requests found no room in a lane.

@@ -86,16 +86,16 @@ pub(super) fn steer(rule: &Steering<'_>, workers: u32) -> Option<Vec<Instruction
         return None;
     }
     let mut program = Program::default();
-    let mut to_first = program.of_calls();
+    let (mut to_first, mut to_lanes) = (Vec::new(), Vec::new());
     let unruly: Vec<_> = rule.unruly.iter().copied().map(IpNet::from).collect();
-    let mut to_lanes = Vec::new();
     program.networks(&unruly, &mut to_lanes);
     program.networks(rule.known, &mut to_first);
     to_lanes.into_iter().for_each(|jump| program.land(jump));
+    let mut of_calls = program.of_calls();
     program.push(LOAD, 0);
     let to_registers = program.if_equal(REGISTER);
     program.count_tags();
-    program.with_to_tag(&mut to_first);
+    program.with_to_tag(&mut of_calls);
     program.push(LOAD, 0);
     let to_calls = program.if_equal(INVITE);
     program.place(Lane::Others, workers);
@@ -110,6 +110,10 @@ pub(super) fn steer(rule: &Steering<'_>, workers: u32) -> Option<Vec<Instruction
     ends.push(program.jump());
     to_urgent.into_iter().for_each(|jump| program.land(jump));
     program.place(Lane::Urgent, workers);
+    ends.push(program.jump());
+    of_calls.into_iter().for_each(|jump| program.land(jump));
+    program.networks(&unruly, &mut to_first);
+    program.place(Lane::OfCalls, workers);
     ends.push(program.jump());
     to_first.into_iter().for_each(|jump| program.land(jump));
     program.push(LOAD_CONSTANT, 0);
@@ -133,7 +137,7 @@ pub(super) fn sift(sieve: &Sieve, lane: Lane) -> Option<Vec<Instruction>> {
     match lane {
         Lane::Calls => program.hash_bytes(),
         Lane::Registers => program.hash_source(PORT),
-        Lane::Others | Lane::Urgent => return None,
+        Lane::Others | Lane::Urgent | Lane::OfCalls => return None,
     }
     program.draw(sieve.threshold(lane));
     program.done()

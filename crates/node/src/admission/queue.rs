@@ -1,4 +1,4 @@
-//! What waits in a listener's own socket: responses, what belongs to calls, and what known hosts send.
+//! What waits in a listener's own socket: while there are lanes, what known hosts send.
 
 use std::{mem, time::Duration};
 
@@ -66,7 +66,7 @@ impl Queue {
 
     /// Whether a lane is to wait: what was read last has waited too long, so there is more.
     pub(super) fn goes_first(&self, now: Duration, lane: Lane) -> bool {
-        lane != Lane::Urgent
+        !matches!(lane, Lane::Urgent | Lane::OfCalls)
             && self.last > BEHIND
             && now < self.lanes_read_at[lane as usize] + LANES_PAUSE
     }

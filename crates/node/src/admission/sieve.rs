@@ -54,8 +54,7 @@ impl Sieve {
     /// Whether a datagram from `source` passes, if nobody is urgent by name. A caller that knows the source does not ask.
     #[must_use]
     pub fn passes(&self, bytes: &[u8], source: SocketAddr) -> bool {
-        let passes = |lane| self.passes_in(lane, bytes, source);
-        self.is_open() || Lane::of(bytes, &[]).is_none_or(passes)
+        self.is_open() || self.passes_in(Lane::of(bytes, &[]), bytes, source)
     }
 
     /// Whether a datagram from `source` passes in a lane.
@@ -64,7 +63,7 @@ impl Sieve {
         match lane {
             Lane::Calls => self.draw(words(bytes)) < self.calls,
             Lane::Registers => self.draw(sender(source)) < self.registers,
-            Lane::Others | Lane::Urgent => true,
+            Lane::Others | Lane::Urgent | Lane::OfCalls => true,
         }
     }
 
@@ -86,7 +85,7 @@ impl Sieve {
         match lane {
             Lane::Calls => self.calls,
             Lane::Registers => self.registers,
-            Lane::Others | Lane::Urgent => DRAWS,
+            Lane::Others | Lane::Urgent | Lane::OfCalls => DRAWS,
         }
     }
 

@@ -8,6 +8,7 @@ use node::{
 };
 
 use crate::{
+    control::address,
     harness::{ALICE, Cluster, ONE, Sent, TWO, config, ms, stateful},
     message::{Msg, request},
 };
@@ -213,6 +214,44 @@ fn who_waited_too_long_in_a_lane_is_refused_at_once_unless_it_may_be_a_burst() {
     assert!(statuses.contains(&503), "{statuses:?}");
     assert!(statuses.iter().all(|&status| status == 503), "{statuses:?}");
     assert!(!cluster.nodes[0].has_waiting());
+}
+
+/// Forged BYEs of a stranger filled the socket in which all came that belongs to calls. With 60,000 of them a second a peer
+/// lost a sixth of its calls.
+#[test]
+fn parts_of_calls_of_strangers_have_a_lane_and_their_loss_keeps_no_call_out() {
+    let mut config = config(&[ONE]);
+    config.trust.peers = vec!["198.51.100.2/32".parse().unwrap()];
+    let mut cluster = Cluster::new(config);
+    let bye = request("BYE", ALICE, "forged").to_string();
+    let snapshot = cluster.shared.snapshot();
+    let lane = |from| {
+        cluster
+            .shared
+            .lane_of(&snapshot, bye.as_bytes(), address(from).ip())
+    };
+    assert_eq!(
+        [ALICE, BOB, ONE].map(lane),
+        [Some(Lane::OfCalls), None, None]
+    );
+
+    cluster.nodes[0].set_lanes(true);
+    for _ in 0..50 {
+        let now = cluster.now;
+        cluster.nodes[0].handle_delay(now, Some(Lane::OfCalls), ms(401));
+        assert!(cluster.nodes[0].is_too_late(now));
+        cluster.nodes[0].handle_too_late(now, Lane::OfCalls, bye.as_bytes());
+        cluster.nodes[0].handle_missed(now, Lane::OfCalls, 9);
+        cluster.wait(ms(100));
+    }
+    assert_eq!(cluster.event(Event::OfCallsOut), 500);
+    assert_eq!(cluster.dropped(Dropped::Overload), 500);
+    assert!(!cluster.shared.neighbours().is_over());
+    assert_eq!(cluster.shared.workers()[0].shares(), [1.0, 1.0]);
+    cluster.is_overloaded();
+    let now = cluster.now;
+    cluster.nodes[0].handle_delay(now, Some(Lane::OfCalls), ms(401));
+    assert!(cluster.nodes[0].is_too_late(now), "it can't be refused");
 }
 
 /// Under a flood every request was read, and to read it cost a tenth of what it costs to serve one.

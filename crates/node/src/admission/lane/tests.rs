@@ -176,7 +176,11 @@ fn anyone() -> SocketAddr {
 fn check_all_pass(messages: impl IntoIterator<Item = String>) {
     let sieve = Sieve::new(1, 0.0);
     for message in messages {
-        assert_eq!(Lane::of(message.as_bytes(), &[]), None, "{message}");
+        assert_eq!(
+            Lane::of(message.as_bytes(), &[]),
+            Lane::OfCalls,
+            "{message}"
+        );
         assert!(sieve.passes(message.as_bytes(), anyone()), "{message}");
     }
 }
@@ -184,9 +188,8 @@ fn check_all_pass(messages: impl IntoIterator<Item = String>) {
 #[test]
 fn what_begins_something_has_a_lane() {
     let invite = invite(0, 1, "");
-    let check = |message: &str, lane| {
-        assert_eq!(Lane::of(message.as_bytes(), &[]), Some(lane), "{message}")
-    };
+    let check =
+        |message: &str, lane| assert_eq!(Lane::of(message.as_bytes(), &[]), lane, "{message}");
     check(&invite, Lane::Calls);
     check(&register(1), Lane::Registers);
     for method in ["OPTIONS", "SUBSCRIBE", "MESSAGE", "PUBLISH", "REFER", "x"] {
@@ -239,10 +242,10 @@ fn calls_for_help_and_to_users_that_are_listed_have_a_lane_of_their_own() {
         let invite = |tag| invite(0, 1, tag).replacen("sip:200@example.com", target, 1);
         let lane = Lane::of(invite("").as_bytes(), &urgent);
         let expected = if is_urgent { Lane::Urgent } else { Lane::Calls };
-        assert_eq!(lane, Some(expected), "{target}");
+        assert_eq!(lane, expected, "{target}");
         assert_eq!(
             Lane::of(invite(";tag=b").as_bytes(), &urgent),
-            None,
+            Lane::OfCalls,
             "{target}"
         );
     }
@@ -482,9 +485,14 @@ proptest! {
         registers in select(vec![0.0, 0.3, 1.0]),
     ) {
         let packet = Packet::new(&message, source);
-        let is_known = known.iter().any(|network| network.contains(&source.ip()))
-            && !unruly.contains(&source.ip());
-        let lane = Lane::of(&message, &urgent).filter(|_| !is_known);
+        let lane = Lane::of(&message, &urgent);
+        let is_known = known.iter().any(|network| network.contains(&source.ip()));
+        let is_unruly = unruly.contains(&source.ip());
+        let has_lane = match lane {
+            Lane::OfCalls => !is_known && !is_unruly,
+            _ => !is_known || is_unruly,
+        };
+        let lane = has_lane.then_some(lane);
         let rule = Steering { known: &known, unruly: &unruly, urgent: &urgent };
         let place = run(&rule.program(workers).unwrap(), From::Payload, &packet);
         let first = lane.map_or(0, |lane| lane.place(workers));
