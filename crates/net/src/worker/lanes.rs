@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use node::{Lane, Sieve};
 use socket::udp::{BATCH, RecvBatch, Socket, Wait};
 
-use super::{Worker, give};
-use crate::lanes::{Change, Group};
+use super::{READS, Worker, give};
+use crate::lanes::{Change, Group, OwnLanes};
 
 /// The most batches that are read in a row from one lane, as they have waited too long.
 const LATE_READS: usize = 64;
@@ -96,14 +96,15 @@ impl Worker {
         self.waited += self.clock.now() - began;
     }
 
-    /// Reads a batch from each lane that the node has room for.
+    /// Reads a batch from each lane that the node has room for, and all that is there of what may belong to calls.
     pub(super) fn read_lanes(&mut self) {
         self.has_more = false;
         let Some((lanes, mut batch)) = self.lanes.take() else {
             return;
         };
         for listener in 0..self.team.seats[self.number].sockets.len() {
-            for lane in Lane::ALL {
+            self.read_of_calls(listener, &lanes, &mut batch);
+            for lane in Lane::ALL.into_iter().filter(|&lane| lane != Lane::OfCalls) {
                 let socket = lanes.socket(listener, lane);
                 for _ in 0..LATE_READS {
                     let is_full = self.read_lane(listener, lane, socket, &mut batch);
@@ -118,6 +119,20 @@ impl Worker {
         // What other workers hand over comes from no lane.
         let now = self.clock.now();
         self.node.handle_delay(now, None, Duration::ZERO);
+    }
+
+    /// Reads what may belong to calls. However much of it strangers send, what known hosts send is read meanwhile.
+    fn read_of_calls(&mut self, listener: usize, lanes: &OwnLanes, batch: &mut RecvBatch) {
+        let socket = lanes.socket(listener, Lane::OfCalls);
+        for _ in 0..READS {
+            if self.read_lane(listener, Lane::OfCalls, socket, batch) == Some(false) {
+                return;
+            }
+            let now = self.clock.now();
+            self.flush(now);
+            self.read(listener, Wait::Poll);
+        }
+        self.has_more = true;
     }
 
     /// Reads a batch; whether it was a full one. None: all of it had waited too long.
