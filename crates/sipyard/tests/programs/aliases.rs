@@ -7,6 +7,8 @@ use std::{
     process::{Child, ChildStdin, Stdio},
 };
 
+use serde_json::Value;
+
 use crate::{
     common::{Edge, PATIENCE, Settings, authority::Authority, free_address},
     process::{command, within},
@@ -18,36 +20,62 @@ struct Home {
     openssl: Child,
     stdin: ChildStdin,
     edge: Edge,
+    place: Place,
     answered: usize,
 }
 
+/// Where a server connects to, what it shows, and the port at which it says that it listens.
+#[derive(Clone, Copy)]
+struct Place {
+    to: SocketAddr,
+    certificate: &'static str,
+    port: u16,
+}
+
 impl Home {
-    /// It connects to a node, and says in a request that it listens at a port of its own.
-    fn connect(edge: Edge, to: SocketAddr, certificate: &str, port: u16) -> Self {
-        let folder = edge.folder();
-        let (chain, key) = (format!("{certificate}.pem"), format!("{certificate}.key"));
-        let said = File::create(folder.join("said")).unwrap();
-        let mut openssl = command("openssl", "openssl")
-            .args(["s_client", "-quiet", "-connect", &to.to_string()])
-            .args(["-CAfile", "ca.pem", "-cert", &chain, "-key", &key])
-            .current_dir(folder)
-            .stdin(Stdio::piped())
-            .stdout(said)
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+    /// It connects to a node, and says where it listens.
+    fn connect(edge: Edge, place: Place) -> Self {
+        let (openssl, stdin) = open(&edge, place);
         let mut home = Self {
-            stdin: openssl.stdin.take().unwrap(),
             openssl,
+            stdin,
             edge,
+            place,
             answered: 0,
         };
-        let via = format!("SIP/2.0/TLS localhost:{port};alias;branch=z9hG4bK-home");
-        home.write(&options(&format!("sip:{to};transport=tls"), &via, "home"));
-        within(PATIENCE, "the node's answer", || {
-            home.said().contains("SIP/2.0 ")
-        });
+        home.begin();
         home
+    }
+
+    fn connect_again(&mut self) {
+        self.end();
+        (self.openssl, self.stdin) = open(&self.edge, self.place);
+        self.answered = 0;
+        self.begin();
+    }
+
+    fn begin(&mut self) {
+        let Place { to, port, .. } = self.place;
+        let via = format!("SIP/2.0/TLS localhost:{port};alias;branch=z9hG4bK-home");
+        self.write(&options(&format!("sip:{to};transport=tls"), &via, "home"));
+        within(PATIENCE, "the node's answer", || {
+            self.said().contains("SIP/2.0 ")
+        });
+    }
+
+    /// Closes the connection, unless the node has done that.
+    fn end(&mut self) {
+        // It may have ended by itself.
+        let _ = self.openssl.kill();
+        let _ = self.openssl.wait();
+    }
+
+    /// The connections that the node has.
+    fn connections(&self) -> u64 {
+        let status = self.edge.status();
+        let workers = status["workers"].as_array().unwrap().iter();
+        let open = |worker: &Value| worker["connections"]["total"].as_u64().unwrap();
+        workers.map(open).sum()
     }
 
     fn write(&mut self, message: &str) {
@@ -74,9 +102,55 @@ impl Home {
 
 impl Drop for Home {
     fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.openssl.kill();
-        let _ = self.openssl.wait();
+        self.end();
+    }
+}
+
+fn open(edge: &Edge, place: Place) -> (Child, ChildStdin) {
+    let (chain, key) = (
+        format!("{}.pem", place.certificate),
+        format!("{}.key", place.certificate),
+    );
+    let said = File::create(edge.folder().join("said")).unwrap();
+    let mut openssl = command("openssl", "openssl")
+        .args(["s_client", "-quiet", "-connect", &place.to.to_string()])
+        .args(["-CAfile", "ca.pem", "-cert", &chain, "-key", &key])
+        .current_dir(edge.folder())
+        .stdin(Stdio::piped())
+        .stdout(said)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let stdin = openssl.stdin.take().unwrap();
+    (openssl, stdin)
+}
+
+/// It sends requests over UDP.
+struct Caller {
+    socket: UdpSocket,
+    edge: SocketAddr,
+}
+
+impl Caller {
+    fn new(edge: SocketAddr) -> Self {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self { socket, edge }
+    }
+
+    fn send(&self, call: &str) {
+        let address = self.socket.local_addr().unwrap();
+        let via = format!("SIP/2.0/UDP {address};branch=z9hG4bK-{call}");
+        let request = options("sip:b@example.com", &via, call);
+        self.socket.send_to(request.as_bytes(), self.edge).unwrap();
+    }
+
+    #[track_caller]
+    fn expect(&self, status: u16) {
+        let mut buffer = [0; 2048];
+        let length = self.socket.recv(&mut buffer).unwrap();
+        let answer = String::from_utf8_lossy(&buffer[..length]);
+        assert!(answer.starts_with(&format!("SIP/2.0 {status} ")), "{answer}");
     }
 }
 
@@ -96,7 +170,7 @@ fn answer(request: &str) -> String {
 }
 
 /// A node with a server that is called localhost, and a home that shows a certificate.
-fn start(certificate: &str) -> (Home, SocketAddr) {
+fn start(certificate: &'static str) -> (Home, Caller) {
     let settings = Settings::new();
     let authority = Authority::new(&settings.path().with_file_name(""), "ca");
     authority.issue("edge", &["localhost", "127.0.0.1"]);
@@ -110,48 +184,72 @@ fn start(certificate: &str) -> (Home, SocketAddr) {
     let sip = settings.sip;
     let servers = [format!("tls:localhost:{}", nobody.port())];
     configure(&settings, &[plain("udp", sip), listener], &servers, "");
-    let home = Home::connect(settings.start(), secure, certificate, nobody.port());
-    (home, sip)
+    let place = Place {
+        to: secure,
+        certificate,
+        port: nobody.port(),
+    };
+    let home = Home::connect(settings.start(), place);
+    (home, Caller::new(sip))
 }
 
 /// Calls of both workers, of which one has the connection.
 #[test]
 fn a_server_takes_requests_on_the_connection_that_it_has_opened() {
     const CALLS: usize = 8;
-    let (mut home, edge) = start("home");
-    let caller = UdpSocket::bind("127.0.0.1:0").unwrap();
-    caller.set_read_timeout(Some(PATIENCE)).unwrap();
-    let via = format!("SIP/2.0/UDP {}", caller.local_addr().unwrap());
+    let (mut home, caller) = start("home");
     for call in 0..CALLS {
-        let via = format!("{via};branch=z9hG4bK-{call}");
-        let request = options("sip:b@example.com", &via, &format!("call-{call}"));
-        caller.send_to(request.as_bytes(), edge).unwrap();
+        caller.send(&format!("call-{call}"));
     }
     within(PATIENCE, "the requests", || home.answer() == CALLS);
     assert!(home.said().contains(";alias;"), "{}", home.said());
-    for _ in 0..CALLS {
-        let mut buffer = [0; 2048];
-        let length = caller.recv(&mut buffer).unwrap();
-        let answer = String::from_utf8_lossy(&buffer[..length]);
-        assert!(answer.starts_with("SIP/2.0 200 "), "{answer}");
-    }
+    (0..CALLS).for_each(|_| caller.expect(200));
 }
 
 /// Whoever proves to be somebody else gets nothing of what is for the server, whatever it says.
 #[test]
 fn a_stranger_takes_no_requests_for_a_server() {
-    let (mut home, edge) = start("other");
-    let caller = UdpSocket::bind("127.0.0.1:0").unwrap();
-    caller.set_read_timeout(Some(PATIENCE)).unwrap();
-    let via = format!(
-        "SIP/2.0/UDP {};branch=z9hG4bK-1",
-        caller.local_addr().unwrap()
-    );
-    let request = options("sip:b@example.com", &via, "call");
-    caller.send_to(request.as_bytes(), edge).unwrap();
-    let mut buffer = [0; 2048];
-    let length = caller.recv(&mut buffer).unwrap();
-    let answer = String::from_utf8_lossy(&buffer[..length]);
-    assert!(answer.starts_with("SIP/2.0 503 "), "{answer}");
+    let (mut home, caller) = start("other");
+    caller.send("call");
+    caller.expect(503);
     assert_eq!(home.answer(), 0, "{}", home.said());
+}
+
+#[test]
+fn a_server_whose_connection_is_gone_is_reached_by_its_next_one() {
+    let (mut home, caller) = start("home");
+    home.end();
+    within(PATIENCE, "the end of the connection", || {
+        home.connections() == 0
+    });
+    caller.send("gone");
+    caller.expect(503);
+    home.connect_again();
+    caller.send("again");
+    within(PATIENCE, "the request", || home.answer() == 1);
+    caller.expect(200);
+}
+
+/// What a certificate proved then proves nothing of a server that is called otherwise.
+#[test]
+fn a_reload_that_gives_a_server_another_name_closes_its_connection() {
+    let (mut home, caller) = start("home");
+    let reload = |home: &Home, to: &str| {
+        let path = home.edge.folder().join("edge.toml");
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replace("tls:localhost:", to)).unwrap();
+        home.edge.signal("HUP");
+    };
+    reload(&home, "tls:localhost:");
+    home.edge.wait_for_log("reloaded");
+    caller.send("before");
+    within(PATIENCE, "the request", || home.answer() == 1);
+    caller.expect(200);
+    reload(&home, "tls:127.0.0.1:");
+    within(PATIENCE, "the end of the connection", || {
+        home.openssl.try_wait().unwrap().is_some()
+    });
+    caller.send("after");
+    caller.expect(503);
+    assert_eq!(home.answer(), 1, "{}", home.said());
 }
