@@ -150,7 +150,10 @@ impl Caller {
         let mut buffer = [0; 2048];
         let length = self.socket.recv(&mut buffer).unwrap();
         let answer = String::from_utf8_lossy(&buffer[..length]);
-        assert!(answer.starts_with(&format!("SIP/2.0 {status} ")), "{answer}");
+        assert!(
+            answer.starts_with(&format!("SIP/2.0 {status} ")),
+            "{answer}"
+        );
     }
 }
 
