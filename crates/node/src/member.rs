@@ -21,7 +21,7 @@ use crate::{
 const NO_TCP: Duration = Duration::from_secs(3_600);
 
 /// A server of a pool, as long as the process runs or its last call lasts.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Member {
     /// The pool's name.
     pub pool: String,
@@ -33,12 +33,18 @@ pub struct Member {
     pub host: Option<Arc<str>>,
     /// Its ledger, weight and health.
     pub server: Arc<Server>,
-    pub(crate) responses: [Histogram; MethodLabel::ALL.len()],
-    pub(crate) service: ServiceTimes,
+    pub(crate) responses: Arc<[Histogram; MethodLabel::ALL.len()]>,
+    pub(crate) service: Arc<ServiceTimes>,
     /// Overload control with it, in whatever pool.
     pub(crate) control: Arc<Control>,
     /// How much it can take, in whatever pool.
     pub(crate) room: Arc<Room>,
+    marks: Arc<Marks>,
+}
+
+/// What is noted of a server.
+#[derive(Debug, Default)]
+struct Marks {
     /// The operator has set its capacity.
     is_weighed: AtomicBool,
     /// It was silent, and shall be probed at once.
@@ -74,7 +80,7 @@ impl Member {
     /// # Panics
     /// If it is not within [`balance::CAPACITY`].
     pub fn weigh(&self, capacity: f64) {
-        self.is_weighed.store(true, Ordering::Relaxed);
+        self.marks.is_weighed.store(true, Ordering::Relaxed);
         self.server.set_capacity(capacity);
     }
 
@@ -86,28 +92,28 @@ impl Member {
 
     /// Lets [`Self::weigh`] hold no longer; whether it did.
     pub(crate) fn forget_weight(&self) -> bool {
-        self.is_weighed.swap(false, Ordering::Relaxed)
+        self.marks.is_weighed.swap(false, Ordering::Relaxed)
     }
 
     /// Whether [`Self::weigh`] holds.
     pub(crate) fn is_weighed(&self) -> bool {
-        self.is_weighed.load(Ordering::Relaxed)
+        self.marks.is_weighed.load(Ordering::Relaxed)
     }
 }
 
 impl Member {
     /// Doubts that the server is there; whether nobody did before.
     pub(crate) fn suspect(&self) -> bool {
-        !self.is_suspected.swap(true, Ordering::Relaxed)
+        !self.marks.is_suspected.swap(true, Ordering::Relaxed)
     }
 
     /// Doubts no more.
     pub(crate) fn trust(&self) {
-        self.is_suspected.store(false, Ordering::Relaxed);
+        self.marks.is_suspected.store(false, Ordering::Relaxed);
     }
 
     pub(crate) fn is_suspected(&self) -> bool {
-        self.is_suspected.load(Ordering::Relaxed)
+        self.marks.is_suspected.load(Ordering::Relaxed)
     }
 
     pub(crate) fn new(
@@ -128,20 +134,31 @@ impl Member {
             address,
             host: of.host.clone(),
             server,
-            responses: Default::default(),
-            service: ServiceTimes::default(),
+            responses: Arc::default(),
+            service: Arc::default(),
             control,
             room,
-            is_weighed: AtomicBool::new(false),
-            is_suspected: AtomicBool::new(false),
-            no_tcp_until: AtomicU64::new(0),
-            idle_since: Mutex::default(),
+            marks: Arc::default(),
+        }
+    }
+
+    /// The same server, if the configuration says the same of how it is reached.
+    pub(crate) fn is_reached_as(&self, of: &PoolServer) -> bool {
+        self.transport == of.transport && self.host == of.host
+    }
+
+    /// The same server, which is reached in another way.
+    pub(crate) fn reached_as(&self, of: &PoolServer) -> Self {
+        Self {
+            transport: of.transport,
+            host: of.host.clone(),
+            ..self.clone()
         }
     }
 
     /// Where a request goes that is too long for a datagram. RFC 3261 §18.1.1
     pub(crate) fn hop_of_large(&self, now: Duration) -> NextHop {
-        let takes_tcp = self.no_tcp_until.load(Ordering::Relaxed) <= now.as_nanos() as u64;
+        let takes_tcp = self.marks.no_tcp_until.load(Ordering::Relaxed) <= now.as_nanos() as u64;
         let transport = match self.transport {
             Transport::Udp if takes_tcp => Transport::Tcp,
             transport => transport,
@@ -155,7 +172,7 @@ impl Member {
     /// It does not take TCP, at least for an hour.
     pub(crate) fn refuse_tcp(&self, now: Duration) {
         let until = (now + NO_TCP).as_nanos() as u64;
-        self.no_tcp_until.store(until, Ordering::Relaxed);
+        self.marks.no_tcp_until.store(until, Ordering::Relaxed);
     }
 
     /// Whether it must keep its number: it is configured, has entries in the ledger, or had some
@@ -165,6 +182,7 @@ impl Member {
         let server = &self.server;
         let is_in_use = !server.is_removed() || server.calls() + server.transactions() > 0;
         let mut idle_since = self
+            .marks
             .idle_since
             .lock()
             .unwrap_or_else(PoisonError::into_inner);

@@ -431,10 +431,13 @@ fn next_members(
     for pool in &config.pools {
         for wanted in &pool.servers {
             let known = members
-                .iter()
+                .iter_mut()
                 .flatten()
                 .find(|m| m.pool == pool.name && m.address == wanted.address);
             if let Some(member) = known {
+                if !member.is_reached_as(wanted) {
+                    *member = Arc::new(member.reached_as(wanted));
+                }
                 if has_other_capacity(&pool.name, wanted)
                     && (member.forget_weight() || !pool.learn_costs)
                 {

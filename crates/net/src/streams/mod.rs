@@ -366,6 +366,7 @@ impl Streams {
         for id in open {
             self.divide(id);
             self.check_alias(ground.now, id);
+            self.begin_alias(id);
         }
     }
 
@@ -374,7 +375,8 @@ impl Streams {
         let Some(held) = self.sockets.get_mut(&id) else {
             return;
         };
-        if held.lane == Lane::Known && aliases::has_proof(&self.connections, id) {
+        let is_new = held.alias == Alias::No && held.lane == Lane::Known;
+        if is_new && aliases::has_proof(&self.connections, id) {
             held.alias = Alias::Possible;
         }
     }

@@ -124,6 +124,26 @@ fn a_server_that_comes_back_has_its_ledger() {
     assert_eq!(cluster.total(), (0, 0, 0.0));
 }
 
+/// A server that a reload gave another transport or name was reached as before until the node was started anew.
+#[test]
+fn a_server_is_reached_as_the_last_configuration_says() {
+    let mut cluster = Cluster::new(config(&[ONE]));
+    let mut call = cluster.establish("call");
+    let mut secure = config(&[ONE]);
+    let server = &mut secure.pools[0].servers[0];
+    (server.transport, server.host) = (Transport::Tls, Some("one.example".into()));
+    let before = cluster.member(ONE);
+    reload(&mut cluster, secure);
+    let after = cluster.member(ONE);
+    assert_eq!(after.transport, Transport::Tls);
+    assert_eq!(after.host.as_deref(), Some("one.example"));
+    assert_eq!(after.server.id(), before.server.id());
+    assert_eq!(cluster.ledger(ONE), (1, 0, 0.0));
+    reload(&mut cluster, config(&[ONE]));
+    cluster.exchange(&call.caller.request("BYE"), 200);
+    assert_eq!(cluster.ledger(ONE), (0, 0, 0.0));
+}
+
 #[test]
 fn a_capacity_changes_under_open_calls() {
     let mut cluster = Cluster::new(config(&[ONE, TWO]));

@@ -192,7 +192,11 @@ fn start(certificate: &'static str) -> (Home, Caller) {
         certificate,
         port: nobody.port(),
     };
-    let home = Home::connect(settings.start(), place);
+    let edge = settings.start();
+    within(PATIENCE, "the address of the server", || {
+        edge.status()["pools"][0]["servers"][0].is_object()
+    });
+    let home = Home::connect(edge, place);
     (home, Caller::new(sip))
 }
 
