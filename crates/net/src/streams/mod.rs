@@ -372,23 +372,31 @@ impl Streams {
 
     /// The next request on a connection may say that it leads to where its peer listens.
     fn begin_alias(&mut self, id: ConnectionId) {
-        let Some(held) = self.sockets.get_mut(&id) else {
-            return;
-        };
-        let is_new = held.alias == Alias::No && held.lane == Lane::Known;
-        if is_new && aliases::has_proof(&self.connections, id) {
+        let may_be = self.may_be_alias(id);
+        if let Some(held) = self.sockets.get_mut(&id)
+            && held.alias == Alias::No
+            && may_be
+        {
             held.alias = Alias::Possible;
         }
     }
 
+    /// Whether a connection is that of a known peer who has shown a certificate.
+    fn may_be_alias(&self, id: ConnectionId) -> bool {
+        let remote = self.connections.flow(id).map(|flow| flow.remote.ip());
+        remote.is_some_and(|ip| self.divided_by.is_known(ip))
+            && aliases::has_proof(&self.connections, id)
+    }
+
     /// What a request on a connection has said of it: it leads to this port of its host, or to none.
     fn set_alias(&mut self, id: ConnectionId, port: Option<u16>) {
+        let may_be = self.may_be_alias(id);
         let (Some(held), Some(flow)) = (self.sockets.get_mut(&id), self.connections.flow(id))
         else {
             return;
         };
         held.alias = Alias::No;
-        let Some(port) = port else {
+        let Some(port) = port.filter(|_| may_be) else {
             return;
         };
         let remote = SocketAddr::new(flow.remote.ip(), port);
@@ -448,7 +456,8 @@ impl Streams {
                 self.is_late |= waited > LATE;
                 node.handle_stream_delay(now, waited);
                 let bytes = &self.buffer[..length];
-                let mut asks = held.alias == Alias::Possible;
+                // A request may come with the end of the handshake.
+                let mut asks = held.alias == Alias::Possible || held.lane == Lane::Opening;
                 let mut port = None;
                 self.connections
                     .receive(now, id, bytes, &mut |flow, heard| {
