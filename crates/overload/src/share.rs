@@ -51,7 +51,7 @@ const FEW_TICKS: u32 = 3;
 const STEP: f64 = 0.015;
 /// It grows by this part if more than such a part is missing of what could be served.
 const MUCH: f64 = 0.5;
-const GROWTH: f64 = 0.2;
+const GROWTH: f64 = 0.4;
 /// After a cut it grows by this part of what an idle processor could serve besides, were it held by no quota.
 const OF_IDLE: f64 = 0.3;
 /// For so many ticks what comes in is laid to the last growth.
