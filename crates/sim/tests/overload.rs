@@ -64,11 +64,11 @@ impl Scene {
     }
 
     fn of(mode: Mode, pace: Pace, quota: Option<Quota>, seed: u64) -> Self {
-        Self::before(&[], mode, pace, quota, seed)
+        Self::trusting(&[], mode, pace, quota, seed)
     }
 
-    /// The node trusts these networks.
-    fn before(peers: &[&str], mode: Mode, pace: Pace, quota: Option<Quota>, seed: u64) -> Self {
+    /// The node believes these networks.
+    fn trusting(peers: &[&str], mode: Mode, pace: Pace, quota: Option<Quota>, seed: u64) -> Self {
         let mut world = World::new(seed, Link::clean(Duration::from_millis(1)));
         world.add_server(ServerConfig::prompt(server_address(0)));
         let mut setup = setup();
@@ -198,7 +198,7 @@ fn a_flood_of_forged_byes_costs_a_peer_no_call() {
     // Twice the messages that the node can serve.
     const FORGED_EACH_TICK: u32 = 120;
     for mode in [Mode::Stateless, Mode::Stateful] {
-        let mut scene = Scene::before(&["198.51.100.0/32"], mode, faster(1.0), Some(HELD), 7);
+        let mut scene = Scene::trusting(&["198.51.100.0/32"], mode, faster(1.0), Some(HELD), 7);
         scene.call(0.3, s(20));
         let source = ([203, 0, 113, 9], 5060).into();
         let stranger = scene.world.add_stranger(vec![source]);

@@ -70,6 +70,14 @@ impl Home {
         let _ = self.openssl.wait();
     }
 
+    /// The node takes up a configuration with other words.
+    fn reload(&self, before: &str, after: &str) {
+        let path = self.edge.folder().join("edge.toml");
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replace(before, after)).unwrap();
+        self.edge.signal("HUP");
+    }
+
     /// The connections that the node has.
     fn connections(&self) -> u64 {
         let status = self.edge.status();
@@ -174,6 +182,11 @@ fn answer(request: &str) -> String {
 
 /// A node with a server that is called localhost, and a home that shows a certificate.
 fn start(certificate: &'static str) -> (Home, Caller) {
+    start_before("localhost", certificate)
+}
+
+/// The same, with another server.
+fn start_before(server: &str, certificate: &'static str) -> (Home, Caller) {
     let settings = Settings::new();
     let authority = Authority::new(&settings.path().with_file_name(""), "ca");
     authority.issue("edge", &["localhost", "127.0.0.1"]);
@@ -185,7 +198,7 @@ fn start(certificate: &'static str) -> (Home, Caller) {
          key = \"edge.key\" }} ], client_certificates = \"request\", client_ca = \"ca.pem\" }}"
     );
     let sip = settings.sip;
-    let servers = [format!("tls:localhost:{}", nobody.port())];
+    let servers = [format!("tls:{server}:{}", nobody.port())];
     configure(&settings, &[plain("udp", sip), listener], &servers, "");
     let place = Place {
         to: secure,
@@ -241,22 +254,30 @@ fn a_server_whose_connection_is_gone_is_reached_by_its_next_one() {
 #[test]
 fn a_reload_that_gives_a_server_another_name_closes_its_connection() {
     let (mut home, caller) = start("home");
-    let reload = |home: &Home, to: &str| {
-        let path = home.edge.folder().join("edge.toml");
-        let text = fs::read_to_string(&path).unwrap();
-        fs::write(&path, text.replace("tls:localhost:", to)).unwrap();
-        home.edge.signal("HUP");
-    };
-    reload(&home, "tls:localhost:");
+    home.reload("tls:localhost:", "tls:localhost:");
     home.edge.wait_for_log("reloaded");
     caller.send("before");
     within(PATIENCE, "the request", || home.answer() == 1);
     caller.expect(200);
-    reload(&home, "tls:127.0.0.1:");
+    home.reload("tls:localhost:", "tls:127.0.0.1:");
     within(PATIENCE, "the end of the connection", || {
         home.openssl.try_wait().unwrap().is_some()
     });
     caller.send("after");
     caller.expect(503);
     assert_eq!(home.answer(), 1, "{}", home.said());
+}
+
+/// A server that connected before the node knew its address had no requests on that connection, whatever it said later.
+#[test]
+fn a_server_may_connect_before_it_is_known() {
+    let (mut home, caller) = start_before("127.0.0.2", "home");
+    home.reload("tls:127.0.0.2:", "tls:localhost:");
+    let mut calls = 0;
+    within(PATIENCE, "a request", || {
+        home.begin();
+        calls += 1;
+        caller.send(&format!("call-{calls}"));
+        home.answer() > 0
+    });
 }
