@@ -213,7 +213,10 @@ impl Worker {
     fn tell_busy(&mut self, now: Duration) {
         let passed = now.saturating_sub(mem::replace(&mut self.told_at, now));
         let waited = mem::take(&mut self.waited);
-        self.node.handle_busy(passed.saturating_sub(waited));
+        let busy = passed.saturating_sub(waited);
+        let streams = self.streams.as_mut();
+        let for_strangers = streams.map_or(Duration::ZERO, Streams::take_strangers_took);
+        self.node.handle_busy(busy, for_strangers);
     }
 
     fn unheard(&self) -> u64 {

@@ -142,7 +142,7 @@ impl Workers {
                     security,
                     common,
                     team.seats[number].descriptors(),
-                    clock.now(),
+                    clock,
                 )
             });
             let streams = streams.transpose().map_err(StartError::System)?;

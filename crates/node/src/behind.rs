@@ -93,10 +93,10 @@ impl Node {
         }
     }
 
-    /// Learns that the worker was busy for so long since it was told last.
-    pub fn handle_busy(&mut self, busy: Duration) {
+    /// Learns that the worker was busy for so long since it was told last, and for strangers' connections.
+    pub fn handle_busy(&mut self, busy: Duration, for_strangers: Duration) {
         self.desks.proxy.dynamic.note_busy(busy);
-        self.desks.lobby.note_busy(busy);
+        self.desks.lobby.note_busy(busy, for_strangers);
     }
 
     /// Learns that so many requests were stopped by a lane's filter.
@@ -128,6 +128,13 @@ impl Node {
     /// Whether the node is behind: the driver then reads all that has come.
     pub fn is_behind(&self, now: Duration) -> bool {
         self.desks.lobby.is_open(now)
+    }
+
+    /// Whether the datagrams of known hosts that were read last had waited too long, so that strangers' connections are to
+    /// wait. Only a node with lanes knows.
+    #[must_use]
+    pub fn are_known_behind(&self) -> bool {
+        self.desks.lobby.are_known_behind()
     }
 
     /// Whether new requests wait for [`Self::handle_waiting`].

@@ -58,8 +58,6 @@ const OF_IDLE: f64 = 0.3;
 const GROWTH_TICKS: u32 = 10;
 /// The weight of the last window in the mean of what can be served.
 const LAST_WINDOW: f64 = 0.5;
-/// The weight of a tick in the mean of what was served lately.
-const LATELY: f64 = 0.2;
 /// The least share.
 const LEAST: f64 = 1.0 / 4096.0;
 
@@ -99,8 +97,6 @@ pub struct Share {
     delay: Duration,
     /// When the share was last cut.
     cut_at: Duration,
-    /// The mean of what ticks served lately.
-    served: f64,
     /// What a tick served lately, at most.
     most: f64,
     /// What a tick can serve, on average; 0: never was too much.
@@ -116,7 +112,6 @@ struct Counted {
     /// Stayed out, as far as is known.
     stayed_out: u32,
     served: u32,
-    served_beside: u32,
     turned_away: u32,
     /// Of these, which surely were new.
     new_turned_away: u32,
@@ -161,7 +156,6 @@ impl Share {
             offered: 0.0,
             delay: Duration::ZERO,
             cut_at: Duration::ZERO,
-            served: 0.0,
             most: 0.0,
             capacity: 0.0,
             next: now + TICK,
@@ -206,17 +200,6 @@ impl Share {
     /// A request was served.
     pub fn served(&mut self) {
         self.tick.served += 1;
-    }
-
-    /// A request was served that the share does not bound: its sender is told how many to send.
-    pub fn served_beside(&mut self) {
-        self.tick.served_beside += 1;
-    }
-
-    /// Requests that were served per second lately, with or without a part in the share.
-    #[must_use]
-    pub fn served_per_s(&self) -> f64 {
-        self.served / TICK.as_secs_f64()
     }
 
     /// Of those who are let in, who drew less is no copy of a request that was kept out before, if copies come at the
@@ -296,8 +279,6 @@ impl Share {
         // A worker that stood still looks late.
         let per_tick = TICK.div_duration_f64(passed);
         let served = f64::from(tick.served) * per_tick;
-        let all = served + f64::from(tick.served_beside) * per_tick;
-        self.served += (all - self.served) * LATELY;
         self.most = served.max(self.most * FORGETS);
         // What was read in this tick came in a shorter time if the last of it has waited for longer.
         let came_in = (passed + self.delay).saturating_sub(delay).max(TICK / 4);

@@ -405,7 +405,7 @@ impl Edge {
                 .map(|all| all / self.nodes.len() as u32);
             let mut are_lanes_wanted = false;
             for node in &mut self.nodes {
-                node.handle_busy(busy);
+                node.handle_busy(busy, Duration::ZERO);
                 if unread > 0 {
                     node.handle_unread(now, unread);
                 }

@@ -13,7 +13,7 @@ use std::{
 };
 
 use node::{ConnectionId, Datagram, Flow, Input, Node, Outbox, Quotation, Shared, Snapshot};
-use socket::{Interest, Ready, seed, tcp};
+use socket::{Clock, Interest, Ready, seed, tcp};
 use stream::{Connections, Counters, Event, READ_BYTES, Why, read_bytes};
 use wire::Wire;
 
@@ -28,11 +28,16 @@ use watch::{LISTENERS, Lane, Watch, connection, token};
 /// Peers that are accepted from one listener in one turn at most.
 const ACCEPTS: usize = 16;
 
-/// What has waited in a connection for longer is late.
-const LATE: Duration = Duration::from_millis(10);
+/// Strangers' connections are served for so long in a turn, or for as long as those of known hosts: what else waits for
+/// the worker does not wait longer, however many strangers are connected.
+const STRANGERS_FOR: Duration = Duration::from_millis(1);
+
+/// They are served after this time even if datagrams of known hosts wait too long.
+const STRANGERS_PAUSE: Duration = Duration::from_millis(100);
 
 /// Listeners and connections of one worker.
 pub(crate) struct Streams {
+    clock: Clock,
     connections: Connections<Wire>,
     sockets: HashMap<ConnectionId, Held>,
     listeners: Vec<(u8, tcp::Listener)>,
@@ -46,10 +51,12 @@ pub(crate) struct Streams {
     buffer: Box<[u8]>,
     /// The most bytes of one read in this turn.
     read_bytes: usize,
-    /// Whether something that was read in this turn had waited for too long.
-    is_late: bool,
     /// Who was known when the connections were divided into lanes.
     divided_by: Arc<Snapshot>,
+    /// When strangers' connections were served last.
+    strangers_at: Duration,
+    /// How long they were served since somebody asked last.
+    strangers_took: Duration,
 }
 
 /// The connections of a worker as other threads see them.
@@ -95,8 +102,9 @@ impl Streams {
         security: Arc<Security>,
         common: Arc<Common>,
         own: impl Iterator<Item = BorrowedFd<'a>>,
-        now: Duration,
+        clock: Clock,
     ) -> io::Result<Self> {
+        let now = clock.now();
         let divided_by = shared.snapshot();
         let limits = limits_of(divided_by.config(), shared.workers().len());
         let watch = Watch::new(own)?;
@@ -109,6 +117,7 @@ impl Streams {
             )?;
         }
         Ok(Self {
+            clock,
             connections: Connections::new(worker, seed(), limits, now),
             sockets: HashMap::new(),
             listeners,
@@ -121,8 +130,9 @@ impl Streams {
             shared,
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
             read_bytes: READ_BYTES,
-            is_late: false,
             divided_by,
+            strangers_at: now,
+            strangers_took: Duration::ZERO,
         })
     }
 
@@ -148,17 +158,46 @@ impl Streams {
 
     /// Does what is ready, a bounded part of it.
     pub(crate) fn turn(&mut self, ground: &mut Ground<'_>) {
-        let ready = self.watch.gather(mem::take(&mut self.is_late));
-        self.read_bytes = read_bytes(ready);
-        for place in 0..ready {
+        let began = self.clock.now();
+        self.serve_lane(ground, Lane::Known);
+        let took = self.clock.now() - began;
+        self.serve_strangers(ground, took);
+        self.serve_lane(ground, Lane::Opening);
+        self.settle(ground);
+    }
+
+    /// Serves strangers, after known hosts were served for so long.
+    fn serve_strangers(&mut self, ground: &mut Ground<'_>, known_took: Duration) {
+        let began = self.clock.now();
+        if ground.node.are_known_behind() && began < self.strangers_at + STRANGERS_PAUSE {
+            return;
+        }
+        self.strangers_at = began;
+        let until = began + STRANGERS_FOR.max(known_took);
+        while self.serve_lane(ground, Lane::Strangers) && self.clock.now() < until {}
+        self.strangers_took += self.clock.now() - began;
+    }
+
+    /// Serves some of those who are ready in a lane; whether there were any.
+    fn serve_lane(&mut self, ground: &mut Ground<'_>, lane: Lane) -> bool {
+        let count = self.watch.gather(lane);
+        self.read_bytes = match lane {
+            Lane::Strangers => read_bytes(usize::MAX),
+            Lane::Known | Lane::Opening => read_bytes(count),
+        };
+        for place in 0..count {
             let ready = self.watch.ready(place);
             match ready.token.checked_sub(LISTENERS) {
                 Some(listener) => self.accept(ground, listener as usize),
                 None => self.serve(ground, ready),
             }
         }
-        self.watch.clear();
-        self.settle(ground);
+        count > 0
+    }
+
+    /// How long strangers were served since this was called last.
+    pub(crate) fn take_strangers_took(&mut self) -> Duration {
+        mem::take(&mut self.strangers_took)
     }
 
     /// Closes all connections, each when what waits on it is written; whether none is left.
@@ -453,7 +492,6 @@ impl Streams {
             Ok((0, _)) => self.connections.closed(now, id, Why::Peer),
             Ok((length, waited)) => {
                 let waited = waited.unwrap_or_default();
-                self.is_late |= waited > LATE;
                 node.handle_stream_delay(now, waited);
                 let bytes = &self.buffer[..length];
                 // A request may come with the end of the handshake.

@@ -9,8 +9,11 @@ use std::{
 use node::ConnectionId;
 use socket::{Epoll, Interest, Ready};
 
-/// Connections of known hosts that are served in one turn at most, and of strangers.
+/// Connections of known hosts that are served in one turn at most.
 const READS: usize = 64;
+
+/// Connections of strangers that are served before the worker looks at its clock.
+const STRANGERS_AT_ONCE: usize = 4;
 
 /// Handshakes that go on in one turn at most: each may cost as much as a hundred messages.
 const HANDSHAKES: usize = 2;
@@ -102,29 +105,28 @@ impl Watch {
         self.is_opening || self.has_strangers || !self.ready.is_empty()
     }
 
-    /// Adds the strangers and the handshakes that may go on in this turn; returns how many are ready in all. If the
-    /// worker is late there are no more strangers than known hosts: theirs is half of its time at most.
-    pub(super) fn gather(&mut self, is_late: bool) -> usize {
-        if std::mem::take(&mut self.has_strangers) {
-            let most = match self.ready.len() {
-                1.. if is_late => self.ready.len(),
-                _ => READS,
-            };
-            self.ready.extend_from_slice(self.strangers.poll(most));
-        }
-        if std::mem::take(&mut self.is_opening) {
-            self.ready.extend_from_slice(self.opening.poll(HANDSHAKES));
+    /// Replaces what is ready by what may be served next of a lane; returns how many that are. All known hosts that are
+    /// ready are those of [`Self::wait`].
+    pub(super) fn gather(&mut self, lane: Lane) -> usize {
+        let (has_some, epoll, most) = match lane {
+            Lane::Known => return self.ready.len(),
+            Lane::Strangers => (
+                &mut self.has_strangers,
+                &mut self.strangers,
+                STRANGERS_AT_ONCE,
+            ),
+            Lane::Opening => (&mut self.is_opening, &mut self.opening, HANDSHAKES),
+        };
+        self.ready.clear();
+        if *has_some {
+            self.ready.extend_from_slice(epoll.poll(most));
+            *has_some = self.ready.len() == most;
         }
         self.ready.len()
     }
 
     pub(super) fn ready(&self, place: usize) -> Ready {
         self.ready[place]
-    }
-
-    /// All that was ready is dealt with.
-    pub(super) fn clear(&mut self) {
-        self.ready.clear();
     }
 
     pub(super) fn add(

@@ -9,8 +9,36 @@ use transaction::Flow;
 use super::{class::Class, lobby::BEHIND};
 use crate::{
     context::Context,
+    control,
     io::{Datagram, Origin},
 };
+
+/// Whether requests over a flow are not repeated.
+pub(super) fn comes_once(flow: Flow) -> bool {
+    flow.transport.is_stream()
+}
+
+/// Whose a new request is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Standing {
+    /// That of a neighbour who obeys what it is told: what it may send is limited where it comes from.
+    pub(super) is_granted: bool,
+    /// While neighbours are told what they may send: a stranger's that has no part in that. It has only the time that known
+    /// hosts leave, or is neither a call nor a REGISTER.
+    pub(super) is_apart: bool,
+}
+
+impl Standing {
+    pub(super) fn of(cx: Context<'_>, class: Class, flow: Flow, message: &Message<'_>) -> Self {
+        let may_be_apart = comes_once(flow) || class == Class::Other;
+        Self {
+            is_granted: control::is_granted(cx, flow, message),
+            is_apart: may_be_apart
+                && cx.shared.neighbours().is_over()
+                && !cx.snapshot.is_known(flow.remote.ip()),
+        }
+    }
+}
 
 /// A request that waits.
 #[derive(Debug)]
@@ -20,8 +48,7 @@ pub(crate) struct Guest {
     pub(super) bytes: Kept,
     pub(super) came: Duration,
     pub(super) class: Class,
-    /// It is a neighbour's who obeys what it is told.
-    pub(super) is_granted: bool,
+    pub(super) standing: Standing,
     /// Names the request, if its repetitions may come while it waits.
     pub(super) name: Option<u64>,
 }

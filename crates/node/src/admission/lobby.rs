@@ -21,17 +21,18 @@ use transaction::Flow;
 use super::{
     backlog::Backlog,
     class::{Class, PATIENCE, TURNS, patience_in},
-    guest::{Guest, Leaves, Taken, name_of, take},
+    guest::{Guest, Leaves, Standing, Taken, comes_once, name_of, take},
     lane::Lane,
     names::Named,
     queue::Queue,
+    refusals::Refusals,
     sieve::Sieve,
+    throughput::Throughput,
     unheard::Unheard,
 };
 use crate::{
     config::bytes_of,
     context::Context,
-    control,
     io::{Datagram, Origin},
 };
 
@@ -52,19 +53,9 @@ const LANES_STAY: Duration = Duration::from_secs(10);
 const BURST: Duration = Duration::from_secs(2);
 /// The same while a share stays out.
 const BURST_TOO_BIG: Duration = Duration::from_millis(1500);
-/// Refusals for each request that is served. All others that wait too long are dropped.
-const REFUSALS: f64 = 1.0;
-/// Refusals that may be saved up.
-const REFUSALS_MAX: f64 = 512.0;
-
 /// The least pause of a phone that is refused, in seconds, and the most that chance adds to it.
 const PAUSE_S: f64 = 4.0;
 const PAUSE_S_MAX: f64 = 32.0;
-
-/// Whether requests over a flow are not repeated.
-fn comes_once(flow: Flow) -> bool {
-    flow.transport.is_stream()
-}
 
 /// The requests that wait.
 #[derive(Debug)]
@@ -89,9 +80,9 @@ pub(crate) struct Lobby {
     late_since: Option<Duration>,
     /// Since when a share of the calls stays out.
     cut_since: Option<Duration>,
-    busy: Duration,
+    throughput: Throughput,
     turn: usize,
-    refusals: f64,
+    refusals: Refusals,
     /// Of INVITEs, and of REGISTERs: a flood of one leaves the other alone.
     calls: Share,
     registers: Share,
@@ -124,9 +115,9 @@ impl Lobby {
             has_lanes: false,
             late_since: None,
             cut_since: None,
-            busy: Duration::ZERO,
+            throughput: Throughput::default(),
             turn: 0,
-            refusals: REFUSALS_MAX,
+            refusals: Refusals::default(),
             calls: Share::new(now),
             registers: Share::new(now),
             sieve: Sieve::new(salt, 1.0),
@@ -167,12 +158,17 @@ impl Lobby {
     pub(crate) fn has_room(&self, lane: Lane) -> bool {
         let guests = |class: &Class| self.guests[*class as usize].len();
         let waiting: usize = Class::of(lane).iter().map(guests).sum();
-        waiting < GUESTS_AT_HAND || self.refusals >= waiting as f64
+        waiting < GUESTS_AT_HAND || self.refusals.are_enough_for(waiting)
     }
 
     /// Whether a lane is to wait for the listener's own socket.
     pub(crate) fn yields(&self, now: Duration, lane: Lane) -> bool {
         self.queue.goes_first(now, lane)
+    }
+
+    /// Whether what known hosts send to the listener's own socket waits too long.
+    pub(crate) fn are_known_behind(&self) -> bool {
+        self.queue.is_behind()
     }
 
     /// Whether new requests come in lanes from now on.
@@ -184,7 +180,8 @@ impl Lobby {
     /// Whether what comes next has waited too long in its lane, and can't even be refused.
     pub(crate) fn is_too_late(&self, now: Duration) -> bool {
         let is_of_calls = matches!(self.lane, Some((Lane::OfCalls, _)));
-        self.is_late_in_lane() && (is_of_calls || !self.is_over(now) || self.refusals < 1.0)
+        self.is_late_in_lane()
+            && (is_of_calls || !self.is_over(now) || !self.refusals.are_enough_for(1))
     }
 
     fn is_late_in_lane(&self) -> bool {
@@ -229,9 +226,9 @@ impl Lobby {
         self.backlog.note_neighbour(now);
     }
 
-    /// The worker was busy for so long since it told last.
-    pub(crate) fn note_busy(&mut self, busy: Duration) {
-        self.busy += busy;
+    /// The worker was busy for so long since it told last, and for strangers' connections.
+    pub(crate) fn note_busy(&mut self, busy: Duration, for_strangers: Duration) {
+        self.throughput.note_busy(busy, for_strangers);
     }
 
     /// A lane's filter stopped so many requests.
@@ -261,11 +258,11 @@ impl Lobby {
         now: Duration,
         class: Class,
         datagram: &Datagram<'_>,
-        is_granted: bool,
+        standing: Standing,
     ) -> bool {
         let is_unwelcome = || {
             class == Class::Call
-                && !is_granted
+                && !standing.is_granted
                 && self.is_crowded(now)
                 && !self.is_surely_new(datagram)
         };
@@ -274,20 +271,23 @@ impl Lobby {
             false => !self.is_open(now) && !is_unwelcome(),
         };
         if passes {
-            if !is_granted && let Some(share) = self.share_of(class) {
+            if !standing.is_granted
+                && let Some(share) = self.share_of(class)
+            {
                 share.came();
             }
-            self.note_served(class, is_granted);
+            self.note_served(class, standing);
         }
         passes
     }
 
-    fn note_served(&mut self, class: Class, is_granted: bool) {
-        self.refusals = REFUSALS_MAX.min(self.refusals + REFUSALS);
-        match self.share_of(class) {
-            Some(share) if is_granted => share.served_beside(),
-            Some(share) => share.served(),
-            None => {}
+    fn note_served(&mut self, class: Class, standing: Standing) {
+        self.refusals.earn();
+        self.throughput.note_served(standing.is_apart);
+        if !standing.is_granted
+            && let Some(share) = self.share_of(class)
+        {
+            share.served();
         }
     }
 
@@ -335,9 +335,8 @@ impl Lobby {
         message: &Message<'_>,
         origin: Origin,
     ) -> Taken {
-        // What a neighbour may send is limited where it comes from.
-        let is_granted = control::is_granted(cx, datagram.flow, message);
-        if self.lets_pass(cx.now, class, datagram, is_granted) {
+        let standing = Standing::of(cx, class, datagram.flow, message);
+        if self.lets_pass(cx.now, class, datagram, standing) {
             return Taken::Passes;
         }
         if comes_once(datagram.flow) {
@@ -353,10 +352,10 @@ impl Lobby {
             bytes: Kept::default(),
             came: cx.now,
             class,
-            is_granted,
+            standing,
             name,
         };
-        match is_granted {
+        match standing.is_granted {
             true => self.keep(guest, datagram),
             false => self.sift(cx, guest, datagram),
         }
@@ -396,7 +395,7 @@ impl Lobby {
         let is_crowded = guest.name.is_some() && !self.copies.has_room(bytes_of(GUESTS / 2, 0));
         let mut copy = || self.copies.keep(datagram.bytes);
         let Some(bytes) = (!is_crowded).then(&mut copy).flatten() else {
-            if !guest.is_granted
+            if !guest.standing.is_granted
                 && let Some(share) = self.share_of(guest.class)
             {
                 share.turned_away(true);
@@ -436,7 +435,7 @@ impl Lobby {
                 class => next(class),
             }
         })?;
-        self.note_served(guest.class, guest.is_granted);
+        self.note_served(guest.class, guest.standing);
         Some(guest)
     }
 
@@ -449,7 +448,7 @@ impl Lobby {
         self.late_since.get_or_insert(now);
         let waited = now - guest.came;
         Some(
-            match self.turn_away(now, guest.class, waited, guest.is_granted) {
+            match self.turn_away(now, guest.class, waited, guest.standing.is_granted) {
                 Taken::Refused => Leaves::Refused(guest),
                 _ => {
                     self.remember(now, guest.class, &guest.bytes);
@@ -474,11 +473,11 @@ impl Lobby {
         waited: Duration,
         is_granted: bool,
     ) -> Taken {
-        let least = match class {
-            Class::Repeated if waited.is_zero() => REFUSALS_MAX / 2.0,
-            _ => 1.0,
+        let may_be_told = match class {
+            Class::Repeated if waited.is_zero() => self.refusals.are_many(),
+            _ => self.refusals.are_enough_for(1),
         };
-        let is_told = self.refusals >= least && self.is_over(now);
+        let is_told = may_be_told && self.is_over(now);
         if !is_granted && let Some(share) = self.share_of(class) {
             let is_new = class != Class::Repeated;
             share.turned_away(is_new);
@@ -486,7 +485,7 @@ impl Lobby {
         if !is_told {
             return Taken::StaysOut;
         }
-        self.refusals -= 1.0;
+        self.refusals.spend();
         Taken::Refused
     }
 
@@ -531,9 +530,9 @@ impl Lobby {
             let wait = |class: Class| {
                 self.guests[class as usize]
                     .iter()
-                    .any(|guest| !guest.is_granted)
+                    .any(|guest| !guest.standing.is_granted)
             };
-            let busy = mem::take(&mut self.busy);
+            let busy = self.throughput.look(now);
             let logins_wait = wait(Class::Register) || wait(Class::Login);
             let changes = [
                 self.calls
@@ -555,8 +554,8 @@ impl Lobby {
         let is_over = self.is_over(now) || !self.sieve.is_open();
         let is_long = are_restricted || self.backlog.is_long(now) || self.queue.is_long(now);
         let is_full = is_long && self.calls.is_busy() || are_restricted && self.queue.is_late(now);
-        let served = self.calls.served_per_s() + self.registers.served_per_s();
-        let allowed = self.queue.allows(now, self.backlog.allows(now, served));
+        let could = self.throughput.capacity_per_s();
+        let allowed = self.queue.allows(now, self.backlog.allows(now, could));
         (is_over || is_full).then_some(allowed)
     }
 

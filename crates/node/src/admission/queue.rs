@@ -67,8 +67,13 @@ impl Queue {
     /// Whether a lane is to wait: what was read last has waited too long, so there is more.
     pub(super) fn goes_first(&self, now: Duration, lane: Lane) -> bool {
         !matches!(lane, Lane::Urgent | Lane::OfCalls)
-            && self.last > BEHIND
+            && self.is_behind()
             && now < self.lanes_read_at[lane as usize] + LANES_PAUSE
+    }
+
+    /// Whether what was read last has waited too long.
+    pub(super) fn is_behind(&self) -> bool {
+        self.last > BEHIND
     }
 
     /// Whether too much waits.

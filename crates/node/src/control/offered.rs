@@ -1,7 +1,7 @@
 //! The server's part: what neighbours send.
 
 use overload::Neighbour;
-use sip::{Message, Via};
+use sip::{Message, Method, Via};
 use transaction::Flow;
 
 use super::terms::neighbour;
@@ -23,7 +23,8 @@ pub(crate) fn note(
     let (offer, is_new) = (via.overload(message), begins());
     let neighbours = cx.shared.neighbours();
     if !cx.snapshot.is_known(neighbour.ip()) {
-        if is_new && neighbours.is_over() {
+        let has_claim = matches!(message.method(), Some(Method::Invite | Method::Register));
+        if is_new && has_claim && neighbours.is_over() {
             neighbours.note_others(cx.now, 1);
         }
         return;

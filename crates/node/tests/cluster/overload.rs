@@ -332,11 +332,50 @@ fn neighbours_are_told_less_if_too_much_waits_in_the_nodes_own_socket() {
         for _ in 0..20 {
             let now = cluster.now;
             cluster.nodes[0].handle_delay(now, read_from, ms(50));
-            cluster.nodes[0].handle_busy(ms(50));
+            cluster.nodes[0].handle_busy(ms(50), ms(0));
             cluster.wait(ms(50));
         }
         cluster.shared.neighbours().is_over()
     };
     assert!(!run(Some(Lane::Calls)), "strangers wait, not neighbours");
     assert!(run(None));
+}
+
+/// Strangers' connections took the time that neighbours left, so each time these were told a little less than they had been
+/// served. After six seconds of a flood of OPTIONS they had nothing left.
+#[test]
+fn the_time_of_strangers_connections_costs_neighbours_nothing() {
+    let capacity = |for_strangers| {
+        let mut cluster = Cluster::new(config(&[ONE]));
+        cluster.nodes[0].set_lanes(true);
+        for round in 0..60 {
+            cluster.falls_behind(ms(50));
+            for call in 0..5 {
+                cluster.send(&invite(&format!("call-{round}-{call}")));
+            }
+            cluster.catch_up();
+            cluster.nodes[0].handle_busy(ms(50), for_strangers);
+            cluster.wait(ms(50));
+        }
+        let capacity = cluster.shared.neighbours().capacity();
+        capacity.expect("too much waits")
+    };
+    let times = capacity(ms(40)) / capacity(ms(0));
+    assert!((4.9..5.1).contains(&times), "{times}");
+}
+
+/// A flood over 64 connections of strangers had peers over UDP wait for seconds.
+#[test]
+fn strangers_connections_wait_while_datagrams_of_known_hosts_are_late() {
+    let mut cluster = Cluster::new(config(&[ONE]));
+    cluster.falls_behind(ms(50));
+    let is_behind = |cluster: &Cluster| cluster.nodes[0].are_known_behind();
+    assert!(!is_behind(&cluster), "without lanes they may be strangers'");
+    cluster.nodes[0].set_lanes(true);
+    cluster.falls_behind(ms(20));
+    assert!(!is_behind(&cluster));
+    cluster.falls_behind(ms(21));
+    assert!(is_behind(&cluster));
+    cluster.falls_behind(ms(0));
+    assert!(!is_behind(&cluster), "all is read");
 }
