@@ -32,7 +32,10 @@ const ACCEPTS: usize = 16;
 /// the worker does not wait longer, however many strangers are connected.
 const STRANGERS_FOR: Duration = Duration::from_millis(1);
 
-/// They are served after this time even if datagrams of known hosts wait too long.
+/// What has waited in a known host's connection for longer is late.
+const LATE: Duration = Duration::from_millis(20);
+
+/// They are served after this time even if known hosts wait too long.
 const STRANGERS_PAUSE: Duration = Duration::from_millis(100);
 
 /// Listeners and connections of one worker.
@@ -53,6 +56,8 @@ pub(crate) struct Streams {
     read_bytes: usize,
     /// Who was known when the connections were divided into lanes.
     divided_by: Arc<Snapshot>,
+    /// Whether something that was read from a known host in this turn was late.
+    is_late: bool,
     /// When strangers' connections were served last.
     strangers_at: Duration,
     /// How long they were served since somebody asked last.
@@ -131,6 +136,7 @@ impl Streams {
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
             read_bytes: READ_BYTES,
             divided_by,
+            is_late: false,
             strangers_at: now,
             strangers_took: Duration::ZERO,
         })
@@ -169,7 +175,8 @@ impl Streams {
     /// Serves strangers, after known hosts were served for so long.
     fn serve_strangers(&mut self, ground: &mut Ground<'_>, known_took: Duration) {
         let began = self.clock.now();
-        if ground.node.are_known_behind() && began < self.strangers_at + STRANGERS_PAUSE {
+        let is_late = mem::take(&mut self.is_late) || ground.node.are_known_behind();
+        if is_late && began < self.strangers_at + STRANGERS_PAUSE {
             return;
         }
         self.strangers_at = began;
@@ -492,6 +499,7 @@ impl Streams {
             Ok((0, _)) => self.connections.closed(now, id, Why::Peer),
             Ok((length, waited)) => {
                 let waited = waited.unwrap_or_default();
+                self.is_late |= waited > LATE && held.lane == Lane::Known;
                 node.handle_stream_delay(now, waited);
                 let bytes = &self.buffer[..length];
                 // A request may come with the end of the handshake.
