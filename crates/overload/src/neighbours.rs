@@ -34,6 +34,9 @@ const WAYS: usize = 8;
 /// The number of all those together that have no place of their own.
 const OTHERS: usize = NEIGHBOURS_MAX;
 
+/// Those without a place claim what they send, and one request more for each so many, as they would send more if they could.
+const MORE_OF_OTHERS: u32 = 4;
+
 /// No neighbour, no capacity.
 const NONE: u64 = 0;
 
@@ -333,7 +336,8 @@ impl Neighbours {
                 self.forget(place, key);
             }
         }
-        allotment.count(OTHERS, None, self.others.swap(0, Relaxed));
+        let others = self.others.swap(0, Relaxed);
+        allotment.count(OTHERS, None, others + others / MORE_OF_OTHERS);
         allotment.allot(now, self.capacity());
         self.are_restricted.store(allotment.is_over(), Relaxed);
         for (number, place) in self.places.iter().enumerate() {
@@ -448,6 +452,24 @@ mod tests {
         );
         assert_eq!(run(20, 70, 60), [false, true, true, false]);
         assert_eq!(run(70, 90, 10), [false; 4]);
+    }
+
+    /// Those without a place had half of the capacity set aside, though next to nothing of what they sent was served.
+    #[test]
+    fn those_without_a_place_claim_a_little_more_than_what_is_counted() {
+        let neighbours = Neighbours::new(1);
+        neighbours.set_capacity(0, Some(100.0));
+        for tick in 1..200 {
+            neighbours.note_others(ms(100 * tick), 4);
+            neighbours.note(ms(100 * tick + 50), neighbour(1), RATE, 20);
+        }
+        let granted = neighbours.granted(1);
+        assert!((granted - 55.0).abs() < 1.0, "{granted}");
+        for tick in 200..400 {
+            neighbours.note(ms(100 * tick), neighbour(1), RATE, 20);
+        }
+        let granted = neighbours.granted(1);
+        assert!((granted - 105.0).abs() < 1.0, "{granted}");
     }
 
     #[test]

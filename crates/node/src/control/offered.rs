@@ -59,11 +59,15 @@ pub(crate) fn is_granted(cx: Context<'_>, flow: Flow, message: &Message<'_>) -> 
     })
 }
 
-/// Counts a new request that is refused before it is read whole: what is refused is offered, too.
+/// Counts a new request that is refused before it is read whole: what a neighbour's is refused is offered, too. Strangers claim
+/// only what they are served.
 pub(crate) fn note_refused(cx: Context<'_>, flow: Flow, message: &Message<'_>) {
     let neighbours = cx.shared.neighbours();
     if (neighbours.is_over() || !neighbours.is_empty())
         && let Ok(via) = message.top_via()
+        && cx
+            .snapshot
+            .is_known(neighbour(&via, reply::return_flow(Some(&via), flow)).ip())
     {
         note(cx, flow, message, &via, || true);
     }
