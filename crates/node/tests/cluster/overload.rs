@@ -364,6 +364,27 @@ fn the_time_of_strangers_connections_costs_neighbours_nothing() {
     assert!((4.9..5.1).contains(&times), "{times}");
 }
 
+/// Only INVITEs and REGISTERs counted as served, so neighbours that sent too many MESSAGEs were told to send none.
+#[test]
+fn what_neighbours_are_told_counts_all_new_requests() {
+    let mut config = config(&[ONE]);
+    config.trust.peers = vec!["198.51.100.2/32".parse().unwrap()];
+    let mut cluster = Cluster::new(config);
+    cluster.nodes[0].set_lanes(true);
+    for round in 0..60 {
+        cluster.falls_behind(ms(50));
+        for number in 0..5 {
+            cluster.send(&request("MESSAGE", BOB, &format!("{round}-{number}")));
+        }
+        cluster.catch_up();
+        cluster.nodes[0].handle_busy(ms(50), ms(0));
+        cluster.wait(ms(50));
+    }
+    let told = cluster.shared.neighbours().capacity();
+    // It tells less than what is served, 100 a second, as that waits for 50 ms.
+    assert!(told.is_some_and(|told| told > 80.0), "{told:?}");
+}
+
 /// A flood over 64 connections of strangers had peers over UDP wait for seconds.
 #[test]
 fn strangers_connections_wait_while_datagrams_of_known_hosts_are_late() {
