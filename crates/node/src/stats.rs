@@ -214,6 +214,11 @@ impl Moves {
         places(self.replies.into()).map(|place| REPLIES[place])
     }
 
+    /// Whether a message was dropped, or refused as the node is overloaded.
+    pub(crate) fn turn_away(self) -> bool {
+        self.dropped != 0 || self.unusual() & (1 << Event::OverloadRefused as u32) != 0
+    }
+
     /// Whether the message was dropped before it was looked at.
     pub(crate) fn is_unheard(self) -> bool {
         self.dropped & (1 << Dropped::Banned as u32 | 1 << Dropped::Limited as u32) != 0

@@ -16,6 +16,10 @@ use crate::{
 
 pub use crate::stats::Moves;
 
+/// Messages that are dropped, or refused as the node is overloaded, of which so many are recorded in a second: a flood of them
+/// would leave no room for calls, and recording it would cost more than refusing it.
+const TURNED_AWAY_PER_S: u32 = 100;
+
 /// Records messages up to a number of bytes. What finds no room is counted and left out.
 #[derive(Debug)]
 pub struct Tap {
@@ -25,6 +29,9 @@ pub struct Tap {
     bytes_max: usize,
     step: u32,
     missed: u64,
+    /// How many that are turned away are recorded until then.
+    turned_away_left: u32,
+    turned_away_until: Duration,
     /// Entries that [`Self::news`] has told.
     told: usize,
 }
@@ -82,6 +89,8 @@ impl Tap {
             bytes_max,
             step: 0,
             missed: 0,
+            turned_away_left: 0,
+            turned_away_until: Duration::ZERO,
             told: 0,
         }
     }
@@ -169,6 +178,21 @@ impl Tap {
     /// What is recorded from here on belongs together.
     pub(crate) fn begin_step(&mut self) {
         self.step = self.step.wrapping_add(1);
+    }
+
+    /// Whether a step is to be recorded: not each message that is turned away.
+    pub(crate) fn takes(&mut self, now: Duration, moves: Moves) -> bool {
+        if !moves.turn_away() {
+            return true;
+        }
+        if self.turned_away_until <= now {
+            self.turned_away_until = now + Duration::from_secs(1);
+            self.turned_away_left = TURNED_AWAY_PER_S;
+        }
+        let takes = self.turned_away_left > 0;
+        self.turned_away_left = self.turned_away_left.saturating_sub(1);
+        self.missed += u64::from(!takes);
+        takes
     }
 
     fn has_room(&mut self, bytes: usize) -> bool {

@@ -36,6 +36,9 @@ impl Node {
         let Some(tap) = tap.as_mut().filter(|_| !moves.is_unheard()) else {
             return done;
         };
+        if !tap.takes(now, moves) {
+            return done;
+        }
         tap.begin_step();
         if let Some(Datagram { flow, bytes, .. }) = received {
             tap.record(now, What::Received(flow), bytes);

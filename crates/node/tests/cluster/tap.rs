@@ -2,7 +2,7 @@
 
 use node::{
     stats::{Dropped, Event},
-    tap::{Tap, What, Why},
+    tap::{Tap, Tapped, What, Why},
 };
 
 use crate::{
@@ -72,4 +72,26 @@ fn a_full_tap_counts_what_it_misses() {
     assert_eq!(cluster.out.tap.as_ref().unwrap().missed(), 3);
     assert_eq!(cluster.event(Event::Received), 1);
     assert_eq!(seen(&mut cluster), Vec::<String>::new());
+}
+
+/// A flood of requests that were refused had the record of a minute's calls forgotten within seconds.
+#[test]
+fn a_tap_leaves_most_of_a_flood_out() {
+    let mut cluster = Cluster::new(config(&[ONE]));
+    cluster.out.tap = Some(Tap::new(1_000_000));
+    let via = "SIP/2.0/UDP 192.0.2.99;branch=z9hG4bKsomebodys";
+    let received = cluster.pass(&request("INVITE", ALICE, "call"));
+    let foreign = received.respond(200).set("Via", via);
+    let mut flood = |responses: u32| {
+        cluster.out.tap.as_mut().unwrap().clear();
+        (0..responses).for_each(|_| drop(cluster.send(&foreign)));
+        let tap = cluster.out.tap.as_ref().unwrap();
+        let is_message = |entry: &&Tapped| matches!(entry.what, What::Received(_));
+        let recorded = tap.entries().iter().filter(is_message).count();
+        let missed = tap.missed();
+        cluster.wait(ms(1_000));
+        (recorded, missed)
+    };
+    assert_eq!(flood(150), (100, 50));
+    assert_eq!(flood(100), (100, 0), "in the next second");
 }
