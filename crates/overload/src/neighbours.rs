@@ -34,7 +34,7 @@ const WAYS: usize = 8;
 /// The number of all those together that have no place of their own.
 const OTHERS: usize = NEIGHBOURS_MAX;
 
-/// Those without a place claim what they send, and one request more for each so many, as they would send more if they could.
+/// Those without a place claim what is counted, and one request more for each so many, as they would send more if they could.
 const MORE_OF_OTHERS: u32 = 4;
 
 /// No neighbour, no capacity.
@@ -337,7 +337,11 @@ impl Neighbours {
             }
         }
         let others = self.others.swap(0, Relaxed);
-        allotment.count(OTHERS, None, others + others / MORE_OF_OTHERS);
+        allotment.count(
+            OTHERS,
+            None,
+            others.saturating_add(others.div_ceil(MORE_OF_OTHERS)),
+        );
         allotment.allot(now, self.capacity());
         self.are_restricted.store(allotment.is_over(), Relaxed);
         for (number, place) in self.places.iter().enumerate() {

@@ -32,11 +32,11 @@ const ACCEPTS: usize = 16;
 /// the worker does not wait longer, however many strangers are connected.
 const STRANGERS_FOR: Duration = Duration::from_millis(1);
 
-/// What has waited in a known host's connection for longer is late.
-const LATE: Duration = Duration::from_millis(20);
-
 /// They are served after this time even if known hosts wait too long.
 const STRANGERS_PAUSE: Duration = Duration::from_millis(100);
+
+/// What has waited in a known host's connection for longer is late.
+const LATE: Duration = Duration::from_millis(20);
 
 /// Listeners and connections of one worker.
 pub(crate) struct Streams {
