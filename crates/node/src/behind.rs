@@ -137,6 +137,12 @@ impl Node {
         self.desks.lobby.are_known_behind()
     }
 
+    /// Whether requests that have waited for too long may be refused.
+    #[must_use]
+    pub fn may_refuse(&self) -> bool {
+        self.desks.lobby.may_refuse()
+    }
+
     /// Whether new requests wait for [`Self::handle_waiting`].
     pub fn has_waiting(&self) -> bool {
         !self.desks.lobby.is_empty()

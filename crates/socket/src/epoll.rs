@@ -28,6 +28,15 @@ pub enum Interest {
     Write,
 }
 
+/// When to tell that a descriptor is ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// As long as it is.
+    Level,
+    /// When it becomes so, when more comes, and after [`Epoll::change`]. The peer's end is told, too.
+    Edge,
+}
+
 /// A descriptor that is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
@@ -39,6 +48,8 @@ pub struct Ready {
     pub writable: bool,
     /// There is an error.
     pub error: bool,
+    /// The peer sends nothing more after what is there to read, as far as was asked.
+    pub ended: bool,
 }
 
 impl Interest {
@@ -48,6 +59,16 @@ impl Interest {
             Self::Read => libc::EPOLLIN,
             Self::Both => libc::EPOLLIN | libc::EPOLLOUT,
             Self::Write => libc::EPOLLOUT,
+        };
+        events as u32
+    }
+}
+
+impl Trigger {
+    fn events(self) -> u32 {
+        let events = match self {
+            Self::Level => 0,
+            Self::Edge => libc::EPOLLET | libc::EPOLLRDHUP,
         };
         events as u32
     }
@@ -75,16 +96,30 @@ impl Epoll {
     ///
     /// # Errors
     /// The system's error: it is there already, or there is no memory left.
-    pub fn add(&self, of: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, of.as_fd(), token, interest)
+    pub fn add(
+        &self,
+        of: impl AsFd,
+        token: u64,
+        interest: Interest,
+        trigger: Trigger,
+    ) -> io::Result<()> {
+        let events = interest.events() | trigger.events();
+        self.control(libc::EPOLL_CTL_ADD, of.as_fd(), token, events)
     }
 
     /// Waits for something else.
     ///
     /// # Errors
     /// The system's error: it is not there.
-    pub fn change(&self, of: impl AsFd, token: u64, interest: Interest) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_MOD, of.as_fd(), token, interest)
+    pub fn change(
+        &self,
+        of: impl AsFd,
+        token: u64,
+        interest: Interest,
+        trigger: Trigger,
+    ) -> io::Result<()> {
+        let events = interest.events() | trigger.events();
+        self.control(libc::EPOLL_CTL_MOD, of.as_fd(), token, events)
     }
 
     /// Waits for a descriptor no longer.
@@ -92,7 +127,7 @@ impl Epoll {
     /// # Errors
     /// The system's error: it is not there.
     pub fn remove(&self, of: impl AsFd) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_DEL, of.as_fd(), 0, Interest::Nothing)
+        self.control(libc::EPOLL_CTL_DEL, of.as_fd(), 0, 0)
     }
 
     fn control(
@@ -100,12 +135,9 @@ impl Epoll {
         operation: libc::c_int,
         of: BorrowedFd<'_>,
         token: u64,
-        interest: Interest,
+        events: u32,
     ) -> io::Result<()> {
-        let mut event = libc::epoll_event {
-            events: interest.events(),
-            u64: token,
-        };
+        let mut event = libc::epoll_event { events, u64: token };
         let (epoll, fd) = (self.inner.as_raw_fd(), of.as_raw_fd());
         // SAFETY: the event lives until the call returns.
         let result = unsafe { libc::epoll_ctl(epoll, operation, fd, &raw mut event) };
@@ -142,6 +174,7 @@ impl Epoll {
             ),
             writable: has(event.events, libc::EPOLLOUT | libc::EPOLLERR),
             error: has(event.events, libc::EPOLLERR),
+            ended: has(event.events, libc::EPOLLRDHUP | libc::EPOLLHUP),
         };
         self.ready.clear();
         self.ready.extend(events[..count].iter().map(ready));

@@ -19,7 +19,7 @@ pub mod udp;
 mod waker;
 
 pub use clock::{Clock, processor_time, seed, wall};
-pub use epoll::{Epoll, Interest, Ready};
+pub use epoll::{Epoll, Interest, Ready, Trigger};
 pub use inherit::inherited;
 pub use poll::Poll;
 pub use waker::Waker;

@@ -35,6 +35,8 @@ pub(crate) struct Connection<L> {
     pub(crate) quiet_since: Duration,
     /// Since when a message is incomplete.
     pub(crate) within_since: Option<Duration>,
+    /// Since when something waits to be read that the driver leaves: the peer is not to blame for that time.
+    pub(crate) unread_since: Option<Duration>,
     /// Since when the peer reads nothing of what can be written.
     pub(crate) stalled_since: Option<Duration>,
     /// When its timer runs out.
@@ -64,6 +66,14 @@ impl<L: Layer> Connection<L> {
     pub(crate) fn connect(&mut self) {
         if self.phase == Phase::Connecting {
             self.phase = Phase::Handshaking;
+        }
+    }
+
+    /// Something was read after it may have waited.
+    pub(crate) fn read(&mut self, now: Duration) {
+        if let Some(since) = self.unread_since.take() {
+            let waited = now.saturating_sub(since);
+            self.within_since = self.within_since.map(|since| since + waited);
         }
     }
 
@@ -115,13 +125,17 @@ impl<L: Layer> Connection<L> {
         let end = match self.phase {
             Phase::Connecting => (self.quiet_since + limits.handshake, Why::ConnectTimeout),
             Phase::Handshaking => (self.quiet_since + limits.handshake, Why::HandshakeTimeout),
-            Phase::Open => (self.quiet_since + limits.idle, Why::Idle),
+            Phase::Open => {
+                let since = self.unread_since.unwrap_or(self.quiet_since);
+                (since + limits.idle, Why::Idle)
+            }
             Phase::Closing {
                 why, open_until, ..
             } if self.queue.is_empty() => (open_until, why),
             Phase::Closing { why, since, .. } => (since + limits.linger, why),
         };
-        let slow = self.within_since.map(|since| since + limits.message);
+        let within_since = self.within_since.filter(|_| self.unread_since.is_none());
+        let slow = within_since.map(|since| since + limits.message);
         let stalled = self.stalled_since.map(|since| since + limits.stall);
         let ends = [
             Some(end),

@@ -166,6 +166,13 @@ impl<L: Layer> Connections<L> {
         self.settle(now, id);
     }
 
+    /// Something has come that [`Self::receive`] is told later: until then the peer is not silent.
+    pub fn leave_unread(&mut self, now: Duration, id: ConnectionId) {
+        if let Some(id) = self.index.find(id) {
+            self.table.get_mut(id).unread_since.get_or_insert(now);
+        }
+    }
+
     /// Takes bytes that came in, and tells the messages that end in them. What `heard` is told has the flow to answer
     /// on.
     pub fn receive(
@@ -183,6 +190,7 @@ impl<L: Layer> Connections<L> {
             return;
         }
         connection.connect();
+        connection.read(now);
         let (index, limit) = (&mut self.index, self.limits.per_source);
         let is_counted = &mut connection.is_counted;
         let mut reader = Reader {

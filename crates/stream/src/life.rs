@@ -44,6 +44,7 @@ impl<L: Layer> Connections<L> {
             held: 0,
             quiet_since: now,
             within_since: None,
+            unread_since: None,
             stalled_since: None,
             armed: None,
         };

@@ -4,7 +4,7 @@ use std::{collections::HashMap, io, net::SocketAddr, num::NonZeroU32, time::Dura
 
 use load::Outbox;
 use sip::FrameLimits;
-use socket::{Epoll, Interest, Ready, seed, tcp};
+use socket::{Epoll, Interest, Ready, Trigger, seed, tcp};
 use stream::{Connections, Counters, Event, Limits, Why};
 use transaction::{ConnectionId, Flow, NextHop, Transport};
 use wire::Wire;
@@ -116,7 +116,9 @@ impl Streams {
         let listener = group.remove(0);
         let streams = Self::with(End::At(at, listener), Vec::new(), ACCEPTED_MAX)?;
         if let End::At(_, listener) = &streams.end {
-            streams.epoll.add(listener, LISTENER, Interest::Read)?;
+            streams
+                .epoll
+                .add(listener, LISTENER, Interest::Read, Trigger::Level)?;
         }
         Ok(streams)
     }
@@ -215,7 +217,7 @@ impl Streams {
                 continue;
             };
             let interest = Interest::Read;
-            let added = self.epoll.add(&socket, token(id), interest);
+            let added = self.epoll.add(&socket, token(id), interest, Trigger::Level);
             let held = Held {
                 place: 0,
                 socket,
@@ -255,7 +257,7 @@ impl Streams {
         let id = self.connections.open(now, flow, layer).ok()?;
         *connection = Some(id);
         let interest = Interest::Write;
-        let added = self.epoll.add(&socket, token(id), interest);
+        let added = self.epoll.add(&socket, token(id), interest, Trigger::Level);
         let held = Held {
             place,
             socket,
@@ -329,7 +331,9 @@ impl Streams {
         if interest != held.interest {
             held.interest = interest;
             // It was added, so it is there.
-            let _ = self.epoll.change(&held.socket, token(id), interest);
+            let _ = self
+                .epoll
+                .change(&held.socket, token(id), interest, Trigger::Level);
         }
     }
 

@@ -6,15 +6,17 @@ mod closings;
 mod common;
 mod layer;
 mod limits;
+mod serving;
+mod turns;
 mod watch;
 
 use std::{
     collections::HashMap, io, mem, net::SocketAddr, os::fd::BorrowedFd, sync::Arc, time::Duration,
 };
 
-use node::{ConnectionId, Datagram, Flow, Input, Node, Outbox, Quotation, Shared, Snapshot};
-use socket::{Clock, Interest, Ready, seed, tcp};
-use stream::{Connections, Counters, Event, READ_BYTES, Why, read_bytes};
+use node::{ConnectionId, Flow, Input, Node, Outbox, Quotation, Shared, Snapshot};
+use socket::{Clock, Interest, seed, tcp};
+use stream::{Connections, Counters, Event, READ_BYTES, Why};
 use wire::Wire;
 
 use ahead::Ahead;
@@ -23,20 +25,11 @@ pub use closings::Closing;
 pub(crate) use common::Common;
 pub use layer::{Bound, Security};
 use limits::limits_of;
-use watch::{LISTENERS, Lane, Watch, connection, token};
+use turns::Turns;
+use watch::{LISTENERS, Lane, Watch, token};
 
 /// Peers that are accepted from one listener in one turn at most.
 const ACCEPTS: usize = 16;
-
-/// Strangers' connections are served for so long in a turn, or for as long as those of known hosts: what else waits for
-/// the worker does not wait longer, however many strangers are connected.
-const STRANGERS_FOR: Duration = Duration::from_millis(1);
-
-/// They are served after this time even if known hosts wait too long.
-const STRANGERS_PAUSE: Duration = Duration::from_millis(100);
-
-/// What has waited in a known host's connection for longer is late.
-const LATE: Duration = Duration::from_millis(20);
 
 /// Listeners and connections of one worker.
 pub(crate) struct Streams {
@@ -58,7 +51,10 @@ pub(crate) struct Streams {
     divided_by: Arc<Snapshot>,
     /// Whether something that was read from a known host in this turn was late.
     is_late: bool,
-    /// When strangers' connections were served last.
+    /// Open connections of known hosts that wait for their turn, and those of strangers.
+    known: Turns,
+    strangers: Turns,
+    /// When strangers were served last.
     strangers_at: Duration,
     /// How long they were served since somebody asked last.
     strangers_took: Duration,
@@ -86,6 +82,10 @@ struct Held {
     interest: Interest,
     lane: Lane,
     alias: Alias,
+    /// Whether it waits for its turn.
+    is_in_turns: bool,
+    /// Whether the peer sends nothing more after what is there to read.
+    has_ended: bool,
 }
 
 /// What a worker's connections have to work with.
@@ -137,6 +137,8 @@ impl Streams {
             read_bytes: READ_BYTES,
             divided_by,
             is_late: false,
+            known: Turns::default(),
+            strangers: Turns::default(),
             strangers_at: now,
             strangers_took: Duration::ZERO,
         })
@@ -147,64 +149,9 @@ impl Streams {
         self.security = security;
     }
 
-    /// Waits until something is ready: one of the worker's own descriptors, or a connection.
-    pub(crate) fn wait(&mut self, timeout: Duration) {
-        self.watch.wait(timeout);
-    }
-
     /// Whether one of the worker's own descriptors is ready, and has an error.
     pub(crate) fn own(&self, place: usize) -> (bool, bool) {
         self.watch.own(place)
-    }
-
-    /// Whether [`Self::turn`] has something to do.
-    pub(crate) fn has_ready(&self) -> bool {
-        self.watch.has_ready()
-    }
-
-    /// Does what is ready, a bounded part of it.
-    pub(crate) fn turn(&mut self, ground: &mut Ground<'_>) {
-        let began = self.clock.now();
-        self.serve_lane(ground, Lane::Known);
-        let took = self.clock.now() - began;
-        self.serve_strangers(ground, took);
-        self.serve_lane(ground, Lane::Opening);
-        self.settle(ground);
-    }
-
-    /// Serves strangers, after known hosts were served for so long.
-    fn serve_strangers(&mut self, ground: &mut Ground<'_>, known_took: Duration) {
-        let began = self.clock.now();
-        let is_late = mem::take(&mut self.is_late) || ground.node.are_known_behind();
-        if is_late && began < self.strangers_at + STRANGERS_PAUSE {
-            return;
-        }
-        self.strangers_at = began;
-        let until = began + STRANGERS_FOR.max(known_took);
-        while self.serve_lane(ground, Lane::Strangers) && self.clock.now() < until {}
-        self.strangers_took += self.clock.now() - began;
-    }
-
-    /// Serves some of those who are ready in a lane; whether there were any.
-    fn serve_lane(&mut self, ground: &mut Ground<'_>, lane: Lane) -> bool {
-        let count = self.watch.gather(lane);
-        self.read_bytes = match lane {
-            Lane::Strangers => read_bytes(usize::MAX),
-            Lane::Known | Lane::Opening => read_bytes(count),
-        };
-        for place in 0..count {
-            let ready = self.watch.ready(place);
-            match ready.token.checked_sub(LISTENERS) {
-                Some(listener) => self.accept(ground, listener as usize),
-                None => self.serve(ground, ready),
-            }
-        }
-        count > 0
-    }
-
-    /// How long strangers were served since this was called last.
-    pub(crate) fn take_strangers_took(&mut self) -> Duration {
-        mem::take(&mut self.strangers_took)
     }
 
     /// Closes all connections, each when what waits on it is written; whether none is left.
@@ -374,6 +321,8 @@ impl Streams {
             interest,
             lane,
             alias: Alias::No,
+            is_in_turns: false,
+            has_ended: false,
         };
         self.sockets.insert(id, held);
     }
@@ -464,69 +413,6 @@ impl Streams {
         if !remote.is_some_and(is_proven) {
             self.common.aliases.remove(id);
             self.connections.close(now, id);
-        }
-    }
-
-    fn serve(&mut self, ground: &mut Ground<'_>, ready: Ready) {
-        let Some(id) = connection(ready.token) else {
-            return;
-        };
-        let Some(held) = self.sockets.get_mut(&id) else {
-            return;
-        };
-        if held.interest == Interest::Write && held.lane == Lane::Opening {
-            if let Some(error) = held.socket.error() {
-                let why = Some(error.to_string());
-                return self.connections.failed(id, Why::NotConnected, why);
-            }
-            self.connections.connected(ground.now, id);
-            self.set_interest(id, Interest::Read);
-        }
-        if ready.readable {
-            self.read(ground, id);
-        }
-        if ready.writable {
-            self.write(ground.now, id);
-        }
-    }
-
-    fn read(&mut self, ground: &mut Ground<'_>, id: ConnectionId) {
-        let Some(held) = self.sockets.get(&id) else {
-            return;
-        };
-        let (node, out, now) = (&mut *ground.node, &mut *ground.out, ground.now);
-        match held.socket.read_dated(&mut self.buffer[..self.read_bytes]) {
-            Ok((0, _)) => self.connections.closed(now, id, Why::Peer),
-            Ok((length, waited)) => {
-                let waited = waited.unwrap_or_default();
-                self.is_late |= waited > LATE && held.lane == Lane::Known;
-                node.handle_stream_delay(now, waited);
-                let bytes = &self.buffer[..length];
-                // A request may come with the end of the handshake.
-                let mut asks = held.alias == Alias::Possible || held.lane == Lane::Opening;
-                let mut port = None;
-                self.connections
-                    .receive(now, id, bytes, &mut |flow, heard| {
-                        if heard.bytes.is_empty() {
-                            return;
-                        }
-                        if asks {
-                            port = aliases::port_of(heard.bytes);
-                            asks = port.is_none();
-                        }
-                        let datagram = Datagram {
-                            flow,
-                            bytes: heard.bytes,
-                            truncated: heard.fault.is_some(),
-                        };
-                        node.handle_input(now, Input::Datagram(datagram), out);
-                    });
-                if let Some(port) = port {
-                    self.set_alias(id, port);
-                }
-            }
-            Err(error) if is_later(&error) => {}
-            Err(error) => self.fail(id, &error),
         }
     }
 

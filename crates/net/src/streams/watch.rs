@@ -7,13 +7,10 @@ use std::{
 };
 
 use node::ConnectionId;
-use socket::{Epoll, Interest, Ready};
+use socket::{Epoll, Interest, Ready, Trigger};
 
-/// Connections of known hosts that are served in one turn at most.
-const READS: usize = 64;
-
-/// Connections of strangers that are served before the worker looks at its clock.
-const STRANGERS_AT_ONCE: usize = 4;
+/// Connections that are told to be ready at once, at most.
+const AT_ONCE: usize = 64;
 
 /// Handshakes that go on in one turn at most: each may cost as much as a hundred messages.
 const HANDSHAKES: usize = 2;
@@ -59,11 +56,11 @@ impl Watch {
     /// Waits for these descriptors of the worker's own.
     pub(super) fn new<'a>(own: impl Iterator<Item = BorrowedFd<'a>>) -> io::Result<Self> {
         let (known, strangers, opening) = (Epoll::new()?, Epoll::new()?, Epoll::new()?);
-        known.add(&opening, OPENING, Interest::Read)?;
-        known.add(&strangers, STRANGERS, Interest::Read)?;
+        known.add(&opening, OPENING, Interest::Read, Trigger::Level)?;
+        known.add(&strangers, STRANGERS, Interest::Read, Trigger::Level)?;
         let mut count = 0;
         for descriptor in own {
-            known.add(descriptor, OWN + count, Interest::Read)?;
+            known.add(descriptor, OWN + count, Interest::Read, Trigger::Level)?;
             count += 1;
         }
         Ok(Self {
@@ -79,9 +76,9 @@ impl Watch {
 
     /// Waits until something is ready.
     pub(super) fn wait(&mut self, timeout: Duration) {
-        let ready = self.known.wait(READS, timeout);
+        let ready = self.known.wait(AT_ONCE, timeout);
         // The worker's own and the other lanes may be behind the others then.
-        let is_crowded = ready.len() == READS;
+        let is_crowded = ready.len() == AT_ONCE;
         self.own.fill((is_crowded, false));
         (self.is_opening, self.has_strangers) = (is_crowded, is_crowded);
         self.ready.clear();
@@ -105,16 +102,12 @@ impl Watch {
         self.is_opening || self.has_strangers || !self.ready.is_empty()
     }
 
-    /// Replaces what is ready by what may be served next of a lane; returns how many that are. All known hosts that are
-    /// ready are those of [`Self::wait`].
+    /// Replaces what is ready by more of a lane; returns how many that are. All known hosts that are ready are those of
+    /// [`Self::wait`].
     pub(super) fn gather(&mut self, lane: Lane) -> usize {
         let (has_some, epoll, most) = match lane {
             Lane::Known => return self.ready.len(),
-            Lane::Strangers => (
-                &mut self.has_strangers,
-                &mut self.strangers,
-                STRANGERS_AT_ONCE,
-            ),
+            Lane::Strangers => (&mut self.has_strangers, &mut self.strangers, AT_ONCE),
             Lane::Opening => (&mut self.is_opening, &mut self.opening, HANDSHAKES),
         };
         self.ready.clear();
@@ -136,12 +129,13 @@ impl Watch {
         interest: Interest,
         lane: Lane,
     ) -> io::Result<()> {
-        self.of(lane).add(of, token, interest)
+        self.of(lane).add(of, token, interest, trigger(token, lane))
     }
 
     pub(super) fn change(&self, of: impl AsFd, token: u64, interest: Interest, lane: Lane) {
+        let trigger = trigger(token, lane);
         // It was added, so it is there.
-        let _ = self.of(lane).change(of, token, interest);
+        let _ = self.of(lane).change(of, token, interest, trigger);
     }
 
     /// Takes a connection out of a lane.
@@ -155,6 +149,14 @@ impl Watch {
             Lane::Known => &self.known,
             Lane::Strangers => &self.strangers,
         }
+    }
+}
+
+/// What can be read of a connection waits for its turn in [`super::turns`], so that is told once.
+fn trigger(token: u64, lane: Lane) -> Trigger {
+    match lane {
+        Lane::Known | Lane::Strangers if token < LISTENERS => Trigger::Edge,
+        Lane::Known | Lane::Strangers | Lane::Opening => Trigger::Level,
     }
 }
 

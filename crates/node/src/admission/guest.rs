@@ -21,6 +21,8 @@ pub(super) fn comes_once(flow: Flow) -> bool {
 /// Whose a new request is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standing {
+    /// That of a server, another edge or a peer that is trusted.
+    pub(super) is_known: bool,
     /// That of a neighbour who obeys what it is told: what it may send is limited where it comes from.
     pub(super) is_granted: bool,
     /// While neighbours are told what they may send: a stranger's that has no part in that. It has only the time that known
@@ -31,11 +33,11 @@ pub(super) struct Standing {
 impl Standing {
     pub(super) fn of(cx: Context<'_>, class: Class, flow: Flow, message: &Message<'_>) -> Self {
         let may_be_apart = comes_once(flow) || class == Class::Other;
+        let is_known = cx.snapshot.is_known(flow.remote.ip());
         Self {
+            is_known,
             is_granted: control::is_granted(cx, flow, message),
-            is_apart: may_be_apart
-                && cx.shared.neighbours().is_over()
-                && !cx.snapshot.is_known(flow.remote.ip()),
+            is_apart: may_be_apart && cx.shared.neighbours().is_over() && !is_known,
         }
     }
 }

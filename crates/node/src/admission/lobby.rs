@@ -63,6 +63,8 @@ pub(crate) struct Lobby {
     rng: Rng,
     salt: u32,
     guests: [VecDeque<Guest>; 6],
+    /// How many of them are those of known hosts.
+    known: usize,
     copies: Buffers,
     /// REGISTERs that wait.
     names: HashSet<u64, BuildHasherDefault<Named>>,
@@ -104,6 +106,7 @@ impl Lobby {
         Self {
             rng,
             guests: Default::default(),
+            known: 0,
             copies: Buffers::new(bytes_of(GUESTS, message_bytes)),
             names: HashSet::default(),
             delays: [Duration::ZERO; 2],
@@ -169,6 +172,11 @@ impl Lobby {
     /// Whether what known hosts send to the listener's own socket waits too long.
     pub(crate) fn are_known_behind(&self) -> bool {
         self.queue.is_behind()
+    }
+
+    /// Whether one more may be refused.
+    pub(crate) fn may_refuse(&self) -> bool {
+        self.refusals.are_enough_for(1)
     }
 
     /// Whether new requests come in lanes from now on.
@@ -340,6 +348,7 @@ impl Lobby {
             return Taken::Passes;
         }
         if comes_once(datagram.flow) {
+            self.refusals.spend();
             return Taken::Refused;
         }
         let name = name_of(cx, class, message);
@@ -404,6 +413,7 @@ impl Lobby {
         };
         guest.bytes = bytes;
         self.names.extend(guest.name);
+        self.known += usize::from(guest.standing.is_known);
         self.guests[guest.class as usize].push_back(guest);
         Taken::Waits
     }
@@ -509,6 +519,7 @@ impl Lobby {
         if let Some(name) = guest.name {
             self.names.remove(&name);
         }
+        self.known -= usize::from(guest.standing.is_known);
         self.copies.release(guest.bytes);
     }
 

@@ -33,6 +33,6 @@ impl Refusals {
 
     /// One is sent.
     pub(super) fn spend(&mut self) {
-        self.0 -= 1.0;
+        self.0 = (self.0 - 1.0).max(0.0);
     }
 }

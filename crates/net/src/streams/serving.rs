@@ -1,0 +1,233 @@
+//! Whose connection is served when, and what is read of it.
+
+use std::{mem, time::Duration};
+
+use node::{ConnectionId, Datagram, Input};
+use socket::{Interest, Ready};
+use stream::{Why, read_bytes};
+
+use super::{
+    Ground, Streams,
+    aliases::{self, Alias},
+    is_later,
+    turns::{Turn, Turns},
+    watch::{LISTENERS, Lane, connection},
+};
+
+/// Known hosts' connections are served for so long in a turn. What else waits for the worker does not wait longer.
+const KNOWN_FOR: Duration = Duration::from_millis(2);
+
+/// Strangers' connections are served for so long in a turn, or for as long as those of known hosts.
+const STRANGERS_FOR: Duration = Duration::from_millis(1);
+
+/// They are served after this time even if known hosts wait too long.
+const STRANGERS_PAUSE: Duration = Duration::from_millis(100);
+
+/// What has waited in a known host's connection for longer is late.
+const LATE: Duration = Duration::from_millis(20);
+
+/// Times that strangers' connections are gathered in one turn at most.
+const GATHERS: usize = 16;
+
+impl Streams {
+    /// Waits until something is ready: one of the worker's own descriptors, or a connection.
+    pub(crate) fn wait(&mut self, timeout: Duration) {
+        let timeout = self.known.timeout(self.strangers.timeout(timeout));
+        let began = self.clock.now();
+        self.watch.wait(timeout);
+        // Under a quota it may take longer.
+        let rested = timeout.min(self.clock.now() - began);
+        self.known.rested(rested);
+        self.strangers.rested(rested);
+    }
+
+    /// Whether [`Self::turn`] has something to do.
+    pub(crate) fn has_ready(&self) -> bool {
+        self.watch.has_ready() || self.known.len() + self.strangers.len() > 0
+    }
+
+    /// Does what is ready, a bounded part of it.
+    pub(crate) fn turn(&mut self, ground: &mut Ground<'_>) {
+        let began = self.clock.now();
+        self.take_ready(ground, Lane::Known);
+        self.serve_turns(ground, Lane::Known, began + KNOWN_FOR);
+        let took = self.clock.now() - began;
+        self.serve_strangers(ground, took);
+        self.take_ready(ground, Lane::Opening);
+        self.settle(ground);
+    }
+
+    /// How long strangers were served since this was called last.
+    pub(crate) fn take_strangers_took(&mut self) -> Duration {
+        mem::take(&mut self.strangers_took)
+    }
+
+    /// Serves strangers, after known hosts were served for so long.
+    fn serve_strangers(&mut self, ground: &mut Ground<'_>, known_took: Duration) {
+        let began = self.clock.now();
+        let is_late = mem::take(&mut self.is_late) || ground.node.are_known_behind();
+        if is_late && began < self.strangers_at + STRANGERS_PAUSE {
+            return;
+        }
+        self.strangers_at = began;
+        for _ in 0..GATHERS {
+            if self.take_ready(ground, Lane::Strangers) == 0 {
+                break;
+            }
+        }
+        let until = began + STRANGERS_FOR.max(known_took);
+        self.serve_turns(ground, Lane::Strangers, until);
+        self.strangers_took += self.clock.now() - began;
+    }
+
+    /// Takes what is told to be ready of a lane; how many that were.
+    fn take_ready(&mut self, ground: &mut Ground<'_>, lane: Lane) -> usize {
+        let count = self.watch.gather(lane);
+        self.read_bytes = read_bytes(count);
+        for place in 0..count {
+            let ready = self.watch.ready(place);
+            match (connection(ready.token), lane) {
+                (None, _) => self.accept(ground, (ready.token - LISTENERS) as usize),
+                (Some(id), Lane::Opening) => self.serve_opening(ground, id, ready),
+                (Some(id), _) => self.note_ready(ground.now, id, ready),
+            }
+        }
+        count
+    }
+
+    /// An open connection is ready: what can be read of it waits for its turn.
+    fn note_ready(&mut self, now: Duration, id: ConnectionId, ready: Ready) {
+        let Some(held) = self.sockets.get_mut(&id) else {
+            return;
+        };
+        held.has_ended |= ready.ended;
+        if ready.readable && !mem::replace(&mut held.is_in_turns, true) {
+            let lane = held.lane;
+            self.connections.leave_unread(now, id);
+            self.turns_of(lane).push(now, id);
+        }
+        if ready.writable {
+            self.write(now, id);
+        }
+    }
+
+    fn turns_of(&mut self, lane: Lane) -> &mut Turns {
+        match lane {
+            Lane::Known => &mut self.known,
+            Lane::Strangers | Lane::Opening => &mut self.strangers,
+        }
+    }
+
+    /// Serves connections of a lane, first one of those who are behind.
+    fn serve_turns(&mut self, ground: &mut Ground<'_>, lane: Lane, until: Duration) {
+        self.read_bytes = match lane {
+            Lane::Known => read_bytes(self.known.len()),
+            Lane::Strangers | Lane::Opening => read_bytes(usize::MAX),
+        };
+        let mut now = self.clock.now();
+        let mut next = self.turns_of(lane).next_behind(ground.node.may_refuse());
+        while now < until {
+            let may_be_late = ground.node.may_refuse();
+            let next = next.take();
+            let next = next.or_else(|| self.turns_of(lane).next(now, may_be_late));
+            let Some(turn) = next else {
+                break;
+            };
+            self.serve(ground, lane, turn);
+            let before = mem::replace(&mut now, self.clock.now());
+            if turn.is_behind(before) {
+                self.turns_of(lane).spend(now - before);
+            }
+        }
+    }
+
+    /// Reads from a connection, and gives it another turn if there may be more.
+    fn serve(&mut self, ground: &mut Ground<'_>, lane: Lane, turn: Turn) {
+        let id = turn.id;
+        let (length, waited) = self.read(ground, id, turn.since);
+        let Some(held) = self.sockets.get_mut(&id) else {
+            return;
+        };
+        // Without an edge nobody tells of an end that is there already.
+        held.is_in_turns = length == self.read_bytes || (held.has_ended && length > 0);
+        if held.is_in_turns {
+            let now = self.clock.now();
+            self.connections.leave_unread(now, id);
+            self.turns_of(lane).push_again(now, turn, waited);
+        }
+    }
+
+    fn serve_opening(&mut self, ground: &mut Ground<'_>, id: ConnectionId, ready: Ready) {
+        let Some(held) = self.sockets.get_mut(&id) else {
+            return;
+        };
+        if held.interest == Interest::Write {
+            if let Some(error) = held.socket.error() {
+                let why = Some(error.to_string());
+                return self.connections.failed(id, Why::NotConnected, why);
+            }
+            self.connections.connected(ground.now, id);
+            self.set_interest(id, Interest::Read);
+        }
+        if ready.readable {
+            self.read(ground, id, ground.now);
+        }
+        if ready.writable {
+            self.write(ground.now, id);
+        }
+    }
+
+    /// Reads once from a connection in which something waits since then; how many bytes, and how long the last of them has
+    /// waited here.
+    fn read(
+        &mut self,
+        ground: &mut Ground<'_>,
+        id: ConnectionId,
+        since: Duration,
+    ) -> (usize, Duration) {
+        const NOTHING: (usize, Duration) = (0, Duration::ZERO);
+        let Some(held) = self.sockets.get(&id) else {
+            return NOTHING;
+        };
+        let (node, out, now) = (&mut *ground.node, &mut *ground.out, ground.now);
+        let (length, waited) = match held.socket.read_dated(&mut self.buffer[..self.read_bytes]) {
+            Ok((0, _)) => {
+                self.connections.closed(now, id, Why::Peer);
+                return NOTHING;
+            }
+            Ok((length, waited)) => (length, waited.unwrap_or_default()),
+            Err(error) if is_later(&error) => return NOTHING,
+            Err(error) => {
+                self.fail(id, &error);
+                return NOTHING;
+            }
+        };
+        let delay = waited.max(now.saturating_sub(since));
+        self.is_late |= delay > LATE && held.lane == Lane::Known;
+        node.handle_stream_delay(now, delay);
+        // A request may come with the end of the handshake.
+        let mut asks = held.alias == Alias::Possible || held.lane == Lane::Opening;
+        let mut port = None;
+        let bytes = &self.buffer[..length];
+        self.connections
+            .receive(now, id, bytes, &mut |flow, heard| {
+                if heard.bytes.is_empty() {
+                    return;
+                }
+                if asks {
+                    port = aliases::port_of(heard.bytes);
+                    asks = port.is_none();
+                }
+                let datagram = Datagram {
+                    flow,
+                    bytes: heard.bytes,
+                    truncated: heard.fault.is_some(),
+                };
+                node.handle_input(now, Input::Datagram(datagram), out);
+            });
+        if let Some(port) = port {
+            self.set_alias(id, port);
+        }
+        (length, waited)
+    }
+}
