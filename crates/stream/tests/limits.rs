@@ -418,6 +418,23 @@ fn a_balancer_tells_the_peers_address() {
     assert_eq!(end(&mut connections), [Why::SourceFull]);
 }
 
+/// An overloaded node left connections unread, and closed them as their peers had not ended a message.
+#[test]
+fn what_waits_to_be_read_is_not_held_against_the_peer() {
+    let mut connections = plain();
+    let id = opened(&mut connections, 1);
+    hear(&mut connections, S(0), id, &REQUEST[..9]);
+    connections.leave_unread(S(2), id);
+    connections.handle_timeout(S(50));
+    assert_eq!(end(&mut connections), []);
+    // It has had two seconds of three.
+    hear(&mut connections, S(50), id, &REQUEST[9..12]);
+    connections.handle_timeout(S(50));
+    assert_eq!(end(&mut connections), []);
+    connections.handle_timeout(S(53));
+    assert_eq!(end(&mut connections), [Why::SlowMessage]);
+}
+
 /// New requests went to servers that did not read what they had.
 #[test]
 fn a_peer_that_does_not_read_is_told_of_but_a_burst_is_not() {

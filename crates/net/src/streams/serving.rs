@@ -124,16 +124,23 @@ impl Streams {
             Lane::Known => read_bytes(self.known.len()),
             Lane::Strangers | Lane::Opening => read_bytes(usize::MAX),
         };
+        // Those who obey hear what they may send with the answers.
+        if (lane == Lane::Known || ground.node.may_refuse())
+            && let Some(turn) = self.turns_of(lane).next_behind()
+            && self.serve(ground, turn).is_some()
+        {
+            self.turns_of(lane).push_behind(turn);
+        }
         let mut now = self.clock.now();
-        let mut next = self.turns_of(lane).next_behind(ground.node.may_refuse());
         while now < until {
             let may_be_late = ground.node.may_refuse();
-            let next = next.take();
-            let next = next.or_else(|| self.turns_of(lane).next(now, may_be_late));
-            let Some(turn) = next else {
+            let Some(turn) = self.turns_of(lane).next(now, may_be_late) else {
                 break;
             };
-            self.serve(ground, lane, turn);
+            if let Some(waited) = self.serve(ground, turn) {
+                let now = self.clock.now();
+                self.turns_of(lane).push_again(now, turn, waited);
+            }
             let before = mem::replace(&mut now, self.clock.now());
             if turn.is_behind(before) {
                 self.turns_of(lane).spend(now - before);
@@ -141,20 +148,18 @@ impl Streams {
         }
     }
 
-    /// Reads from a connection, and gives it another turn if there may be more.
-    fn serve(&mut self, ground: &mut Ground<'_>, lane: Lane, turn: Turn) {
+    /// Reads from a connection. If there may be more, it is to have another turn: how long what was read has waited.
+    fn serve(&mut self, ground: &mut Ground<'_>, turn: Turn) -> Option<Duration> {
         let id = turn.id;
         let (length, waited) = self.read(ground, id, turn.since);
-        let Some(held) = self.sockets.get_mut(&id) else {
-            return;
-        };
+        let held = self.sockets.get_mut(&id)?;
         // Without an edge nobody tells of an end that is there already.
         held.is_in_turns = length == self.read_bytes || (held.has_ended && length > 0);
-        if held.is_in_turns {
-            let now = self.clock.now();
-            self.connections.leave_unread(now, id);
-            self.turns_of(lane).push_again(now, turn, waited);
+        if !held.is_in_turns {
+            return None;
         }
+        self.connections.leave_unread(self.clock.now(), id);
+        Some(waited)
     }
 
     fn serve_opening(&mut self, ground: &mut Ground<'_>, id: ConnectionId, ready: Ready) {

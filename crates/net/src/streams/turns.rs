@@ -7,6 +7,8 @@ use node::ConnectionId;
 /// A connection that has waited for so long is behind all that have something new: what is read of it may be too late, and
 /// then costs time for nothing.
 const LATE: Duration = Duration::from_millis(100);
+/// What has waited for so long is refused, which takes little time.
+const TOO_LATE: Duration = Duration::from_millis(400);
 /// One of those that are behind is read so often in a row until nothing is left of it. What it sends then is new again.
 const IN_A_ROW: u32 = 1024;
 /// The worker rests for so long before it spares some time for those who are behind.
@@ -31,7 +33,8 @@ pub(super) struct Turn {
 pub(super) struct Turns {
     new: VecDeque<Turn>,
     behind: VecDeque<Turn>,
-    /// Reads of the first that is behind.
+    /// One of those who are behind: it is read until nothing is left of it, and this often so far.
+    first: Option<Turn>,
     in_a_row: u32,
     /// Whether those who are behind are left unread.
     are_left: bool,
@@ -48,7 +51,11 @@ impl Turn {
 
 impl Turns {
     pub(super) fn len(&self) -> usize {
-        self.new.len() + self.behind.len()
+        self.new.len() + self.behind.len() + usize::from(self.first.is_some())
+    }
+
+    fn are_behind(&self) -> bool {
+        self.first.is_some() || !self.behind.is_empty()
     }
 
     /// A connection is ready.
@@ -63,30 +70,40 @@ impl Turns {
             return self.new.push_front(Turn { since, ..turn });
         }
         self.in_a_row += 1;
-        if self.in_a_row < IN_A_ROW {
-            self.behind.push_front(turn);
-        } else {
-            self.behind.push_back(turn);
-            self.in_a_row = 0;
+        let is_next = turn.since + TOO_LATE < now && self.in_a_row < IN_A_ROW;
+        match self.first {
+            None if is_next => self.first = Some(turn),
+            _ => self.push_behind(turn),
         }
     }
 
-    /// The newest of those who are not behind. Else one who is, as [`Self::next_behind`].
+    /// The same of one who is behind, and has had a turn before the others.
+    pub(super) fn push_behind(&mut self, turn: Turn) {
+        self.behind.push_back(turn);
+    }
+
+    /// The next of those who are behind: each has such a turn now and then.
+    pub(super) fn next_behind(&mut self) -> Option<Turn> {
+        self.behind.pop_front()
+    }
+
+    /// The newest of those who are not behind. Else one who is, if there is time for what may be late, or time is spared for
+    /// it.
     pub(super) fn next(&mut self, now: Duration, may_be_late: bool) -> Option<Turn> {
         while let Some(turn) = self.new.pop_front_if(|turn| turn.is_behind(now)) {
             self.behind.push_back(turn);
         }
-        let newest = self.new.pop_back();
-        newest.or_else(|| self.next_behind(may_be_late))
-    }
-
-    /// The next of those who are behind, if there is time for what may be late, or time is spared for it.
-    pub(super) fn next_behind(&mut self, may_be_late: bool) -> Option<Turn> {
-        self.are_left = !may_be_late && self.spare.is_zero();
-        match self.are_left {
-            true => None,
-            false => self.behind.pop_front(),
+        if let Some(turn) = self.new.pop_back() {
+            return Some(turn);
         }
+        self.are_left = !may_be_late && self.spare.is_zero();
+        if self.are_left {
+            return None;
+        }
+        self.first.take().or_else(|| {
+            self.in_a_row = 0;
+            self.behind.pop_front()
+        })
     }
 
     /// To serve one who is behind took so long.
@@ -96,19 +113,106 @@ impl Turns {
 
     /// How long to wait until somebody is ready.
     pub(super) fn timeout(&self, timeout: Duration) -> Duration {
-        if !self.new.is_empty() || !(self.behind.is_empty() || self.are_left) {
+        if !self.new.is_empty() || self.are_behind() && !self.are_left {
             Duration::ZERO
-        } else if self.behind.is_empty() {
-            timeout
-        } else {
+        } else if self.are_behind() {
             timeout.min(REST)
+        } else {
+            timeout
         }
     }
 
     /// There was nothing else to do for so long.
     pub(super) fn rested(&mut self, time: Duration) {
-        if !self.behind.is_empty() {
+        if self.are_behind() {
             self.spare = (self.spare + time / 2).min(SPARE_MAX);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+
+    use super::*;
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn id(number: u32) -> ConnectionId {
+        ConnectionId(NonZeroU32::new(number).expect("numbers begin with 1"))
+    }
+
+    /// Turns of these connections, each ready at its time.
+    fn ready(at: &[(u32, u64)]) -> Turns {
+        let mut turns = Turns::default();
+        for &(number, at) in at {
+            turns.push(ms(at), id(number));
+        }
+        turns
+    }
+
+    /// Whose turn it is, one after the other, with nothing left in any.
+    fn order(turns: &mut Turns, now: u64, may_be_late: bool) -> Vec<u32> {
+        let next = std::iter::from_fn(|| turns.next(ms(now), may_be_late));
+        next.map(|turn| turn.id.0.get()).collect()
+    }
+
+    /// Connections were read in turn. At ten times the capacity all were read too late, and the node did nothing but refuse.
+    #[test]
+    fn the_newest_come_first_and_those_who_are_behind_last() {
+        let ready = || ready(&[(1, 0), (2, 40), (3, 80), (4, 150), (5, 160)]);
+        assert_eq!(order(&mut ready(), 90, true), [5, 4, 3, 2, 1]);
+        assert_eq!(order(&mut ready(), 170, true), [5, 4, 3, 1, 2]);
+        assert_eq!(order(&mut ready(), 170, false), [5, 4, 3]);
+    }
+
+    #[test]
+    fn those_who_are_behind_have_half_of_the_time_in_which_there_is_nothing_else_to_do() {
+        let mut turns = ready(&[(1, 0), (2, 0), (3, 0)]);
+        assert_eq!(turns.timeout(ms(20)), ms(0));
+        assert_eq!(order(&mut turns, 200, false), []);
+        assert_eq!(turns.timeout(ms(20)), REST);
+        turns.rested(REST);
+        assert_eq!(turns.next(ms(201), false).map(|turn| turn.id), Some(id(1)));
+        turns.spend(REST / 2);
+        assert_eq!(order(&mut turns, 202, false), []);
+        turns.rested(ms(100));
+        assert_eq!(order(&mut turns, 203, false), [2, 3]);
+        assert_eq!(turns.timeout(ms(20)), ms(20));
+    }
+
+    /// Reads a turn of which more is left.
+    fn read(turns: &mut Turns, now: u64, waited: u64) -> u32 {
+        let turn = turns.next(ms(now), true).expect("one waits");
+        turns.push_again(ms(now), turn, ms(waited));
+        turn.id.0.get()
+    }
+
+    /// While all that are behind were read in turn, none of them was ever read to its end.
+    #[test]
+    fn what_is_too_late_is_read_to_its_end() {
+        let mut turns = ready(&[(1, 0), (2, 0), (3, 0)]);
+        let late: Vec<_> = (0..4).map(|at| read(&mut turns, 200 + at, 200)).collect();
+        assert_eq!(late, [1, 2, 3, 1]);
+        let too_late: Vec<_> = (0..4).map(|at| read(&mut turns, 500 + at, 9)).collect();
+        assert_eq!(too_late, [2, 2, 2, 2]);
+        for at in 4..u64::from(IN_A_ROW) {
+            assert_eq!(read(&mut turns, 500 + at, 9), 2, "{at}");
+        }
+        assert_eq!(read(&mut turns, 9_000, 9), 3, "it never ends");
+        assert_eq!(turns.next_behind().map(|turn| turn.id), Some(id(1)));
+        assert_eq!(turns.len(), 2);
+    }
+
+    /// A busy connection was taken for one that is behind, as there always was more of it to read.
+    #[test]
+    fn a_busy_connection_whose_bytes_are_new_is_not_behind() {
+        let mut turns = ready(&[(1, 0)]);
+        for now in (0..5_000).step_by(50) {
+            let turn = turns.next(ms(now), false).expect("it is not behind");
+            turns.push_again(ms(now), turn, ms(20));
         }
     }
 }
