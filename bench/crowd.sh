@@ -9,6 +9,7 @@ cd "$(dirname "$0")/.."
 . bench/common.sh
 base=${PORT:-20200} duration=${DURATION:-15} share=${SHARE:-0.1}
 core=127.0.0.1:$base node=127.0.0.1:$((base + 1)) node_tls=127.0.0.1:$((base + 2))
+trusted=${TRUSTED:+'"127.9.0.0/16"'}
 callers=$(seq -s, -f 127.9.0.%g 10)
 cage=/sys/fs/cgroup/cpu/sipyard-crowd-$$
 [ ! -e /sys/fs/cgroup/cgroup.controllers ] || cage=/sys/fs/cgroup/sipyard-crowd-$$
@@ -40,7 +41,7 @@ listen = [
     { transport = "tls", address = "$node_tls", certificates = [ { chain = "chain.pem", key = "key.pem" } ] },
 ]
 admin = { address = "127.0.0.1:$((base + 3))", socket = "node.sock" }
-${TRUSTED:+trust = { peers = ["127.9.0.0/16"] \}}
+trust = { peers = [$trusted] }
 pool.app = { policy = "hash", probe = false, learn_room = false, servers = [ "$core" ] }
 [[route]]
 to = "app"
@@ -53,7 +54,7 @@ END
 # call TRANSPORT CONNECTIONS ARGUMENTS...: calls that are cut off at the end. They come once all connections are open.
 call() {
     local to=$node tls=()
-    [ "$1" != tls ] || { to=$node_tls; tls=(--ca "$folder/chain.pem"); }
+    [ "$1" != tls ] || { to=$node_tls; tls=(--authorities "$folder/chain.pem"); }
     taskset --cpu-list 1 "$sipyard" load call --to "$to" --from "$callers" --transport "$1" --connections "$2" "${tls[@]}" \
         --success 0 --json "$folder/calls.json" --duration "${duration}s" "${@:3}" >/dev/null 2>&1 &
     local calling=$!
@@ -70,7 +71,7 @@ outcome() {
 import json, sys
 path, duration, capacity = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
 tree = json.load(open(path))
-seconds = [at for at in tree["samples"] if 5.5 < at["at_s"] < duration + 0.5]
+seconds = [at for at in tree["samples"] if 5.5 < at["at_s"] < duration - 0.5]
 mean = lambda name: sum(at[name] or 0 for at in seconds) / len(seconds)
 median = lambda name: sorted(at[name] or 0 for at in seconds)[len(seconds) // 2]
 share = "" if capacity == 0 else "%.0f %% of it, " % (100 * mean("succeeded_per_s") / capacity)

@@ -120,18 +120,18 @@ impl Streams {
 
     /// Serves connections of a lane, first one of those who are behind.
     fn serve_turns(&mut self, ground: &mut Ground<'_>, lane: Lane, until: Duration) {
-        self.read_bytes = match lane {
-            Lane::Known => read_bytes(self.known.len()),
-            Lane::Strangers | Lane::Opening => read_bytes(usize::MAX),
-        };
-        // Those who obey hear what they may send with the answers.
+        self.read_bytes = read_bytes(usize::MAX);
+        let mut now = self.clock.now();
+        // Those who obey hear with the answers what they may send.
         if (lane == Lane::Known || ground.node.may_refuse())
-            && let Some(turn) = self.turns_of(lane).next_behind()
+            && let Some(turn) = self.turns_of(lane).next_behind(now)
             && self.serve(ground, turn).is_some()
         {
             self.turns_of(lane).push_behind(turn);
         }
-        let mut now = self.clock.now();
+        if lane == Lane::Known {
+            self.read_bytes = read_bytes(self.known.len());
+        }
         while now < until {
             let may_be_late = ground.node.may_refuse();
             let Some(turn) = self.turns_of(lane).next(now, may_be_late) else {

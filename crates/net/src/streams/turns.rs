@@ -11,6 +11,8 @@ const LATE: Duration = Duration::from_millis(100);
 const TOO_LATE: Duration = Duration::from_millis(400);
 /// One of those that are behind is read so often in a row until nothing is left of it. What it sends then is new again.
 const IN_A_ROW: u32 = 1024;
+/// The others who are behind have turns at this interval.
+const PAUSE: Duration = Duration::from_millis(10);
 /// The worker rests for so long before it spares some time for those who are behind.
 const REST: Duration = Duration::from_millis(1);
 /// The most time that is spared.
@@ -36,6 +38,8 @@ pub(super) struct Turns {
     /// One of those who are behind: it is read until nothing is left of it, and this often so far.
     first: Option<Turn>,
     in_a_row: u32,
+    /// When the next of the others was asked for.
+    asked_at: Duration,
     /// Whether those who are behind are left unread.
     are_left: bool,
     /// The time that they may take.
@@ -82,8 +86,12 @@ impl Turns {
         self.behind.push_back(turn);
     }
 
-    /// The next of those who are behind: each has such a turn now and then.
-    pub(super) fn next_behind(&mut self) -> Option<Turn> {
+    /// The next of those who are behind, if none was asked for lately: each has such a turn now and then.
+    pub(super) fn next_behind(&mut self, now: Duration) -> Option<Turn> {
+        if now < self.asked_at + PAUSE {
+            return None;
+        }
+        self.asked_at = now;
         self.behind.pop_front()
     }
 
@@ -202,7 +210,9 @@ mod tests {
             assert_eq!(read(&mut turns, 500 + at, 9), 2, "{at}");
         }
         assert_eq!(read(&mut turns, 9_000, 9), 3, "it never ends");
-        assert_eq!(turns.next_behind().map(|turn| turn.id), Some(id(1)));
+        let next = turns.next_behind(ms(9_000));
+        assert_eq!(next.map(|turn| turn.id), Some(id(1)));
+        assert!(turns.next_behind(ms(9_009)).is_none());
         assert_eq!(turns.len(), 2);
     }
 

@@ -348,7 +348,7 @@ impl Lobby {
             return Taken::Passes;
         }
         if comes_once(datagram.flow) {
-            self.refusals.spend();
+            self.refusals.spend_on_stream();
             return Taken::Refused;
         }
         let name = name_of(cx, class, message);

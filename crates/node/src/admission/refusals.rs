@@ -2,6 +2,8 @@
 
 /// Refusals for each request that is served. All others that wait too long are dropped.
 const EARNED: f64 = 1.0;
+/// One over a stream counts for so many: it takes a read and a write of its own.
+const ON_STREAM: f64 = 2.0;
 /// Refusals that may be saved up.
 const MOST: f64 = 512.0;
 
@@ -33,6 +35,11 @@ impl Refusals {
 
     /// One is sent.
     pub(super) fn spend(&mut self) {
-        self.0 = (self.0 - 1.0).max(0.0);
+        self.0 -= 1.0;
+    }
+
+    /// One is sent over a stream, whether there are enough or not.
+    pub(super) fn spend_on_stream(&mut self) {
+        self.0 = (self.0 - ON_STREAM).max(0.0);
     }
 }
