@@ -27,14 +27,20 @@ fn topology(nodes: &[(f64, f64)], paths: &[(&[usize], f64)]) -> Topology {
     }
 }
 
-/// The share of the best that is carried when so much of it is offered, after 3 s.
-fn carried(topology: &Topology, load: f64, seed: u64) -> f64 {
+/// The shares of the best that come and are carried in 6 s when so much of it is offered, after so many seconds.
+fn offered_and_carried(topology: &Topology, load: f64, after: f64, seed: u64) -> (f64, f64) {
     let best = topology.best().unwrap().calls_per_s;
     let mut world = World::new(topology, seed);
-    world.run(best * load, 3.0);
-    world.take_carried();
+    world.run(best * load, after);
+    (world.take_offered(), world.take_carried());
     world.run(best * load, 6.0);
-    world.take_carried() as f64 / 6.0 / best
+    let of_best = |number: u64| number as f64 / 6.0 / best;
+    (of_best(world.take_offered()), of_best(world.take_carried()))
+}
+
+/// The share of the best that is carried after 3 s.
+fn carried(topology: &Topology, load: f64, seed: u64) -> f64 {
+    offered_and_carried(topology, load, 3.0, seed).1
 }
 
 fn check(what: &str, topology: &Topology) {
@@ -135,12 +141,13 @@ fn half_a_node_lost_is_noticed() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
+    /// Of 1,500, chance brought less than 0.96 of the best to some, and four long chains needed more than 3 s to settle.
     #[test]
     fn random_chains_and_trees_carry_nearly_the_best(seed: u64) {
         let mut rng = Rng::with_seed(seed);
         let random = world::random_tree(&mut rng);
-        let carried = carried(&random, 0.97, seed);
-        prop_assert!(carried > 0.95, "{carried:.3}: {random:?}");
+        let (offered, carried) = offered_and_carried(&random, 0.97, 9.0, seed);
+        prop_assert!(carried > 0.98 * offered, "{carried:.4} of {offered:.4}: {random:?}");
     }
 }
 

@@ -23,6 +23,7 @@ pub(crate) struct World {
     events: BinaryHeap<Reverse<(u64, Kind, usize)>>,
     requests: Vec<Passage>,
     free: Vec<usize>,
+    offered: u64,
     carried: u64,
 }
 
@@ -76,12 +77,18 @@ impl World {
                 .collect(),
             requests: Vec::new(),
             free: Vec::new(),
+            offered: 0,
             carried: 0,
         }
     }
 
     pub(crate) fn set_speed(&mut self, node: usize, speed: f64) {
         self.nodes[node].speed = speed;
+    }
+
+    /// Requests that have come since this was asked last.
+    pub(crate) fn take_offered(&mut self) -> u64 {
+        std::mem::take(&mut self.offered)
     }
 
     pub(crate) fn take_carried(&mut self) -> u64 {
@@ -141,6 +148,7 @@ impl World {
     }
 
     fn arrive(&mut self) {
+        self.offered += 1;
         let mut at = self.rng.f64();
         let shares = self
             .topology
