@@ -1,12 +1,12 @@
 //! A request that waits in the lobby.
 
-use std::{collections::VecDeque, time::Duration};
+use std::time::Duration;
 
 use sip::Message;
 use slots::Kept;
 use transaction::Flow;
 
-use super::{class::Class, lobby::BEHIND};
+use super::class::Class;
 use crate::{
     context::Context,
     control,
@@ -21,8 +21,6 @@ pub(super) fn comes_once(flow: Flow) -> bool {
 /// Whose a new request is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standing {
-    /// That of a server, another edge or a peer that is trusted.
-    pub(super) is_known: bool,
     /// That of a neighbour who obeys what it is told: what it may send is limited where it comes from.
     pub(super) is_granted: bool,
     /// While neighbours are told what they may send: a stranger's that has no part in that. It has only the time that known
@@ -33,11 +31,11 @@ pub(super) struct Standing {
 impl Standing {
     pub(super) fn of(cx: Context<'_>, class: Class, flow: Flow, message: &Message<'_>) -> Self {
         let may_be_apart = comes_once(flow) || class == Class::Other;
-        let is_known = cx.snapshot.is_known(flow.remote.ip());
         Self {
-            is_known,
             is_granted: control::is_granted(cx, flow, message),
-            is_apart: may_be_apart && cx.shared.neighbours().is_over() && !is_known,
+            is_apart: may_be_apart
+                && cx.shared.neighbours().is_over()
+                && !cx.snapshot.is_known(flow.remote.ip()),
         }
     }
 }
@@ -88,16 +86,6 @@ impl Guest {
             bytes: &self.bytes,
             truncated: false,
         }
-    }
-}
-
-/// The next of a class: the first while none has waited long, or else the last, as the first ones are too late.
-pub(super) fn take(guests: &mut VecDeque<Guest>, now: Duration) -> Option<Guest> {
-    let first = guests.front()?;
-    if first.came + BEHIND > now || first.name.is_some() {
-        guests.pop_front()
-    } else {
-        guests.pop_back()
     }
 }
 

@@ -5,25 +5,20 @@
 //! requests that came as datagrams wait here. They are served as soon as nothing better is there, newest first if
 //! others are too late. What waits too long is refused. Those over streams wait in their connections: [`Backlog`].
 
-use std::{
-    collections::{HashSet, VecDeque},
-    hash::BuildHasherDefault,
-    mem,
-    time::Duration,
-};
+use std::{mem, time::Duration};
 
 use fastrand::Rng;
 use overload::Share;
 use sip::Message;
-use slots::{Buffers, Kept};
+use slots::Kept;
 use transaction::Flow;
 
 use super::{
     backlog::Backlog,
-    class::{Class, PATIENCE, TURNS, patience_in},
-    guest::{Guest, Leaves, Standing, Taken, comes_once, name_of, take},
+    class::{Class, PATIENCE, patience_in},
+    guest::{Guest, Leaves, Standing, Taken, comes_once, name_of},
+    guests::Guests,
     lane::Lane,
-    names::Named,
     queue::Queue,
     refusals::Refusals,
     sieve::Sieve,
@@ -31,7 +26,6 @@ use super::{
     unheard::Unheard,
 };
 use crate::{
-    config::bytes_of,
     context::Context,
     io::{Datagram, Origin},
 };
@@ -42,8 +36,6 @@ pub(super) const BEHIND: Duration = Duration::from_millis(20);
 const MEMORY: Duration = Duration::from_millis(100);
 /// INVITEs that may be repeated are refused at once if no less than this part of those who come surely are new.
 const ENOUGH: f64 = 0.8;
-/// Requests of average length that may wait.
-const GUESTS: usize = 4_096;
 /// More of a kind are not read if they can't be refused.
 const GUESTS_AT_HAND: usize = 64;
 /// Lanes stay for so long after they were needed.
@@ -62,12 +54,7 @@ const PAUSE_S_MAX: f64 = 32.0;
 pub(crate) struct Lobby {
     rng: Rng,
     salt: u32,
-    guests: [VecDeque<Guest>; 6],
-    /// How many of them are those of known hosts.
-    known: usize,
-    copies: Buffers,
-    /// REGISTERs that wait.
-    names: HashSet<u64, BuildHasherDefault<Named>>,
+    guests: Guests,
     /// How long INVITEs and REGISTERs that were read last have waited.
     delays: [Duration; 2],
     /// The lane of what comes next, and how long that has waited there.
@@ -83,7 +70,6 @@ pub(crate) struct Lobby {
     /// Since when a share of the calls stays out.
     cut_since: Option<Duration>,
     throughput: Throughput,
-    turn: usize,
     refusals: Refusals,
     /// Of INVITEs, and of REGISTERs: a flood of one leaves the other alone.
     calls: Share,
@@ -105,10 +91,7 @@ impl Lobby {
         let salt = rng.u32(..);
         Self {
             rng,
-            guests: Default::default(),
-            known: 0,
-            copies: Buffers::new(bytes_of(GUESTS, message_bytes)),
-            names: HashSet::default(),
+            guests: Guests::new(message_bytes),
             delays: [Duration::ZERO; 2],
             lane: None,
             behind_until: Duration::ZERO,
@@ -119,7 +102,6 @@ impl Lobby {
             late_since: None,
             cut_since: None,
             throughput: Throughput::default(),
-            turn: 0,
             refusals: Refusals::default(),
             calls: Share::new(now),
             registers: Share::new(now),
@@ -159,8 +141,8 @@ impl Lobby {
 
     /// Whether the driver is to read from a lane: more than can be served soon only if they can be refused.
     pub(crate) fn has_room(&self, lane: Lane) -> bool {
-        let guests = |class: &Class| self.guests[*class as usize].len();
-        let waiting: usize = Class::of(lane).iter().map(guests).sum();
+        let number = |&class: &Class| self.guests.of(class);
+        let waiting: usize = Class::of(lane).iter().map(number).sum();
         waiting < GUESTS_AT_HAND || self.refusals.are_enough_for(waiting)
     }
 
@@ -257,7 +239,7 @@ impl Lobby {
 
     /// Whether new requests are to wait.
     pub(crate) fn is_open(&self, now: Duration) -> bool {
-        now < self.behind_until || !self.is_empty()
+        now < self.behind_until || !self.guests.is_empty()
     }
 
     /// Whether a new request need not wait. It counts as served then.
@@ -300,16 +282,13 @@ impl Lobby {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.guests.iter().all(VecDeque::is_empty)
+        self.guests.is_empty()
     }
 
     /// When the next one has waited too long.
     pub(crate) fn deadline(&self, now: Duration) -> Option<Duration> {
-        let first = self.guests.iter().filter_map(|guests| guests.front());
-        let are_many = self.is_over(now) && self.some_stay_out();
-        first
-            .map(|guest| guest.came + guest.class.patience(are_many))
-            .min()
+        self.guests
+            .deadline(self.is_over(now) && self.some_stay_out())
     }
 
     /// Whether it is more than a burst.
@@ -331,7 +310,7 @@ impl Lobby {
 
     /// Memory of the requests that wait, in bytes.
     pub(crate) fn kept_bytes(&self) -> usize {
-        self.copies.kept_bytes()
+        self.guests.kept_bytes()
     }
 
     /// Takes a new request: it passes, waits, or is one of those that stay out.
@@ -352,7 +331,7 @@ impl Lobby {
             return Taken::Refused;
         }
         let name = name_of(cx, class, message);
-        if name.is_some_and(|name| self.names.contains(&name)) {
+        if name.is_some_and(|name| self.guests.has(name)) {
             return Taken::WaitsAlready;
         }
         let guest = Guest {
@@ -400,22 +379,17 @@ impl Lobby {
         self.keep(guest, datagram)
     }
 
-    fn keep(&mut self, mut guest: Guest, datagram: &Datagram<'_>) -> Taken {
-        let is_crowded = guest.name.is_some() && !self.copies.has_room(bytes_of(GUESTS / 2, 0));
-        let mut copy = || self.copies.keep(datagram.bytes);
-        let Some(bytes) = (!is_crowded).then(&mut copy).flatten() else {
-            if !guest.standing.is_granted
-                && let Some(share) = self.share_of(guest.class)
-            {
-                share.turned_away(true);
-            }
-            return Taken::StaysOut;
-        };
-        guest.bytes = bytes;
-        self.names.extend(guest.name);
-        self.known += usize::from(guest.standing.is_known);
-        self.guests[guest.class as usize].push_back(guest);
-        Taken::Waits
+    fn keep(&mut self, guest: Guest, datagram: &Datagram<'_>) -> Taken {
+        let (class, standing) = (guest.class, guest.standing);
+        if self.guests.keep(guest, datagram.bytes) {
+            return Taken::Waits;
+        }
+        if !standing.is_granted
+            && let Some(share) = self.share_of(class)
+        {
+            share.turned_away(true);
+        }
+        Taken::StaysOut
     }
 
     /// Whether such a request would stay out unread.
@@ -435,16 +409,7 @@ impl Lobby {
 
     /// The next request to serve; [`Self::release`] takes it back.
     pub(crate) fn next(&mut self, now: Duration) -> Option<Guest> {
-        let (earlier, later) = TURNS.split_at(self.turn);
-        self.turn = (self.turn + 1) % TURNS.len();
-        let mut turns = later.iter().chain(earlier);
-        let guest = turns.find_map(|&turn| {
-            let mut next = |class: Class| take(&mut self.guests[class as usize], now);
-            match turn {
-                Class::Call => next(Class::Call).or_else(|| next(Class::Repeated)),
-                class => next(class),
-            }
-        })?;
+        let guest = self.guests.next(now)?;
         self.note_served(guest.class, guest.standing);
         Some(guest)
     }
@@ -452,9 +417,7 @@ impl Lobby {
     /// The next request that has waited too long; [`Self::release`] takes it back.
     pub(crate) fn next_late(&mut self, now: Duration) -> Option<Leaves> {
         let are_many = self.is_over(now) && self.some_stay_out();
-        let is_late = |guest: &mut Guest| guest.came + guest.class.patience(are_many) <= now;
-        let mut classes = self.guests.iter_mut();
-        let guest = classes.find_map(|guests| guests.pop_front_if(is_late))?;
+        let guest = self.guests.next_late(now, are_many)?;
         self.late_since.get_or_insert(now);
         let waited = now - guest.came;
         Some(
@@ -516,11 +479,7 @@ impl Lobby {
 
     /// Uses a request's memory again.
     pub(crate) fn release(&mut self, guest: Guest) {
-        if let Some(name) = guest.name {
-            self.names.remove(&name);
-        }
-        self.known -= usize::from(guest.standing.is_known);
-        self.copies.release(guest.bytes);
+        self.guests.release(guest);
     }
 
     /// When a phone that is refused shall register again, in seconds: by chance, and the later the more
@@ -538,11 +497,7 @@ impl Lobby {
         }
         let is_due = self.calls.is_due(now);
         if is_due {
-            let wait = |class: Class| {
-                self.guests[class as usize]
-                    .iter()
-                    .any(|guest| !guest.standing.is_granted)
-            };
+            let wait = |class| self.guests.have_claims(class);
             let busy = self.throughput.look(now);
             let logins_wait = wait(Class::Register) || wait(Class::Login);
             let changes = [

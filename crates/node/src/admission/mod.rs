@@ -7,6 +7,7 @@
 mod backlog;
 mod class;
 mod guest;
+mod guests;
 pub(crate) mod lane;
 mod lobby;
 mod names;

@@ -23,7 +23,9 @@ pub(crate) fn note(
     let (offer, is_new) = (via.overload(message), begins());
     let neighbours = cx.shared.neighbours();
     if !cx.snapshot.is_known(neighbour.ip()) {
-        let has_claim = matches!(message.method(), Some(Method::Invite | Method::Register));
+        // Over streams strangers have the time that neighbours leave.
+        let has_claim = !flow.transport.is_stream()
+            && matches!(message.method(), Some(Method::Invite | Method::Register));
         if is_new && has_claim && neighbours.is_over() {
             neighbours.note_others(cx.now, 1);
         }

@@ -1,0 +1,126 @@
+//! The requests that wait in the lobby.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    hash::BuildHasherDefault,
+    time::Duration,
+};
+
+use slots::Buffers;
+
+use super::{
+    class::{Class, TURNS},
+    guest::Guest,
+    lobby::BEHIND,
+    names::Named,
+};
+use crate::config::bytes_of;
+
+/// Requests of average length that may wait.
+const GUESTS: usize = 4_096;
+
+/// Requests that wait, by their classes.
+#[derive(Debug)]
+pub(super) struct Guests {
+    of: [VecDeque<Guest>; 6],
+    copies: Buffers,
+    /// REGISTERs that wait.
+    names: HashSet<u64, BuildHasherDefault<Named>>,
+    turn: usize,
+}
+
+impl Guests {
+    pub(super) fn new(message_bytes: usize) -> Self {
+        Self {
+            of: Default::default(),
+            copies: Buffers::new(bytes_of(GUESTS, message_bytes)),
+            names: HashSet::default(),
+            turn: 0,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.of.iter().all(VecDeque::is_empty)
+    }
+
+    /// How many of a class wait.
+    pub(super) fn of(&self, class: Class) -> usize {
+        self.of[class as usize].len()
+    }
+
+    /// Whether some of a class wait that were not granted to a neighbour.
+    pub(super) fn have_claims(&self, class: Class) -> bool {
+        let mut guests = self.of[class as usize].iter();
+        guests.any(|guest| !guest.standing.is_granted)
+    }
+
+    /// Whether a request of this name waits.
+    pub(super) fn has(&self, name: u64) -> bool {
+        self.names.contains(&name)
+    }
+
+    /// Memory of all, in bytes.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.copies.kept_bytes()
+    }
+
+    /// Keeps a request, if there is room.
+    pub(super) fn keep(&mut self, mut guest: Guest, bytes: &[u8]) -> bool {
+        let is_crowded = guest.name.is_some() && !self.copies.has_room(bytes_of(GUESTS / 2, 0));
+        let mut copy = || self.copies.keep(bytes);
+        let Some(bytes) = (!is_crowded).then(&mut copy).flatten() else {
+            return false;
+        };
+        guest.bytes = bytes;
+        self.names.extend(guest.name);
+        self.of[guest.class as usize].push_back(guest);
+        true
+    }
+
+    /// The next to serve; [`Self::release`] takes it back.
+    pub(super) fn next(&mut self, now: Duration) -> Option<Guest> {
+        let (earlier, later) = TURNS.split_at(self.turn);
+        self.turn = (self.turn + 1) % TURNS.len();
+        let mut turns = later.iter().chain(earlier);
+        turns.find_map(|&turn| {
+            let mut next = |class: Class| take(&mut self.of[class as usize], now);
+            match turn {
+                Class::Call => next(Class::Call).or_else(|| next(Class::Repeated)),
+                class => next(class),
+            }
+        })
+    }
+
+    /// The next that has waited too long, the sooner if many stay out; [`Self::release`] takes it back.
+    pub(super) fn next_late(&mut self, now: Duration, are_many: bool) -> Option<Guest> {
+        let is_late = |guest: &mut Guest| guest.came + guest.class.patience(are_many) <= now;
+        let mut classes = self.of.iter_mut();
+        classes.find_map(|guests| guests.pop_front_if(is_late))
+    }
+
+    /// When the next has waited too long.
+    pub(super) fn deadline(&self, are_many: bool) -> Option<Duration> {
+        let first = self.of.iter().filter_map(VecDeque::front);
+        first
+            .map(|guest| guest.came + guest.class.patience(are_many))
+            .min()
+    }
+
+    /// Uses a request's memory again.
+    pub(super) fn release(&mut self, guest: Guest) {
+        if let Some(name) = guest.name {
+            self.names.remove(&name);
+        }
+        self.copies.release(guest.bytes);
+    }
+}
+
+/// The next of a class: the first while none has waited long, or else the last, as the first ones are too late.
+fn take(guests: &mut VecDeque<Guest>, now: Duration) -> Option<Guest> {
+    let first = guests.front()?;
+    if first.came + BEHIND > now || first.name.is_some() {
+        guests.pop_front()
+    } else {
+        guests.pop_back()
+    }
+}
