@@ -169,6 +169,15 @@ impl Stream {
         info.tcpi_unacked < info.tcpi_snd_cwnd || info.tcpi_snd_cwnd == 0
     }
 
+    /// How many bytes are there to read. Where the system doesn't tell, none.
+    #[must_use]
+    pub fn unread(&self) -> usize {
+        let mut bytes: libc::c_int = 0;
+        // SAFETY: the pointer is to an integer that outlives the call.
+        unsafe { libc::ioctl(self.inner.as_raw_fd(), libc::FIONREAD, &raw mut bytes) };
+        usize::try_from(bytes).unwrap_or(0)
+    }
+
     /// Reads what is there; 0: the peer has closed.
     ///
     /// # Errors

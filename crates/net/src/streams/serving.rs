@@ -137,9 +137,8 @@ impl Streams {
             let Some(turn) = self.turns_of(lane).next(now, may_be_late) else {
                 break;
             };
-            if let Some(waited) = self.serve(ground, turn) {
-                let now = self.clock.now();
-                self.turns_of(lane).push_again(now, turn, waited);
+            if let Some(length) = self.serve(ground, turn) {
+                self.push_again(lane, turn, length);
             }
             let before = mem::replace(&mut now, self.clock.now());
             if turn.is_behind(before) {
@@ -148,10 +147,21 @@ impl Streams {
         }
     }
 
-    /// Reads from a connection. If there may be more, it is to have another turn: how long what was read has waited.
-    fn serve(&mut self, ground: &mut Ground<'_>, turn: Turn) -> Option<Duration> {
+    fn push_again(&mut self, lane: Lane, turn: Turn, read: usize) {
+        let now = self.clock.now();
+        let turns = match lane {
+            Lane::Known => &mut self.known,
+            Lane::Strangers | Lane::Opening => &mut self.strangers,
+        };
+        let held = self.sockets.get(&turn.id);
+        let unread = || held.map_or(0, |held| held.socket.unread());
+        turns.push_again(now, turn, read, unread);
+    }
+
+    /// Reads from a connection; how much, if there may be more: it is to have another turn.
+    fn serve(&mut self, ground: &mut Ground<'_>, turn: Turn) -> Option<usize> {
         let id = turn.id;
-        let (length, waited) = self.read(ground, id, turn.since);
+        let length = self.read(ground, id, turn.since);
         let held = self.sockets.get_mut(&id)?;
         // Without an edge nobody tells of an end that is there already.
         held.is_in_turns = length == self.read_bytes || (held.has_ended && length > 0);
@@ -159,7 +169,7 @@ impl Streams {
             return None;
         }
         self.connections.leave_unread(self.clock.now(), id);
-        Some(waited)
+        Some(length)
     }
 
     fn serve_opening(&mut self, ground: &mut Ground<'_>, id: ConnectionId, ready: Ready) {
@@ -182,29 +192,22 @@ impl Streams {
         }
     }
 
-    /// Reads once from a connection in which something waits since then; how many bytes, and how long the last of them has
-    /// waited here.
-    fn read(
-        &mut self,
-        ground: &mut Ground<'_>,
-        id: ConnectionId,
-        since: Duration,
-    ) -> (usize, Duration) {
-        const NOTHING: (usize, Duration) = (0, Duration::ZERO);
+    /// Reads once from a connection in which something waits since then; how many bytes.
+    fn read(&mut self, ground: &mut Ground<'_>, id: ConnectionId, since: Duration) -> usize {
         let Some(held) = self.sockets.get(&id) else {
-            return NOTHING;
+            return 0;
         };
         let (node, out, now) = (&mut *ground.node, &mut *ground.out, ground.now);
         let (length, waited) = match held.socket.read_dated(&mut self.buffer[..self.read_bytes]) {
             Ok((0, _)) => {
                 self.connections.closed(now, id, Why::Peer);
-                return NOTHING;
+                return 0;
             }
             Ok((length, waited)) => (length, waited.unwrap_or_default()),
-            Err(error) if is_later(&error) => return NOTHING,
+            Err(error) if is_later(&error) => return 0,
             Err(error) => {
                 self.fail(id, &error);
-                return NOTHING;
+                return 0;
             }
         };
         let delay = waited.max(now.saturating_sub(since));
@@ -233,6 +236,6 @@ impl Streams {
         if let Some(port) = port {
             self.set_alias(id, port);
         }
-        (length, waited)
+        length
     }
 }

@@ -22,8 +22,11 @@ const SPARE_MAX: Duration = Duration::from_millis(10);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     pub(super) id: ConnectionId,
-    /// Since when there is something to read in it. If that is long ago, what came later had to wait at its peer.
+    /// Since when what is read next may be there. If that is long ago, what came later had to wait at its peer.
     pub(super) since: Duration,
+    /// A later moment, and what is left to read of what was there then. All after that came later.
+    mark: Duration,
+    left: usize,
 }
 
 /// Connections that wait for their turn.
@@ -64,14 +67,28 @@ impl Turns {
 
     /// A connection is ready.
     pub(super) fn push(&mut self, now: Duration, id: ConnectionId) {
-        self.new.push_back(Turn { id, since: now });
+        self.new.push_back(Turn {
+            id,
+            since: now,
+            mark: now,
+            left: 0,
+        });
     }
 
-    /// There is more to read in a connection than was read. What was read last of it came so long ago.
-    pub(super) fn push_again(&mut self, now: Duration, turn: Turn, waited: Duration) {
+    /// So many bytes were read of a connection, and there is more.
+    pub(super) fn push_again(
+        &mut self,
+        now: Duration,
+        mut turn: Turn,
+        read: usize,
+        unread: impl FnOnce() -> usize,
+    ) {
         if !turn.is_behind(now) {
-            let since = turn.since.max(now.saturating_sub(waited));
-            return self.new.push_front(Turn { since, ..turn });
+            turn.left = turn.left.saturating_sub(read);
+            if turn.left == 0 {
+                (turn.since, turn.mark, turn.left) = (turn.mark, now, unread());
+            }
+            return self.new.push_front(turn);
         }
         self.in_a_row += 1;
         let is_next = turn.since + TOO_LATE < now && self.in_a_row < IN_A_ROW;
@@ -192,9 +209,9 @@ mod tests {
     }
 
     /// Reads a turn of which more is left.
-    fn read(turns: &mut Turns, now: u64, waited: u64) -> u32 {
+    fn read(turns: &mut Turns, now: u64) -> u32 {
         let turn = turns.next(ms(now), true).expect("one waits");
-        turns.push_again(ms(now), turn, ms(waited));
+        turns.push_again(ms(now), turn, 1, || 1);
         turn.id.0.get()
     }
 
@@ -202,27 +219,37 @@ mod tests {
     #[test]
     fn what_is_too_late_is_read_to_its_end() {
         let mut turns = ready(&[(1, 0), (2, 0), (3, 0)]);
-        let late: Vec<_> = (0..4).map(|at| read(&mut turns, 200 + at, 200)).collect();
+        let late: Vec<_> = (0..4).map(|at| read(&mut turns, 200 + at)).collect();
         assert_eq!(late, [1, 2, 3, 1]);
-        let too_late: Vec<_> = (0..4).map(|at| read(&mut turns, 500 + at, 9)).collect();
+        let too_late: Vec<_> = (0..4).map(|at| read(&mut turns, 500 + at)).collect();
         assert_eq!(too_late, [2, 2, 2, 2]);
         for at in 4..u64::from(IN_A_ROW) {
-            assert_eq!(read(&mut turns, 500 + at, 9), 2, "{at}");
+            assert_eq!(read(&mut turns, 500 + at), 2, "{at}");
         }
-        assert_eq!(read(&mut turns, 9_000, 9), 3, "it never ends");
+        assert_eq!(read(&mut turns, 9_000), 3, "it never ends");
         let next = turns.next_behind(ms(9_000));
         assert_eq!(next.map(|turn| turn.id), Some(id(1)));
         assert!(turns.next_behind(ms(9_009)).is_none());
         assert_eq!(turns.len(), 2);
     }
 
-    /// A busy connection was taken for one that is behind, as there always was more of it to read.
-    #[test]
-    fn a_busy_connection_whose_bytes_are_new_is_not_behind() {
+    /// Whether a connection is behind after 5 s in which so many bytes of it were read each 50 ms, and so many are left each time.
+    fn gets_behind(read: usize, unread: usize) -> bool {
         let mut turns = ready(&[(1, 0)]);
         for now in (0..5_000).step_by(50) {
-            let turn = turns.next(ms(now), false).expect("it is not behind");
-            turns.push_again(ms(now), turn, ms(20));
+            let Some(turn) = turns.next(ms(now), false) else {
+                return true;
+            };
+            turns.push_again(ms(now), turn, read, || unread);
         }
+        false
+    }
+
+    /// A busy connection was taken for one that is behind, as there always was more of it to read. Then one in which much
+    /// waited was taken for new: the system dates what it has put together by what came last.
+    #[test]
+    fn a_connection_is_behind_if_what_is_read_of_it_came_long_ago() {
+        assert!(!gets_behind(2_048, 2_000));
+        assert!(gets_behind(2_048, 9_000));
     }
 }
