@@ -32,7 +32,8 @@ fn offered_and_carried(topology: &Topology, load: f64, after: f64, seed: u64) ->
     let best = topology.best().unwrap().calls_per_s;
     let mut world = World::new(topology, seed);
     world.run(best * load, after);
-    (world.take_offered(), world.take_carried());
+    world.take_offered();
+    world.take_carried();
     world.run(best * load, 6.0);
     let of_best = |number: u64| number as f64 / 6.0 / best;
     (of_best(world.take_offered()), of_best(world.take_carried()))

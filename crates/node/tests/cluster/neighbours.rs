@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use node::{Config, Forecast, stats::Event};
+use node::{Config, Forecast, Transport, config::Listener, stats::Event};
 
 use crate::{
     control::{ALL, address, via},
@@ -120,6 +120,38 @@ fn who_weighs_more_is_told_more() {
     let is_told = |terms: &str, either: [&str; 2]| either.iter().any(|it| terms.starts_with(it));
     assert!(is_told(&alice, ["oc=78;", "oc=79;"]), "{alice}");
     assert!(is_told(&bob, ["oc=26;", "oc=27;"]), "{bob}");
+}
+
+/// Beside a flood of calls over strangers' connections a neighbour that obeys was told half of what it could send. Strangers over
+/// streams have the time that neighbours leave.
+#[test]
+fn strangers_have_a_claim_over_udp_alone() {
+    let mut config = config(&[ONE]);
+    config.trust.peers = vec![format!("{}/32", address(ALICE).ip()).parse().unwrap()];
+    config.listeners.push(Listener {
+        transport: Transport::Tcp,
+        ..config.listeners[0].clone()
+    });
+    for (listener, told) in [(0, ["oc=52;", "oc=53;"]), (1, ["oc=105;", "oc=105;"])] {
+        let mut node = Cluster::new(config.clone());
+        node.shared.neighbours().set_capacity(0, Some(100.0));
+        if listener == 1 {
+            node.connect(BOB, listener, 7);
+        }
+        let mut last = String::new();
+        for number in 0..100 {
+            node.now += ms(10);
+            for copy in 0..4 {
+                node.send(&request("INVITE", BOB, &format!("{number}-{copy}")));
+            }
+            let sent = node.pass(&offering(&format!("{number}-alice"), ALICE, "rate"));
+            last = terms(&node.pass(&sent.respond(486)));
+        }
+        assert!(
+            told.iter().any(|it| last.starts_with(it)),
+            "{listener}: {last}"
+        );
+    }
 }
 
 /// A neighbour that took no part had nine times as much served as those who obeyed.
