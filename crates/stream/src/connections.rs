@@ -173,6 +173,14 @@ impl<L: Layer> Connections<L> {
         }
     }
 
+    /// Nothing is left to read, so what is missing of a message is the peer's to send.
+    pub fn is_read(&mut self, now: Duration, id: ConnectionId) {
+        if let Some(id) = self.index.find(id) {
+            self.table.get_mut(id).read(now);
+            self.arm(id);
+        }
+    }
+
     /// Takes bytes that came in, and tells the messages that end in them. What `heard` is told has the flow to answer
     /// on.
     pub fn receive(

@@ -435,6 +435,20 @@ fn what_waits_to_be_read_is_not_held_against_the_peer() {
     assert_eq!(end(&mut connections), [Why::SlowMessage]);
 }
 
+/// A peer that sent just as much as was read at once could leave a message incomplete for as long as it liked.
+#[test]
+fn a_message_takes_its_time_once_nothing_is_left_to_read() {
+    let mut connections = plain();
+    let id = opened(&mut connections, 1);
+    hear(&mut connections, S(0), id, &REQUEST[..9]);
+    connections.leave_unread(S(0), id);
+    connections.is_read(S(1), id);
+    connections.handle_timeout(S(3));
+    assert_eq!(end(&mut connections), []);
+    connections.handle_timeout(S(5));
+    assert_eq!(end(&mut connections), [Why::SlowMessage]);
+}
+
 /// New requests went to servers that did not read what they had.
 #[test]
 fn a_peer_that_does_not_read_is_told_of_but_a_burst_is_not() {

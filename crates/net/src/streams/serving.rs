@@ -204,7 +204,10 @@ impl Streams {
                 return 0;
             }
             Ok((length, waited)) => (length, waited.unwrap_or_default()),
-            Err(error) if is_later(&error) => return 0,
+            Err(error) if is_later(&error) => {
+                self.connections.is_read(now, id);
+                return 0;
+            }
             Err(error) => {
                 self.fail(id, &error);
                 return 0;
