@@ -11,24 +11,7 @@ base=${PORT:-20200} duration=${DURATION:-15} share=${SHARE:-0.1}
 core=127.0.0.1:$base node=127.0.0.1:$((base + 1)) node_tls=127.0.0.1:$((base + 2))
 trusted=${TRUSTED:+'"127.9.0.0/16"'}
 callers=$(seq -s, -f 127.9.0.%g 10)
-cage=/sys/fs/cgroup/cpu/sipyard-crowd-$$
-[ ! -e /sys/fs/cgroup/cgroup.controllers ] || cage=/sys/fs/cgroup/sipyard-crowd-$$
-
-finish() {
-    clear_up
-    rmdir "$cage" 2>/dev/null || true
-}
-trap finish EXIT
-
-# A CFS quota with a period of 10 ms.
-mkdir "$cage"
-quota=$(awk "BEGIN { print int($share * 10000) }")
-if [ -e "$cage/cpu.max" ]; then
-    echo "$quota 10000" >"$cage/cpu.max"
-else
-    echo 10000 >"$cage/cpu.cfs_period_us"
-    echo "$quota" >"$cage/cpu.cfs_quota_us"
-fi
+cage crowd "$share"
 
 certify
 
@@ -89,7 +72,7 @@ for transport in ${TRANSPORTS:-tcp}; do
         capacity=${CAPACITY:-0}
         for times in $([ -n "${CAPACITY:-}" ] || echo window) ${TIMES:-2 5 10}; do
             start_node
-            echo "$program" >"$cage/cgroup.procs"
+            echo "$program" >"$caged/cgroup.procs"
             if [ "$times" = window ]; then
                 call "$transport" "$number" --window 48
                 result=$(outcome 0)

@@ -11,30 +11,13 @@ cd "$(dirname "$0")/.."
 . bench/common.sh
 base=${PORT:-20100} duration=${DURATION:-8} share=${SHARE:-0.1}
 core=127.0.0.1:$base receiver=127.0.0.1:$((base + 1)) receiver_tls=127.0.0.1:$((base + 2))
-cage=/sys/fs/cgroup/cpu/sipyard-held-$$
-[ ! -e /sys/fs/cgroup/cgroup.controllers ] || cage=/sys/fs/cgroup/sipyard-held-$$
-
-finish() {
-    clear_up
-    rmdir "$cage" 2>/dev/null || true
-}
-trap finish EXIT
-
-# A CFS quota with a period of 10 ms.
-mkdir "$cage"
-quota=$(awk "BEGIN { print int($share * 10000) }")
-if [ -e "$cage/cpu.max" ]; then
-    echo "$quota 10000" >"$cage/cpu.max"
-else
-    echo 10000 >"$cage/cpu.cfs_period_us"
-    echo "$quota" >"$cage/cpu.cfs_quota_us"
-fi
+cage held "$share"
 
 certify
 
 hold() {
     local process
-    for process in "$1" $(pgrep -P "$1" || true); do echo "$process" >"$cage/cgroup.procs"; done
+    for process in "$1" $(pgrep -P "$1" || true); do echo "$process" >"$caged/cgroup.procs"; done
 }
 
 # Each sender has an address of its own.
