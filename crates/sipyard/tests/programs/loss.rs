@@ -22,8 +22,7 @@ const FORGOTTEN: Duration = Duration::from_secs(60 + 32 + 10);
 /// lost stays until it is asked after. Then nothing is left.
 /// The servers don't ring: SIPp's own one gives up on some INVITEs that it let ring, and a proxy
 /// must hold those for Timer C, three minutes more.
-/// The servers have hosts of their own. Another test's server once got the port of one that was gone, and answered for its
-/// calls.
+/// The servers have hosts of their own: no other test's server gets the port of one that is gone, and answers for its calls.
 #[test]
 fn nothing_is_left_of_lossy_calls() {
     let alone = whole_machine();
