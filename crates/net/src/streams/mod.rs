@@ -25,7 +25,7 @@ pub use closings::Closing;
 pub(crate) use common::Common;
 pub use layer::{Bound, Security};
 use limits::limits_of;
-use turns::Turns;
+use turns::AllTurns;
 use watch::{LISTENERS, Lane, Watch, token};
 
 /// Peers that are accepted from one listener in one turn at most.
@@ -45,15 +45,12 @@ pub(crate) struct Streams {
     shared: Arc<Shared>,
     message_bytes: usize,
     buffer: Box<[u8]>,
-    /// The most bytes of one read in this turn.
-    read_bytes: usize,
     /// Who was known when the connections were divided into lanes.
     divided_by: Arc<Snapshot>,
     /// Whether something that was read from a known host in this turn was late.
     is_late: bool,
-    /// Open connections of known hosts that wait for their turn, and those of strangers.
-    known: Turns,
-    strangers: Turns,
+    /// Open connections that wait for their turn.
+    turns: AllTurns,
     /// When strangers were served last.
     strangers_at: Duration,
     /// How long they were served since somebody asked last.
@@ -134,11 +131,9 @@ impl Streams {
             message_bytes: divided_by.config().limits.message_bytes,
             shared,
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
-            read_bytes: READ_BYTES,
             divided_by,
             is_late: false,
-            known: Turns::default(),
-            strangers: Turns::default(),
+            turns: AllTurns::default(),
             strangers_at: now,
             strangers_took: Duration::ZERO,
         })

@@ -4,13 +4,13 @@ use std::{mem, time::Duration};
 
 use node::{ConnectionId, Datagram, Input};
 use socket::{Interest, Ready};
-use stream::{Why, read_bytes};
+use stream::{READ_BYTES, Why, read_bytes};
 
 use super::{
     Ground, Streams,
     aliases::{self, Alias},
     is_later,
-    turns::{Turn, Turns},
+    turns::Turn,
     watch::{LISTENERS, Lane, connection},
 };
 
@@ -32,18 +32,17 @@ const GATHERS: usize = 16;
 impl Streams {
     /// Waits until something is ready: one of the worker's own descriptors, or a connection.
     pub(crate) fn wait(&mut self, timeout: Duration) {
-        let timeout = self.known.timeout(self.strangers.timeout(timeout));
+        let timeout = self.turns.timeout(timeout);
         let began = self.clock.now();
         self.watch.wait(timeout);
         // Under a quota it may take longer.
         let rested = timeout.min(self.clock.now() - began);
-        self.known.rested(rested);
-        self.strangers.rested(rested);
+        self.turns.rested(rested);
     }
 
     /// Whether [`Self::turn`] has something to do.
     pub(crate) fn has_ready(&self) -> bool {
-        self.watch.has_ready() || self.known.len() + self.strangers.len() > 0
+        self.watch.has_ready() || !self.turns.are_empty()
     }
 
     /// Does what is ready, a bounded part of it.
@@ -83,12 +82,13 @@ impl Streams {
     /// Takes what is told to be ready of a lane; how many that were.
     fn take_ready(&mut self, ground: &mut Ground<'_>, lane: Lane) -> usize {
         let count = self.watch.gather(lane);
-        self.read_bytes = read_bytes(count);
         for place in 0..count {
             let ready = self.watch.ready(place);
             match (connection(ready.token), lane) {
                 (None, _) => self.accept(ground, (ready.token - LISTENERS) as usize),
-                (Some(id), Lane::Opening) => self.serve_opening(ground, id, ready),
+                (Some(id), Lane::Opening) => {
+                    self.serve_opening(ground, id, ready, read_bytes(count));
+                }
                 (Some(id), _) => self.note_ready(ground.now, id, ready),
             }
         }
@@ -104,67 +104,59 @@ impl Streams {
         if ready.readable && !mem::replace(&mut held.is_in_turns, true) {
             let lane = held.lane;
             self.connections.leave_unread(now, id);
-            self.turns_of(lane).push(now, id);
+            self.turns.of(lane).push(now, id);
         }
         if ready.writable {
             self.write(now, id);
         }
     }
 
-    fn turns_of(&mut self, lane: Lane) -> &mut Turns {
-        match lane {
-            Lane::Known => &mut self.known,
-            Lane::Strangers | Lane::Opening => &mut self.strangers,
-        }
-    }
-
     /// Serves connections of a lane, first one of those who are behind.
     fn serve_turns(&mut self, ground: &mut Ground<'_>, lane: Lane, until: Duration) {
-        self.read_bytes = read_bytes(usize::MAX);
+        let few_bytes = read_bytes(usize::MAX);
         let mut now = self.clock.now();
         // Those who obey hear with the answers what they may send.
         if (lane == Lane::Known || ground.node.may_refuse())
-            && let Some(turn) = self.turns_of(lane).next_behind(now)
-            && self.serve(ground, turn).is_some()
+            && let Some(turn) = self.turns.of(lane).next_behind(now)
+            && self.serve(ground, turn, few_bytes).is_some()
         {
-            self.turns_of(lane).push_behind(turn);
+            self.turns.of(lane).push_behind(turn);
         }
-        if lane == Lane::Known {
-            self.read_bytes = read_bytes(self.known.len());
-        }
+        let bytes_of_new = match lane {
+            Lane::Known => read_bytes(self.turns.of(lane).len()),
+            Lane::Strangers | Lane::Opening => few_bytes,
+        };
         while now < until {
             let may_be_late = ground.node.may_refuse();
-            let Some(turn) = self.turns_of(lane).next(now, may_be_late) else {
+            let Some(turn) = self.turns.of(lane).next(now, may_be_late) else {
                 break;
             };
-            if let Some(length) = self.serve(ground, turn) {
+            let is_behind = turn.is_behind(now);
+            let bytes = if is_behind { READ_BYTES } else { bytes_of_new };
+            if let Some(length) = self.serve(ground, turn, bytes) {
                 self.push_again(lane, turn, length);
             }
             let before = mem::replace(&mut now, self.clock.now());
-            if turn.is_behind(before) {
-                self.turns_of(lane).spend(now - before);
+            if is_behind {
+                self.turns.of(lane).spend(now - before);
             }
         }
     }
 
     fn push_again(&mut self, lane: Lane, turn: Turn, read: usize) {
         let now = self.clock.now();
-        let turns = match lane {
-            Lane::Known => &mut self.known,
-            Lane::Strangers | Lane::Opening => &mut self.strangers,
-        };
         let held = self.sockets.get(&turn.id);
         let unread = || held.map_or(0, |held| held.socket.unread());
-        turns.push_again(now, turn, read, unread);
+        self.turns.of(lane).push_again(now, turn, read, unread);
     }
 
-    /// Reads from a connection; how much, if there may be more: it is to have another turn.
-    fn serve(&mut self, ground: &mut Ground<'_>, turn: Turn) -> Option<usize> {
+    /// Reads from a connection, not more than so many bytes; how many, if there may be more: it is to have another turn.
+    fn serve(&mut self, ground: &mut Ground<'_>, turn: Turn, bytes: usize) -> Option<usize> {
         let id = turn.id;
-        let length = self.read(ground, id, turn.since);
+        let length = self.read(ground, id, turn.since, bytes);
         let held = self.sockets.get_mut(&id)?;
         // Without an edge nobody tells of an end that is there already.
-        held.is_in_turns = length == self.read_bytes || (held.has_ended && length > 0);
+        held.is_in_turns = length == bytes || (held.has_ended && length > 0);
         if !held.is_in_turns {
             return None;
         }
@@ -172,7 +164,13 @@ impl Streams {
         Some(length)
     }
 
-    fn serve_opening(&mut self, ground: &mut Ground<'_>, id: ConnectionId, ready: Ready) {
+    fn serve_opening(
+        &mut self,
+        ground: &mut Ground<'_>,
+        id: ConnectionId,
+        ready: Ready,
+        bytes: usize,
+    ) {
         let Some(held) = self.sockets.get_mut(&id) else {
             return;
         };
@@ -185,20 +183,26 @@ impl Streams {
             self.set_interest(id, Interest::Read);
         }
         if ready.readable {
-            self.read(ground, id, ground.now);
+            self.read(ground, id, ground.now, bytes);
         }
         if ready.writable {
             self.write(ground.now, id);
         }
     }
 
-    /// Reads once from a connection in which something waits since then; how many bytes.
-    fn read(&mut self, ground: &mut Ground<'_>, id: ConnectionId, since: Duration) -> usize {
+    /// Reads once from a connection in which something waits since then, not more than so many bytes; how many.
+    fn read(
+        &mut self,
+        ground: &mut Ground<'_>,
+        id: ConnectionId,
+        since: Duration,
+        bytes: usize,
+    ) -> usize {
         let Some(held) = self.sockets.get(&id) else {
             return 0;
         };
         let (node, out, now) = (&mut *ground.node, &mut *ground.out, ground.now);
-        let (length, waited) = match held.socket.read_dated(&mut self.buffer[..self.read_bytes]) {
+        let (length, waited) = match held.socket.read_dated(&mut self.buffer[..bytes]) {
             Ok((0, _)) => {
                 self.connections.closed(now, id, Why::Peer);
                 return 0;

@@ -4,6 +4,10 @@ use std::{collections::VecDeque, time::Duration};
 
 use node::ConnectionId;
 
+use super::watch::Lane;
+
+/// While none has waited for so long, they have their turns in order.
+const LONG: Duration = Duration::from_millis(20);
 /// A connection that has waited for so long is behind all that have something new: what is read of it may be too late, and
 /// then costs time for nothing.
 const LATE: Duration = Duration::from_millis(100);
@@ -31,11 +35,12 @@ pub(super) struct Turn {
 
 /// Connections that wait for their turn.
 ///
-/// While there is time for all, the order makes no difference. Otherwise those that were ready last come first, so that some
-/// callers are served in time, and not all of them late. What those who are behind have sent is refused. That takes no
-/// more time than refusals may take, and half of the time in which there is nothing else to do.
+/// While there is time for all, they come in order. Otherwise those that were ready last come first, so that some callers are
+/// served in time, and not all of them late. What those who are behind have sent is refused. That takes no more time
+/// than refusals may take, and half of the time in which there is nothing else to do.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
+    /// By the time since when they wait.
     new: VecDeque<Turn>,
     behind: VecDeque<Turn>,
     /// One of those who are behind: it is read until nothing is left of it, and this often so far.
@@ -47,6 +52,37 @@ pub(super) struct Turns {
     are_left: bool,
     /// The time that they may take.
     spare: Duration,
+}
+
+/// Those of known hosts, and those of strangers.
+#[derive(Debug, Default)]
+pub(super) struct AllTurns {
+    known: Turns,
+    strangers: Turns,
+}
+
+impl AllTurns {
+    pub(super) fn of(&mut self, lane: Lane) -> &mut Turns {
+        match lane {
+            Lane::Known => &mut self.known,
+            Lane::Strangers | Lane::Opening => &mut self.strangers,
+        }
+    }
+
+    pub(super) fn are_empty(&self) -> bool {
+        self.known.len() + self.strangers.len() == 0
+    }
+
+    /// See [`Turns::timeout`].
+    pub(super) fn timeout(&self, timeout: Duration) -> Duration {
+        self.known.timeout(self.strangers.timeout(timeout))
+    }
+
+    /// See [`Turns::rested`].
+    pub(super) fn rested(&mut self, time: Duration) {
+        self.known.rested(time);
+        self.strangers.rested(time);
+    }
 }
 
 impl Turn {
@@ -88,7 +124,8 @@ impl Turns {
             if turn.left == 0 {
                 (turn.since, turn.mark, turn.left) = (turn.mark, now, unread());
             }
-            return self.new.push_front(turn);
+            let place = self.new.partition_point(|other| other.since < turn.since);
+            return self.new.insert(place, turn);
         }
         self.in_a_row += 1;
         let is_next = turn.since + TOO_LATE < now && self.in_a_row < IN_A_ROW;
@@ -112,13 +149,13 @@ impl Turns {
         self.behind.pop_front()
     }
 
-    /// The newest of those who are not behind. Else one who is, if there is time for what may be late, or time is spared for
-    /// it.
+    /// The newest of those who are not behind, or the first while none of them has waited for long. Else one who is behind, if
+    /// there is time for what may be late, or time is spared for it.
     pub(super) fn next(&mut self, now: Duration, may_be_late: bool) -> Option<Turn> {
         while let Some(turn) = self.new.pop_front_if(|turn| turn.is_behind(now)) {
             self.behind.push_back(turn);
         }
-        if let Some(turn) = self.new.pop_back() {
+        if let Some(turn) = self.next_of_new(now) {
             return Some(turn);
         }
         self.are_left = !may_be_late && self.spare.is_zero();
@@ -129,6 +166,14 @@ impl Turns {
             self.in_a_row = 0;
             self.behind.pop_front()
         })
+    }
+
+    fn next_of_new(&mut self, now: Duration) -> Option<Turn> {
+        let first = self.new.front()?;
+        match now < first.since + LONG {
+            true => self.new.pop_front(),
+            false => self.new.pop_back(),
+        }
     }
 
     /// To serve one who is behind took so long.
@@ -188,9 +233,17 @@ mod tests {
     #[test]
     fn the_newest_come_first_and_those_who_are_behind_last() {
         let ready = || ready(&[(1, 0), (2, 40), (3, 80), (4, 150), (5, 160)]);
-        assert_eq!(order(&mut ready(), 90, true), [5, 4, 3, 2, 1]);
-        assert_eq!(order(&mut ready(), 170, true), [5, 4, 3, 1, 2]);
-        assert_eq!(order(&mut ready(), 170, false), [5, 4, 3]);
+        let order = |now, may_be_late| order(&mut ready(), now, may_be_late);
+        assert_eq!(order(90, true), [5, 4, 3, 2, 1]);
+        assert_eq!(order(170, true), [5, 4, 3, 1, 2]);
+        assert_eq!(order(170, false), [5, 4, 3]);
+    }
+
+    #[test]
+    fn they_come_in_order_while_none_has_waited_for_long() {
+        let ready = || ready(&[(1, 0), (2, 5), (3, 10)]);
+        assert_eq!(order(&mut ready(), 10, false), [1, 2, 3]);
+        assert_eq!(order(&mut ready(), 20, false), [3, 2, 1]);
     }
 
     #[test]
@@ -200,7 +253,8 @@ mod tests {
         assert_eq!(order(&mut turns, 200, false), []);
         assert_eq!(turns.timeout(ms(20)), REST);
         turns.rested(REST);
-        assert_eq!(turns.next(ms(201), false).map(|turn| turn.id), Some(id(1)));
+        let next = turns.next(ms(201), false);
+        assert_eq!(next.map(|turn| turn.id), Some(id(1)));
         turns.spend(REST / 2);
         assert_eq!(order(&mut turns, 202, false), []);
         turns.rested(ms(100));
@@ -231,6 +285,16 @@ mod tests {
         assert_eq!(next.map(|turn| turn.id), Some(id(1)));
         assert!(turns.next_behind(ms(9_009)).is_none());
         assert_eq!(turns.len(), 2);
+    }
+
+    /// A connection that was read, with more left in it, came before others that had waited for less.
+    #[test]
+    fn what_is_left_of_a_connection_waits_since_it_came() {
+        let mut turns = ready(&[(1, 0), (2, 10), (3, 20)]);
+        let turn = turns.next(ms(60), false).expect("one waits");
+        assert_eq!(turn.id, id(3));
+        turns.push_again(ms(60), turn, 1, || 1);
+        assert_eq!(order(&mut turns, 60, false), [3, 2, 1]);
     }
 
     /// Whether a connection is behind after 5 s in which so many bytes of it were read each 50 ms, and so many are left each time.
