@@ -4,7 +4,7 @@ use std::{mem, time::Duration};
 
 use node::{ConnectionId, Datagram, Input};
 use socket::{Interest, Ready};
-use stream::{READ_BYTES, Why, read_bytes};
+use stream::{Why, read_bytes};
 
 use super::{
     Ground, Streams,
@@ -122,7 +122,7 @@ impl Streams {
         {
             self.turns.of(lane).push_behind(turn);
         }
-        let bytes_of_new = match lane {
+        let bytes = match lane {
             Lane::Known => read_bytes(self.turns.of(lane).len()),
             Lane::Strangers | Lane::Opening => few_bytes,
         };
@@ -131,13 +131,11 @@ impl Streams {
             let Some(turn) = self.turns.of(lane).next(now, may_be_late) else {
                 break;
             };
-            let is_behind = turn.is_behind(now);
-            let bytes = if is_behind { READ_BYTES } else { bytes_of_new };
             if let Some(length) = self.serve(ground, turn, bytes) {
                 self.push_again(lane, turn, length);
             }
             let before = mem::replace(&mut now, self.clock.now());
-            if is_behind {
+            if turn.is_behind(before) {
                 self.turns.of(lane).spend(now - before);
             }
         }

@@ -6,7 +6,7 @@ use node::ConnectionId;
 
 use super::watch::Lane;
 
-/// While none has waited for so long, they have their turns in order.
+/// While none has waited for so long, they have their turns in order. A burst of one delays the others for no longer.
 const LONG: Duration = Duration::from_millis(20);
 /// A connection that has waited for so long is behind all that have something new: what is read of it may be too late, and
 /// then costs time for nothing.
@@ -103,12 +103,17 @@ impl Turns {
 
     /// A connection is ready.
     pub(super) fn push(&mut self, now: Duration, id: ConnectionId) {
-        self.new.push_back(Turn {
+        self.insert(Turn {
             id,
             since: now,
             mark: now,
             left: 0,
         });
+    }
+
+    fn insert(&mut self, turn: Turn) {
+        let place = self.new.partition_point(|other| other.since <= turn.since);
+        self.new.insert(place, turn);
     }
 
     /// So many bytes were read of a connection, and there is more.
@@ -124,8 +129,7 @@ impl Turns {
             if turn.left == 0 {
                 (turn.since, turn.mark, turn.left) = (turn.mark, now, unread());
             }
-            let place = self.new.partition_point(|other| other.since < turn.since);
-            return self.new.insert(place, turn);
+            return self.insert(turn);
         }
         self.in_a_row += 1;
         let is_next = turn.since + TOO_LATE < now && self.in_a_row < IN_A_ROW;
@@ -253,8 +257,7 @@ mod tests {
         assert_eq!(order(&mut turns, 200, false), []);
         assert_eq!(turns.timeout(ms(20)), REST);
         turns.rested(REST);
-        let next = turns.next(ms(201), false);
-        assert_eq!(next.map(|turn| turn.id), Some(id(1)));
+        assert_eq!(turns.next(ms(201), false).map(|turn| turn.id), Some(id(1)));
         turns.spend(REST / 2);
         assert_eq!(order(&mut turns, 202, false), []);
         turns.rested(ms(100));
@@ -287,7 +290,7 @@ mod tests {
         assert_eq!(turns.len(), 2);
     }
 
-    /// A connection that was read, with more left in it, came before others that had waited for less.
+    /// A connection that was read, with more left in it, came after all others, though those had waited for longer.
     #[test]
     fn what_is_left_of_a_connection_waits_since_it_came() {
         let mut turns = ready(&[(1, 0), (2, 10), (3, 20)]);
