@@ -235,51 +235,10 @@ impl OwnLanes {
 
 #[cfg(test)]
 mod tests {
-    use node::{
-        Config, Transport,
-        config::{Connections, Limits, Listener, Timers},
-    };
+    use node::Transport;
 
     use super::*;
-
-    fn shared() -> Shared {
-        let second = Duration::from_secs(1);
-        let config = Config {
-            name: "edge".to_owned(),
-            secret: b"a secret of at least thirty-two bytes".to_vec().into(),
-            accepted_secret: None,
-            listeners: vec![Listener {
-                transport: Transport::Udp,
-                address: ([127, 0, 0, 1], 0).into(),
-                advertise: "127.0.0.1:5060".to_owned(),
-            }],
-            pools: Vec::new(),
-            routes: Vec::new(),
-            limits: Limits {
-                sessions: 10,
-                transactions: 10,
-                held_transactions: 10,
-                registrations: 10,
-                retained_requests: 10,
-                message_bytes: 4096,
-                headers: 64,
-                handover_queue: 10,
-                strangers: 1_024,
-            },
-            timers: Timers {
-                t1: second / 2,
-                timer_c: 181 * second,
-                call_max: 3600 * second,
-                drain: second,
-            },
-            exchange: Default::default(),
-            trust: Default::default(),
-            connections: Connections::default(),
-            abuse: Default::default(),
-            registrar: None,
-        };
-        Shared::new(config, 2).expect("it is valid")
-    }
+    use crate::fixtures::shared;
 
     /// A worker that fell behind while another had closed its lanes led requests to sockets that were gone.
     #[test]
@@ -290,7 +249,7 @@ mod tests {
             sockets: &sockets[..1],
             workers: 2,
         };
-        let (lanes, shared) = (Lanes::default(), shared());
+        let (lanes, shared) = (Lanes::default(), shared(Transport::Udp, 2));
         let keep = |second, worker, needs, has| {
             let now = Duration::from_secs(second);
             lanes.keep(now, group, worker, [needs, has], &shared)

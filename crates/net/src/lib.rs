@@ -7,6 +7,8 @@
 
 mod answerer;
 mod bind;
+#[cfg(test)]
+mod fixtures;
 mod lanes;
 mod mailbox;
 mod options;

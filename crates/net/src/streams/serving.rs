@@ -20,14 +20,25 @@ const KNOWN_FOR: Duration = Duration::from_millis(2);
 /// Strangers' connections are served for so long in a turn, or for as long as those of known hosts.
 const STRANGERS_FOR: Duration = Duration::from_millis(1);
 
-/// They are served after this time even if known hosts wait too long.
+/// The most of their messages in a turn. What a request causes takes longer than to read it, and is not in that time: it is
+/// sent later, and servers answer over other sockets.
+const STRANGERS_AT_ONCE: u64 = 64;
+
+/// They are served after this time even if known hosts wait too long, but then only so many of their messages.
 const STRANGERS_PAUSE: Duration = Duration::from_millis(100);
+const STRANGERS_WHILE_LATE: u64 = 8;
 
 /// What has waited in a known host's connection for longer is late.
 const LATE: Duration = Duration::from_millis(20);
 
 /// Times that strangers' connections are gathered in one turn at most.
 const GATHERS: usize = 16;
+
+/// What a lane may have in a turn: it ends at this moment, or after so many messages. What is read at once is served whole.
+struct Portion {
+    until: Duration,
+    messages: u64,
+}
 
 impl Streams {
     /// Waits until something is ready: one of the worker's own descriptors, or a connection.
@@ -49,7 +60,11 @@ impl Streams {
     pub(crate) fn turn(&mut self, ground: &mut Ground<'_>) {
         let began = self.clock.now();
         self.take_ready(ground, Lane::Known);
-        self.serve_turns(ground, Lane::Known, began + KNOWN_FOR);
+        let portion = Portion {
+            until: began + KNOWN_FOR,
+            messages: u64::MAX,
+        };
+        self.serve_turns(ground, Lane::Known, &portion);
         let took = self.clock.now() - began;
         self.serve_strangers(ground, took);
         self.take_ready(ground, Lane::Opening);
@@ -74,8 +89,14 @@ impl Streams {
                 break;
             }
         }
-        let until = began + STRANGERS_FOR.max(known_took);
-        self.serve_turns(ground, Lane::Strangers, until);
+        let portion = Portion {
+            until: began + STRANGERS_FOR.max(known_took),
+            messages: match is_late {
+                true => STRANGERS_WHILE_LATE,
+                false => STRANGERS_AT_ONCE,
+            },
+        };
+        self.serve_turns(ground, Lane::Strangers, &portion);
         self.strangers_took += self.clock.now() - began;
     }
 
@@ -112,8 +133,10 @@ impl Streams {
     }
 
     /// Serves connections of a lane, first one of those who are behind.
-    fn serve_turns(&mut self, ground: &mut Ground<'_>, lane: Lane, until: Duration) {
+    fn serve_turns(&mut self, ground: &mut Ground<'_>, lane: Lane, portion: &Portion) {
         let few_bytes = read_bytes(usize::MAX);
+        let received = |streams: &Self| streams.connections.counters().messages_received;
+        let before = received(self);
         let mut now = self.clock.now();
         // Those who obey hear with the answers what they may send.
         if (lane == Lane::Known || ground.node.may_refuse())
@@ -126,7 +149,7 @@ impl Streams {
             Lane::Known => read_bytes(self.turns.of(lane).len()),
             Lane::Strangers | Lane::Opening => few_bytes,
         };
-        while now < until {
+        while now < portion.until && received(self) - before < portion.messages {
             let may_be_late = ground.node.may_refuse();
             let Some(turn) = self.turns.of(lane).next(now, may_be_late) else {
                 break;
@@ -134,9 +157,9 @@ impl Streams {
             if let Some(length) = self.serve(ground, turn, bytes) {
                 self.push_again(lane, turn, length);
             }
-            let before = mem::replace(&mut now, self.clock.now());
-            if turn.is_behind(before) {
-                self.turns.of(lane).spend(now - before);
+            let began = mem::replace(&mut now, self.clock.now());
+            if turn.is_behind(began) {
+                self.turns.of(lane).spend(now - began);
             }
         }
     }
@@ -242,5 +265,86 @@ impl Streams {
             self.set_alias(id, port);
         }
         length
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Write, iter, net::TcpStream, sync::Arc};
+
+    use node::{Node, Outbox, Transport};
+    use socket::{Clock, tcp};
+
+    use super::*;
+    use crate::{
+        fixtures::shared,
+        streams::{Bound, Security},
+    };
+
+    const REQUEST: &str = "OPTIONS sip:a@test SIP/2.0\r\nVia: SIP/2.0/TCP 127.0.0.1;branch=z9hG4bK1\r\n\
+        Max-Forwards: 70\r\nFrom: <sip:a@test>;tag=1\r\nTo: <sip:b@test>\r\nCall-ID: 1\r\nCSeq: 1 OPTIONS\r\n\
+        Content-Length: 0\r\n\r\n";
+    const CALLERS: usize = 4;
+    const REQUESTS: usize = 40;
+
+    /// The most messages that are read in a turn of strangers who have sent many, while known hosts wait too long or not.
+    fn most_in_a_turn(is_late: bool) -> u64 {
+        let (shared, clock) = (Arc::new(shared(Transport::Tcp, 1)), Clock::start());
+        let mut bound =
+            tcp::Listener::bind_group(([127, 0, 0, 1], 0).into(), 1).expect("loopback has ports");
+        let listener = bound.remove(0);
+        let address = listener.local_addr();
+        let security = Security::new(vec![Bound {
+            transport: Transport::Tcp,
+            address,
+            server: None,
+            client: None,
+            balancers: Vec::new(),
+        }]);
+        let mut streams = Streams::new(
+            0,
+            Arc::clone(&shared),
+            vec![(0, listener)],
+            Arc::new(security),
+            Arc::default(),
+            iter::empty(),
+            clock,
+        )
+        .expect("the system has descriptors");
+        let callers = [(); CALLERS].map(|()| {
+            let mut caller = TcpStream::connect(address).expect("it listens");
+            caller
+                .write_all(REQUEST.repeat(REQUESTS).as_bytes())
+                .expect("there is room");
+            caller
+        });
+        let (mut node, mut out) = (Node::new(shared, 0, 1, clock.now()), Outbox::default());
+        let (mut received, mut most) = (0, 0);
+        while received < (CALLERS * REQUESTS) as u64 {
+            streams.wait(STRANGERS_PAUSE);
+            streams.is_late = is_late;
+            let now = clock.now();
+            streams.turn(&mut Ground {
+                now,
+                node: &mut node,
+                out: &mut out,
+            });
+            let all = streams.stats().counters.messages_received;
+            most = most.max(all - received);
+            received = all;
+            out.clear();
+        }
+        drop(callers);
+        most
+    }
+
+    /// A turn read hundreds of requests. Their servers' answers came before those to calls of peers, which waited for 0.4 s, and
+    /// those that found no room were lost.
+    #[test]
+    fn strangers_have_few_messages_in_a_turn() {
+        // What is read at once is served whole.
+        let at_once = read_bytes(usize::MAX).div_ceil(REQUEST.len()) as u64;
+        assert!(most_in_a_turn(false) <= STRANGERS_AT_ONCE + at_once);
+        assert!(most_in_a_turn(true) <= STRANGERS_WHILE_LATE + at_once);
     }
 }
