@@ -22,7 +22,7 @@ const STRANGERS_FOR: Duration = Duration::from_millis(1);
 
 /// The most of their messages in a turn. What a request causes takes longer than to read it, and is not in that time: it is
 /// sent later, and servers answer over other sockets.
-const STRANGERS_AT_ONCE: u64 = 64;
+const STRANGERS_AT_ONCE: u64 = 32;
 
 /// They are served after this time even if known hosts wait too long, but then only so many of their messages.
 const STRANGERS_PAUSE: Duration = Duration::from_millis(100);
