@@ -329,17 +329,13 @@ impl Chain {
         for &(from, entry, rate) in &self.lost {
             sums.entries[entry.0].lost += chances[from as usize] * rate;
         }
-        let held: Vec<_> = (0..rules.places.len())
-            .map(|id| rules.places.held(model, id as u32))
-            .collect();
         let mut running = vec![0_u32; model.processors.len()];
         for (state, chance) in self.states.iter().zip(chances) {
             running.fill(0);
             for &id in state {
                 let place = rules.places.get(id);
-                held[id as usize]
-                    .iter()
-                    .for_each(|entry| sums.entries[entry.0].served += chance);
+                let held = rules.places.held(id).iter();
+                held.for_each(|entry| sums.entries[entry.0].served += chance);
                 match place.stage {
                     Stage::AwaitsThread => sums.entries[place.spot.entry.0].waiting += chance,
                     Stage::Runs(_) => running[model[model[place.spot.entry].task].processor.0] += 1,

@@ -103,10 +103,11 @@ impl<'a> Rules<'a> {
             calls_made: THINKS,
             caller: None,
         };
-        self.places.id(Place {
+        let place = Place {
             spot,
             stage: Stage::Rests,
-        })
+        };
+        self.places.id(self.model, place)
     }
 
     /// A state that these steps lead to from nothing, one of many: the long run is the same from each.
@@ -258,7 +259,7 @@ impl<'a> Rules<'a> {
             lost: Vec::new(),
         };
         for &id in state {
-            for entry in self.places.held(self.model, id) {
+            for &entry in self.places.held(id) {
                 branch.busy[self.model[entry].task.0] += 1;
             }
             let Place { spot, stage } = self.places.get(id);
@@ -323,7 +324,7 @@ impl<'a> Rules<'a> {
     }
 
     pub(super) fn put(&mut self, branch: &mut Branch, spot: Spot, stage: Stage) {
-        let id = self.places.id(Place { spot, stage });
+        let id = self.places.id(self.model, Place { spot, stage });
         let rank = self.rank(id);
         let at = branch
             .state

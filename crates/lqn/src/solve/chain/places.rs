@@ -44,25 +44,27 @@ pub(super) enum Stage {
 #[derive(Default)]
 pub(super) struct Places {
     places: Vec<Place>,
+    /// Entries whose threads a request at each place holds.
+    held: Vec<Vec<EntryId>>,
     ids: HashMap<Place, PlaceId>,
     callers: Vec<Spot>,
     caller_ids: HashMap<Spot, u32>,
 }
 
 impl Places {
-    pub(super) fn id(&mut self, place: Place) -> PlaceId {
-        *self.ids.entry(place).or_insert_with(|| {
-            self.places.push(place);
-            (self.places.len() - 1) as PlaceId
-        })
+    pub(super) fn id(&mut self, model: &Model, place: Place) -> PlaceId {
+        if let Some(&id) = self.ids.get(&place) {
+            return id;
+        }
+        let id = self.places.len() as PlaceId;
+        self.held.push(self.held_at(model, place));
+        self.places.push(place);
+        self.ids.insert(place, id);
+        id
     }
 
     pub(super) fn get(&self, id: PlaceId) -> Place {
         self.places[id as usize]
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.places.len()
     }
 
     pub(super) fn caller_id(&mut self, spot: Spot) -> u32 {
@@ -85,8 +87,11 @@ impl Places {
     }
 
     /// Entries whose threads a request at this place holds.
-    pub(super) fn held(&self, model: &Model, id: PlaceId) -> Vec<EntryId> {
-        let Place { spot, stage } = self.get(id);
+    pub(super) fn held(&self, id: PlaceId) -> &[EntryId] {
+        &self.held[id as usize]
+    }
+
+    fn held_at(&self, model: &Model, Place { spot, stage }: Place) -> Vec<EntryId> {
         let mut held = Vec::new();
         let thinks = model[model[spot.entry].task].is_reference() && is_thinking(spot, stage);
         if stage != Stage::AwaitsThread && !thinks {
@@ -103,8 +108,7 @@ impl Places {
 
     /// The outermost task of fewer threads than `customers` that a request at this place holds.
     pub(super) fn limit(&self, model: &Model, id: PlaceId, customers: u32) -> Option<TaskId> {
-        let held = self.held(model, id);
-        let tasks = held.iter().rev().map(|&entry| model[entry].task);
+        let tasks = self.held(id).iter().rev().map(|&entry| model[entry].task);
         let mut limiting = tasks.filter(|&task| {
             let threads = model[task].multiplicity.finite();
             !model[task].is_reference() && threads.is_some_and(|threads| threads < customers)

@@ -1,5 +1,7 @@
 //! What happens at one moment: steps that take no time.
 
+use std::mem;
+
 use super::{
     moves::{Rules, State, take},
     places::{Place, PlaceId, Spot, Stage, THINKS},
@@ -19,7 +21,7 @@ pub(super) enum Step {
 }
 
 /// A branch of what happens at one moment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Branch {
     pub(super) chance: f64,
     pub(super) state: State,
@@ -166,7 +168,7 @@ impl Rules<'_> {
         running.retain(|&id| Some(priority(self, id)) == least);
         self.any_of(
             &running,
-            &branch,
+            branch,
             branches,
             |rules, place, mut branch, branches| {
                 if let Stage::Runs(stage) = place.stage {
@@ -183,9 +185,10 @@ impl Rules<'_> {
 
     /// The highest priority of those that wait for a processor.
     fn most_urgent(&self, processor: ProcessorId, branch: &Branch) -> Option<u32> {
-        let places = branch.state.iter().map(|&id| self.places.get(id));
-        let waiting = places.filter(|place| self.awaits(place, processor));
-        waiting.map(|place| self.priority(place.spot)).max()
+        let mut places = branch.state.iter().map(|&id| self.places.get(id));
+        // A state has the most urgent first.
+        let first = places.find(|place| self.awaits(place, processor));
+        first.map(|place| self.priority(place.spot))
     }
 
     fn awaits(&self, place: &Place, processor: ProcessorId) -> bool {
@@ -414,14 +417,14 @@ impl Rules<'_> {
         if self.grain.is_ordered {
             waiting.truncate(1);
         }
-        self.any_of(&waiting, &branch, branches, start);
+        self.any_of(&waiting, branch, branches, start);
     }
 
     /// One of several requests, each as likely as another, leaves its place. Equal ones stand together.
     fn any_of(
         &mut self,
         requests: &[PlaceId],
-        branch: &Branch,
+        mut branch: Branch,
         branches: &mut Vec<Branch>,
         start: impl Fn(&mut Self, Place, Branch, &mut Vec<Branch>),
     ) {
@@ -429,7 +432,10 @@ impl Rules<'_> {
         while let Some(&id) = rest.first() {
             let count = rest.iter().take_while(|&&other| other == id).count();
             rest = &rest[count..];
-            let mut picked = branch.clone();
+            let mut picked = match rest.is_empty() {
+                true => mem::take(&mut branch),
+                false => branch.clone(),
+            };
             picked.chance *= count as f64 / requests.len() as f64;
             take(&mut picked.state, id);
             start(self, self.places.get(id), picked, branches);

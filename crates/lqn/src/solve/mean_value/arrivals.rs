@@ -92,6 +92,17 @@ pub(super) fn unevenness(network: &Network<'_>, loads: &Loads) -> Vec<f64> {
     let known: Vec<usize> = (0..servers.len())
         .filter(|&place| new[place] > 0.0)
         .collect();
+    let weights: Vec<Vec<(usize, f64)>> = known
+        .iter()
+        .map(|&to| {
+            let flows = known.iter().filter(|&&from| from != to);
+            let flows = flows.map(|&from| (from, flow(from, to)));
+            flows
+                .filter(|(_, flow)| *flow > 0.0)
+                .map(|(from, flow)| (from, flow / new[to] * flow / servers[from].rate))
+                .collect()
+        })
+        .collect();
     // By how much the variations of arrivals and departures differ from one.
     let mut arrivals = vec![0.0; servers.len()];
     for _ in 0..SWEEPS {
@@ -100,12 +111,10 @@ pub(super) fn unevenness(network: &Network<'_>, loads: &Loads) -> Vec<f64> {
             .zip(&arrivals)
             .map(|(server, arrivals)| server.departures(*arrivals))
             .collect();
-        for &to in &known {
-            let ways = known.iter().filter(|&&from| from != to);
-            let added = ways.map(|&from| {
-                let flow = flow(from, to);
-                flow / new[to] * flow / servers[from].rate * departures[from]
-            });
+        for (&to, weights) in known.iter().zip(&weights) {
+            let added = weights
+                .iter()
+                .map(|&(from, weight)| weight * departures[from]);
             arrivals[to] = added.sum::<f64>().max(-1.0);
         }
     }
