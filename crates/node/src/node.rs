@@ -448,6 +448,9 @@ impl Desks {
         answer: Answer,
         out: &mut Outbox,
     ) {
+        if matches!(answer, Answer::Record(_) | Answer::Changed) {
+            cx.shared.note_store_answer(cx.now);
+        }
         if let Asker::Registration(ticket) = asker {
             self.registrar.on_answer(cx, ticket, answer, out);
         } else if let Asker::Unanswered(ticket) = asker {

@@ -29,6 +29,9 @@ use crate::{
 /// Servers that one process can know at a time: tables hold their numbers in 16 bits.
 const SERVERS_MAX: usize = u16::MAX as usize;
 
+/// The store is up for so long after it has answered.
+const STORE_UP_FOR: Duration = Duration::from_secs(1);
+
 const NEVER: u64 = u64::MAX;
 
 /// Configuration, servers and counters of a node. The workers read an immutable [`Snapshot`]; a
@@ -45,6 +48,8 @@ pub struct Shared {
     wall_zero_ms: AtomicU64,
     /// When messages were lost last, in nanoseconds.
     lost_at: AtomicU64,
+    /// When the store has answered something last.
+    store_answered_at: AtomicU64,
     peers: Mutex<Vec<PeerView>>,
     /// The names that the DNS has given addresses for, of those that are reached by TLS, the latest last.
     named: RwLock<VecDeque<(SocketAddr, Arc<str>)>>,
@@ -106,6 +111,7 @@ impl Shared {
             incarnation: AtomicU64::new(0),
             wall_zero_ms: AtomicU64::new(0),
             lost_at: AtomicU64::new(NEVER),
+            store_answered_at: AtomicU64::new(NEVER),
             peers: Mutex::default(),
             edges: RwLock::default(),
             named: RwLock::default(),
@@ -357,6 +363,17 @@ impl Shared {
     pub(crate) fn has_lost_since(&self, since: Duration) -> bool {
         let lost_at = self.lost_at.load(Ordering::Relaxed);
         lost_at != NEVER && lost_at >= since.as_nanos() as u64
+    }
+
+    pub(crate) fn note_store_answer(&self, now: Duration) {
+        let now = now.as_nanos() as u64;
+        self.store_answered_at.store(now, Ordering::Relaxed);
+    }
+
+    /// Whether the store has answered something lately: what it does not answer is then out of reach, and it is not.
+    pub(crate) fn is_store_up(&self, now: Duration) -> bool {
+        let answered_at = self.store_answered_at.load(Ordering::Relaxed);
+        answered_at != NEVER && now <= Duration::from_nanos(answered_at) + STORE_UP_FOR
     }
 
     pub(crate) fn generation(&self) -> u64 {

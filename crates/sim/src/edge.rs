@@ -263,8 +263,16 @@ impl Edge {
             } else if self.of_calls_left == 0 {
                 self.of_calls_left = BATCH;
             } else {
-                break;
+                return self.note_empty(now);
             }
+        }
+    }
+
+    /// There is nothing to read but what waits in lanes, which may wait for what was read last.
+    fn note_empty(&mut self, now: Duration) {
+        if self.host.as_ref().is_some_and(|host| host.has_lanes()) {
+            let nodes = self.nodes.iter_mut();
+            nodes.for_each(|node| node.handle_delay(now, None, Duration::ZERO));
         }
     }
 
@@ -456,9 +464,10 @@ impl Edge {
     fn answer(&mut self, now: Duration, worker: usize, out: &mut Outbox) {
         while !out.questions.is_empty() {
             for question in mem::take(&mut out.questions) {
-                let at = self.machine.store.answers_at(now);
+                let at = self.machine.store.answers_at(now, &question.ask);
                 if at > now {
-                    self.asked.push_back((at, worker, question));
+                    let place = self.asked.partition_point(|&(other, ..)| other <= at);
+                    self.asked.insert(place, (at, worker, question));
                 } else {
                     self.tell(now, worker, question, out);
                 }

@@ -222,6 +222,10 @@ impl Host {
     }
 
     /// Whether there is something to read in a lane.
+    pub(crate) fn has_lanes(&self) -> bool {
+        self.lanes.is_some()
+    }
+
     fn are_lanes_empty(&self) -> bool {
         let lanes = self.lanes.iter().flatten();
         lanes.map(VecDeque::len).sum::<usize>() == 0

@@ -17,6 +17,8 @@ pub struct Store(Rc<Kept>);
 struct Kept {
     records: RefCell<BTreeMap<Box<[u8]>, Record>>,
     locked_until: Cell<Duration>,
+    /// One of so many shards is lost until then.
+    lost: Cell<Option<(usize, Duration)>>,
     /// What a question takes, one after another; zero: no time.
     takes: Cell<Duration>,
     free_at: Cell<Duration>,
@@ -33,13 +35,24 @@ impl Store {
         self.0.locked_until.set(until);
     }
 
+    /// Loses one of so many shards until then: what is asked of it waits. It loses no record, as one that has a replica.
+    pub fn lose_shard(&self, of: usize, until: Duration) {
+        self.0.lost.set(Some((of, until)));
+    }
+
     /// Lets each question take so long, one after another.
     pub fn set_takes(&self, takes: Duration) {
         self.0.takes.set(takes);
     }
 
     /// When a question will be answered that is asked at this moment.
-    pub(crate) fn answers_at(&self, now: Duration) -> Duration {
+    pub(crate) fn answers_at(&self, now: Duration, ask: &Ask) -> Duration {
+        if let Some((of, until)) = self.0.lost.get()
+            && now < until
+            && shard(ask, of) == Some(0)
+        {
+            return until;
+        }
         let Kept {
             locked_until,
             takes,
@@ -75,6 +88,18 @@ impl Store {
             Ask::Locate { .. } => Answer::Located(Vec::new()),
         }
     }
+}
+
+/// Which of so many shards has the answer.
+fn shard(ask: &Ask, of: usize) -> Option<usize> {
+    let (Ask::Read { key } | Ask::Change { key, .. }) = ask else {
+        return None;
+    };
+    // FNV-1a.
+    let hash = key.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    Some((hash >> 32) as usize % of)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! A part of the design in experiments/scale/hundred-million.toml on the real node: three sites, of which one is lost
-//! at the busy hour, and all nodes are replaced. docs/scale.md has the figures.
+//! at the busy hour; a shard of a store is lost; and all nodes are replaced. docs/scale.md has the figures.
 
 #![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
@@ -133,6 +133,39 @@ fn upgrade(scale: u32, seed: u64, pause_s: u64) -> (u64, u64, f64) {
     (offered, failed, busy)
 }
 
+/// What the loss of a shard costs: in each pair how many there were, and how many of them failed.
+#[derive(Debug, Default)]
+struct ShardLoss {
+    /// Calls to users of the site, and all others.
+    to_site: [u64; 2],
+    elsewhere: [u64; 2],
+    /// REGISTERs of the site's phones.
+    registers: [u64; 2],
+}
+
+/// One of three shards of a site's store is lost for as long as a Redis cluster takes by default to notice that.
+fn lose_a_shard(scale: u32, spare: f64, seed: u64) -> ShardLoss {
+    const SITE: usize = 0;
+    let (mut world, mut loss) = (Continents::new(scale, spare, seed), ShardLoss::default());
+    world.run(s(BEGIN));
+    world.take_refreshed();
+    world.lose_shard(SITE, s(15));
+    let mut calls = world.run(s(60));
+    let refreshed = world.take_refreshed().swap_remove(SITE);
+    loss.registers = [refreshed.offered, refreshed.failures()];
+    world.hold_off();
+    calls.extend(world.run(s(104)));
+    for (pair, stats) in calls {
+        let [offered, failed] = match pair[1] {
+            SITE => &mut loss.to_site,
+            _ => &mut loss.elsewhere,
+        };
+        *offered += stats.offered;
+        *failed += stats.failures();
+    }
+    loss
+}
+
 #[test]
 fn a_lost_site_costs_others_no_call() {
     let loss = lose_a_site(4_000, 20.0, 1, 120);
@@ -152,6 +185,31 @@ fn all_nodes_are_replaced_and_few_calls_fail() {
     assert!(offered > 300, "{offered}");
     assert!(failed * 100 <= offered, "{failed} of {offered}");
     assert!(busy < 1.0, "{busy}");
+}
+
+/// A node took its own socket for late for as long as nothing came there, and read no lane. The world stood still.
+#[test]
+fn time_goes_on() {
+    let mut world = Continents::new(4_000, 2.0, 1);
+    world.run(s(BEGIN + 60));
+    world.hold_off();
+    world.run(s(104));
+}
+
+#[test]
+fn a_lost_shard_costs_only_those_whose_records_it_has() {
+    let loss = lose_a_shard(1_000, 2.0, 1);
+    let [calls, failed] = loss.to_site;
+    // A third of the users, in 15 of 60 s. Half of the calls failed, as 503s had edges leave the site's registrars alone.
+    let reach = calls / 4 / 3;
+    assert!(failed > reach / 2 && failed <= reach * 5 / 4, "{loss:?}");
+    assert!(
+        loss.elsewhere[0] > 200 && loss.elsewhere[1] == 0,
+        "{loss:?}"
+    );
+    // A REGISTER needs two records.
+    let [registers, refused] = loss.registers;
+    assert!(refused > 0 && refused <= registers / 4 * 5 / 9, "{loss:?}");
 }
 
 /// Bytes of SIP and of what is below it that an edge exchanges with callers and phones.
@@ -214,7 +272,7 @@ fn bytes() {
 
 /// `SCALE=100 cargo test --release -p sim --test scale costs -- --ignored --nocapture`
 #[test]
-#[ignore = "it prints what the loss of a site and an upgrade cost"]
+#[ignore = "it prints what the loss of a site, of a shard and an upgrade cost"]
 #[expect(clippy::print_stdout, reason = "it prints")]
 fn costs() {
     let variable = |name: &str, usual: u32| {
@@ -227,6 +285,8 @@ fn costs() {
             let loss = lose_a_site(scale, spare, seed, 400);
             println!("seed {seed}, {spare} times the processors that the aims ask for: {loss:?}");
         }
+        let loss = lose_a_shard(scale, 2.0, seed);
+        println!("seed {seed}, a shard: {loss:?}");
         let (offered, failed, busy) = upgrade(scale, seed, 15);
         println!(
             "seed {seed}, upgrade: {failed} of {offered} calls failed, busy at most {busy:.2}"

@@ -62,3 +62,32 @@ fn a_store_that_was_locked_is_used_at_once() {
     let after: usize = seconds[1..].iter().sum();
     assert!(after as f64 > 0.9 * 9.0 * LOGINS_PER_S, "{seconds:?}");
 }
+
+/// A third of the records is out of reach for so long as a replica takes to stand in.
+#[test]
+fn a_lost_shard_costs_users_of_others_nothing() {
+    const SHARDS: usize = 3;
+    const LOST_S: u64 = 15;
+    for rate in [100.0, 1_000.0] {
+        let mut site = Site::new(PACE, 7, 60_000);
+        site.call(CALLS_PER_S, s(60));
+        site.register(rate);
+        run(&mut site, 10);
+        site.store.lose_shard(SHARDS, site.world.now() + s(LOST_S));
+        let ([carried, offered], logins) = run(&mut site, LOST_S);
+        assert!(
+            carried as f64 > 0.99 * offered as f64,
+            "{carried} of {offered} calls"
+        );
+        // A user's secret and bindings are two records.
+        let left = (1.0 - 1.0 / SHARDS as f64).powi(2);
+        let can = left * rate * LOST_S as f64;
+        assert!(logins as f64 > 0.95 * can, "{logins} of {can} logins");
+        let (_, after) = run(&mut site, 20);
+        let all = rate * (LOST_S + 20) as f64;
+        assert!(
+            (logins + after) as f64 > 0.97 * all,
+            "{logins} and {after} of {all} logins"
+        );
+    }
+}

@@ -95,6 +95,8 @@ pub(crate) fn refuse_for(cx: Context<'_>, why: NotNow, retry_after_s: u64) -> Re
     let reply = match why {
         NotNow::Unreachable => Reply::because(503, "Next Hop Unreachable"),
         NotNow::Restricted | NotNow::NoRoom => return Reply::new(503),
+        // A 503 says of the whole node that it is to be left alone: RFC 3261 §21.5.4.
+        NotNow::StoreFailed if cx.shared.is_store_up(cx.now) => Reply::new(500),
         _ => Reply::new(503),
     };
     reply.with("Retry-After", retry_after_s.to_string())

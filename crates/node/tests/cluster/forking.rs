@@ -1,10 +1,10 @@
 //! Requests that the location service finds several targets for: in parallel, one after the
 //! other, and what comes back of it all.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use location::{Binding, Location, UsedNonces};
-use node::{Answer, Ask, Record, stats::Dropped};
+use node::{Answer, Ask, Record, config::IpNet, stats::Dropped};
 
 use crate::{
     harness::{ALICE, Cluster, Sent, TRANSACTION_MAX, location, ms, s},
@@ -310,7 +310,7 @@ fn whom_nobody_finds_is_not_called() {
         (&[Answer::Record(None), record(b"a subscriber")], "480"),
         (&[Answer::Record(None), Answer::Record(None)], "404"),
         (&[Answer::Failed], "503"),
-        (&[Answer::Record(None), Answer::Failed], "503"),
+        (&[Answer::Record(None), Answer::Failed], "500"),
         (&[record(b"not a record")], "500"),
     ];
     for (answers, status) in cases {
@@ -344,6 +344,35 @@ fn a_silent_store_is_not_waited_for() {
         "too late"
     );
     is_idle(&mut cluster);
+}
+
+/// A third of a store's records was out of reach for 15 s. A 503 for each had edges leave the node alone, and calls to all
+/// other users failed, too.
+#[test]
+fn a_node_whose_store_answers_others_is_not_to_be_left_alone() {
+    let mut cluster = Cluster::new(location());
+    cluster.send(&request("INVITE", ALICE, "unreachable"));
+    cluster.wait(ms(2_500));
+    cluster.send(&request("INVITE", ALICE, "other"));
+    check(&cluster.answer(bound(&[])), &[(ALICE, "480")]);
+    let sent = cluster.wait(ms(700));
+    check(&sent, &[(ALICE, "500")]);
+    assert_eq!(sent[0].get("Retry-After"), "5");
+}
+
+/// It waited in silence for its store, so edges took it for dead.
+#[test]
+fn a_peer_hears_that_a_user_is_looked_up() {
+    let alice: SocketAddr = ALICE.parse().unwrap();
+    for (is_peer, heard) in [(true, &[(ALICE, "100")][..]), (false, &[])] {
+        let mut config = location();
+        if is_peer {
+            config.trust.peers = vec![IpNet::from(alice.ip())];
+        }
+        let mut cluster = Cluster::new(config);
+        cluster.send(&request("INVITE", ALICE, "call"));
+        check(&cluster.wait(ms(250)), heard);
+    }
 }
 
 #[test]

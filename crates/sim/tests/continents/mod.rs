@@ -24,6 +24,8 @@ pub(crate) const SITES: usize = 3;
 /// The one that is lost.
 pub(crate) const EUROPE: usize = 1;
 const OF_A_SITE: usize = 2;
+/// Of a site's store, as docs/scale.md plans it.
+const SHARDS: usize = 3;
 /// Edges of all sites, and as many registrars.
 pub(crate) const NODES: usize = SITES * OF_A_SITE;
 
@@ -68,6 +70,7 @@ pub(crate) struct Continents {
     pub(crate) edges: Vec<PartyId>,
     pub(crate) registrars: Vec<PartyId>,
     pub(crate) servers: Vec<PartyId>,
+    stores: Vec<Store>,
     callers: Vec<Callers>,
     phones: Vec<PartyId>,
     /// Phones of Europe, as they come to the other sites.
@@ -111,6 +114,7 @@ impl Continents {
             edges,
             registrars,
             servers,
+            stores,
             callers: Vec::new(),
             phones: Vec::new(),
             returning: Vec::new(),
@@ -280,6 +284,11 @@ impl Continents {
         }
     }
 
+    /// Loses one of three shards of a site's store for so long.
+    pub(crate) fn lose_shard(&mut self, site: usize, time: Duration) {
+        self.stores[site].lose_shard(SHARDS, self.world.now() + time);
+    }
+
     /// What people do so many seconds after the loss.
     pub(crate) fn go_on(&mut self, after_s: u64) {
         let now = self.world.now();
@@ -341,12 +350,16 @@ impl Continents {
         let end = self.world.now() + time;
         self.world.run_until(end, watch);
         let offered = self.run(Duration::ZERO).iter().map(|it| it.1.offered).sum();
-        let refreshing = self.refreshing.iter();
-        let registers = refreshing.map(|&(id, _)| {
-            let stats = self.world.phones_mut(id).stats_mut().take();
-            stats.offered + stats.challenges
-        });
+        let refreshed = self.take_refreshed();
+        let registers = refreshed.iter().map(|it| it.offered + it.challenges);
         (offered, registers.sum())
+    }
+
+    /// What phones that refresh have counted since this was called last, by site.
+    pub(crate) fn take_refreshed(&mut self) -> Vec<Stats> {
+        let refreshing = self.refreshing.iter();
+        let taken = refreshing.map(|&(id, _)| self.world.phones_mut(id).stats_mut().take());
+        taken.collect()
     }
 
     /// Phones of Europe that have come to another site.
