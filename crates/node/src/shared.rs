@@ -370,7 +370,7 @@ impl Shared {
         self.store_answered_at.store(now, Ordering::Relaxed);
     }
 
-    /// Whether the store has answered something lately: what it does not answer is then out of reach, and it is not.
+    /// Whether the store, or a copy of it, has answered something lately. What it does not answer then is out of reach alone.
     pub(crate) fn is_store_up(&self, now: Duration) -> bool {
         let answered_at = self.store_answered_at.load(Ordering::Relaxed);
         answered_at != NEVER && now <= Duration::from_nanos(answered_at) + STORE_UP_FOR

@@ -241,7 +241,7 @@ impl Streams {
     pub(crate) fn settle(&mut self, ground: &mut Ground<'_>) {
         while let Some(event) = self.connections.next_event() {
             match event {
-                Event::Writable(id) => self.write_now(ground.now, id),
+                Event::Writable(id) => self.write_timed(ground.now, id),
                 Event::Opened(id) => {
                     self.ahead.opened(self.connections.flow(id));
                     self.divide(id);
@@ -263,7 +263,7 @@ impl Streams {
     }
 
     /// Writes what waits. Strangers' part of it is in the time that they take.
-    fn write_now(&mut self, now: Duration, id: ConnectionId) {
+    fn write_timed(&mut self, now: Duration, id: ConnectionId) {
         let held = self.sockets.get(&id);
         let is_strangers = held.is_some_and(|held| held.lane == Lane::Strangers);
         let began = is_strangers.then(|| self.clock.now());
