@@ -2,13 +2,17 @@
 
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+#[path = "../../src/fixtures.rs"]
+mod fixtures;
+
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use balance::Policy;
+use fixtures::config_of;
 use net::{Bound, Security, StartError, Workers};
 use node::{
     Config, Shared, Transport,
-    config::{Connections, Destination, Limits, Listener, Mode, Pool, PoolServer, Route, Timers},
+    config::{Connections, Destination, Listener, Mode, Pool, PoolServer, Route},
 };
 use socket::Clock;
 
@@ -36,12 +40,7 @@ pub(crate) fn server(transport: Transport, address: SocketAddr) -> PoolServer {
 }
 
 pub(crate) fn config(listeners: Vec<Listener>, servers: Vec<PoolServer>) -> Config {
-    let second = Duration::from_secs(1);
     Config {
-        name: "edge".to_owned(),
-        secret: b"a secret of at least thirty-two bytes".to_vec().into(),
-        accepted_secret: None,
-        listeners,
         pools: vec![Pool {
             name: "app".to_owned(),
             policy: Policy::Tlwl,
@@ -50,7 +49,7 @@ pub(crate) fn config(listeners: Vec<Listener>, servers: Vec<PoolServer>) -> Conf
             servers,
             probe: None,
             slow_start: Duration::ZERO,
-            answer_timeout: second,
+            answer_timeout: Duration::from_secs(1),
             overload_control: false,
             learn_room: true,
         }],
@@ -58,32 +57,12 @@ pub(crate) fn config(listeners: Vec<Listener>, servers: Vec<PoolServer>) -> Conf
             Destination::Pool("app".to_owned()),
             Mode::Stateless,
         )],
-        limits: Limits {
-            sessions: 1000,
-            transactions: 1000,
-            held_transactions: 1000,
-            registrations: 1_000,
-            retained_requests: 100,
-            message_bytes: 4096,
-            headers: 64,
-            handover_queue: 1000,
-            strangers: 1_024,
-        },
-        timers: Timers {
-            t1: second / 2,
-            timer_c: 181 * second,
-            call_max: 3600 * second,
-            drain: second,
-        },
-        exchange: Default::default(),
-        trust: Default::default(),
         // Tests that look at the first connection want it to be of a message.
         connections: Connections {
             per_server: 0,
             ..Connections::default()
         },
-        abuse: Default::default(),
-        registrar: None,
+        ..config_of(listeners)
     }
 }
 

@@ -302,11 +302,10 @@ impl Stateful {
     /// RFC 3261 §16.2: a 100 keeps the caller from repeating what has gone on. Until it has, one answer
     /// is all that a stranger gets. A peer would take us for dead.
     fn on_trying(&mut self, step: &mut Step<'_>, place: ContextId) {
-        let server = self.contexts.get(place).server;
-        let from = server.map(|server| self.transactions.flow(server));
-        let is_peer = from.is_some_and(|flow| step.cx.snapshot.is_trusted(flow));
         let context = self.contexts.get_mut(place);
-        if context.phase.is_look_up() && !is_peer {
+        let from = context.server.map(|server| self.transactions.flow(server));
+        let is_stranger = !from.is_some_and(|from| step.cx.snapshot.is_trusted(from));
+        if context.phase.is_look_up() && is_stranger {
             context.owes_trying = true;
         } else {
             self.reply(step, place, &Reply::new(100));
