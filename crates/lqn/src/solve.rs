@@ -1,5 +1,6 @@
 //! Calculates the steady state of the model.
 
+mod balance;
 mod chain;
 mod mean_value;
 mod parts;
@@ -14,7 +15,7 @@ use parts::Part;
 use sums::Sums;
 
 /// Events of a model that is simulated, and the seed that makes its answer repeatable.
-const EVENTS: u64 = 250_000;
+const EVENTS: u64 = 200_000;
 const SEED: u64 = 1;
 
 /// Solves the model part by part: by its Markov chain if that is small, else by mean value
@@ -66,12 +67,10 @@ pub fn solve(model: &Model) -> Results {
 
 fn simulated(model: &Model) -> Results {
     let settings = SimulationSettings { events: EVENTS };
-    simulate(
-        model,
-        &settings,
-        &mut fastrand::Rng::with_seed(SEED),
-        |_| {},
-    )
+    let mut rng = fastrand::Rng::with_seed(SEED);
+    let mut results = simulate(model, &settings, &mut rng, |_| {});
+    balance::balance(model, &mut results);
+    results
 }
 
 /// A part without customers in one chain with those that send to it, if that is small: what they send comes in

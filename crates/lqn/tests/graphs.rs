@@ -257,7 +257,7 @@ fn drawn(kind: usize, rng: &mut Rng) -> String {
         panic!()
     };
     let calls = " y one read 1\n y two send 1\n";
-    let work = format!(" s one {a}\n s two {b}\n s last {c}\n{calls}");
+    let mut work = format!(" s one {a}\n s two {b}\n s last {c}\n{calls}");
     let share = 0.1 + 0.8 * rng.f64();
     let order = match kind {
         0 => "first -> one; one -> two; two -> last[work]".to_owned(),
@@ -270,7 +270,12 @@ fn drawn(kind: usize, rng: &mut Rng) -> String {
             rng.u32(1..4),
             d * 3.0
         ),
-        _ => "first -> one & two; one & two -> last[work]".to_owned(),
+        3 => "first -> one & two; one & two -> last[work]".to_owned(),
+        _ => {
+            work += &format!(" s three {d}\n");
+            let enough = rng.u32(1..3);
+            format!("first -> one & two & three; one & two & three ({enough}) -> last[work]")
+        }
     };
     model(rng.u32(1..9), &format!("{work}:\n {order}\n"))
 }
@@ -284,7 +289,7 @@ fn drawn(kind: usize, rng: &mut Rng) -> String {
 fn solver_and_simulator_agree() {
     let models = std::env::var("MODELS").map_or(2, |number| number.parse().unwrap());
     let mut rng = Rng::with_seed(11);
-    for (kind, what) in ["sequences", "choices", "loops", "forks"]
+    for (kind, what) in ["sequences", "choices", "loops", "forks", "quorums"]
         .iter()
         .enumerate()
     {
@@ -293,7 +298,7 @@ fn solver_and_simulator_agree() {
             let text = drawn(kind, &mut rng);
             let model = Model::from_text(&text).unwrap();
             let solved = solve(&model);
-            let is_fork = kind == 3;
+            let is_fork = kind >= 3;
             assert_eq!(solved.method == Method::Simulation, is_fork, "{text}");
             let settings = SimulationSettings { events: 1_000_000 };
             let simulated = simulate(&model, &settings, &mut Rng::with_seed(2), |_| {});

@@ -91,6 +91,17 @@ fn several_servers_keep_the_known_waits() {
     }
 }
 
+/// Rates that follow from each other took the place of counts, also where more comes than can be served.
+#[test]
+fn what_cannot_be_served_is_not_counted() {
+    let streams = [(0.6, 1.0, 1.0), (0.9, 1.0, 1.0)];
+    let solved = lqn::solve(&open(Scheduling::HeadOfLine, 1, &streams));
+    let [urgent, other] = [0, 1].map(|entry| solved.entries[entry].throughput.value);
+    assert_near("the urgent", urgent, 0.6, 0.02);
+    assert_near("what is left", other, 0.4, 0.03);
+    assert_near("busy", solved.processors[0].utilization.value, 1.0, 0.001);
+}
+
 /// Customers of two kinds: number, think time, service time.
 const KINDS: [(u32, f64, f64); 2] = [(2, 2.0, 0.8), (3, 1.0, 0.5)];
 

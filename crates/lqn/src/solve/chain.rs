@@ -13,6 +13,8 @@ mod steps;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use foldhash::fast::FixedState;
+
 use crate::{
     model::{EntryId, Model, Multiplicity, ProcessorId, TaskId},
     solve::{parts::Part, sums::Sums},
@@ -21,12 +23,25 @@ use moves::{Rules, State};
 use places::Stage;
 use stationary::Rates;
 
-/// Steps between states at most: calls of no service time can be made in very many orders.
-const STEPS_MAX: u64 = 4_000_000;
+/// What finding the states of a part may take.
+#[derive(Clone, Copy, Debug)]
+struct Budget {
+    states: usize,
+    /// Steps between states: calls of no service time can be made in very many orders.
+    steps: u64,
+}
 
-/// States at most: where mean values come next, and where simulation does, which takes less time than a large chain.
-const STATES_MAX: usize = 80_000;
-const PRIORITIES_STATES_MAX: usize = 8_000;
+/// Where mean values come next.
+const BUDGET: Budget = Budget {
+    states: 80_000,
+    steps: 12_000_000,
+};
+
+/// Where simulation comes next, which takes about as long as these steps.
+const BUDGET_OF_PRIORITIES: Budget = Budget {
+    states: 8_000,
+    steps: 130_000,
+};
 
 /// Requests that nobody waits for, alive at once in an entry: so many at first, so many where none should
 /// be cut off.
@@ -38,12 +53,15 @@ const STREAM_MAX: usize = 1_500;
 const CUT_OFF_WAITS_MAX: f64 = 1e-4;
 const CUT_OFF_MAX: f64 = 1e-2;
 
-pub(super) fn states_max(model: &Model) -> usize {
-    if model.has_priorities() {
-        PRIORITIES_STATES_MAX
-    } else {
-        STATES_MAX
+fn budget(model: &Model) -> Budget {
+    match model.has_priorities() {
+        true => BUDGET_OF_PRIORITIES,
+        false => BUDGET,
     }
+}
+
+pub(super) fn states_max(model: &Model) -> usize {
+    budget(model).states
 }
 
 /// What makes a chain finer, and larger.
@@ -77,11 +95,11 @@ impl Solved {
 /// Solves a part, if its chain is small enough and no more comes than it has states for: as finely
 /// as that allows. `arrivals` come from other parts and outside.
 pub(super) fn solve(model: &Model, part: &Part, arrivals: &[(EntryId, f64)]) -> Option<Solved> {
-    let explorer = Explorer {
+    let mut explorer = Explorer {
         model,
         part,
         arrivals,
-        states_max: states_max(model),
+        left: budget(model),
     };
     if !explorer.may_be_small() {
         return None;
@@ -90,7 +108,7 @@ pub(super) fn solve(model: &Model, part: &Part, arrivals: &[(EntryId, f64)]) -> 
     let mut solved = finest.solve();
     while !solved.has_room()
         && 2 * grain.stream <= STREAM_MAX
-        && 2 * solved.states <= explorer.states_max
+        && 2 * solved.states <= explorer.left.states
     {
         grain.stream *= 2;
         let Some(wider) = explorer.explore(grain) else {
@@ -110,7 +128,7 @@ struct Explorer<'a> {
     model: &'a Model,
     part: &'a Part,
     arrivals: &'a [(EntryId, f64)],
-    states_max: usize,
+    left: Budget,
 }
 
 impl<'a> Explorer<'a> {
@@ -131,12 +149,12 @@ impl<'a> Explorer<'a> {
         let mut rules = self.rules(coarse);
         rules.arrivals.clear();
         // The estimate counts ways that no run takes: about ten times the states.
-        let max = (self.states_max as f64 * 16.0).ln();
+        let max = (self.left.states as f64 * 16.0).ln();
         estimate(&mut rules, self.part, max) <= max
     }
 
     /// The finest chain that is small enough.
-    fn finest(&self) -> Option<(Grain, Explored<'a>)> {
+    fn finest(&mut self) -> Option<(Grain, Explored<'a>)> {
         let mut grain = Grain {
             stages: 8,
             is_ordered: false,
@@ -152,7 +170,7 @@ impl<'a> Explorer<'a> {
                 (grain, explored) = (finer, ordered);
             }
         }
-        if explored.rules.are_stages_short && 2 * explored.chain.states.len() <= self.states_max {
+        if explored.rules.are_stages_short && 2 * explored.chain.states.len() <= self.left.states {
             let finer = Grain {
                 stages: 20,
                 ..grain
@@ -167,13 +185,14 @@ impl<'a> Explorer<'a> {
     /// Whether to try a chain with the order of arrivals. With priorities only if there is room for twice the states: to try it in
     /// vain took a third of the time with 32 customers (`cargo bench -p lqn --bench solve -- priorities`).
     fn may_order(&self, explored: &Explored<'_>) -> bool {
-        !self.model.has_priorities() || 2 * explored.chain.states.len() <= self.states_max
+        !self.model.has_priorities() || 2 * explored.chain.states.len() <= self.left.states
     }
 
-    fn explore(&self, grain: Grain) -> Option<Explored<'a>> {
+    fn explore(&mut self, grain: Grain) -> Option<Explored<'a>> {
         let mut rules = self.rules(grain);
-        let chain = explore(&mut rules, self.part, self.states_max)?;
-        Some(Explored { rules, chain })
+        let chain = explore(&mut rules, self.part, self.left);
+        self.left.steps -= rules.steps.min(self.left.steps);
+        chain.map(|chain| Explored { rules, chain })
     }
 }
 
@@ -219,9 +238,9 @@ struct Chain {
     lost: Vec<(u32, EntryId, f64)>,
 }
 
-fn explore(rules: &mut Rules<'_>, part: &Part, states_max: usize) -> Option<Chain> {
+fn explore(rules: &mut Rules<'_>, part: &Part, max: Budget) -> Option<Chain> {
     let start = rules.start(&part.references);
-    let mut ids: HashMap<State, u32> = HashMap::from([(start.clone(), 0)]);
+    let mut ids: HashMap<State, u32, FixedState> = HashMap::from_iter([(start.clone(), 0)]);
     let mut chain = Chain {
         states: vec![start],
         rates: Rates::default(),
@@ -252,10 +271,13 @@ fn explore(rules: &mut Rules<'_>, part: &Part, states_max: usize) -> Option<Chai
                     .map(|entry| (from, entry, found.rate)),
             );
         }
-        if chain.states.len() > states_max || rules.steps > STEPS_MAX {
+        at += 1;
+        let found = chain.states.len();
+        // States whose ways out are not known yet lead to as many again, as a rule.
+        let expected = 2 * found - at;
+        if expected > max.states || rules.steps * expected as u64 > max.steps * at as u64 {
             return None;
         }
-        at += 1;
     }
     Some(chain)
 }

@@ -1,12 +1,10 @@
 //! The transitions from a state, with their rates.
 
-use std::cmp::Reverse;
-
 use fastrand::Rng;
 
 use super::{
     Grain,
-    places::{Place, PlaceId, Places, Spot, Stage, THINKS, is_thinking},
+    places::{Place, PlaceId, Places, Spot, Stage, THINKS, Wait, is_thinking},
     stages::Stages,
     steps::{Branch, Step},
 };
@@ -46,18 +44,6 @@ pub(super) struct Rules<'a> {
     pub(super) are_stages_short: bool,
     /// Steps taken so far, those of no time too.
     pub(super) steps: u64,
-}
-
-/// What a request waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Wait {
-    None,
-    Thread(TaskId),
-    Processor {
-        processor: ProcessorId,
-        priority: Reverse<u32>,
-        has_begun: Reverse<bool>,
-    },
 }
 
 impl<'a> Rules<'a> {
@@ -334,18 +320,9 @@ impl<'a> Rules<'a> {
 
     /// What decides where in a state a request stands.
     fn rank(&self, id: PlaceId) -> (Wait, PlaceId) {
-        let Place { spot, stage } = self.places.get(id);
-        let task = self.model[spot.entry].task;
-        let wait = match stage {
-            Stage::Rests | Stage::Runs(_) => return (Wait::None, id),
-            Stage::AwaitsThread => Wait::Thread(task),
-            Stage::AwaitsProcessor | Stage::Interrupted(_) => Wait::Processor {
-                processor: self.processor(spot.entry),
-                priority: Reverse(self.model.priority(task)),
-                has_begun: Reverse(stage != Stage::AwaitsProcessor),
-            },
-        };
-        (wait, if self.grain.is_ordered { 0 } else { id })
+        let wait = self.places.wait(id);
+        let is_in_order = wait != Wait::None && self.grain.is_ordered;
+        (wait, if is_in_order { 0 } else { id })
     }
 
     pub(super) fn processor(&self, entry: EntryId) -> ProcessorId {

@@ -1,8 +1,10 @@
 //! The places of requests, and what a request holds at each.
 
-use std::collections::HashMap;
+use std::{cmp::Reverse, collections::HashMap};
 
-use crate::model::{EntryId, Model, TaskId};
+use foldhash::fast::FixedState;
+
+use crate::model::{EntryId, Model, ProcessorId, TaskId};
 
 /// A place's number in [`Places`].
 pub(super) type PlaceId = u32;
@@ -40,15 +42,29 @@ pub(super) enum Stage {
     Runs(u8),
 }
 
+/// What a request waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Wait {
+    None,
+    Thread(TaskId),
+    Processor {
+        processor: ProcessorId,
+        priority: Reverse<u32>,
+        has_begun: Reverse<bool>,
+    },
+}
+
 /// All places seen.
 #[derive(Default)]
 pub(super) struct Places {
     places: Vec<Place>,
+    /// What a request at each place waits for.
+    waits: Vec<Wait>,
     /// Entries whose threads a request at each place holds.
     held: Vec<Vec<EntryId>>,
-    ids: HashMap<Place, PlaceId>,
+    ids: HashMap<Place, PlaceId, FixedState>,
     callers: Vec<Spot>,
-    caller_ids: HashMap<Spot, u32>,
+    caller_ids: HashMap<Spot, u32, FixedState>,
 }
 
 impl Places {
@@ -58,6 +74,7 @@ impl Places {
         }
         let id = self.places.len() as PlaceId;
         self.held.push(self.held_at(model, place));
+        self.waits.push(wait_at(model, place));
         self.places.push(place);
         self.ids.insert(place, id);
         id
@@ -65,6 +82,10 @@ impl Places {
 
     pub(super) fn get(&self, id: PlaceId) -> Place {
         self.places[id as usize]
+    }
+
+    pub(super) fn wait(&self, id: PlaceId) -> Wait {
+        self.waits[id as usize]
     }
 
     pub(super) fn caller_id(&mut self, spot: Spot) -> u32 {
@@ -114,6 +135,19 @@ impl Places {
             !model[task].is_reference() && threads.is_some_and(|threads| threads < customers)
         });
         limiting.next()
+    }
+}
+
+fn wait_at(model: &Model, Place { spot, stage }: Place) -> Wait {
+    let task = model[spot.entry].task;
+    match stage {
+        Stage::Rests | Stage::Runs(_) => Wait::None,
+        Stage::AwaitsThread => Wait::Thread(task),
+        Stage::AwaitsProcessor | Stage::Interrupted(_) => Wait::Processor {
+            processor: model[task].processor,
+            priority: Reverse(model.priority(task)),
+            has_begun: Reverse(stage != Stage::AwaitsProcessor),
+        },
     }
 }
 
