@@ -162,6 +162,11 @@ impl Counters {
         add(&self.received, datagrams as u64);
     }
 
+    /// Datagrams received so far.
+    pub(crate) fn received(&self) -> u64 {
+        self.received.load(Relaxed)
+    }
+
     pub(crate) fn count_receive_error(&self) {
         add(&self.receive_errors, 1);
     }

@@ -1,6 +1,7 @@
 //! A worker's loop: receive a batch, feed the node, send a batch, wait.
 
 mod lanes;
+mod pace;
 
 use std::{
     io, mem,
@@ -16,6 +17,7 @@ use socket::{
     wall,
 };
 
+use self::pace::Pace;
 use crate::{
     answerer::Reply,
     lanes::OwnLanes,
@@ -34,10 +36,7 @@ const FAREWELL: Duration = Duration::from_millis(500);
 
 /// How often a worker that stops looks for what others have left to it.
 const LAST_ROUNDS: usize = 256;
-
-/// The pause after a batch that nobody is to hear: in a flood, to wake up for each datagram costs more than
-/// to look at it.
-const NAP: Duration = Duration::from_micros(200);
+const LAST_PAUSE: Duration = Duration::from_micros(200);
 
 /// The most batches that are read in a row from one socket while the node is behind.
 const READS: usize = 8;
@@ -77,6 +76,7 @@ pub(crate) struct Worker {
     /// Datagrams received since it woke up, and when the first of them came.
     taken: usize,
     came: Duration,
+    pace: Pace,
     /// None: no listener carries streams.
     streams: Option<Streams>,
 }
@@ -112,6 +112,7 @@ impl Worker {
             has_more: false,
             taken: 0,
             came: Duration::MAX,
+            pace: Pace::new(now),
             team,
             shared,
             clock,
@@ -122,13 +123,14 @@ impl Worker {
     /// Runs until the team stops.
     pub(crate) fn run(mut self) {
         while !self.team.stopping.load(Ordering::Relaxed) {
-            let unheard = self.unheard();
+            self.rest();
             (self.taken, self.came) = (0, Duration::MAX);
             let now = if self.polls {
                 self.wait()
             } else {
                 self.block()
             };
+            self.pace.wake(now);
             self.read_mail(now);
             self.read_lanes();
             if self.tick <= now {
@@ -136,6 +138,7 @@ impl Worker {
                     self.shared.set_wall(now, wall());
                 }
                 self.notice_losses(now);
+                self.look_at_pace(now);
                 self.tell_busy(now);
                 self.node.handle_timeout(now, &mut self.out);
                 self.keep_streams(now);
@@ -145,13 +148,29 @@ impl Worker {
             self.serve_waiting(now);
             self.ask(now);
             self.flush(now);
-            let unheard = self.unheard() - unheard;
-            if (1..BATCH).contains(&self.taken) && self.taken as u64 == unheard {
-                nap();
-                self.waited += NAP;
-            }
         }
         self.leave();
+    }
+
+    fn look_at_pace(&mut self, now: Duration) {
+        let by_streams = self.streams.as_ref().map_or(0, Streams::received);
+        let received = self.team.seats[self.number].counters.received() + by_streams;
+        self.pace.look(now, received);
+    }
+
+    /// Lets some messages gather, if nothing is left to do.
+    fn rest(&mut self) {
+        let streams = self.streams.as_ref();
+        let has_work = self.taken >= BATCH
+            || self.has_more
+            || self.node.has_waiting()
+            || !self.team.seats[self.number].mailbox.is_empty()
+            || streams.is_some_and(Streams::has_turns);
+        let time = self.pace.rest(self.clock.now());
+        if !has_work && !time.is_zero() {
+            nap(time);
+            self.waited += time;
+        }
     }
 
     /// Serves requests that had to wait, for a moment: what has come meanwhile goes first.
@@ -189,7 +208,7 @@ impl Worker {
             if idle == 2 {
                 break;
             }
-            nap();
+            nap(LAST_PAUSE);
         }
         self.close_streams();
     }
@@ -217,10 +236,6 @@ impl Worker {
         let streams = self.streams.as_mut();
         let for_strangers = streams.map_or(Duration::ZERO, Streams::take_strangers_took);
         self.node.handle_busy(busy, for_strangers);
-    }
-
-    fn unheard(&self) -> u64 {
-        self.shared.workers()[self.number].unheard()
     }
 
     /// Tells the node how many datagrams the kernel dropped.
@@ -575,11 +590,10 @@ fn give(
     node.handle_input(now, Input::Datagram(datagram), out);
 }
 
-/// Lets a few datagrams gather.
 #[expect(
     clippy::disallowed_methods,
     reason = "there is nothing to wait for, and poll counts in milliseconds"
 )]
-fn nap() {
-    thread::sleep(NAP);
+fn nap(time: Duration) {
+    thread::sleep(time);
 }

@@ -348,11 +348,6 @@ impl WorkerStats {
         self.dropped.0[reason as usize].load(Relaxed)
     }
 
-    /// Messages dropped before they were looked at.
-    pub fn unheard(&self) -> u64 {
-        self.dropped(Dropped::Banned) + self.dropped(Dropped::Limited)
-    }
-
     /// How often something happened.
     pub fn event(&self, event: Event) -> u64 {
         self.events.0[event as usize].load(Relaxed)

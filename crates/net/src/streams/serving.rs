@@ -53,7 +53,17 @@ impl Streams {
 
     /// Whether [`Self::turn`] has something to do.
     pub(crate) fn has_ready(&self) -> bool {
-        self.watch.has_ready() || !self.turns.are_empty()
+        self.watch.has_ready() || self.has_turns()
+    }
+
+    /// Whether connections wait for their turn.
+    pub(crate) fn has_turns(&self) -> bool {
+        !self.turns.are_empty()
+    }
+
+    /// Messages that came so far.
+    pub(crate) fn received(&self) -> u64 {
+        self.connections.counters().messages_received
     }
 
     /// Does what is ready, a bounded part of it.
@@ -135,8 +145,7 @@ impl Streams {
     /// Serves connections of a lane, first one of those who are behind.
     fn serve_turns(&mut self, ground: &mut Ground<'_>, lane: Lane, portion: &Portion) {
         let few_bytes = read_bytes(usize::MAX);
-        let received = |streams: &Self| streams.connections.counters().messages_received;
-        let before = received(self);
+        let before = self.received();
         let mut now = self.clock.now();
         // Those who obey hear with the answers what they may send.
         if (lane == Lane::Known || ground.node.may_refuse())
@@ -149,7 +158,7 @@ impl Streams {
             Lane::Known => read_bytes(self.turns.of(lane).len()),
             Lane::Strangers | Lane::Opening => few_bytes,
         };
-        while now < portion.until && received(self) - before < portion.messages {
+        while now < portion.until && self.received() - before < portion.messages {
             let may_be_late = ground.node.may_refuse();
             let Some(turn) = self.turns.of(lane).next(now, may_be_late) else {
                 break;
