@@ -147,7 +147,8 @@ call_all() {
 }
 
 # What all callers had: calls/s that were carried, of those that were offered; the answers' p50 and p99 in ms, the worst
-# of all callers.
+# of all callers; the p99 of each second but the first two, in which nobody knows yet what may be sent, and the last: their
+# median and the worst.
 outcome() {
     python3 - "$folder" "$1" "$2" ${WEIGHTS:-1} <<'END'
 import glob, json, sys
@@ -159,7 +160,7 @@ def find(tree, name):
         for value in tree.values():
             found = find(value, name)
             if found is not None: return found
-offered, carried, p50, p99, parts = 0, 0, 0.0, 0.0, []
+offered, carried, p50, p99, parts, later = 0, 0, 0.0, 0.0, [], {}
 for path in glob.glob(folder + "/calls*.json"):
     tree, number = json.load(open(path)), int(path.split("/calls")[1][:-5])
     carried += find(tree, "carried")
@@ -167,10 +168,16 @@ for path in glob.glob(folder + "/calls*.json"):
     answer = find(tree, "answer") or {}
     part = find(tree, "carried") / weights[(number - 1) % len(weights)]
     parts.append((number, part, "%.0f; %.0f, %.0f" % (part, answer.get("p50") or 0, answer.get("p99") or 0)))
+    for at in find(tree, "samples") or []:
+        second = round(at["at_s"])
+        if 2 < second < seconds: later[second] = max(later.get(second, 0), at["p99_ms"] or 0)
     p50, p99 = max(p50, answer.get("p50") or 0), max(p99, answer.get("p99") or 0)
 rate = carried / seconds
 share = "" if capacity == 0 else "%.1f %% of it, " % (100 * rate / capacity)
 text = "%.0f calls/s of %.0f, %sp50 %.1f ms, p99 %.1f ms" % (rate, offered / seconds, share, p50, p99)
+if later:
+    later = sorted(later.values())
+    text += ", later %.0f ms, at most %.0f ms" % (later[len(later) // 2], later[-1])
 if len(parts) > 1:
     sizes = [size for _, size, _ in sorted(parts)]
     jain = sum(sizes) ** 2 / (len(sizes) * sum(size * size for size in sizes) or 1)

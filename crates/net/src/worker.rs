@@ -158,11 +158,11 @@ impl Worker {
         self.pace.look(now, received);
     }
 
-    /// Lets some messages gather, if nothing is left to do.
+    /// Lets some messages gather, if nothing is left to do. With lanes there always is, and rest would look like room for more.
     fn rest(&mut self) {
         let streams = self.streams.as_ref();
         let has_work = self.taken >= BATCH
-            || self.has_more
+            || self.lanes.is_some()
             || self.node.has_waiting()
             || !self.team.seats[self.number].mailbox.is_empty()
             || streams.is_some_and(Streams::has_turns);
