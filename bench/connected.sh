@@ -95,28 +95,33 @@ answer() {
     tr -d ' \n' <"$folder/calls.json" | grep -o '"answer":{[^}]*}' | grep -oE '"(p50|p99)":[0-9.]*' | tr '\n' ' '
 }
 
-# CPU of a call over one connection each side.
+# CPU of a call over one connection each side, or over UDP (TRANSPORTS), and the time to its answer.
 calls() {
     local rate=${RATE:-1000} duration=${DURATION:-8s}
     for round in 1 2; do
-        for transport in tcp tls; do
-            local at=(--transport $transport) to=$edge extra=()
-            [ $transport = tcp ] || { at+=(--chain "$folder/chain.pem" --key "$folder/key.pem"); to=$edge_tls; extra=(--authorities "$folder/chain.pem"); }
+        for transport in ${TRANSPORTS:-tcp tls}; do
+            local at=(--transport "$transport") to=$edge way=(--transport "$transport" --connections 1)
+            case $transport in
+                udp) way=() ;;
+                tls) at+=(--chain "$folder/chain.pem" --key "$folder/key.pem"); to=$edge_tls; way+=(--authorities "$folder/chain.pem") ;;
+            esac
             for who in sipyard kamailio; do
                 on 1 "$sipyard" load serve --address "$core" "${at[@]}"
                 local server=$last
                 listening "$core"
-                if [ $who = sipyard ]; then start_sipyard "$transport:$core"; else start_kamailio "$core;transport=$transport"; fi
+                if [ $who = kamailio ]; then start_kamailio "$core;transport=$transport"
+                elif [ "$transport" = udp ]; then start_sipyard "$core"
+                else start_sipyard "$transport:$core"; fi
                 local pace=(--rate "$rate" --duration "$duration")
                 [ "$rate" != window ] || pace=(--window 256 --duration "$duration")
-                call "$to" --transport $transport --connections 1 --rate 200 --duration 2s "${extra[@]}"
+                call "$to" "${way[@]}" --rate 200 --duration 2s
                 local before after
                 before=$(cpu "$program")
-                call "$to" --transport $transport --connections 1 "${pace[@]}" "${extra[@]}"
+                call "$to" "${way[@]}" "${pace[@]}"
                 local carried
                 carried=$(figure carried)
                 after=$(cpu "$program")
-                echo "round $round $transport $who: $(((after - before) / (carried > 0 ? carried : 1))) us/call, $carried carried, $(figure failed) failed"
+                echo "round $round $transport $who: $(((after - before) / (carried > 0 ? carried : 1))) us/call, $carried carried, $(figure failed) failed; $(answer)"
                 end "$program"
                 end "$server"
             done
