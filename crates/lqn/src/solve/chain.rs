@@ -34,7 +34,7 @@ struct Budget {
 /// Where mean values come next.
 const BUDGET: Budget = Budget {
     states: 80_000,
-    steps: 12_000_000,
+    steps: 4_000_000,
 };
 
 /// Where simulation comes next, which takes about as long as these steps.
