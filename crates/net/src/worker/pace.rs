@@ -5,8 +5,12 @@ use std::{mem, time::Duration};
 /// A busy worker wakes up once in this time: to wake up, and to wake up others, costs more than a message does.
 const PACE: Duration = Duration::from_millis(1);
 
-/// It is busy if it gets so many messages in that time.
-const BUSY: f64 = 4.0;
+/// How often it is looked how busy it is.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// It is busy from so many messages in [`PACE`] on, and until they are so few: then there is little to save.
+const BUSY_FROM: f64 = 8.0;
+const BUSY_UNTIL: f64 = 6.0;
 
 /// When a worker woke up, and whether it is to wait before it does again.
 #[derive(Debug)]
@@ -35,9 +39,13 @@ impl Pace {
 
     /// So many messages came since the start.
     pub(super) fn look(&mut self, now: Duration, received: u64) {
-        let passed = now.saturating_sub(mem::replace(&mut self.looked_at, now));
+        if now < self.looked_at + INTERVAL {
+            return;
+        }
+        let passed = now - mem::replace(&mut self.looked_at, now);
         let came = received - mem::replace(&mut self.received, received);
-        self.is_busy = passed.mul_f64(BUSY) <= PACE.mul_f64(came as f64);
+        let from = if self.is_busy { BUSY_UNTIL } else { BUSY_FROM };
+        self.is_busy = PACE.mul_f64(came as f64) >= passed.mul_f64(from);
     }
 
     /// How long messages may gather now, if nothing is left to do.
@@ -60,14 +68,19 @@ mod tests {
     #[test]
     fn only_a_busy_worker_lets_messages_gather() {
         let mut pace = Pace::new(ms(0));
-        pace.wake(ms(9));
-        assert_eq!(pace.rest(ms(9)), ms(0));
-        pace.look(ms(10), 40);
-        pace.wake(ms(10));
-        assert_eq!(pace.rest(ms(10)), PACE);
-        assert_eq!(pace.rest(ms(10) + PACE / 4), PACE * 3 / 4);
-        assert_eq!(pace.rest(ms(12)), ms(0));
-        pace.look(ms(20), 79);
-        assert_eq!(pace.rest(ms(20)), ms(0));
+        pace.look(ms(100), 799);
+        pace.wake(ms(100));
+        assert_eq!(pace.rest(ms(100)), ms(0));
+        pace.look(ms(150), 10_000);
+        assert_eq!(pace.rest(ms(150)), ms(0));
+        pace.look(ms(200), 799 + 800);
+        pace.wake(ms(200));
+        assert_eq!(pace.rest(ms(200)), PACE);
+        assert_eq!(pace.rest(ms(200) + PACE / 4), PACE * 3 / 4);
+        assert_eq!(pace.rest(ms(202)), ms(0));
+        pace.look(ms(300), 1_599 + 600);
+        assert_eq!(pace.rest(ms(200)), PACE);
+        pace.look(ms(400), 2_199 + 599);
+        assert_eq!(pace.rest(ms(200)), ms(0));
     }
 }
