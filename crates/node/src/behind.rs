@@ -260,6 +260,13 @@ impl Desks {
     /// Does what is due in the lobby.
     pub(crate) fn keep_lobby(&mut self, cx: Context<'_>, out: &mut Outbox) {
         self.clear_lobby(cx, out);
+        if self.lobby.is_due(cx.now) {
+            let behind = self.proxy.work.take_behind();
+            let neighbours = cx.shared.neighbours();
+            if !neighbours.may_find_room(cx.now, behind.freely_at) {
+                self.lobby.note_in_vain(cx.now, behind.in_vain);
+            }
+        }
         if self.lobby.on_timers(cx.now) {
             cx.shared.unruly().on_timers(cx.now);
             let neighbours = cx.shared.neighbours();

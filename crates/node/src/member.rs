@@ -42,6 +42,9 @@ pub struct Member {
     marks: Arc<Marks>,
 }
 
+/// A server that had no room for a request counts as one without room for all for so long.
+const FULL_FOR: Duration = Duration::from_secs(1);
+
 /// What is noted of a server.
 #[derive(Debug, Default)]
 struct Marks {
@@ -51,6 +54,8 @@ struct Marks {
     is_suspected: AtomicBool,
     /// Until when it gets long requests by UDP, as it does not take TCP: nanoseconds.
     no_tcp_until: AtomicU64,
+    /// Until when it counts as one without room for all that comes: nanoseconds.
+    full_until: AtomicU64,
     /// The first reload that found it removed and with nothing open.
     idle_since: Mutex<Option<Duration>>,
 }
@@ -102,6 +107,18 @@ impl Member {
 }
 
 impl Member {
+    /// It had no room for a request. Returns whether it had room for all before.
+    pub(crate) fn note_full(&self, now: Duration) -> bool {
+        let until = (now + FULL_FOR).as_nanos() as u64;
+        let before = self.marks.full_until.swap(until, Ordering::Relaxed);
+        before <= now.as_nanos() as u64
+    }
+
+    /// Whether it had room for all that came lately.
+    pub(crate) fn has_room_for_all(&self, now: Duration) -> bool {
+        self.marks.full_until.load(Ordering::Relaxed) <= now.as_nanos() as u64
+    }
+
     /// Doubts that the server is there; whether nobody did before.
     pub(crate) fn suspect(&self) -> bool {
         !self.marks.is_suspected.swap(true, Ordering::Relaxed)

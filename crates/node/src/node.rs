@@ -464,7 +464,7 @@ impl Desks {
     }
 
     fn on_timers(&mut self, cx: Context<'_>, out: &mut Outbox) {
-        let is_behind = self.lobby.is_open(cx.now) || self.lobby.some_stay_out();
+        let is_behind = self.lobby.is_behind(cx.now);
         self.proxy.dynamic.on_timers(cx.now, is_behind);
         self.keep_lobby(cx, out);
         self.proxy.on_timers(cx, out);

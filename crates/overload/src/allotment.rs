@@ -21,6 +21,9 @@ const GAIN: f64 = 0.5;
 /// Who sends so much of its rate would send more if it could.
 const GREEDY: f64 = 0.7;
 
+/// What those behind the server take grows by so much from one measurement to the next while they take all.
+const RELEASE_BEHIND: f64 = 1.03;
+
 /// Who sends more than this of what was granted does not obey. Copies of requests that were not answered in time explain
 /// the rest for a while, and then chance explains no more than the second.
 const TOLERANCE: f64 = 2.0;
@@ -80,7 +83,9 @@ struct Entry {
     sends: f64,
     /// Since when these are more than chance explains.
     excess_since: Option<Duration>,
-    /// What it may send in a second, while the server is over.
+    /// What those behind the server take of its requests in a second; infinite if that is all.
+    taken: f64,
+    /// What it may send in a second.
     granted: f64,
     /// The part of its requests that it lets pass.
     passes: f64,
@@ -93,6 +98,8 @@ struct Entry {
 #[derive(Clone, Copy, Debug, Default)]
 struct Window {
     count: u32,
+    /// Of these, which nobody behind the server had room for.
+    in_vain: u32,
     length: Duration,
     /// Seconds, each times the part that the neighbour let pass.
     exposure: f64,
@@ -105,12 +112,14 @@ impl Entry {
         is_present: false,
         window: Window {
             count: 0,
+            in_vain: 0,
             length: Duration::ZERO,
             exposure: 0.0,
         },
         wants: None,
         sends: 0.0,
         excess_since: None,
+        taken: f64::INFINITY,
         granted: f64::INFINITY,
         passes: 1.0,
         value: 0,
@@ -171,6 +180,21 @@ impl Allotment {
         entry.window.count = entry.window.count.saturating_add(requests);
     }
 
+    /// Nobody behind the server had room for so many of the requests that a neighbour has offered since then.
+    /// `may_find_room`: some of its requests go to somebody who has room for more. Then it is told nothing of that, as it
+    /// would send less there, too.
+    ///
+    /// # Panics
+    /// If there is no such number.
+    pub fn count_in_vain(&mut self, id: usize, requests: u32, may_find_room: bool) {
+        let entry = &mut self.entries[id];
+        if may_find_room {
+            (entry.window.in_vain, entry.taken) = (0, f64::INFINITY);
+        } else {
+            entry.window.in_vain = entry.window.in_vain.saturating_add(requests);
+        }
+    }
+
     /// Divides what the server can serve in a second anew. None: it can serve all that comes.
     pub fn allot(&mut self, now: Duration, capacity_per_s: Option<f64>) {
         let elapsed = now.saturating_sub(self.at);
@@ -184,9 +208,12 @@ impl Allotment {
                 self.divide(capacity);
             }
             None if self.is_over => self.relax(),
-            None => {}
+            None => self.entries.iter_mut().for_each(Entry::release),
         }
         for entry in &mut self.entries {
+            if entry.taken < entry.granted {
+                entry.grant(entry.taken);
+            }
             entry.excess_since = match entry.sends > LASTING_TOLERANCE * entry.granted {
                 true => entry.excess_since.or(Some(now)),
                 false => None,
@@ -251,7 +278,7 @@ impl Allotment {
         self.is_over
     }
 
-    /// What a neighbour may offer in a second; infinite if the server is not over.
+    /// What a neighbour may offer in a second; infinite if the server is not over, and those behind it take all.
     #[must_use]
     pub fn granted(&self, id: usize) -> f64 {
         self.entries[id].granted
@@ -283,7 +310,7 @@ impl Allotment {
     #[must_use]
     pub fn terms(&self, id: usize) -> Option<Terms> {
         let entry = &self.entries[id];
-        let validity = if self.is_over && entry.granted.is_finite() {
+        let validity = if entry.granted.is_finite() {
             let renewal = RENEWALS / entry.granted.max(1e-3);
             Duration::from_secs_f64(renewal).clamp(VALIDITY_MIN, VALIDITY_MAX)
         } else {
@@ -309,10 +336,28 @@ impl Entry {
         }
         let wants = f64::from(window.count) / window.exposure;
         let sends = f64::from(window.count) / window.length.as_secs_f64();
+        self.measure_taken();
         self.window = Window::default();
         self.sends += GAIN * (sends - self.sends);
         let known = self.wants.unwrap_or(wants);
         self.wants = Some(known + GAIN * (wants - known));
+    }
+
+    /// How many of its requests those behind the server take.
+    fn measure_taken(&mut self) {
+        let window = &self.window;
+        let per_s = |count: u32| f64::from(count) / window.length.as_secs_f64();
+        if window.in_vain > 0 {
+            let taken = SURPLUS * per_s(window.count.saturating_sub(window.in_vain));
+            self.taken = match self.taken.is_finite() {
+                true => self.taken + GAIN * (taken - self.taken),
+                false => taken,
+            };
+        } else if per_s(window.count) < GREEDY * self.taken {
+            self.taken = f64::INFINITY;
+        } else {
+            self.taken *= RELEASE_BEHIND;
+        }
     }
 
     fn wants_something(&self) -> bool {

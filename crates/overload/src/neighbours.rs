@@ -37,6 +37,9 @@ const OTHERS: usize = NEIGHBOURS_MAX;
 /// Those without a place claim what is counted, and one request more for each so many, as they would send more if they could.
 const MORE_OF_OTHERS: u32 = 4;
 
+/// Who goes to several servers behind, and found room at one of them, may find it there for so long.
+const ROOM_FOR: Duration = Duration::from_secs(30);
+
 /// No neighbour, no capacity.
 const NONE: u64 = 0;
 
@@ -63,6 +66,8 @@ pub struct Neighbours {
     due_at: AtomicU64,
     divided_at: AtomicU64,
     division: Mutex<Division>,
+    /// When somebody behind the server had no room any more for all that came: nanoseconds.
+    full_at: AtomicU64,
     /// Whether they were told to send less.
     are_restricted: AtomicBool,
     /// The algorithm that is chosen where a neighbour knows both.
@@ -73,6 +78,10 @@ pub struct Neighbours {
 struct Place {
     key: AtomicU64,
     offered: AtomicU32,
+    /// Of these, which nobody behind had room for.
+    in_vain: AtomicU32,
+    /// When one went to somebody behind who had room for all: nanoseconds.
+    freely_at: AtomicU64,
     algorithm: AtomicU8,
     weight: AtomicU16,
     /// When it was heard last, in units of [`INTERVAL`].
@@ -107,6 +116,7 @@ impl Neighbours {
                 allotment,
                 keys: vec![NONE; NEIGHBOURS_MAX].into(),
             }),
+            full_at: AtomicU64::new(0),
             are_restricted: AtomicBool::new(false),
             preferred: AtomicU8::new(number(Some(Algorithm::Rate))),
         }
@@ -194,6 +204,32 @@ impl Neighbours {
         self.divide_if_due(now);
     }
 
+    /// Nobody behind the server had room for a new request of a neighbour.
+    pub fn note_in_vain(&self, key: u64) {
+        if let Some(place) = self.find(key.max(1)) {
+            self.places[place].in_vain.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// A new request of a neighbour went to somebody behind the server who has room for all that comes.
+    pub fn note_freely(&self, now: Duration, key: u64) {
+        if let Some(place) = self.find(key.max(1)) {
+            self.places[place].freely_at.store(ns(now), Relaxed);
+        }
+    }
+
+    /// Somebody behind the server who had room for all has none for some.
+    pub fn note_full(&self, now: Duration) {
+        self.full_at.store(ns(now), Relaxed);
+    }
+
+    /// Whether somebody behind the server still has room for more of what found room there at that time.
+    #[must_use]
+    pub fn may_find_room(&self, now: Duration, freely_at: Duration) -> bool {
+        let full_at = Duration::from_nanos(self.full_at.load(Relaxed));
+        full_at < freely_at && now < freely_at + ROOM_FOR
+    }
+
     /// Somebody without a place of their own sent so many new requests.
     pub fn note_others(&self, now: Duration, new: u32) {
         self.others.fetch_add(new, Relaxed);
@@ -277,6 +313,8 @@ impl Neighbours {
             key: of,
             heard,
             offered,
+            in_vain,
+            freely_at,
             terms,
             algorithm,
             obeys,
@@ -294,6 +332,8 @@ impl Neighbours {
         }
         heard.store(tick, Relaxed);
         offered.store(0, Relaxed);
+        in_vain.store(0, Relaxed);
+        freely_at.store(0, Relaxed);
         terms.store(0, Relaxed);
         obeys.store(false, Relaxed);
         overruns.store(false, Relaxed);
@@ -331,6 +371,9 @@ impl Neighbours {
             allotment.weigh(number, place.weight.load(Relaxed).into());
             let algorithm = algorithm(place.algorithm.load(Relaxed));
             allotment.count(number, algorithm, place.offered.swap(0, Relaxed));
+            let in_vain = place.in_vain.swap(0, Relaxed);
+            let freely_at = Duration::from_nanos(place.freely_at.load(Relaxed));
+            allotment.count_in_vain(number, in_vain, self.may_find_room(now, freely_at));
             let silent = tick(now).saturating_sub(place.heard.load(Relaxed));
             if u128::from(silent) * INTERVAL.as_nanos() >= FORGOTTEN_AFTER.as_nanos() {
                 self.forget(place, key);
@@ -474,6 +517,44 @@ mod tests {
         }
         let granted = neighbours.granted(1);
         assert!((granted - 105.0).abs() < 1.0, "{granted}");
+    }
+
+    /// A neighbour that offers up to 200 requests a second. There is room for 100 behind, if `is_full`.
+    fn offer(neighbours: &Neighbours, ticks: std::ops::Range<u64>, key: u64, is_full: bool) {
+        for tick in ticks {
+            let offered = (neighbours.granted(key) / 10.0).min(20.0) as u32;
+            for place in 0..offered {
+                match place >= 10 {
+                    true if is_full => neighbours.note_in_vain(key),
+                    _ => {}
+                }
+            }
+            neighbours.note(ms(100 * tick), neighbour(key), RATE, offered);
+        }
+    }
+
+    /// Who has room behind would get less, too, if the neighbour were told to send less.
+    #[test]
+    fn who_may_find_room_behind_is_told_nothing() {
+        let neighbours = Neighbours::new(1);
+        neighbours.note(ms(100), neighbour(1), RATE, 1);
+        neighbours.note_full(ms(1_000));
+        neighbours.note_freely(ms(2_000), 1);
+        offer(&neighbours, 21..100, 1, true);
+        assert!(neighbours.granted(1).is_infinite());
+        assert!(neighbours.may_find_room(ms(31_999), ms(2_000)));
+        neighbours.note_full(ms(10_000));
+        offer(&neighbours, 101..150, 1, true);
+        assert!(neighbours.granted(1) < 115.0, "{}", neighbours.granted(1));
+        offer(&neighbours, 151..152, 1, true);
+        assert!(
+            !neighbours.may_find_room(ms(12_000), ms(2_000)),
+            "it is full now"
+        );
+        assert!(
+            !neighbours.may_find_room(ms(45_000), ms(15_000)),
+            "long ago"
+        );
     }
 
     #[test]

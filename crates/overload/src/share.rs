@@ -39,8 +39,8 @@ const FORGETS: f64 = 0.97;
 const OPEN: f64 = 1.1;
 /// The least change to that.
 const OPENS: f64 = 1.1;
-/// The processor is idle now and then if it is busy for less than this part of the time. Under a quota that does not tell
-/// how much room is left.
+/// The processor is idle now and then if it is busy for less than this part of the time, on average. Under a quota that
+/// does not tell how much room is left.
 const BUSY: f64 = 0.95;
 const NO_IDLE: f64 = 0.9;
 /// For so many ticks it must have been, and no new request may have been turned away, until the share grows by a step.
@@ -202,6 +202,14 @@ impl Share {
         self.tick.served += 1;
     }
 
+    /// So many that were served in this tick came to nothing, as nobody behind the server had room for them.
+    pub fn served_in_vain(&mut self, number: u32) {
+        let number = number.min(self.tick.served);
+        self.tick.served -= number;
+        self.tick.turned_away += number;
+        self.tick.new_turned_away += number;
+    }
+
     /// Of those who are let in, who drew less is no copy of a request that was kept out before, if copies come at the
     /// times of RFC 3261.
     #[must_use]
@@ -267,7 +275,7 @@ impl Share {
         self.history.push(self.share);
         self.surely_new = self.history.surely_new();
         let tick = mem::take(&mut self.tick);
-        if self.busy > BUSY || tick.new_turned_away > 0 || some_wait {
+        if tick.new_turned_away > 0 || some_wait {
             (self.calm_ticks, self.calm_served, self.calm_busy) = (0, 0, 0.0);
         } else {
             self.calm_ticks += 1;
@@ -342,7 +350,8 @@ impl Share {
 
     /// There is room left.
     fn grow(&self, now: Duration) -> Option<f64> {
-        if self.calm_ticks == 0 {
+        let busy = self.calm_busy / f64::from(self.calm_ticks.max(1));
+        if self.calm_ticks == 0 || busy > BUSY {
             return None;
         }
         let served = f64::from(self.calm_served) / f64::from(self.calm_ticks);
@@ -353,7 +362,7 @@ impl Share {
         if self.calm_ticks < STEP_WINDOW {
             return None;
         }
-        let idle = f64::from(self.calm_ticks) / self.calm_busy.max(0.1) - 1.0;
+        let idle = 1.0 / busy.max(0.1) - 1.0;
         let was_cut = now < self.cut_at + COPIES;
         let step = if was_cut {
             STEP.max(idle * OF_IDLE).min(GROWTH)
@@ -428,6 +437,35 @@ mod tests {
             }
             self.share.get()
         }
+    }
+
+    /// A node was busier than 95 % in every second tick though it had time left on average, and let no more in.
+    #[test]
+    fn the_share_grows_while_there_is_time_left_on_average() {
+        let mut share = Share::new(Duration::ZERO);
+        share.share = 0.5;
+        for tick in 1..=10 {
+            share.served();
+            let busy = TICK * if tick % 2 == 0 { 97 } else { 90 } / 100;
+            share.next(TICK * tick, Duration::ZERO, false, busy);
+        }
+        assert!(share.get() > 0.51, "{}", share.get());
+    }
+
+    /// Two nodes before each other's servers let in all that came, and each refused nearly half of it, as the other had no room.
+    #[test]
+    fn what_finds_no_room_behind_is_not_let_in() {
+        let mut share = Share::new(Duration::ZERO);
+        let mut comes = 0;
+        for tick in 1..=400 {
+            comes = (200.0 * share.get()) as u32;
+            (0..comes).for_each(|_| share.came());
+            (0..comes).for_each(|_| share.served());
+            share.stayed_out(200 - comes);
+            share.served_in_vain(comes.saturating_sub(100));
+            share.next(TICK * tick, Duration::ZERO, false, TICK / 2);
+        }
+        assert!((100..=108).contains(&comes), "{comes}");
     }
 
     #[test]

@@ -45,6 +45,9 @@ const LANES_STAY: Duration = Duration::from_secs(10);
 const BURST: Duration = Duration::from_secs(2);
 /// The same while a share stays out.
 const BURST_TOO_BIG: Duration = Duration::from_millis(1500);
+
+/// So long after a call found no room behind the node, calls that stay out do so for that.
+const FULL_BEHIND: Duration = Duration::from_secs(1);
 /// The least pause of a phone that is refused, in seconds, and the most that chance adds to it.
 const PAUSE_S: f64 = 4.0;
 const PAUSE_S_MAX: f64 = 32.0;
@@ -67,6 +70,8 @@ pub(crate) struct Lobby {
     has_lanes: bool,
     /// Since when requests have waited too long.
     late_since: Option<Duration>,
+    /// Until then nobody behind the node has room for more calls.
+    full_behind_until: Duration,
     /// Since when a share of the calls stays out.
     cut_since: Option<Duration>,
     throughput: Throughput,
@@ -100,6 +105,7 @@ impl Lobby {
             lanes_until: Duration::ZERO,
             has_lanes: false,
             late_since: None,
+            full_behind_until: Duration::ZERO,
             cut_since: None,
             throughput: Throughput::default(),
             refusals: Refusals::default(),
@@ -219,6 +225,25 @@ impl Lobby {
     /// The worker was busy for so long since it told last, and for strangers' connections.
     pub(crate) fn note_busy(&mut self, busy: Duration, for_strangers: Duration) {
         self.throughput.note_busy(busy, for_strangers);
+    }
+
+    /// Nobody behind the node had room for so many of the calls that were let in, and nobody has room for more. A node that
+    /// has time to refuse them lets them in all the same.
+    pub(crate) fn note_in_vain(&mut self, now: Duration, calls: u32) {
+        if calls > 0 && self.calls.is_busy() {
+            self.full_behind_until = now + FULL_BEHIND;
+            self.calls.served_in_vain(calls);
+        }
+    }
+
+    /// Whether calls stay out for lack of room behind the node alone: it has time left.
+    fn has_time_left(&self, now: Duration) -> bool {
+        now < self.full_behind_until && !self.is_open(now) && !self.calls.is_busy()
+    }
+
+    /// Whether more comes than the node has time for.
+    pub(crate) fn is_behind(&self, now: Duration) -> bool {
+        self.is_open(now) || self.some_stay_out() && !self.has_time_left(now)
     }
 
     /// A lane's filter stopped so many requests.
@@ -489,6 +514,11 @@ impl Lobby {
         PAUSE_S as u64 + self.rng.u64(..=longest as u64)
     }
 
+    /// Whether [`Self::on_timers`] will look at the shares.
+    pub(crate) fn is_due(&self, now: Duration) -> bool {
+        self.calls.is_due(now)
+    }
+
     /// Looks at what came and was served, and sets the share of new requests that may come in. Whether it is time.
     pub(crate) fn on_timers(&mut self, now: Duration) -> bool {
         self.unheard.on_timers(now);
@@ -517,7 +547,7 @@ impl Lobby {
     /// New requests that can be served per second; none: there are not more. Neighbours that are restricted don't show
     /// what they would send: then a node that is never idle has as many as it can serve.
     pub(crate) fn capacity_per_s(&mut self, now: Duration, are_restricted: bool) -> Option<f64> {
-        let is_over = self.is_over(now) || !self.sieve.is_open();
+        let is_over = (self.is_over(now) || !self.sieve.is_open()) && !self.has_time_left(now);
         let is_long = are_restricted || self.backlog.is_long(now) || self.queue.is_long(now);
         let is_full = is_long && self.calls.is_busy() || are_restricted && self.queue.is_late(now);
         let could = self.throughput.capacity_per_s();

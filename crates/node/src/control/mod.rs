@@ -12,7 +12,7 @@ mod terms;
 
 pub(crate) use self::{
     client::{Repeats, ignore_rest, may_offer, offers, on_response, refuse, withhold},
-    offered::{is_granted, note, note_refused, takes_part},
+    offered::{is_granted, key_of_neighbour, note, note_refused, takes_part},
     server::Control,
     terms::terms,
 };

@@ -5,7 +5,11 @@ use sip::{Message, Method, Via};
 use transaction::Flow;
 
 use super::terms::neighbour;
-use crate::{context::Context, stats::Event, wire::reply};
+use crate::{
+    context::Context,
+    stats::Event,
+    wire::{reply, request::Request},
+};
 
 /// Counts a request of a neighbour; `begins` says whether it is a new one. Nobody is counted who neither
 /// offers control nor meets a node that is over.
@@ -58,6 +62,16 @@ pub(crate) fn is_granted(cx: Context<'_>, flow: Flow, message: &Message<'_>) -> 
     message.top_via().is_ok_and(|via| {
         let neighbour = neighbour(&via, reply::return_flow(Some(&via), flow));
         neighbours.obeys(cx.snapshot.keys().neighbour(neighbour))
+    })
+}
+
+/// The neighbour that sent a request and is told how much to send. None: nobody who takes part did.
+pub(crate) fn key_of_neighbour(cx: Context<'_>, request: &Request<'_>) -> Option<u64> {
+    let (via, flow) = (&request.via, request.datagram.flow);
+    let takes_part = via.has_overload && cx.snapshot.is_known(flow.remote.ip());
+    takes_part.then(|| {
+        let neighbour = neighbour(via, reply::return_flow(Some(via), flow));
+        cx.snapshot.keys().neighbour(neighbour)
     })
 }
 

@@ -8,11 +8,12 @@ mod anew;
 mod course;
 mod learn;
 pub(crate) mod open;
+mod place;
 mod room;
 
 use std::{mem, time::Duration};
 
-use balance::{Arrival, Cost, Health, Policy, ServerId};
+use balance::{Cost, Health, ServerId};
 use fastrand::Rng;
 use sip::Method;
 use slots::{Buffers, Slab, Table};
@@ -22,6 +23,7 @@ pub(crate) use self::{
     course::Course,
     learn::Learner,
     open::{ATTEMPTS_MAX, Holder, Kind, Offer, OpenId, OpenRequest, Progress},
+    place::Behind,
 };
 use crate::{
     admission::NotNow,
@@ -29,7 +31,7 @@ use crate::{
     config::Limits,
     context::Context,
     control,
-    decisions::{Decisions, Ledgers},
+    decisions::Decisions,
     health,
     member::Member,
     snapshot::PoolView,
@@ -52,6 +54,8 @@ pub(crate) struct Work {
     copies: Buffers,
     /// Servers that a request may not go to; memory that is used again.
     avoided: Vec<ServerId>,
+    /// Of calls that came from no neighbour who is told how much to send.
+    behind: Behind,
     /// Servers that have not read what was sent to them.
     backed_up: Vec<ServerId>,
     /// How long what is read now has waited for it, at most.
@@ -76,6 +80,7 @@ impl Work {
             retained: Slab::new(retained),
             copies: copies_of(retained, limits.message_bytes),
             avoided: Vec::new(),
+            behind: Behind::default(),
             backed_up: Vec::new(),
             late: Duration::ZERO,
             rng,
@@ -371,60 +376,6 @@ impl Work {
 
 /// Choosing servers.
 impl Work {
-    /// Chooses a server of a pool and counts the request on it.
-    ///
-    /// # Errors
-    /// Why there is none.
-    pub(crate) fn place<'s>(
-        &mut self,
-        cx: Context<'s>,
-        request: &Request<'_>,
-        pool: &PoolView,
-        is_call: bool,
-        avoid: &[ServerId],
-    ) -> Result<&'s Member, NotNow> {
-        let mut avoided = mem::take(&mut self.avoided);
-        avoided.clear();
-        avoided.extend_from_slice(avoid);
-        let withheld = control::withhold(cx, request, pool, &mut avoided);
-        let full = self.avoid_backed_up(cx, request, pool, &mut avoided)
-            | room::avoid_full(cx, request, pool, &mut avoided);
-        let placed = self.place_but(cx, request, pool, is_call, &avoided);
-        self.avoided = avoided;
-        let member = placed.ok_or(match (withheld, full) {
-            (_, true) => NotNow::NoRoom,
-            (true, false) => NotNow::Restricted,
-            (false, false) => NotNow::NoServer,
-        })?;
-        if pool.config().overload_control {
-            member.control.restriction.pass(cx.now);
-        }
-        Ok(member)
-    }
-
-    fn place_but<'s>(
-        &mut self,
-        cx: Context<'s>,
-        request: &Request<'_>,
-        pool: &PoolView,
-        is_call: bool,
-        avoid: &[ServerId],
-    ) -> Option<&'s Member> {
-        let policy = pool.pool().policy();
-        let key = request.placement_key(policy == Policy::UserHash);
-        let ledgers = Ledgers::of(pool, cx.now);
-        let arrival = Arrival {
-            key,
-            cost: pool.cost(request.method),
-            call: is_call,
-            avoid,
-        };
-        let server = pool.pool().place(cx.now, &arrival, &mut self.rng)?.id();
-        self.decisions
-            .record(request.key, cx.now, policy, server, ledgers);
-        cx.snapshot.member(server).map(|member| &**member)
-    }
-
     /// Chooses another server for a request that starts over, after a challenge, when its server is
     /// down; also for one of a dialog, when that server is a node of the cluster, any of which knows
     /// where the dialog leads.
