@@ -356,7 +356,7 @@ impl Entry {
         } else if per_s(window.count) < GREEDY * self.taken {
             self.taken = f64::INFINITY;
         } else {
-            self.taken *= RELEASE_BEHIND;
+            self.taken = RELEASE_BEHIND * self.taken.max(per_s(window.count));
         }
     }
 
