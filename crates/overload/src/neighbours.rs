@@ -519,13 +519,42 @@ mod tests {
         assert!((granted - 105.0).abs() < 1.0, "{granted}");
     }
 
-    /// A neighbour offers up to 200 requests a second. There is room for 100 behind.
-    fn offer(neighbours: &Neighbours, ticks: std::ops::Range<u64>, key: u64) {
+    /// A neighbour offers up to 200 requests a second. Behind there is room for so many a tick.
+    fn offer(neighbours: &Neighbours, ticks: std::ops::Range<u64>, key: u64, room: u32) {
         for tick in ticks {
             let offered = (neighbours.granted(key) / 10.0).min(20.0) as u32;
-            (10..offered).for_each(|_| neighbours.note_in_vain(key));
+            (room..offered).for_each(|_| neighbours.note_in_vain(key));
             neighbours.note(ms(100 * tick), neighbour(key), RATE, offered);
         }
+    }
+
+    /// The first of three nodes sent on what the last had no room for, and the one between refused it.
+    #[test]
+    fn who_sends_what_nobody_behind_takes_is_told() {
+        let neighbours = Neighbours::new(1);
+        offer(&neighbours, 1..50, 1, 10);
+        neighbours.note(ms(4_900), neighbour(2), RATE, 1);
+        let granted = neighbours.granted(1);
+        assert!((100.0..120.0).contains(&granted), "{granted}");
+        let terms = neighbours.terms(ms(4_900), 1).unwrap();
+        assert!(
+            !terms.validity.is_zero() && (100..120).contains(&terms.value),
+            "{terms:?}"
+        );
+        assert!(
+            neighbours.granted(2).is_infinite(),
+            "its requests find room"
+        );
+        assert!(
+            !neighbours.are_restricted(),
+            "the server itself is not over"
+        );
+        offer(&neighbours, 50..150, 1, 20);
+        assert!(
+            neighbours.granted(1).is_infinite(),
+            "{}",
+            neighbours.granted(1)
+        );
     }
 
     /// Who has room behind would get less, too, if the neighbour were told to send less.
@@ -535,11 +564,11 @@ mod tests {
         neighbours.note(ms(100), neighbour(1), RATE, 1);
         neighbours.note_full(ms(1_000));
         neighbours.note_freely(ms(2_000), 1);
-        offer(&neighbours, 21..100, 1);
+        offer(&neighbours, 21..100, 1, 10);
         assert!(neighbours.granted(1).is_infinite());
         assert!(neighbours.may_find_room(ms(31_999), ms(2_000)));
         neighbours.note_full(ms(10_000));
-        offer(&neighbours, 101..150, 1);
+        offer(&neighbours, 101..150, 1, 10);
         assert!(neighbours.granted(1) < 115.0, "{}", neighbours.granted(1));
         assert!(
             !neighbours.may_find_room(ms(12_000), ms(2_000)),

@@ -32,7 +32,7 @@ pub(crate) fn via(message: &Msg) -> &str {
 }
 
 /// A server's answer that tells something in the place of our offer.
-fn told(sent: &Sent, status: u16, params: &str) -> Msg {
+pub(crate) fn told(sent: &Sent, status: u16, params: &str) -> Msg {
     let mut answer = sent.respond(status);
     let top = answer.headers.iter_mut().find(|(name, _)| name == "Via");
     let value = &mut top.unwrap().1;

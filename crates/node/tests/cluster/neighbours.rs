@@ -5,7 +5,7 @@ use std::time::Duration;
 use node::{Config, Forecast, Transport, config::Listener, stats::Event};
 
 use crate::{
-    control::{ALL, address, via},
+    control::{ALL, address, controlled, tell, told, via},
     harness::{ALICE, BOB, Cluster, ONE, Sent, config, ms, stateful},
     message::{Msg, request},
 };
@@ -57,6 +57,31 @@ fn neighbours_are_told_how_much_to_send() {
         let seq = |answer: &Msg| via(answer).split("oc-seq=").nth(1).unwrap().to_owned();
         assert!(seq(&back).len() > 6, "{}", seq(&back));
     }
+}
+
+/// The first of three nodes sent on what the last had no room for, and the one between refused it all.
+#[test]
+fn a_neighbour_is_told_what_those_behind_take() {
+    let mut node = server(controlled(config(&[ONE])));
+    let fifty = ";oc=50;oc-algo=\"rate\";oc-validity=60000;oc-seq=1.0";
+    tell(&mut node, "call", fifty);
+    let mut last = String::new();
+    for number in 0..400 {
+        node.wait(ms(10));
+        let sent = node.pass(&offering(&format!("call{number}"), ALICE, "rate"));
+        match sent.is_request() {
+            true => drop(node.send(&told(&sent, 486, fifty))),
+            false => last = terms(&sent),
+        }
+    }
+    assert!(
+        node.event(Event::Restricted) > 100,
+        "{}",
+        node.event(Event::Restricted)
+    );
+    let rate = last.split(['=', ';']).nth(1).unwrap().parse::<u32>();
+    assert!((45..=60).contains(&rate.unwrap()), "{last}");
+    assert!(last.ends_with("oc-validity=2000"), "{last}");
 }
 
 /// Its messages come to any worker, and its calls belong to any.
