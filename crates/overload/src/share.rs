@@ -21,7 +21,7 @@ const CLOSE: RangeInclusive<f64> = 1.01..=1.08;
 const CHANGE: RangeInclusive<f64> = 0.95..=1.03;
 /// If it is too large by more than this for so many windows, it is not that, and may be cut by more.
 const FAR: f64 = 1.4;
-const FAR_WINDOWS: u32 = 5;
+const FAR_WINDOWS: u32 = 2;
 const FAR_CHANGE: f64 = 0.85;
 /// More than this in a tick is too much to wait for the end of the window, once what was too much would take so many ticks
 /// to serve. A shorter burst can be served later.
@@ -33,8 +33,9 @@ const FRESH_TICKS: u32 = 5;
 const COPIES: Duration = Duration::from_secs(5);
 /// What is too much while a share stays out: after it has grown, more come who have been repeated for long.
 const TOO_MUCH_MORE: f64 = 3.0;
-/// What remains after a tick of the most that a tick has served. In a flood nothing may be served for a tick.
-const FORGETS: f64 = 0.97;
+/// What remains after a tick of the most that a tick has served. In a flood nothing may be served for a tick. In the first one
+/// of an overload twice as much is, as all that belongs to these calls is yet to come.
+const FORGETS: f64 = 0.9;
 /// What may come in of all that comes and could be served: copies of the same request are counted each.
 const OPEN: f64 = 1.1;
 /// The least change to that.
@@ -52,8 +53,6 @@ const STEP: f64 = 0.015;
 /// It grows by this part if more than such a part is missing of what could be served.
 const MUCH: f64 = 0.5;
 const GROWTH: f64 = 0.4;
-/// After a cut it grows by this part of what an idle processor could serve besides, were it held by no quota.
-const OF_IDLE: f64 = 0.3;
 /// For so many ticks what comes in is laid to the last growth.
 const GROWTH_TICKS: u32 = 10;
 /// The weight of the last window in the mean of what can be served.
@@ -362,10 +361,10 @@ impl Share {
         if self.calm_ticks < STEP_WINDOW {
             return None;
         }
-        let idle = 1.0 / busy.max(0.1) - 1.0;
         let was_cut = now < self.cut_at + COPIES;
         let step = if was_cut {
-            STEP.max(idle * OF_IDLE).min(GROWTH)
+            // What an idle processor could serve besides, were it held by no quota.
+            (1.0 / busy.max(0.1) - 1.0).clamp(STEP, GROWTH)
         } else {
             STEP
         };
