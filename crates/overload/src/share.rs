@@ -33,9 +33,8 @@ const FRESH_TICKS: u32 = 5;
 const COPIES: Duration = Duration::from_secs(5);
 /// What is too much while a share stays out: after it has grown, more come who have been repeated for long.
 const TOO_MUCH_MORE: f64 = 3.0;
-/// What remains after a tick of the most that a tick has served. In a flood nothing may be served for a tick. In the first one
-/// of an overload twice as much is, as all that belongs to these calls is yet to come.
-const FORGETS: f64 = 0.9;
+/// What remains after a tick of the most that a tick has served. In a flood nothing may be served for a tick.
+const FORGETS: f64 = 0.97;
 /// What may come in of all that comes and could be served: copies of the same request are counted each.
 const OPEN: f64 = 1.1;
 /// The least change to that.
