@@ -35,6 +35,9 @@ const COPIES: Duration = Duration::from_secs(5);
 const TOO_MUCH_MORE: f64 = 3.0;
 /// What remains after a tick of the most that a tick has served. In a flood nothing may be served for a tick.
 const FORGETS: f64 = 0.97;
+/// The same while all may come in. The first tick of an overload serves up to twice as much as the next ones can, as all that
+/// belongs to these calls is yet to come.
+const FORGETS_WHILE_OPEN: f64 = 0.9;
 /// What may come in of all that comes and could be served: copies of the same request are counted each.
 const OPEN: f64 = 1.1;
 /// The least change to that.
@@ -285,7 +288,12 @@ impl Share {
         // A worker that stood still looks late.
         let per_tick = TICK.div_duration_f64(passed);
         let served = f64::from(tick.served) * per_tick;
-        self.most = served.max(self.most * FORGETS);
+        let forgets = if self.share < 1.0 {
+            FORGETS
+        } else {
+            FORGETS_WHILE_OPEN
+        };
+        self.most = served.max(self.most * forgets);
         // What was read in this tick came in a shorter time if the last of it has waited for longer.
         let came_in = (passed + self.delay).saturating_sub(delay).max(TICK / 4);
         self.delay = delay;
