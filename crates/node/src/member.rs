@@ -17,6 +17,9 @@ use crate::{
     service_times::ServiceTimes, stats::MethodLabel,
 };
 
+/// A server that had no room for a request counts as one without room for all for so long.
+const FULL_FOR: Duration = Duration::from_secs(1);
+
 /// How long a server that refused a connection is not asked for one.
 const NO_TCP: Duration = Duration::from_secs(3_600);
 
@@ -41,9 +44,6 @@ pub struct Member {
     pub(crate) room: Arc<Room>,
     marks: Arc<Marks>,
 }
-
-/// A server that had no room for a request counts as one without room for all for so long.
-const FULL_FOR: Duration = Duration::from_secs(1);
 
 /// What is noted of a server.
 #[derive(Debug, Default)]

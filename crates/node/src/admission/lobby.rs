@@ -45,7 +45,6 @@ const LANES_STAY: Duration = Duration::from_secs(10);
 const BURST: Duration = Duration::from_secs(2);
 /// The same while a share stays out.
 const BURST_TOO_BIG: Duration = Duration::from_millis(1500);
-
 /// So long after a call found no room behind the node, calls that stay out do so for that.
 const FULL_BEHIND: Duration = Duration::from_secs(1);
 /// The least pause of a phone that is refused, in seconds, and the most that chance adds to it.

@@ -38,7 +38,13 @@ impl Work {
         let withheld = control::withhold(cx, request, pool, &mut avoided);
         let full = self.avoid_backed_up(cx, request, pool, &mut avoided)
             | room::avoid_full(cx, request, pool, &mut avoided);
-        let placed = self.place_but(cx, request, pool, is_call, &avoided);
+        let arrival = Arrival {
+            key: request.placement_key(pool.pool().policy() == Policy::UserHash),
+            cost: pool.cost(request.method),
+            call: is_call,
+            avoid: &avoided,
+        };
+        let placed = self.place_arrival(cx, request, pool, &arrival);
         for &full in &avoided[avoid.len()..] {
             let member = cx.snapshot.member(full);
             if member.is_some_and(|member| member.note_full(cx.now)) {
@@ -60,24 +66,16 @@ impl Work {
         Ok(member)
     }
 
-    fn place_but<'s>(
+    fn place_arrival<'s>(
         &mut self,
         cx: Context<'s>,
         request: &Request<'_>,
         pool: &PoolView,
-        is_call: bool,
-        avoid: &[ServerId],
+        arrival: &Arrival<'_>,
     ) -> Option<&'s Member> {
         let policy = pool.pool().policy();
-        let key = request.placement_key(policy == Policy::UserHash);
         let ledgers = Ledgers::of(pool, cx.now);
-        let arrival = Arrival {
-            key,
-            cost: pool.cost(request.method),
-            call: is_call,
-            avoid,
-        };
-        let server = pool.pool().place(cx.now, &arrival, &mut self.rng)?.id();
+        let server = pool.pool().place(cx.now, arrival, &mut self.rng)?.id();
         self.decisions
             .record(request.key, cx.now, policy, server, ledgers);
         cx.snapshot.member(server).map(|member| &**member)
