@@ -1,18 +1,21 @@
-# The commands of README.md. Each installs what it needs, and says so first.
+# The commands of README.md. demo, test, release, bench and site say what is missing on the machine and install it; for
+# the others `help` says what they need.
 
 export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
 
-.PHONY: help demo test bench release install manual package image try site
+.PHONY: help demo test bench release install manual package image try site target/release/sipyard
 
 PREFIX ?= /usr/local
+# cargo decides whether there is something to build. BUILD=scripts/release.sh builds with a profile.
+BUILD ?= cargo build --release --package sipyard
 
 help:
 	@echo 'make demo    a whole cluster on this machine; DURATION=20s make demo ends by itself'
 	@echo 'make test    every check and test'
 	@echo 'make release target/release/sipyard, guided by a profile of replayed experiments'
-	@echo 'make install the program, man pages, completions and the systemd unit; PREFIX=/usr/local, DESTDIR='
-	@echo 'make package target/debian/sipyard_*.deb; needs cargo-deb'
-	@echo 'make image   a container image from scratch; needs buildah and musl-tools'
+	@echo 'make install the program, man pages, completions and the systemd unit; needs Rust, and root for PREFIX=/usr/local'
+	@echo 'make package target/debian/sipyard_*.deb; needs Rust and cargo-deb'
+	@echo 'make image   a container image from scratch; needs Rust, its target x86_64-unknown-linux-musl, buildah and musl-tools'
 	@echo 'make try     what package and image made, in a chroot and a container; as root'
 	@echo 'make site    docs/book, the documentation as pages'
 	@echo 'make bench   Sipyard beside its peers, for minutes; WHAT=quick for half a minute'
@@ -34,7 +37,7 @@ bench:
 	@cargo run --release --package bench --bin bench -- $(WHAT)
 
 target/release/sipyard:
-	cargo build --release --package sipyard
+	$(BUILD)
 
 manual: target/release/sipyard
 	rm -rf target/manual
