@@ -15,7 +15,7 @@ help:
 	@echo 'make release target/release/sipyard, guided by a profile of replayed experiments'
 	@echo 'make install the program, man pages, completions and the systemd unit; needs Rust, and root for PREFIX=/usr/local'
 	@echo 'make package target/debian/sipyard_*.deb; needs Rust and cargo-deb'
-	@echo 'make image   a container image from scratch; needs Rust, its target x86_64-unknown-linux-musl, buildah and musl-tools'
+	@echo 'make image   a container image from scratch; needs Rust with its musl target, buildah and musl-tools'
 	@echo 'make try     what package and image made, in a chroot and a container; as root'
 	@echo 'make site    docs/book, the documentation as pages'
 	@echo 'make bench   Sipyard beside its peers, for minutes; WHAT=quick for half a minute'
