@@ -19,10 +19,9 @@ const CLOSE: RangeInclusive<f64> = 1.01..=1.08;
 /// How far a window may change the share. What a machine can serve moves within seconds: to follow that costs more than it
 /// brings, as those whom a larger share lets in have been repeated for long.
 const CHANGE: RangeInclusive<f64> = 0.95..=1.03;
-/// If it is too large by more than this for so many windows, it is not that, and may be cut by more.
-const FAR: f64 = 1.4;
-const FAR_WINDOWS: u32 = 2;
-const FAR_CHANGE: f64 = 0.85;
+/// Who is turned away is repeated so often within 4 s, so at least one of four who are is new. If two windows in a row tell
+/// that far too many of these come, the share is cut by as much.
+const REPEATED: f64 = 3.0;
 /// More than this in a tick is too much to wait for the end of the window, once what was too much would take so many ticks
 /// to serve. A shorter burst can be served later.
 const TOO_MUCH: f64 = 1.5;
@@ -75,8 +74,8 @@ pub struct Share {
     tick: Counted,
     window: Counted,
     ticks: u32,
-    /// Windows in a row in which the share was far too large.
-    far_windows: u32,
+    /// The surplus of the window before.
+    surplus_before: f64,
     /// The part of the time that the processor was busy in the last tick.
     busy: f64,
     /// Ticks in a row in which there was room left, and what they served.
@@ -144,7 +143,7 @@ impl Share {
             tick: Counted::default(),
             window: Counted::default(),
             ticks: 0,
-            far_windows: 0,
+            surplus_before: 1.0,
             busy: 0.0,
             calm_ticks: 0,
             calm_served: 0,
@@ -397,16 +396,9 @@ impl Share {
         if CLOSE.contains(&surplus) {
             return Some(self.share);
         }
-        self.far_windows = if surplus > FAR {
-            self.far_windows + 1
-        } else {
-            0
-        };
-        let least = if self.far_windows < FAR_WINDOWS {
-            *CHANGE.start()
-        } else {
-            FAR_CHANGE
-        };
+        let lasting = surplus.min(mem::replace(&mut self.surplus_before, surplus));
+        let of_new = 1.0 + (lasting - 1.0) / (1.0 + REPEATED);
+        let least = CHANGE.start().min(SURPLUS / of_new);
         Some(self.share * (SURPLUS / surplus).clamp(least, *CHANGE.end()))
     }
 
