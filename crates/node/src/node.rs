@@ -191,6 +191,7 @@ impl Node {
             self.generation = generation;
             self.snapshot = self.shared.snapshot();
             self.desks.lobby.renew_sieve();
+            self.desks.proxy.renew(self.snapshot.config());
         }
         self.leave_fallen_servers(now, out);
     }

@@ -77,6 +77,16 @@ impl<'a> Via<'a> {
         Some(SocketAddr::new(ip(self.host)?, port))
     }
 
+    /// The port of that destination for a request from there, whose receiver notes the source in the Via.
+    #[must_use]
+    pub fn port_back(&self, from: SocketAddr) -> u16 {
+        if self.rport.is_present() || self.needs_rport(from) {
+            from.port()
+        } else {
+            self.port.unwrap_or(PORT_DEFAULT)
+        }
+    }
+
     /// Whether the sender of a datagram from there must get answers where it sent from, although it does not ask for
     /// that: its own address is private and the other is not, so a NAT is between, which knows nothing of the
     /// port in sent-by.

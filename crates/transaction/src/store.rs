@@ -109,6 +109,11 @@ impl<O: Copy> Transactions<O> {
         }
     }
 
+    /// Has timers that are set from now on last as long as these.
+    pub fn set_timing(&mut self, timing: Timing) {
+        self.timing = timing;
+    }
+
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -41,6 +41,9 @@ pub(crate) struct DialogId<'a> {
     pub(crate) server_tag: &'a [u8],
 }
 
+/// A session's dialogs at most. Whoever is called can begin one with each 2xx, by a To tag of his own.
+const OF_SESSION_MAX: usize = 32;
+
 /// Memory for the dialogs of all sessions, laid out once.
 #[derive(Debug)]
 pub(super) struct Dialogs {
@@ -63,6 +66,9 @@ impl Dialogs {
 
     /// Adds a dialog to a list. False: there is no room.
     pub(super) fn add(&mut self, head: &mut Head, id: DialogId<'_>) -> bool {
+        if self.iter(*head).nth(OF_SESSION_MAX - 1).is_some() {
+            return false;
+        }
         let dialog = Dialog::new(*head, id);
         let place = match self.free {
             Some(place) => {

@@ -194,7 +194,8 @@ impl Calls {
             Direction::ToServer => (request.from_tag, to_tag),
             Direction::FromServer => (to_tag, request.from_tag),
         };
-        self.sessions.add_dialog(
+        self.add_dialog(
+            cx,
             entry,
             DialogId {
                 server,
@@ -321,7 +322,8 @@ impl Calls {
         let own = self.get(entry).server;
         let member = cx.snapshot.member_of_or(Some(own), response.flow);
         let server = member.map_or(own, |member| member.server.id());
-        self.sessions.add_dialog(
+        self.add_dialog(
+            cx,
             entry,
             DialogId {
                 server,
@@ -334,6 +336,12 @@ impl Calls {
         if response.cseq.method == Method::Invite {
             let tags = tag_pair(from_tag, to_tag);
             self.sessions.set_acknowledged(entry, tags, false);
+        }
+    }
+
+    fn add_dialog(&mut self, cx: Context<'_>, entry: SessionId, id: DialogId<'_>) {
+        if !self.sessions.add_dialog(entry, id) {
+            cx.stats.count(Event::DialogsFull, 1);
         }
     }
 
@@ -464,8 +472,8 @@ impl Calls {
             self.timers.arm(entry, cx.now + (silence_max - silence));
             return;
         }
-        if let Some(tags) = self.sessions.unacknowledged(entry) {
-            return self.give_up(cx, entry, tags);
+        if self.sessions.unacknowledged(entry).is_some() {
+            return self.give_up_unacknowledged(cx, entry);
         }
         let can_ask = self.get(entry).interval_s == 0 && self.sessions.dialog(entry).is_some();
         if can_ask && checks < CHECKS_MAX {
@@ -516,11 +524,24 @@ impl Calls {
         }
     }
 
-    /// A dialog is over without a BYE: its server doesn't know it, or its 2xx got no ACK for 64*T1,
-    /// which makes no call. RFC 3261 §13.3.1.4
+    /// Dialogs whose 2xx got no ACK for 64*T1 are over: they make no call. RFC 3261 §13.3.1.4
+    fn give_up_unacknowledged(&mut self, cx: Context<'_>, entry: SessionId) {
+        while let Some(tags) = self.sessions.unacknowledged(entry) {
+            cx.stats.count(Event::Leaked, 1);
+            self.sessions.remove_dialog(entry, tags);
+        }
+        self.go_on_without(cx, entry);
+    }
+
+    /// A dialog is over without a BYE: its server doesn't know it.
     fn give_up(&mut self, cx: Context<'_>, entry: SessionId, tags: u32) {
         cx.stats.count(Event::Leaked, 1);
         self.sessions.remove_dialog(entry, tags);
+        self.go_on_without(cx, entry);
+    }
+
+    /// A session has lost dialogs: it is over if these were all.
+    fn go_on_without(&mut self, cx: Context<'_>, entry: SessionId) {
         if self.sessions.has_dialog(entry) {
             self.watch(cx, entry);
         }

@@ -9,11 +9,12 @@ const SLOTS: usize = 1_024;
 #[derive(Debug)]
 pub(super) struct PerSource {
     per_s: u32,
-    slots: Box<[Slot]>,
+    slots: Box<[Budget]>,
 }
 
+/// A budget for a second.
 #[derive(Clone, Copy, Debug, Default)]
-struct Slot {
+pub(super) struct Budget {
     second: u64,
     spent: u32,
 }
@@ -23,19 +24,25 @@ impl PerSource {
     pub(super) fn new(per_s: u32) -> Self {
         Self {
             per_s,
-            slots: vec![Slot::default(); SLOTS].into(),
+            slots: vec![Budget::default(); SLOTS].into(),
         }
     }
 
     /// Whether the source with this [keyed hash](crate::wire::keys::Keys::source) may have one more.
     pub(super) fn spend(&mut self, now: Duration, source: u64) -> bool {
+        self.slots[(source % SLOTS as u64) as usize].spend(now, self.per_s)
+    }
+}
+
+impl Budget {
+    /// Whether there may be one more, of so many in a second.
+    pub(super) fn spend(&mut self, now: Duration, per_s: u32) -> bool {
         let second = now.as_secs();
-        let slot = &mut self.slots[(source % SLOTS as u64) as usize];
-        if slot.second != second {
-            *slot = Slot { second, spent: 0 };
+        if self.second != second {
+            *self = Self { second, spent: 0 };
         }
-        let may = slot.spent < self.per_s;
-        slot.spent += u32::from(may);
+        let may = self.spent < per_s;
+        self.spent += u32::from(may);
         may
     }
 }

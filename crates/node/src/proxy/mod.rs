@@ -24,7 +24,7 @@ use sip::Method;
 use transaction::{Flow, NextHop};
 
 use self::{
-    budget::PerSource, dynamic::Dynamic, parked::Parked, stateful::Stateful, stateless::Stateless,
+    dynamic::Dynamic, orphans::Orphans, parked::Parked, stateful::Stateful, stateless::Stateless,
     step::Step,
 };
 pub(crate) use self::{parked::ParkedRequest, step::Unsent};
@@ -52,7 +52,7 @@ pub(crate) struct Proxy {
     stateless: Stateless,
     stateful: Stateful,
     parked: Parked,
-    orphans: PerSource,
+    orphans: Orphans,
 }
 
 /// What became of a request.
@@ -84,8 +84,13 @@ impl Proxy {
             stateless: Stateless::default(),
             stateful: Stateful::new(config, share(limits.held_transactions), now),
             parked: Parked::new(limits.message_bytes, now),
-            orphans: PerSource::new(orphans::CANCELS_PER_S_MAX),
+            orphans: Orphans::new(),
         }
+    }
+
+    /// There is a new configuration.
+    pub(crate) fn renew(&mut self, config: &config::Config) {
+        self.stateful.renew(config);
     }
 
     /// What it holds. The parts of registrar and lobby are left out.
@@ -299,8 +304,7 @@ impl Proxy {
         out: &mut Outbox,
     ) -> Result<(), Reply> {
         let (servers, purpose) = orphans::cancelled(cx, request).ok_or_else(|| Reply::new(481))?;
-        let source = cx.snapshot.keys().source(request.datagram.flow.remote.ip());
-        if !self.orphans.spend(cx.now, source) {
+        if !self.orphans.spend(cx, request.datagram.flow) {
             cx.stats.count(Event::CancelsFull, 1);
             return Err(Reply::new(481));
         }

@@ -5,8 +5,12 @@ use std::{net::SocketAddr, sync::Arc};
 
 use balance::Health;
 use sip::Method;
+use transaction::Flow;
 
-use super::routing::outward;
+use super::{
+    budget::{Budget, PerSource},
+    routing::outward,
+};
 use crate::{
     calls::Calls,
     config::Mode,
@@ -22,7 +26,33 @@ const COPIES_MAX: usize = 32;
 
 /// CANCELs from one source that a worker copies in a second at most, so that nobody turns it on its own
 /// servers: 481 for what is more.
-pub(super) const CANCELS_PER_S_MAX: u32 = 50;
+const CANCELS_PER_S_MAX: u32 = 50;
+
+/// The same of all sources that may be forged.
+const FORGED_PER_S_MAX: u32 = 200;
+
+/// How many CANCELs may be copied.
+#[derive(Debug)]
+pub(super) struct Orphans {
+    per_source: PerSource,
+    may_be_forged: Budget,
+}
+
+impl Orphans {
+    pub(super) fn new() -> Self {
+        Self {
+            per_source: PerSource::new(CANCELS_PER_S_MAX),
+            may_be_forged: Budget::default(),
+        }
+    }
+
+    /// Whether one more from there may be copied.
+    pub(super) fn spend(&mut self, cx: Context<'_>, from: Flow) -> bool {
+        let source = cx.snapshot.keys().source(from.remote.ip());
+        self.per_source.spend(cx.now, source)
+            && (cx.has_heard_us(from) || self.may_be_forged.spend(cx.now, FORGED_PER_S_MAX))
+    }
+}
 
 /// An INVITE that is not known has its final response: its session begins with that.
 pub(super) fn adopt(cx: Context<'_>, calls: &mut Calls, attempt: u8, response: &Response<'_>) {

@@ -12,6 +12,7 @@ use abuse::Source;
 use sha2::{Digest, Sha256};
 use siphasher::sip::SipHasher24;
 use siphasher::sip128::{Hasher128, SipHasher13};
+use transaction::Flow;
 
 use super::seal::Sealer;
 
@@ -138,6 +139,22 @@ impl Keys {
         let mut hasher = self.branch;
         write_parts(&mut hasher, &[b"held", &id.to_be_bytes()]);
         hasher.finish() & !SHARD | id & SHARD
+    }
+
+    /// Binds the request of a branch to the way that its responses take. Their sender could else have them go anywhere:
+    /// the Via below ours and the number of a connection are in them.
+    pub(crate) fn way_back(&self, branch: u64, back: Flow) -> u32 {
+        let ip = match back.remote.ip().to_canonical() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+            IpAddr::V6(ip) => ip,
+        };
+        let mut hasher = self.branch;
+        hasher.write_u64(branch);
+        hasher.write(&ip.octets());
+        hasher.write_u16(back.remote.port());
+        hasher.write_u8(back.listener);
+        hasher.write_u32(back.connection.map_or(0, |connection| connection.0.get()));
+        hasher.finish() as u32
     }
 
     /// A hash of parts that belong to a session.

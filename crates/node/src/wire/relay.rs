@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use custody::Room;
-use sip::{Edits, Essentials, HeaderName, Message, Method, NameAddr, OVERLOAD_OFFER, Uri};
+use sip::{Edits, Essentials, HeaderName, Message, Method, NameAddr, OVERLOAD_OFFER, Uri, Via};
 use transaction::{Flow, Transport};
 
 use super::{
@@ -73,7 +73,7 @@ pub(crate) fn pass_on(
     identity::guard(snapshot, edits, message, from, || Some(flow));
     edits.push_via(message, |out| {
         write_via(snapshot, flow.listener, branch, out);
-        write_connection(from, out);
+        write_way_back(snapshot, branch, &request.via, from, out);
     });
     out.send(flow, |out| edits.apply(message.bytes(), out));
 }
@@ -130,7 +130,7 @@ pub(crate) fn prepare(
     };
     edits.push_via(message, |out| {
         write_via(snapshot, listener, branch, out);
-        write_connection(request.datagram.flow, out);
+        write_way_back(snapshot, branch, &request.via, request.datagram.flow, out);
         if hop.offers_control {
             out.extend_from_slice(OVERLOAD_OFFER);
         }
@@ -396,12 +396,23 @@ pub(crate) fn write_via(snapshot: &Snapshot, listener: u8, branch: Branch, out: 
     branch.write(out);
 }
 
-/// Appends to our Via the connection that a request came by, so that its responses find it.
-fn write_connection(from: Flow, out: &mut Vec<u8>) {
+/// Appends to our Via the connection that a request came by, so that its responses find it, and what binds them to the
+/// way that they take then.
+fn write_way_back(
+    snapshot: &Snapshot,
+    branch: Branch,
+    via: &Via<'_>,
+    from: Flow,
+    out: &mut Vec<u8>,
+) {
     if let Some(connection) = from.connection {
         out.extend_from_slice(b";i=");
         write_hex(connection.0.get().into(), 8, out);
     }
+    let mut back = from;
+    back.remote.set_port(via.port_back(from.remote));
+    out.extend_from_slice(b";w=");
+    write_hex(snapshot.keys().way_back(branch.id, back).into(), 8, out);
 }
 
 /// Whether a Route value is of a router that knows only RFC 2543.

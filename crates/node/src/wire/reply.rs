@@ -64,6 +64,17 @@ pub(crate) fn send(
     out.send(back, |out| {
         fits = write_within(cx, datagram, request, reply, out);
     });
+    count(cx, datagram, request, reply, fits);
+}
+
+/// Counts an answer of the node's own, or that there was none as it would have been too long.
+pub(crate) fn count(
+    cx: Context<'_>,
+    datagram: &Datagram<'_>,
+    request: &Message<'_>,
+    reply: &Reply,
+    fits: bool,
+) {
     if fits {
         cx.count_reply(datagram.flow, request, reply.status);
     } else {
@@ -103,10 +114,8 @@ pub(crate) fn write_within(
 /// RFC 3261 §18.2.2, RFC 3581 §4. A phone behind a NAT that does not ask for its port gets it all the same.
 pub(crate) fn return_flow(via: Option<&Via<'_>>, flow: Flow) -> Flow {
     let mut back = flow;
-    let is_datagram = !flow.transport.is_stream();
-    let is_elsewhere = |via: &&Via<'_>| !via.rport.is_present() && !via.needs_rport(flow.remote);
-    if let Some(via) = via.filter(|_| is_datagram).filter(is_elsewhere) {
-        back.remote.set_port(via.port.unwrap_or(5060));
+    if let Some(via) = via.filter(|_| !flow.transport.is_stream()) {
+        back.remote.set_port(via.port_back(flow.remote));
     }
     back
 }

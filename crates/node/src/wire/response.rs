@@ -83,8 +83,8 @@ impl<'a> Response<'a> {
         })
     }
 
-    /// Where it goes on to: as the Via below ours says, if our branch was made of that Via. So a
-    /// stranger can have no response sent to a place of their choice. RFC 3261 §16.11
+    /// Where it goes on to: as the Via below ours says, if our branch was made of that Via, and if its request came from
+    /// there. So nobody can have a response sent to a place of their choice. RFC 3261 §16.11
     ///
     /// # Errors
     /// Why it is to be dropped.
@@ -99,6 +99,14 @@ impl<'a> Response<'a> {
             return Err(Dropped::ForgedBranch);
         }
         let back = self.return_flow().ok_or(Dropped::NoReturnPath)?;
+        let bound = self
+            .via
+            .param(self.message, b"w")
+            .value()
+            .and_then(read_hex);
+        if bound != Some(snapshot.keys().way_back(self.branch.id, back).into()) {
+            return Err(Dropped::ForgedWay);
+        }
         if snapshot.is_ours(back.remote) {
             return Err(Dropped::ReturnsToUs);
         }

@@ -8,7 +8,7 @@ use node::{
 use crate::{
     forking::{binding, record_of},
     harness::{
-        ALICE, BOB, Cluster, ONE, Sent, TRANSACTION_MAX, TWO, config, location, ms, route, s,
+        ALICE, BOB, Cluster, EDGE, ONE, Sent, TRANSACTION_MAX, TWO, config, location, ms, route, s,
         stateful,
     },
     message::{Msg, request},
@@ -116,29 +116,76 @@ fn a_caller_without_a_cookie_gets_its_answer() {
     }
 }
 
-/// A caller that gave the node's own address for its own had the node answer itself. Then it got no answer,
-/// and its server counted as silent.
+/// A caller on the node's own host that gave the node's port for its own had the node answer itself. Then it got no
+/// answer, and its server counted as silent.
 #[test]
 fn no_response_goes_to_the_node_itself() {
     let mut cluster = Cluster::new(config(&[ONE]));
-    let via = format!(
-        "SIP/2.0/UDP {};rport;branch=z9hG4bK-1",
-        crate::harness::EDGE
-    );
-    let received = cluster.pass(&request("OPTIONS", ALICE, "call").set("Via", via));
-    let answer = received.respond(200);
-    let text = answer.to_string();
-    let to_us = text
-        .replace("received=203.0.113.7", "received=192.0.2.10")
-        .replace("rport=5070", "rport=5060");
-    assert_ne!(to_us, text);
-    assert!(
-        cluster
-            .send_bytes(0, received.to, to_us.as_bytes())
-            .is_empty()
-    );
+    let via = format!("SIP/2.0/UDP {EDGE};branch=z9hG4bK-1");
+    let invite = request("OPTIONS", "192.0.2.10:9999", "call").set("Via", via);
+    let received = cluster.pass(&invite);
+    assert!(cluster.send(&received.respond(200)).is_empty());
     assert_eq!(cluster.dropped(Dropped::ReturnsToUs), 1);
-    assert_eq!(cluster.pass(&answer).to, ALICE.parse().unwrap());
+}
+
+/// Whoever was called had the node send responses to anybody: the address was that in the caller's Via, which came
+/// back as they had written it.
+#[test]
+fn a_response_goes_where_its_request_came_from() {
+    for (written, forged) in [
+        ("received=203.0.113.7", "received=198.51.100.99"),
+        ("received=203.0.113.7", "received=10.0.0.9"),
+        ("rport=5070", "rport=53"),
+        (";w=", ";w=1"),
+        (";w=", ";v="),
+    ] {
+        let mut cluster = Cluster::new(config(&[ONE]));
+        let sent = request("INVITE", ALICE, "call");
+        let received = cluster.pass(&sent);
+        let answer = received.respond(200);
+        let text = answer.to_string();
+        let aimed = text.replace(written, forged);
+        assert_ne!(aimed, text);
+        let sent_on = cluster.send_bytes(0, received.to, aimed.as_bytes());
+        assert!(sent_on.is_empty(), "{forged}: {sent_on:?}");
+        assert_eq!(cluster.dropped(Dropped::ForgedWay), 1, "{forged}");
+        assert_eq!(cluster.pass(&answer).to, sent.from);
+    }
+}
+
+/// Each 2xx with another To tag began a dialog of its call, whoever sent it: one call could fill the table of all, and
+/// then no other counted.
+#[test]
+fn a_call_has_so_many_dialogs() {
+    let mut cluster = Cluster::new(config(&[ONE]));
+    let received = cluster.pass(&request("INVITE", ALICE, "call"));
+    for fork in 0..40 {
+        let answer = received.respond(200);
+        let to = format!("<sip:bob@example.com>;tag=fork{fork}");
+        cluster.pass(&answer.set("To", to));
+    }
+    assert_eq!(cluster.event(Event::DialogsFull), 8);
+    assert_eq!(cluster.total(), (1, 0, 0.0));
+    cluster.wait(TRANSACTION_MAX + ms(20));
+    assert_eq!(cluster.total(), (0, 0, 0.0), "none had its ACK");
+    assert_eq!(cluster.event(Event::Leaked), 32);
+}
+
+/// A callee that wrote 503s with Retry-After itself, as it knows the branch that its server sent on, had all servers but
+/// one left alone.
+#[test]
+fn who_is_no_server_benches_none() {
+    for config in [config(&[ONE, TWO]), stateful(&[ONE, TWO])] {
+        let mut cluster = Cluster::new(config);
+        for call in 0..10 {
+            let received = cluster.pass(&request("INVITE", ALICE, &format!("call{call}")));
+            let refusal = received.respond(503).with("Retry-After", 10);
+            cluster.send_bytes(0, BOB.parse().unwrap(), refusal.to_string().as_bytes());
+        }
+        for server in [ONE, TWO] {
+            assert!(cluster.member(server).server.is_eligible(cluster.now));
+        }
+    }
 }
 
 /// Via's maddr was obeyed for relayed responses only: it let a stranger aim them at anybody. It is ignored.
@@ -221,6 +268,26 @@ fn a_flood_of_cancels_uses_up_its_own_budget() {
     cluster.wait(s(1) + ms(1));
     let cancel = request("INVITE", ALICE, "later").cancel();
     assert_eq!(cluster.send(&cancel).len(), 2);
+}
+
+/// Each forged address had a budget of its own, so a flood of CANCELs from made-up addresses became one of as many copies
+/// as there were servers.
+#[test]
+fn a_flood_of_cancels_from_anywhere_is_bounded() {
+    let mut cluster = Cluster::new(config(&[ONE, TWO]));
+    let cancel = |call: u32| {
+        let from = format!("198.51.{}.{}:5060", call / 200, 1 + call % 200);
+        request("INVITE", &from, &format!("call{call}")).cancel()
+    };
+    let sent = (0..1_000).map(|call| cluster.send(&cancel(call)).len());
+    assert_eq!(sent.filter(|&copies| copies == 2).count(), 200);
+    assert_eq!(cluster.event(Event::CancelsFull), 800);
+    let of_server = request("INVITE", ONE, "server").cancel();
+    let sent = cluster.send(&of_server);
+    assert!(
+        sent[0].is_request(),
+        "a server's are not among them: {sent:?}"
+    );
 }
 
 /// Max-Breadth: 0 was sent on as 1: who had used up the breadth of a request got one more branch at each

@@ -3,7 +3,9 @@
 use node::{Config, ReloadError, Transport};
 
 use crate::{
-    harness::{ALICE, Cluster, ONE, THREE, TRANSACTION_MAX, TWO, config, ms, pool, route, s},
+    harness::{
+        ALICE, Cluster, ONE, THREE, TRANSACTION_MAX, TWO, config, ms, pool, route, s, stateful,
+    },
     message::request,
 };
 
@@ -273,4 +275,16 @@ fn a_drained_server_gets_no_new_calls() {
         cluster.pass(&request("INVITE", ALICE, "back")).to,
         ONE.parse().unwrap()
     );
+}
+
+/// Held transactions kept the timers that the node had started with.
+#[test]
+fn new_timers_are_those_of_held_transactions_too() {
+    let mut cluster = Cluster::new(stateful(&[ONE]));
+    let mut other = stateful(&[ONE]);
+    other.timers.t1 = ms(100);
+    reload(&mut cluster, other);
+    cluster.pass(&request("INVITE", ALICE, "call"));
+    assert!(cluster.wait(ms(90)).is_empty());
+    assert_eq!(cluster.wait(ms(20)).len(), 1, "it is sent again");
 }

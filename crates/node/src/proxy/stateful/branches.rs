@@ -63,7 +63,7 @@ impl Stateful {
             {
                 return;
             }
-            if context.branches.len() == BRANCHES_MAX {
+            if context.branches.len() >= BRANCHES_MAX {
                 context.targets.clear();
             }
             if context.targets.is_empty() {
@@ -83,7 +83,7 @@ impl Stateful {
     fn start_group(&mut self, step: &mut Step<'_>, place: ContextId, request: &Request<'_>) {
         let context = self.contexts.get_mut(place);
         let breadth = context.breadth_left();
-        let room = BRANCHES_MAX - context.branches.len();
+        let room = BRANCHES_MAX.saturating_sub(context.branches.len());
         let count = context.targets.group().min(breadth as usize).min(room);
         let share = breadth / count as u32;
         for index in 0..count {

@@ -67,13 +67,18 @@ enum End {
 
 impl Stateful {
     pub(super) fn new(config: &Config, limit: usize, now: Duration) -> Self {
-        let timing = Timing::new(config.timers.t1, config.timers.timer_c);
+        let message_bytes = config.limits.message_bytes;
         Self {
-            transactions: Transactions::new(limit, config.limits.message_bytes, timing, now),
+            transactions: Transactions::new(limit, message_bytes, timing(config), now),
             contexts: Contexts::new(limit, config.limits.message_bytes, now),
             removals: Removals::new(now),
             edits: Edits::default(),
         }
+    }
+
+    /// There is a new configuration.
+    pub(super) fn renew(&mut self, config: &Config) {
+        self.transactions.set_timing(timing(config));
     }
 
     /// Whether there is room for a request and its first branch.
@@ -404,4 +409,8 @@ impl Stateful {
             self.contexts.close(place);
         }
     }
+}
+
+fn timing(config: &Config) -> Timing {
+    Timing::new(config.timers.t1, config.timers.timer_c)
 }

@@ -234,13 +234,14 @@ impl Stateful {
         let Some(message) = kept.message(cx.snapshot) else {
             return;
         };
-        cx.count_reply(kept.flow, &message, reply.status);
         let datagram = kept.datagram();
+        let mut fits = false;
         let write = |out: &mut Vec<u8>| {
-            reply::write_within(cx, &datagram, &message, reply, out);
+            fits = reply::write_within(cx, &datagram, &message, reply, out);
         };
         self.transactions
             .respond(cx.now, server, reply.status, step.out, write);
+        reply::count(cx, &datagram, &message, reply, fits);
     }
 
     /// Sends a response back as it is, but for our Via.
