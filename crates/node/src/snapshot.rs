@@ -256,6 +256,12 @@ impl Snapshot {
         &self.addresses
     }
 
+    /// What a request of this method costs its server.
+    pub(crate) fn cost(&self, member: &Member, method: Method<'_>) -> Cost {
+        self.pool_of(member)
+            .map_or(Cost::ONE, |pool| pool.cost(method))
+    }
+
     pub(crate) fn pool_of(&self, member: &Member) -> Option<&PoolView> {
         self.pools
             .iter()

@@ -75,6 +75,9 @@ impl Parked {
         let Some(name) = request.next_name() else {
             return Ok(false);
         };
+        if !self.table.has_room(1) {
+            return Err(NotNow::UnlocatedFull);
+        }
         let kept = KeptRequest::new(request, &mut self.copies);
         let parked = kept.and_then(|request| self.table.insert(ParkedRequest { request, origin }));
         let place = parked.ok_or(NotNow::UnlocatedFull)?;

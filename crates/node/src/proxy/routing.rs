@@ -14,7 +14,6 @@ use crate::{
     control,
     member::Member,
     routes::NoRoute,
-    snapshot::PoolView,
     stats::Event,
     wire::{
         keys::tag_hash,
@@ -260,7 +259,7 @@ pub(super) fn new_course(
     let named = named.and_then(|server| cx.snapshot.member(server));
     let (member, reason) = match named {
         Some(member) => {
-            open_on(member, pool, request);
+            open_on(cx, member, request);
             (&**member, Reason::NamedDialog)
         }
         None => {
@@ -290,8 +289,10 @@ fn route<'s>(cx: Context<'s>, request: &Request<'_>) -> Result<&'s config::Route
 }
 
 /// Counts a request on the server that it must go to.
-fn open_on(member: &Member, pool: &PoolView, request: &Request<'_>) {
-    member.server.open_transaction(pool.cost(request.method));
+fn open_on(cx: Context<'_>, member: &Member, request: &Request<'_>) {
+    member
+        .server
+        .open_transaction(cx.snapshot.cost(member, request.method));
     if request.method == Method::Invite {
         member.server.open_call();
     }

@@ -89,8 +89,11 @@ impl Proxy {
             Holder::Stateful => stateful.room(),
         });
         if let Err(why) = room {
-            pass_uncounted(stateless, step, request, &course, why)?;
-            return Ok(Routed::Done);
+            let passed = pass_uncounted(stateless, step, request, &course, why);
+            if passed.is_err() && request.is_initial() {
+                step.work.take_back(cx, request, &course, session);
+            }
+            return passed.map(|()| Routed::Done);
         }
         let direction = course.direction;
         step.work.calls.go_on(cx, request, direction, session);

@@ -1,7 +1,5 @@
 //! Open requests that are sent once more, and requests that are not sent yet.
 
-use balance::Cost;
-
 use super::{Course, Holder, Kind, Offer, OpenId, Work};
 use crate::{
     calls::SessionId, context::Context, member::Member, snapshot::PoolView, wire::request::Request,
@@ -45,7 +43,7 @@ impl Work {
         }
     }
 
-    /// Forgets that a request was placed, which is not sent before its sender is checked.
+    /// Forgets a new request that is not sent: that it was placed, and the session that it began.
     pub(crate) fn take_back(
         &mut self,
         cx: Context<'_>,
@@ -54,12 +52,10 @@ impl Work {
         session: SessionId,
     ) {
         let placed = course.server.filter(|_| course.is_placed);
-        let Some(member) = placed.and_then(|server| cx.snapshot.member(server)) else {
-            return;
-        };
-        let pool = cx.snapshot.pool_of(member);
-        let cost = pool.map_or(Cost::ONE, |pool| pool.cost(request.method));
-        member.server.close_transaction(cost);
+        if let Some(member) = placed.and_then(|server| cx.snapshot.member(server)) {
+            let cost = cx.snapshot.cost(member, request.method);
+            member.server.close_transaction(cost);
+        }
         self.calls.settle(cx, session);
     }
 }

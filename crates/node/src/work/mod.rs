@@ -16,7 +16,7 @@ use std::{mem, time::Duration};
 use balance::{Cost, Health, ServerId};
 use fastrand::Rng;
 use sip::Method;
-use slots::{Buffers, Slab, Table};
+use slots::{Buffers, Id, Slab, Table};
 
 use self::open::OPEN_MAX;
 pub(crate) use self::{
@@ -202,7 +202,7 @@ impl Work {
     ) -> OpenId {
         let member = course.server.and_then(|server| cx.snapshot.member(server));
         let pool = member.and_then(|member| cx.snapshot.pool_of(member));
-        let cost = pool.map_or(Cost::ONE, |pool| pool.cost(request.method));
+        let cost = member.map_or(Cost::ONE, |member| cx.snapshot.cost(member, request.method));
         let is_charged = course.direction == Direction::ToServer && member.is_some();
         if let Some(member) = member.filter(|_| is_charged && !course.is_placed) {
             member.server.open_transaction(cost);
@@ -268,7 +268,7 @@ impl Work {
         let may_move = self.get(open).is_initial && self.get(open).kind == Kind::Invite;
         if may_move {
             let kept = KeptRequest::new(request, &mut self.copies);
-            let retained = kept.and_then(|kept| self.retained.insert(kept));
+            let retained = kept.and_then(|kept| self.retain(kept));
             if retained.is_none() {
                 cx.stats.count(Event::RetainedFull, 1);
             }
@@ -290,8 +290,17 @@ impl Work {
         let place = self.get_mut(open).retained.take()?;
         let kept = self.retained.remove(place);
         let result = kept.read(cx.snapshot, |request| work(self, request));
-        self.get_mut(open).retained = self.retained.insert(kept);
+        self.get_mut(open).retained = self.retain(kept);
         result
+    }
+
+    /// Keeps a copy; without room it gives its memory back.
+    fn retain(&mut self, kept: KeptRequest) -> Option<Id<KeptRequest>> {
+        if self.retained.has_room(1) {
+            return self.retained.insert(kept);
+        }
+        self.copies.release(kept.bytes);
+        None
     }
 
     /// Gives an open request to the stateful proxy, which keeps its time and its copy itself.
@@ -490,9 +499,11 @@ impl Work {
         }
     }
 
-    /// Leaves the server of a request alone as its 503 asks, if other calls have it, too.
+    /// Leaves the server of a request alone as its 503 asks, if other calls have it, too. Whoever knows our branch can
+    /// write a 503, so it has to come from there.
     pub(crate) fn back_off(&self, cx: Context<'_>, open: OpenId, response: &Response<'_>) {
-        if let Some(member) = cx.snapshot.member(self.get(open).server()) {
+        let member = cx.snapshot.member(self.get(open).server());
+        if let Some(member) = member.filter(|member| member.is_at(response.flow)) {
             health::on_refusal(cx, member, response);
         }
     }

@@ -1,7 +1,7 @@
 //! Requests within dialogs, forks, subscriptions, and what stands alone.
 
 use crate::{
-    harness::{ALICE, BOB, Cluster, ONE, THREE, TRANSACTION_MAX, TWO, config, ms, s},
+    harness::{ALICE, BOB, Cluster, ONE, THREE, TRANSACTION_MAX, TWO, config, ms, pool, route, s},
     message::{Dialog, Msg, request},
 };
 
@@ -251,6 +251,30 @@ fn a_request_that_names_a_dialog_goes_where_it_is() {
             assert_eq!(cluster.total(), (40, 0, 0.0));
         }
     }
+}
+
+/// A request that named a dialog at a server of another pool was counted there at its own pool's cost, and closed at the
+/// server's.
+#[test]
+fn a_request_that_names_a_dialog_elsewhere_costs_what_it_costs_there() {
+    let mut config = config(&[ONE]);
+    config.pools.push(pool("dear", &[TWO]));
+    config.pools[1].costs = vec![("INVITE".to_owned(), 5.0)];
+    config
+        .routes
+        .insert(0, route(&[], &["dear.example.com"], "dear"));
+    let mut cluster = Cluster::new(config);
+    let mut first = request("INVITE", ALICE, "first");
+    first.start = "INVITE sip:bob@dear.example.com SIP/2.0".to_owned();
+    assert_eq!(cluster.pass(&first).to, TWO.parse().unwrap());
+    assert_eq!(cluster.ledger(TWO), (1, 1, 5.0));
+    let name = format!("{};to-tag=a;from-tag=b", first.get("Call-ID"));
+    let second = request("INVITE", BOB, "second").with("Replaces", name);
+    let received = cluster.pass(&second);
+    assert_eq!(received.to, TWO.parse().unwrap());
+    assert_eq!(cluster.ledger(TWO), (2, 2, 10.0));
+    cluster.pass(&received.respond(486));
+    assert_eq!(cluster.ledger(TWO), (1, 1, 5.0));
 }
 
 #[test]

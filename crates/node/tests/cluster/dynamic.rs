@@ -371,6 +371,21 @@ fn a_full_table_leaves_requests_to_who_takes_them() {
     assert_eq!(pair.edge.event(Event::Held), 1);
 }
 
+/// A call that was refused, as the table was full and no node behind took it, was counted for good.
+#[test]
+fn what_nobody_has_room_for_is_not_counted() {
+    let mut limited = dynamic(&[ONE]);
+    limited.limits.held_transactions = 2;
+    let mut edge = Cluster::new(limited);
+    edge.pass(&request("INVITE", ALICE, "first"));
+    for call in ["second", "third"] {
+        assert_eq!(edge.pass(&request("INVITE", ALICE, call)).status(), 503);
+    }
+    assert_eq!(edge.ledger(ONE), (1, 1, 1.75));
+    edge.check();
+    assert_eq!(edge.sizes().0, 1);
+}
+
 #[test]
 fn all_is_forgotten_in_the_end() {
     let mut pair = Pair::leaving(0.5);

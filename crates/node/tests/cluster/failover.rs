@@ -434,6 +434,20 @@ fn a_place_among_the_retained_is_given_back() {
     assert_eq!(cluster.event(Event::RetainedFull), 0);
 }
 
+/// The copy for which there was no place took its part of the memory for good: after an overload no INVITE was kept
+/// until the next start.
+#[test]
+fn a_copy_without_a_place_gives_its_memory_back() {
+    let mut cluster = Cluster::new(retaining(&[ONE], 1));
+    let calls = ["one", "two", "three"].map(|call| cluster.pass(&request("INVITE", ALICE, call)));
+    assert_eq!(cluster.event(Event::RetainedFull), 2);
+    for received in calls {
+        cluster.pass(&received.respond(486));
+    }
+    cluster.sizes();
+    assert_eq!(cluster.shared.workers()[0].retained_bytes(), 0);
+}
+
 /// RFC 3261 §21.5.4
 #[test]
 fn a_503_is_tried_elsewhere() {

@@ -263,6 +263,10 @@ fn only_so_many_wait_for_the_dns() {
     assert_eq!(cluster.event(Event::UnlocatedFull), 1);
     check(&cluster.answer(located(&[FIRST])), &[(FIRST, "INFO")]);
     assert!(cluster.send(&to_name(server.request("INFO"))).is_empty());
+    // What was refused took its part of the memory for good.
+    cluster.wait(s(5));
+    cluster.sizes();
+    assert_eq!(cluster.shared.workers()[0].unlocated_bytes(), 0);
 }
 
 /// The DNS chooses the transport of a URI that says none, and the node takes the first that it speaks. RFC 3263 §4.1

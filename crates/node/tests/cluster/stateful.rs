@@ -5,6 +5,7 @@ use node::stats::{Dropped, Event};
 use crate::{
     harness::{ALICE, Cluster, Established, ONE, Sent, TRANSACTION_MAX, TWO, ms, s, stateful},
     message::{Dialog, Msg, request},
+    originated::outward,
 };
 
 /// How the messages begin, in order.
@@ -395,6 +396,21 @@ fn a_full_table_answers_503() {
     assert_eq!(refused.status(), 503);
     assert_eq!(cluster.event(Event::TransactionsFull), 1);
     assert_eq!(cluster.total(), (2, 2, 3.5));
+}
+
+/// A call that a server sent out and that was refused for lack of room stayed on its ledger and in the table of sessions
+/// for good.
+#[test]
+fn what_a_full_table_refuses_is_not_counted() {
+    let mut config = stateful(&[ONE]);
+    config.limits.held_transactions = 4;
+    let mut cluster = Cluster::new(config);
+    for call in ["one", "two"] {
+        cluster.pass(&request("INVITE", ALICE, call));
+    }
+    assert_eq!(cluster.pass(&outward("INVITE", ONE)).status(), 503);
+    assert_eq!(cluster.ledger(ONE), (2, 2, 3.5));
+    cluster.check();
 }
 
 /// There was no room for the branch at the second server, and the caller was never told.
