@@ -182,15 +182,18 @@ impl Guard {
         self.is_known(ns(now), Kind::HearsUs, self.source(from.into()))
     }
 
-    /// Whether the credentials of a login shall be looked at. They are not if the user is being guessed
-    /// at, unless the user has logged in from there lately. A user who is unknown is treated alike.
+    /// Whether the credentials of a login shall be looked at. They are not if its address is banned, which shows only here
+    /// behind an edge, or if the user is being guessed at, unless the user has logged in from there lately. A user who is
+    /// unknown is treated alike.
     #[must_use]
     pub fn may_log_in(&self, now: Duration, rules: &Rules, login: &Login<'_>) -> bool {
         let at = ns(now);
         let user = self.user(login);
         let forgiven = self.failures.get(Kind::FailedAs.of(user), at).unwrap_or(at);
-        let pair = self.source(login.from.into()) ^ user;
-        !rules.are_too_many(forgiven - at) || self.is_known(at, Kind::LoggedInAs, pair)
+        let source = self.source(login.from.into());
+        self.banned.get(source, at).is_none()
+            && (!rules.are_too_many(forgiven - at)
+                || self.is_known(at, Kind::LoggedInAs, source ^ user))
     }
 
     /// The credentials of a login were right.

@@ -1,6 +1,8 @@
 //! What strangers may cost. Whoever is neither a server nor another edge is a stranger: anybody can
 //! write their address on a datagram.
 
+use std::net::IpAddr;
+
 use abuse::Hearing;
 use sip::{HeaderName, Host, Message, Uri};
 use transaction::Flow;
@@ -34,7 +36,7 @@ impl Context<'_> {
     /// ask for.
     pub(crate) fn count_reply(&self, flow: Flow, request: &Message<'_>, status: u16) {
         self.stats.reply(status);
-        if costs(status) && !is_by_edge(self.snapshot, flow, request) {
+        if costs(status) && phone_behind_edge(self.snapshot, flow, request).is_none() {
             self.charge(flow);
         }
     }
@@ -80,14 +82,19 @@ impl Context<'_> {
     }
 }
 
-/// Whether a REGISTER came through an edge of the cluster: its Path is sealed for the address that it comes from,
-/// so a phone that learns its Path can't use it. What is wrong with the request is not the edge's fault.
-pub(crate) fn is_by_edge(snapshot: &Snapshot, flow: Flow, request: &Message<'_>) -> bool {
-    let Some(Ok(first)) = request.paths().next() else {
-        return false;
-    };
+/// The phone whose REGISTER came through an edge of the cluster: the Path is sealed for the address that it comes from,
+/// so a phone that learns its Path can't use it. What is wrong with the request is not the edge's fault. None: it came
+/// through none.
+pub(crate) fn phone_behind_edge(
+    snapshot: &Snapshot,
+    flow: Flow,
+    request: &Message<'_>,
+) -> Option<IpAddr> {
+    let first = request.paths().next()?.ok()?;
     let host = Uri::parse(first.uri).map(|uri| uri.host);
-    host == Ok(Host::Ip(flow.remote.ip())) && token::is_path_of_cluster(snapshot.keys(), first.uri)
+    let is_its = host == Ok(Host::Ip(flow.remote.ip()));
+    let phone = token::phone_of_path(snapshot.keys(), first.uri);
+    phone.filter(|_| is_its).map(|phone| phone.remote.ip())
 }
 
 /// Answers that tell of a fault of the request, or that its sender has proven nothing. Of the 4xx, those

@@ -1,5 +1,7 @@
 //! Who registers, and who calls: RFC 3261 §22, RFC 7616, RFC 8760.
 
+use std::net::IpAddr;
+
 use abuse::{Failure, Login, Source};
 use fastrand::Rng;
 use location::{Aor, NONCE_LIFETIME, Subscriber, UsedNonce};
@@ -14,7 +16,7 @@ use crate::{
     context::Context,
     question::Record,
     stats::Event,
-    strangers::is_by_edge,
+    strangers::phone_behind_edge,
     wire::{keys::Keys, reply::Reply, request::Request},
 };
 
@@ -130,6 +132,10 @@ impl Authenticator {
         record: Option<Record>,
     ) -> Result<bool, Reply> {
         let login = self.login(cx, request, proof);
+        // Who has not even heard our challenge may be anybody: that is no guess to hold against the user.
+        if !login.is_proven && !cx.snapshot.is_known(login.from) {
+            return Err(self.challenge(cx, config, request, claim, true));
+        }
         let (guard, rules) = (cx.shared.guard(), &cx.snapshot.config().abuse.rules);
         if !guard.may_log_in(cx.now, rules, &login) {
             cx.stats.count(Event::GuessRefused, 1);
@@ -166,7 +172,7 @@ impl Authenticator {
     /// Who wants to log in, and whether they have shown that they receive what is sent to their address:
     /// the nonce was sent there, and contains a MAC of it.
     fn login<'p>(&self, cx: Context<'_>, request: &Request<'_>, proof: &'p Proof<'_>) -> Login<'p> {
-        let from = request.datagram.flow.remote.ip();
+        let from = sender(cx, request);
         let nonces = self.verifier.nonces();
         let random = nonces.random(cx.wall(), proof.credentials.nonce, request.call_id);
         let source = Source::from(from).octets();
@@ -177,9 +183,7 @@ impl Authenticator {
             from,
             user: &user[..user.floor_char_boundary(USER_BYTES_MAX)],
             realm: proof.user.domain(),
-            is_proven: random.is_some_and(is_sent_there)
-                && !cx.snapshot.is_known(from)
-                && !is_by_edge(cx.snapshot, request.datagram.flow, request.message),
+            is_proven: random.is_some_and(is_sent_there) && !cx.snapshot.is_known(from),
         }
     }
 
@@ -191,7 +195,7 @@ impl Authenticator {
         claim: &Claim<'_>,
         stale: bool,
     ) -> Reply {
-        let source = Source::from(request.datagram.flow.remote.ip()).octets();
+        let source = Source::from(sender(cx, request)).octets();
         let random = cx.snapshot.keys().of_source(&source, self.rng.u32(..));
         let nonces = self.verifier.nonces();
         let nonce = nonces.issue(cx.wall(), random, request.call_id);
@@ -257,6 +261,13 @@ fn is_for(
     shown.realm == claim.realm.as_bytes()
         && config.algorithms.contains(&shown.algorithm)
         && Uri::parse(shown.uri).is_ok_and(is_resource)
+}
+
+/// Who sent a request: the phone, also behind an edge of the cluster.
+fn sender(cx: Context<'_>, request: &Request<'_>) -> IpAddr {
+    let flow = request.datagram.flow;
+    let phone = phone_behind_edge(cx.snapshot, flow, request.message);
+    phone.unwrap_or_else(|| flow.remote.ip())
 }
 
 /// Counts wrong credentials, and holds them against their source as far as they prove anything.

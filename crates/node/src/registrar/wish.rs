@@ -196,7 +196,7 @@ fn path(cx: Context<'_>, request: &Request<'_>, has_flow: bool) -> Result<String
         let bytes = &message.bytes()[span.start..span.end];
         let text = str::from_utf8(bytes).map_err(|_| Reply::new(400))?;
         Uri::parse(uri).map_err(|_| sip::Fault::Path)?;
-        if !token::is_path_of_cluster(cx.snapshot.keys(), uri) && !is_trusted() {
+        if token::phone_of_path(cx.snapshot.keys(), uri).is_none() && !is_trusted() {
             return Err(Reply::because(403, "Path Only From Peers"));
         }
         if !path.is_empty() {

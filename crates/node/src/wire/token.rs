@@ -361,15 +361,12 @@ pub(crate) fn read_flow(keys: &Keys, text: &[u8], at: &[u8]) -> Option<(Flow, Op
     })
 }
 
-/// Whether a node of the cluster wrote a Path URI, which leads back to the flow of a phone.
-pub(crate) fn is_path_of_cluster(keys: &Keys, uri: &[u8]) -> bool {
-    let user = Uri::parse(uri).ok().and_then(|uri| uri.user);
-    let mut parts = uri.splitn(2, |&byte| byte == b'@').skip(1);
-    let at = parts
-        .next()
-        .and_then(|rest| rest.split(|&byte| byte == b';').next());
-    user.zip(at)
-        .is_some_and(|(user, at)| read_flow(keys, user, at).is_some())
+/// The flow of a phone to which a Path URI leads back. None: no node of the cluster wrote it.
+pub(crate) fn phone_of_path(keys: &Keys, uri: &[u8]) -> Option<Flow> {
+    let user = Uri::parse(uri).ok()?.user?;
+    let rest = uri.splitn(2, |&byte| byte == b'@').nth(1)?;
+    let at = rest.split(|&byte| byte == b';').next()?;
+    read_flow(keys, user, at).map(|(flow, _)| flow)
 }
 
 fn address_bytes(is_ipv6: bool) -> usize {
