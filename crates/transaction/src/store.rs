@@ -204,9 +204,9 @@ impl<O: Copy> Transactions<O> {
         self.send_request(now, key, flow, Some(owner), out, write)
     }
 
-    /// Lets a server transaction send no more than so many bytes for the first request: what its sender repeats
-    /// is answered each time, but Timer G adds nothing beyond. For senders who may have written the address of
-    /// somebody else.
+    /// Lets a transaction repeat no more than so many bytes by itself, as its peer may be somebody who has asked for nothing:
+    /// a client transaction what it has sent by Timer A or E, a server transaction by Timer G, all that it has answered
+    /// included. What the sender of a request repeats is answered each time.
     pub fn limit_unasked(&mut self, id: Id<Transaction<O>>, bytes: usize) {
         self.entries.get_mut(id).unasked = bytes;
     }

@@ -290,6 +290,25 @@ fn a_flood_of_cancels_from_anywhere_is_bounded() {
     );
 }
 
+/// A user who registered another's address had each of their requests sent there seven to eleven times.
+#[test]
+fn who_has_not_asked_for_requests_gets_few() {
+    const PHONE: &str = "198.51.100.1:5060";
+    for (contact, expected) in [(PHONE, 7), (VICTIM, 2)] {
+        let mut cluster = Cluster::new(location());
+        assert!(cluster.send(&request("INVITE", ALICE, "call")).is_empty());
+        let contact = format!("sip:bob@{contact}");
+        let mut sent = cluster.answer(record_of(&[binding(&contact)]));
+        for _ in 0..32 {
+            sent.extend(cluster.wait(s(1)));
+        }
+        let invites = sent
+            .iter()
+            .filter(|sent| sent.is_request() && sent.method() == "INVITE");
+        assert_eq!(invites.count(), expected, "{contact}");
+    }
+}
+
 /// Max-Breadth: 0 was sent on as 1: who had used up the breadth of a request got one more branch at each
 /// node. RFC 5393 §5.3.3
 #[test]

@@ -5,7 +5,7 @@ use sip::{HeaderName, Message};
 use transaction::{Flow, Key};
 
 use super::{
-    Stateful,
+    AMPLIFICATION, Stateful,
     context::{Branch, ContextId, Phase},
 };
 use crate::{
@@ -124,6 +124,9 @@ impl Stateful {
                 offers_control: false,
             };
             self.start_branch(step, place, request, &aim);
+            if !has_asked(step.cx, &target, to) {
+                self.limit_repeats(place, request);
+            }
             let context = self.contexts.get_mut(place);
             let is_full = context.branches.len() == BRANCHES_MAX;
             let branch = context.branches.last_mut();
@@ -246,6 +249,15 @@ impl Stateful {
         });
         if sent.is_none() {
             context.best.offer_own(503);
+        }
+    }
+
+    /// Has the last branch repeat its request once or so until it is answered.
+    fn limit_repeats(&mut self, place: ContextId, request: &Request<'_>) {
+        let last = self.contexts.get(place).branches.last();
+        if let Some(transaction) = last.and_then(|branch| branch.transaction) {
+            let bytes = AMPLIFICATION * request.datagram.bytes.len();
+            self.transactions.limit_unasked(transaction, bytes);
         }
     }
 
@@ -452,4 +464,11 @@ fn set_breadth(edits: &mut sip::Edits, message: &Message<'_>, breadth: u32) {
         }),
         (None, Err(_)) => {}
     }
+}
+
+/// Whether somebody at this address wants requests for a target: who registered it, or somebody who has heard us. A contact
+/// can name any host.
+fn has_asked(cx: Context<'_>, target: &Target, to: Flow) -> bool {
+    let is_source = to.remote.ip().to_canonical() == target.source.ip().to_canonical();
+    target.is_flow || is_source || cx.has_heard_us(to)
 }
