@@ -21,15 +21,28 @@ pub(super) fn comes_once(flow: Flow) -> bool {
 /// Whose a new request is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standing {
-    /// That of a neighbour who obeys what it is told: what it may send is limited where it comes from.
+    /// That of a neighbour who obeys what it is told: what it may send is limited where it comes from. Or one that another
+    /// worker has let in.
     pub(super) is_granted: bool,
     /// While neighbours are told what they may send: a stranger's that has no part in that. It has only the time that known
-    /// hosts leave, or is neither a call nor a REGISTER.
+    /// hosts leave, or is neither a call nor a REGISTER. Or one that another worker has counted.
     pub(super) is_apart: bool,
 }
 
 impl Standing {
-    pub(super) fn of(cx: Context<'_>, class: Class, flow: Flow, message: &Message<'_>) -> Self {
+    pub(super) fn of(
+        cx: Context<'_>,
+        class: Class,
+        flow: Flow,
+        message: &Message<'_>,
+        origin: Origin,
+    ) -> Self {
+        if let Origin::Worker(_) = origin {
+            return Self {
+                is_granted: true,
+                is_apart: true,
+            };
+        }
         let may_be_apart = comes_once(flow) || class == Class::Other;
         Self {
             is_granted: control::is_granted(cx, flow, message),

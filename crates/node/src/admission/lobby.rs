@@ -346,7 +346,7 @@ impl Lobby {
         message: &Message<'_>,
         origin: Origin,
     ) -> Taken {
-        let standing = Standing::of(cx, class, datagram.flow, message);
+        let standing = Standing::of(cx, class, datagram.flow, message, origin);
         if self.lets_pass(cx.now, class, datagram, standing) {
             return Taken::Passes;
         }

@@ -385,6 +385,39 @@ fn what_neighbours_are_told_counts_all_new_requests() {
     assert!(told.is_some_and(|told| told > 80.0), "{told:?}");
 }
 
+/// A request that belongs to another worker than it came to counted at both, so four workers told neighbours nearly twice
+/// what they served.
+#[test]
+fn what_another_worker_serves_counts_once() {
+    let told = |workers| {
+        let mut config = config(&[ONE]);
+        config.trust.peers = vec!["198.51.100.2/32".parse().unwrap()];
+        let mut cluster = Cluster::with_workers(config, workers);
+        for node in &mut cluster.nodes {
+            node.set_lanes(true);
+        }
+        for round in 0..60 {
+            for node in &mut cluster.nodes {
+                node.handle_delay(cluster.now, None, ms(50));
+            }
+            for number in 0..8 {
+                cluster.send(&request("MESSAGE", BOB, &format!("{round}-{number}")));
+            }
+            for turn in 0..8 * workers {
+                cluster.nodes[turn % workers].handle_waiting(cluster.now, &mut cluster.out);
+            }
+            cluster.settle();
+            for node in &mut cluster.nodes {
+                node.handle_busy(ms(50), ms(0));
+            }
+            cluster.wait(ms(50));
+        }
+        cluster.shared.neighbours().capacity().expect("it is over")
+    };
+    let times = told(4) / told(1);
+    assert!((0.9..1.1).contains(&times), "{times}");
+}
+
 /// A flood over 64 connections of strangers had peers over UDP wait for seconds.
 #[test]
 fn strangers_connections_wait_while_datagrams_of_known_hosts_are_late() {
