@@ -18,7 +18,7 @@ use overload::Neighbours;
 use crate::{
     admission::{lane::Lane, unruly::Unruly},
     changes::{Cause, Change, Changes},
-    config::{Config, PoolServer, bytes_of},
+    config::{Config, Pool, PoolServer, bytes_of},
     edges::PeerView,
     member::Member,
     snapshot::Snapshot,
@@ -440,6 +440,10 @@ fn next_members(
             .flat_map(|p| &p.servers);
         servers.any(|server| server.address == address)
     };
+    let kept = members.iter().flatten().count();
+    if kept + number_of_new(&members, config) > SERVERS_MAX {
+        return Err(ReloadError::TooManyServers);
+    }
     for member in members.iter().flatten() {
         if !wanted(&member.pool, member.address) {
             member.server.remove();
@@ -469,9 +473,6 @@ fn next_members(
                 .iter()
                 .position(Option::is_none)
                 .unwrap_or(members.len());
-            if place >= SERVERS_MAX {
-                return Err(ReloadError::TooManyServers);
-            }
             let mut known = members.iter().flatten();
             let known = known.find(|member| member.address == wanted.address);
             let of_address = known.map(|member| (member.control.clone(), member.room.clone()));
@@ -485,4 +486,19 @@ fn next_members(
         }
     }
     Ok(members)
+}
+
+/// Servers that no member is.
+fn number_of_new(members: &[Option<Arc<Member>>], config: &Config) -> usize {
+    let is_known = |pool: &str, server: &PoolServer| {
+        let mut known = members.iter().flatten();
+        known.any(|member| member.pool == pool && member.address == server.address)
+    };
+    let new = |pool: &Pool| {
+        let servers = pool.servers.iter();
+        servers
+            .filter(|server| !is_known(&pool.name, server))
+            .count()
+    };
+    config.pools.iter().map(new).sum()
 }

@@ -515,6 +515,7 @@ fn on_timeout(step: &mut Step<'_>, open: OpenId) {
     let (cx, work) = (step.cx, &mut *step.work);
     cx.stats.count(Event::TimedOut, 1);
     work.time_out(cx, open);
+    work.count_outcome(cx, open, 408);
     // Whoever still waits for an answer to a request that we keep gets one. RFC 3261 §16.8
     work.with_retained(cx, open, |_, request| {
         let (datagram, message) = (&request.datagram, request.message);

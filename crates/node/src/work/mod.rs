@@ -232,6 +232,7 @@ impl Work {
             ends_dialog: self.ended_dialog(request, session),
             is_charged,
             is_initial,
+            begins_call: request.is_initial() && kind == Kind::Invite,
             holder,
             is_cancelled: false,
             waits,
@@ -359,10 +360,8 @@ impl Work {
             self.count_failed(cx, open);
         }
         let is_answer_to_client = response.is_success() && self.get(open).is_charged;
+        self.count_outcome(cx, open, response.status);
         let closed = self.close(cx, open);
-        if closed.is_initial && closed.kind == Kind::Invite && closed.holder == Holder::Stateless {
-            cx.count_outcome(response.status);
-        }
         if is_answer_to_client && !closed.is_initial {
             self.calls.move_client(closed.session, response);
         }
@@ -371,6 +370,14 @@ impl Work {
             self.calls.end_dialog(cx, closed.session, tags);
         }
         self.calls.settle(cx, closed.session);
+    }
+
+    /// Counts what became of a call. Of what is held its response context tells that.
+    pub(crate) fn count_outcome(&self, cx: Context<'_>, open: OpenId, status: u16) {
+        let request = self.get(open);
+        if request.begins_call && request.holder == Holder::Stateless {
+            cx.count_outcome(status);
+        }
     }
 
     /// Closes a request that has no final response.

@@ -50,6 +50,8 @@ pub(crate) struct OpenRequest {
     pub(crate) is_charged: bool,
     /// Outside any dialog: it may go to another server.
     pub(crate) is_initial: bool,
+    /// It is an INVITE that begins a call, whose outcome counts. RFC 6076
+    pub(crate) begins_call: bool,
     pub(crate) holder: Holder,
     /// A CANCEL for it went out.
     pub(crate) is_cancelled: bool,

@@ -5,6 +5,7 @@ use node::stats::Event;
 use crate::{
     harness::{ALICE, Cluster, EDGE, ONE, TRANSACTION_MAX, TWO, config, ms, s, stateful},
     message::{Dialog, param, request},
+    originated::outward,
 };
 
 #[test]
@@ -124,6 +125,21 @@ fn the_outcome_of_each_call_is_counted_once() {
             Event::CallsFailed,
         ];
         assert_eq!(outcomes.map(|event| cluster.event(event)), [1, 2, 2, 2]);
+    }
+}
+
+/// A farm that fell silent counted no ineffective call on stateless routes, and calls that servers began counted only on
+/// stateful ones.
+#[test]
+fn outcomes_are_counted_on_all_routes_alike() {
+    for config in [config(&[ONE]), stateful(&[ONE])] {
+        let mut cluster = Cluster::new(config);
+        cluster.pass(&request("INVITE", ALICE, "silent"));
+        cluster.wait(TRANSACTION_MAX + ms(1_000));
+        assert_eq!(cluster.event(Event::CallsIneffective), 1);
+        let begun = cluster.pass(&outward("INVITE", ONE));
+        cluster.send(&begun.respond(486));
+        assert_eq!(cluster.event(Event::CallsDeclined), 1);
     }
 }
 
