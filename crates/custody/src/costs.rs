@@ -24,7 +24,7 @@ const REQUESTS_MIN: f64 = 200.0;
 /// held. Chance makes these numbers differ from one interval to the next, which is what the two costs
 /// are told apart by.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Costs {
+pub(crate) struct Costs {
     weight: f64,
     requests: f64,
     passed_passed: f64,
@@ -38,7 +38,7 @@ pub struct Costs {
 
 impl Costs {
     /// An interval is over.
-    pub fn learn(&mut self, requests: u32, held: u32, busy: Duration) {
+    pub(crate) fn learn(&mut self, requests: u32, held: u32, busy: Duration) {
         if requests == 0 {
             return;
         }
@@ -56,19 +56,19 @@ impl Costs {
 
     /// The seconds that a request takes that is passed on.
     #[must_use]
-    pub fn pass_s(&self) -> f64 {
+    pub(crate) fn pass_s(&self) -> f64 {
         self.pass_s
     }
 
     /// The seconds that a request takes in addition that is held.
     #[must_use]
-    pub fn hold_s(&self) -> f64 {
+    pub(crate) fn hold_s(&self) -> f64 {
         self.hold_s
     }
 
     /// Whether enough was measured to tell anything.
     #[must_use]
-    pub fn are_known(&self) -> bool {
+    pub(crate) fn are_known(&self) -> bool {
         self.requests >= REQUESTS_MIN && self.pass_s > 0.0
     }
 

@@ -9,13 +9,13 @@ use crate::{
 };
 
 /// How busy a worker may be before it leaves requests open to others.
-pub const TARGET: f64 = 0.97;
+pub(crate) const TARGET: f64 = 0.97;
 
 /// How often the shares are set anew.
 pub const INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long a room that was told holds.
-pub const VALIDITY: Duration = Duration::from_secs(1);
+pub(crate) const VALIDITY: Duration = Duration::from_secs(1);
 
 /// The longest validity that is believed.
 const VALIDITY_MAX: Duration = Duration::from_secs(10);

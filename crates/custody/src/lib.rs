@@ -33,6 +33,4 @@ mod custody;
 mod division;
 mod peers;
 
-pub use costs::Costs;
-pub use custody::{Custody, Decision, Figures, INTERVAL, Request, Room, TARGET, VALIDITY};
-pub use peers::PEERS_MAX;
+pub use custody::{Custody, Decision, Figures, INTERVAL, Request, Room};

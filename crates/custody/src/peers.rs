@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Nodes before and behind that are known at most. Who is one too many counts as nobody who takes part:
 /// it is told no room, and is left no request open.
-pub const PEERS_MAX: usize = 63;
+pub(crate) const PEERS_MAX: usize = 63;
 
 /// The place of all who take no part.
 pub(crate) const NOBODY: usize = 0;

@@ -323,23 +323,20 @@ pub enum Mode {
 }
 
 /// Bounds; each has a counter and a defined answer when reached. Where messages are kept, a number of
-/// them bounds their bytes, too: 4096 for each on average.
+/// them bounds their bytes, too: 4096 for each on average. All are fixed when the node starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Sessions a node holds, open and expired. Full: the oldest expired one goes; none left: 503.
-    /// Fixed when the node starts.
     pub sessions: usize,
-    /// Transactions a node holds open. Full: 503. Fixed when the node starts.
+    /// Transactions a node holds open. Full: 503.
     pub transactions: usize,
     /// Transactions of stateful routes, those that are over and linger for 64*T1 included. Full:
-    /// 503. Fixed when the node starts.
+    /// 503.
     pub held_transactions: usize,
     /// REGISTERs that wait for the store, and as many requests whose senders must be known. Full: 503.
-    /// Fixed when the node starts.
     pub registrations: usize,
     /// INVITEs kept until their final response, so that they can be sent elsewhere, or answered when
     /// they have rung in vain. Full: not kept.
-    /// Fixed when the node starts.
     pub retained_requests: usize,
     /// Bytes of a message. Longer: 513.
     pub message_bytes: usize,
@@ -349,7 +346,7 @@ pub struct Limits {
     /// Messages that wait for another worker. Full: dropped.
     pub handover_queue: usize,
     /// Strangers who are followed, and as many failed logins and known sources. Full: who did least is
-    /// forgotten. Fixed when the node starts.
+    /// forgotten.
     pub strangers: usize,
 }
 

@@ -47,7 +47,8 @@ fn any<T>(list: &[T], is_it: impl Fn(&T) -> bool) -> bool {
     list.is_empty() || list.iter().any(is_it)
 }
 
-fn is_host(listed: &str, host: &Host<'_>) -> bool {
+/// Whether a host is the one that a configuration lists.
+pub(crate) fn is_host(listed: &str, host: &Host<'_>) -> bool {
     match host {
         Host::Name(name) => listed.as_bytes().eq_ignore_ascii_case(name),
         Host::Ip(ip) => listed.trim_matches(['[', ']']).parse() == Ok(*ip),

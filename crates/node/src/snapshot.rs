@@ -16,7 +16,7 @@ use crate::{
     config::{self, Config, Destination, Mode},
     listener::Listener,
     member::Member,
-    routes::{NoRoute, Traits},
+    routes::{NoRoute, Traits, is_host},
     wire::{
         keys::{Keys, edge_of},
         way::transport_of,
@@ -392,7 +392,7 @@ impl Snapshot {
         (route.to == Destination::Registrar).then_some(registrar)
     }
 
-    /// Whether users prove who they are to the registrar.
+    /// Whether users prove who they are to the registrar, so that this node can check who sends requests.
     pub(crate) fn knows_users(&self) -> bool {
         let registrar = self.config.registrar.as_ref();
         registrar.is_some_and(|registrar| !registrar.algorithms.is_empty())
@@ -401,7 +401,7 @@ impl Snapshot {
     /// Whether a Route leads to where any request may go: to a server of a pool, another edge, a host
     /// that routes name, the registrar's domain, or its Service-Route.
     pub(crate) fn is_open_route(&self, uri: &Uri<'_>) -> bool {
-        let names = |listed: &String| host_is(listed, &uri.host);
+        let names = |listed: &String| is_host(listed, &uri.host);
         let is_service = |registrar: &config::Registrar| {
             let mut routes = registrar.service_route.iter();
             registrar.has(&uri.host)
@@ -421,12 +421,6 @@ impl Snapshot {
     pub(crate) fn route_that_asks(&self, traits: &Traits<'_>) -> Option<&config::Route> {
         let route = self.wants_proof.then(|| self.route(traits).ok())??;
         route.auth.then_some(route)
-    }
-
-    /// Whether this node can check who sends requests.
-    pub(crate) fn checks(&self) -> bool {
-        let registrar = self.config.registrar.as_ref();
-        registrar.is_some_and(|registrar| !registrar.algorithms.is_empty())
     }
 
     /// Whether some route adds or removes headers.
@@ -494,13 +488,6 @@ fn owner(keys: &Keys, name: &str, listeners: &[Listener]) -> u64 {
 fn uri_port(uri: &Uri<'_>) -> u16 {
     let default = || transport_of(uri).map_or(5060, Transport::default_port);
     uri.port.unwrap_or_else(default)
-}
-
-fn host_is(listed: &str, host: &Host<'_>) -> bool {
-    match host {
-        Host::Name(name) => listed.as_bytes().eq_ignore_ascii_case(name),
-        Host::Ip(ip) => listed.trim_matches(['[', ']']).parse() == Ok(*ip),
-    }
 }
 
 impl PoolView {

@@ -261,8 +261,7 @@ impl Neighbours {
         })
     }
 
-    /// What a neighbour may send in a second, as it was divided last; infinite if the server is not over.
-    /// For those who enforce it, and for figures: it takes a lock.
+    /// What a neighbour may send in a second, as it was divided last; infinite if the server is not over. It takes a lock.
     #[must_use]
     pub fn granted(&self, key: u64) -> f64 {
         let number = self.find(key.max(1)).unwrap_or(OTHERS);

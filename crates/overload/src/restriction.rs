@@ -22,15 +22,13 @@ const VALIDITY_MAX: Duration = Duration::from_secs(60);
 /// Terms with a lower sequence number are late for so long. After that the server counts anew.
 const LATE_FOR: Duration = Duration::from_secs(5);
 
-/// Requests by how soon they are withheld. RFC 7339 §5.10.1
+/// Requests by how soon they are withheld. Those that belong to something that has begun never are. RFC 7339 §5.10.1
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// It begins something.
     New,
     /// The same, in an emergency: it is withheld when nothing else is left to withhold.
     Emergency,
-    /// It belongs to something that has begun, and is never withheld.
-    Going,
 }
 
 /// What one server has told its client to withhold, shared by all threads.
@@ -114,7 +112,6 @@ impl Restriction {
             return true;
         };
         match (terms.algorithm, class) {
-            (_, Class::Going) => true,
             (Algorithm::Loss, Class::New) => percent(draw) >= terms.value,
             (Algorithm::Loss, Class::Emergency) => terms.value < 100,
             (Algorithm::Rate, class) => self.has_room(now, &terms, class),
@@ -139,7 +136,7 @@ impl Restriction {
 fn tolerance(class: Class, interval: u64) -> u64 {
     match class {
         Class::Emergency => TOLERANCE_FIRST_NS.max(TOLERANCE_FIRST * interval),
-        Class::New | Class::Going => TOLERANCE_NS.max(TOLERANCE * interval),
+        Class::New => TOLERANCE_NS.max(TOLERANCE * interval),
     }
 }
 
@@ -239,7 +236,6 @@ mod tests {
         let restriction = told(Algorithm::Rate, 0, 500);
         assert!(!restriction.admits(ms(0), Class::New, u64::MAX));
         assert!(!restriction.admits(ms(499), Class::Emergency, u64::MAX));
-        assert!(restriction.admits(ms(499), Class::Going, 0));
         assert!(restriction.admits(ms(500), Class::New, 0), "it has expired");
     }
 

@@ -1,5 +1,7 @@
 //! The server's part: what neighbours send.
 
+use std::net::SocketAddr;
+
 use overload::Neighbour;
 use sip::{Message, Method, Via};
 use transaction::Flow;
@@ -23,7 +25,7 @@ pub(crate) fn note(
     if !via.has_overload && !cx.shared.neighbours().is_over() {
         return;
     }
-    let neighbour = neighbour(via, reply::return_flow(Some(via), flow));
+    let neighbour = neighbour_of(via, flow);
     let (offer, is_new) = (via.overload(message), begins());
     let neighbours = cx.shared.neighbours();
     if !cx.snapshot.is_known(neighbour.ip()) {
@@ -60,7 +62,7 @@ pub(crate) fn is_granted(cx: Context<'_>, flow: Flow, message: &Message<'_>) -> 
         return false;
     }
     message.top_via().is_ok_and(|via| {
-        let neighbour = neighbour(&via, reply::return_flow(Some(&via), flow));
+        let neighbour = neighbour_of(&via, flow);
         neighbours.obeys(cx.snapshot.keys().neighbour(neighbour))
     })
 }
@@ -70,7 +72,7 @@ pub(crate) fn key_of_neighbour(cx: Context<'_>, request: &Request<'_>) -> Option
     let (via, flow) = (&request.via, request.datagram.flow);
     let takes_part = via.has_overload && cx.snapshot.is_known(flow.remote.ip());
     takes_part.then(|| {
-        let neighbour = neighbour(via, reply::return_flow(Some(via), flow));
+        let neighbour = neighbour_of(via, flow);
         cx.snapshot.keys().neighbour(neighbour)
     })
 }
@@ -81,10 +83,13 @@ pub(crate) fn note_refused(cx: Context<'_>, flow: Flow, message: &Message<'_>) {
     let neighbours = cx.shared.neighbours();
     if (neighbours.is_over() || !neighbours.is_empty())
         && let Ok(via) = message.top_via()
-        && cx
-            .snapshot
-            .is_known(neighbour(&via, reply::return_flow(Some(&via), flow)).ip())
+        && cx.snapshot.is_known(neighbour_of(&via, flow).ip())
     {
         note(cx, flow, message, &via, || true);
     }
+}
+
+/// The neighbour that a request with this topmost Via comes from.
+fn neighbour_of(via: &Via<'_>, flow: Flow) -> SocketAddr {
+    neighbour(via, reply::return_flow(Some(via), flow))
 }

@@ -146,7 +146,7 @@ impl Dynamic {
         let custody = self.custody.as_ref()?;
         let before = response.return_flow()?.remote;
         let before = cx.snapshot.keys().neighbour(before);
-        let room = custody.room(before, cx.snapshot.checks())?;
+        let room = custody.room(before, cx.snapshot.knows_users())?;
         Some(Room {
             per_s: room.per_s * cx.shared.workers().len() as f64,
             ..room

@@ -363,8 +363,7 @@ impl Proxy {
         }
     }
 
-    /// Whether a response is to a request of a route with dynamic state that the node holds, or has held.
-    /// Our own CANCEL has one Via, which is ours: RFC 3261 §9.1.
+    /// Whether a response is to our own CANCEL, which has one Via, ours: RFC 3261 §9.1.
     fn ends_our_cancel(
         &mut self,
         cx: Context<'_>,
@@ -379,6 +378,7 @@ impl Proxy {
         response.cseq.method == Method::Cancel && stateful.on_response(&mut step, number, response)
     }
 
+    /// Whether a response is to a request of a route with dynamic state that the node holds, or has held.
     fn is_of_held(
         &mut self,
         cx: Context<'_>,
@@ -423,7 +423,7 @@ impl Proxy {
         }
     }
 
-    /// Nobody listens where a request went, of which `bytes` are quoted. False: no such request is open.
+    /// Nobody listens where a request went, which is quoted. None: no such request is open.
     pub(crate) fn on_unreachable(
         &mut self,
         cx: Context<'_>,

@@ -9,6 +9,7 @@ use super::reach;
 use crate::{
     config,
     context::Context,
+    routes::is_host,
     snapshot::Snapshot,
     stats::Event,
     wire::{
@@ -161,10 +162,7 @@ impl Change<'_> {
 impl config::Registrar {
     /// Whether it is responsible for the domain.
     pub(crate) fn has(&self, host: &Host<'_>) -> bool {
-        self.domains.iter().any(|domain| match host {
-            Host::Name(name) => domain.as_bytes().eq_ignore_ascii_case(name),
-            Host::Ip(ip) => domain.trim_matches(['[', ']']).parse() == Ok(*ip),
-        })
+        self.domains.iter().any(|domain| is_host(domain, host))
     }
 }
 

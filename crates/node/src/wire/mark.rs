@@ -8,7 +8,7 @@ use custody::Room;
 use sip::{Edits, HeaderName, Message, Via};
 
 use super::{
-    branch::Branch,
+    branch::{Branch, read_hex},
     keys::{Keys, SessionKey},
     request::Request,
     response::Response,
@@ -225,8 +225,6 @@ fn mac(keys: &Keys, session: SessionKey, id: u64, what: &[u8]) -> u64 {
 }
 
 fn hex(digits: &[u8]) -> Option<u64> {
-    if digits.len() != MAC_DIGITS {
-        return None;
-    }
-    u64::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()
+    let is_whole = digits.len() == MAC_DIGITS;
+    is_whole.then(|| read_hex(digits)).flatten()
 }

@@ -48,7 +48,7 @@ fn is_either(name: &[u8], long: &str, short: &str) -> bool {
         .any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
 }
 
-/// The branch of a Via that we wrote: its only parameter.
+/// The branch of a Via that we wrote.
 fn branch_of(via: &[u8]) -> Option<Branch> {
     let start = via.windows(8).position(|part| part == b";branch=")?;
     let value = via[start + 8..].split(|&byte| matches!(byte, b';' | b',' | b' '));
