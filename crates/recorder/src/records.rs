@@ -162,6 +162,18 @@ impl Records {
         }
     }
 
+    /// Follows at most so many attempts from now on, and hides users if there is a key for that: those of open attempts,
+    /// too. Open attempts beyond `open_max` are followed to their end.
+    pub fn set(&mut self, open_max: usize, mask: Option<[u8; 16]>) {
+        let hid_users = self.mask.users;
+        self.open_max = open_max;
+        self.mask = Mask::new(mask.unwrap_or_default(), mask.is_some(), false);
+        if self.mask.users && !hid_users {
+            let open = self.open.values_mut();
+            open.for_each(|attempt| attempt.summary.hide_users(&self.mask));
+        }
+    }
+
     /// What it has done.
     #[must_use]
     pub fn counts(&self) -> RecordCounts {

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use node::Flow;
 use serde::{Deserialize, Serialize};
-use sip::{Glance, Message, Method, Uri};
+use sip::{Glance, Message, Method, Scheme, Uri};
 
 use crate::mask::Mask;
 
@@ -131,6 +131,16 @@ impl Summary {
             cseq: message.cseq().map_or(0, |cseq| cseq.number),
             caller_tag: message.from_tag().ok().flatten().unwrap_or_default().into(),
             is_cancelled: false,
+        }
+    }
+
+    /// Hides the users of a call that has them in the clear. A name without a host may be a number, so all of it goes.
+    pub(crate) fn hide_users(&mut self, mask: &Mask) {
+        for name in [&mut self.from, &mut self.to] {
+            *name = boxed(match name.rsplit_once('@') {
+                Some((user, host)) => mask.hidden(user.as_bytes()) + "@" + host,
+                None => mask.hidden(name.as_bytes()),
+            });
         }
     }
 
@@ -265,7 +275,11 @@ fn who(uri: &[u8], mask: &Mask) -> String {
             .unwrap_or(rest.len())
     };
     let Some(user) = parsed.user else {
-        return lossy(&rest[..cut(b";?")]);
+        let name = &rest[..cut(b";?")];
+        return match parsed.scheme {
+            Scheme::Tel => shown(name, mask),
+            _ => lossy(name),
+        };
     };
     let at = rest
         .iter()

@@ -203,6 +203,43 @@ fn too_many_open_calls_are_counted() {
     assert_eq!((counts.open, counts.crowded_out), (1, 1));
 }
 
+/// A reload changed neither who is hidden nor how many attempts are followed: both were set once, at the start.
+#[test]
+fn what_is_set_later_holds_for_open_attempts_too() {
+    let (mut world, mut records) = (World::new(settings()), records());
+    let (server, ringing) = invite(&mut world, "open");
+    told(&mut world, &mut records);
+    records.set(1, Some([7; 16]));
+    invite(&mut world, "one-too-many");
+    world.input(&server, &response(&ringing, "486 Busy Here"));
+    let told = told(&mut world, &mut records);
+    let [record] = &told[..] else {
+        panic!("{told:?}");
+    };
+    assert_eq!(
+        (&*record.call_id, records.counts().crowded_out),
+        ("open", 1)
+    );
+    let mut fresh = Records::new("edge-1".to_owned(), 1, Some([7; 16]));
+    world.call("open");
+    let hidden = self::told(&mut world, &mut fresh);
+    assert_eq!((&record.from, &record.to), (&hidden[0].from, &hidden[0].to));
+    assert!(!hidden[0].from.contains("alice"), "{hidden:?}");
+}
+
+/// A telephone number has no user, so it stood in records that hide users.
+#[test]
+fn a_number_is_hidden_like_a_user() {
+    let mut world = World::new(settings());
+    let mut records = Records::new("edge-1".to_owned(), 1, Some([7; 16]));
+    let invite = String::from_utf8(request("INVITE", "number", "", "")).unwrap();
+    let invite = invite.replace("sip:alice@example.com", "tel:+15551234;phone-context=x");
+    let (server, invite) = world.input(CALLER, invite.as_bytes()).remove(0);
+    world.input(&server.to_string(), &response(&invite, "486 Busy Here"));
+    let told = told(&mut world, &mut records);
+    assert!(!told[0].from.contains("1555"), "{told:?}");
+}
+
 /// What a process wrote before it was killed, and did not tell.
 #[test]
 fn what_an_earlier_process_did_not_tell_is_told_once() {

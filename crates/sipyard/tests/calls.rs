@@ -137,3 +137,35 @@ fn a_reload_turns_recording_off_and_on() {
     });
     assert!(!edge.ctl(&["calls"]).1.contains("unseen"));
 }
+
+/// A reload with `hide` went on writing users into call records, and records that it turned on lacked their journal
+/// without a word.
+#[test]
+fn a_reload_hides_users_in_records_and_tells_what_they_lack() {
+    let (caller, server) = (Phone::new(), Phone::new());
+    let edge = edge(&[server.address()], "");
+    let text = fs::read_to_string(edge.settings.path()).unwrap();
+    let file = edge.settings.path().with_file_name("calls.jsonl");
+    let reload = |more: &str| {
+        let calls = format!("[calls]\nrecords = {{ file = \"calls.jsonl\" }}\n{more}");
+        edge.settings.write_whole(&format!("{text}\n{calls}"));
+        assert_eq!(edge.ctl(&["reload"]).0, Some(0));
+    };
+    let record = |call: &str| {
+        caller.call(edge.sip(), &server, call, "alice");
+        let mut line = None;
+        eventually("the call has its record", || {
+            let text = fs::read_to_string(&file).unwrap_or_default();
+            line = text.lines().find(|it| it.contains(call)).map(str::to_owned);
+            line.is_some()
+        });
+        line.unwrap()
+    };
+    reload("");
+    edge.wait_for_log("call records have no journal");
+    let shown = record("shown");
+    assert!(shown.contains("alice"), "{shown}");
+    reload("hide = [\"users\"]");
+    let hidden = record("hidden");
+    assert!(!hidden.contains("alice"), "{hidden}");
+}

@@ -108,7 +108,7 @@ impl Recording {
     }
 
     /// Keeps something else from now on. Of what is not wanted any more it forgets all.
-    pub(crate) fn set(&self, kept: Kept) {
+    fn set(&self, kept: Kept) {
         self.set_records(kept.records);
         self.set_traces(kept.traces);
         self.exporter.set(kept.latest.as_ref(), self.mask_key);
@@ -122,6 +122,19 @@ impl Recording {
                 locked(&self.backlog).clear();
                 *recorder = settings.map(|settings| Recorder::new(settings, self.mask_key));
             }
+        }
+    }
+
+    /// The same for a node that runs: its workers have no journal but the one that they were started with.
+    pub(crate) fn reload(&self, kept: Kept) {
+        self.set(kept);
+        if locked(&self.keeper)
+            .as_ref()
+            .is_some_and(Keeper::lacks_journal)
+        {
+            tracing::warn!(
+                "call records have no journal until the node's next start: until then a crash loses the latest"
+            );
         }
     }
 

@@ -58,6 +58,7 @@ pub(crate) struct RecordFile {
 pub(super) struct Keeper {
     settings: RecordFile,
     node: String,
+    mask_key: [u8; 16],
     records: Records,
     journal: Option<Arc<Journal>>,
     sender: Option<Sender>,
@@ -75,6 +76,7 @@ impl Keeper {
             sender: sender(&settings, &node),
             settings,
             node,
+            mask_key,
             journal: None,
             file: None,
             is_failing: false,
@@ -86,6 +88,8 @@ impl Keeper {
     pub(super) fn set(&mut self, settings: RecordFile) {
         let before = std::mem::replace(&mut self.settings, settings);
         self.file = None;
+        let mask = self.settings.hides_users.then_some(self.mask_key);
+        self.records.set(self.settings.open_max, mask);
         if before != self.settings {
             self.sender = sender(&self.settings, &self.node);
             self.send_what_is_there();
@@ -112,6 +116,11 @@ impl Keeper {
     /// Tells how far it is from now on.
     pub(super) fn set_journal(&mut self, journal: Arc<Journal>) {
         self.journal = Some(journal);
+    }
+
+    /// Whether it is to have a journal and has none.
+    pub(super) fn lacks_journal(&self) -> bool {
+        self.settings.journal && self.journal.is_none()
     }
 
     /// Nothing more is to be told.

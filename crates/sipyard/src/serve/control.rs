@@ -276,7 +276,7 @@ impl Control {
                     admin.tokens = next.admin.tokens;
                     admin.tls = next.admin.tls;
                 }
-                self.calls.set(calls);
+                self.calls.reload(calls);
                 *self
                     .drain_calls
                     .lock()
