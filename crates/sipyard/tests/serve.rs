@@ -88,6 +88,39 @@ fn all_ports_in_use_are_told_with_their_places() {
     }
 }
 
+/// The check before a start bound UDP for every listener: a node on TCP did not start beside a program on UDP, and a
+/// TCP port in use was found only after the admin API was up.
+#[test]
+fn a_port_in_use_counts_for_its_own_transport() {
+    let settings = Settings::new();
+    settings.write(POOL, "");
+    let text = fs::read_to_string(settings.path()).unwrap();
+    let sip = settings.sip;
+    let udp = format!("{{ transport = \"udp\", address = \"{sip}\" }}");
+    let tcp = udp.replace("udp", "tcp");
+    let _other = UdpSocket::bind(sip).unwrap();
+    let text = text.replace(&udp, &tcp);
+    settings
+        .write_whole(&text.replace("address = \"127.0.0.1:9\"", "address = \"tcp:127.0.0.1:9\""));
+    drop(settings.start());
+
+    let settings = Settings::new();
+    let sip = settings.sip;
+    let _other = TcpListener::bind(sip).unwrap();
+    let _admin = TcpListener::bind(settings.admin).unwrap();
+    settings.write(POOL, "");
+    let text = fs::read_to_string(settings.path()).unwrap();
+    let udp = format!("{{ transport = \"udp\", address = \"{sip}\" }}");
+    let both = format!("{udp},\n {}", udp.replace("udp", "tcp"));
+    settings.write_whole(&text.replace(&udp, &both));
+    let mut edge = settings.spawn();
+    assert_eq!(edge.wait().code(), Some(2));
+    edge.wait_for_log(&format!(
+        "edge.toml:3:33: cannot bind TCP {sip}: Address already in use"
+    ));
+    assert!(!edge.log().contains("cannot bind UDP"), "{}", edge.log());
+}
+
 #[test]
 fn a_second_node_does_not_share_the_first_ones_ports() {
     let first = edge();

@@ -41,8 +41,14 @@ pub(super) fn admin(
         .zip(&configuration.listener_places)
         .filter(|(listener, _)| !is_left(listener.address))
         .filter_map(|(listener, place)| {
-            let bound = Socket::bind(listener.address, Options::default());
-            Some(problem(place, "UDP", listener.address, &bound.err()?))
+            let (transport, address) = (listener.transport, listener.address);
+            let bound = if transport.is_stream() {
+                TcpListener::bind(address).map(drop)
+            } else {
+                Socket::bind(address, Options::default()).map(drop)
+            };
+            let protocol = protocol(transport);
+            Some(problem(place, protocol, address, &bound.err()?))
         })
         .collect();
     let (admin, places) = (&configuration.admin, &configuration.admin_places);
