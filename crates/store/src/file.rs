@@ -312,7 +312,7 @@ fn judge(table: &Table, batch: &[Change], now: Now) -> Vec<Result<Put, Error>> {
         };
         puts.push(if current != *seen {
             Ok(Put::Changed(current))
-        } else if current.is_none() && !table.has_room(next) {
+        } else if current.is_none() && !table.has_room(next, now) {
             Err(Error::Full)
         } else {
             pending.insert(next.key(), next.value());

@@ -78,9 +78,7 @@ impl Table {
     pub(crate) fn replace(&self, seen: Option<&[u8]>, next: Entry, now: Now) -> Result<Put, Error> {
         let hash = self.hasher.hash_one(next.key());
         let mut shard = self.shard(hash);
-        if now.wall >= shard.swept + SWEEP_INTERVAL {
-            shard.sweep(now.wall);
-        }
+        shard.sweep_if_due(now);
         let current = shard
             .slots
             .find(hash, |slot| slot.entry.key() == next.key())
@@ -99,8 +97,9 @@ impl Table {
     /// Stores an entry, or a note that the key has no value.
     pub(crate) fn put(&self, entry: Entry, now: Now) {
         let hash = self.hasher.hash_one(entry.key());
-        self.shard(hash)
-            .put(hash, entry, now, |entry| self.hasher.hash_one(entry.key()));
+        let mut shard = self.shard(hash);
+        shard.sweep_if_due(now);
+        shard.put(hash, entry, now, |entry| self.hasher.hash_one(entry.key()));
     }
 
     /// Stores an entry, or a note that the key has no value, and evicts others to make room.
@@ -116,9 +115,12 @@ impl Table {
         self.shard(hash).remove(hash, key);
     }
 
-    pub(crate) fn has_room(&self, entry: &Entry) -> bool {
+    /// Whether an entry fits beside those that have not expired.
+    pub(crate) fn has_room(&self, entry: &Entry, now: Now) -> bool {
         let hash = self.hasher.hash_one(entry.key());
-        self.shard(hash).has_room(entry, self.shard_bytes_max)
+        let mut shard = self.shard(hash);
+        shard.sweep_if_due(now);
+        shard.has_room(entry, self.shard_bytes_max)
     }
 
     /// The number of entries and their bytes. Expired entries count until they are swept.
@@ -169,7 +171,7 @@ impl Table {
 
 impl Shard {
     fn put(&mut self, hash: u64, entry: Entry, now: Now, hasher: impl Fn(&Entry) -> u64) {
-        if entry.value().is_some() {
+        if entry.value().is_some() && !entry.is_over(now.wall) {
             self.insert(hash, entry, now, hasher);
         } else {
             self.remove(hash, entry.key());
@@ -212,6 +214,12 @@ impl Shard {
                 let (slot, _) = found.remove();
                 self.bytes -= cost(&slot.entry);
             }
+        }
+    }
+
+    fn sweep_if_due(&mut self, now: Now) {
+        if now.wall >= self.swept + SWEEP_INTERVAL {
+            self.sweep(now.wall);
         }
     }
 

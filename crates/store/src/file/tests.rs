@@ -154,3 +154,43 @@ fn a_file_that_can_not_be_synced_is_written_anew() {
     assert!(driven.put("after"));
     driven.check();
 }
+
+/// Nothing swept the table of a file but a rewrite of the file, so expired records made the store full.
+#[test]
+fn expired_records_make_room() {
+    let table = Table::new(SHARDS * 200, Duration::MAX);
+    let at = |seconds| Now {
+        wall: Duration::from_secs(seconds),
+        age: Duration::from_secs(seconds),
+    };
+    let change = |key: usize| {
+        let next = Next {
+            value: b"x",
+            expires: Some(Duration::from_secs(100 + key as u64)),
+        };
+        Change {
+            seen: None,
+            next: Entry::new(key.to_string().as_bytes(), Some(next)).unwrap(),
+            done: Box::new(drop),
+        }
+    };
+    let stored = |keys: std::ops::Range<usize>, now| {
+        let is_stored = |key: &usize| {
+            let batch = [change(*key)];
+            let is_stored = judge(&table, &batch, now) == [Ok(Put::Stored)];
+            if is_stored {
+                table.put(batch[0].next.clone(), now);
+            }
+            is_stored
+        };
+        keys.filter(is_stored).count()
+    };
+    let filled = stored(0..1_000, at(1));
+    assert!((SHARDS..1_000).contains(&filled), "{filled}");
+    assert_eq!(stored(0..1_000, at(2)), 0);
+    assert!(stored(2_000..3_000, at(2_000)) > filled / 2);
+    // A file that is read at a start has what expired meanwhile.
+    let read = Table::new(SHARDS * 200, Duration::MAX);
+    (0..1_000).for_each(|key| read.put(change(key).next, at(2_000)));
+    assert_eq!(read.held(), (0, 0));
+}
