@@ -7,6 +7,7 @@
 //! them.
 
 mod admin;
+mod answer;
 mod calls;
 mod certificates;
 mod check;

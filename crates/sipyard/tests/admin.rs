@@ -248,3 +248,15 @@ fn a_source_has_so_many_connections() {
         .find_map(|line| line.strip_prefix("sipyard_admin_connections_refused_total "));
     assert!(refused.unwrap().parse::<u64>().unwrap() > 0, "{text}");
 }
+
+/// A user whose name has an at sign can be added, but the API did not know it.
+#[test]
+fn the_domain_of_a_user_is_behind_the_last_at_sign() {
+    let settings = Settings::new();
+    let registrar = "[registrar]\ndomains = [\"example.com\"]\nstore = \"memory\"";
+    settings.write(POOL, registrar);
+    let edge = settings.start();
+    let (status, text) = edge.ask_as_operator("GET", "/api/v1/users/alice@home@example.com");
+    assert_eq!(status, 200, "{text}");
+    assert!(text.contains("alice@home@example.com"), "{text}");
+}

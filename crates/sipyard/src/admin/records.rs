@@ -1,7 +1,7 @@
 //! Reads and changes the registrar's records for `sipyard user` and `sipyard store` while the node
 //! has the store open.
 
-use std::{sync::Arc, task::Poll};
+use std::sync::Arc;
 
 use ::store::{Error, Put, Store, Value};
 use axum::{
@@ -10,12 +10,13 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use tokio::{sync::oneshot, task::spawn_blocking};
+use tokio::task::spawn_blocking;
 
 use super::refusal::refused;
 use crate::{
+    answer::{answered, submit},
     serve::Control,
-    store::{Ask, Change, Done, Outcome, Record, Told},
+    store::{Ask, Change, Outcome, Record, Told},
 };
 
 /// Answers an operator.
@@ -66,29 +67,4 @@ async fn change(store: &Store, changes: Vec<Change>) -> Result<Told, Error> {
         });
     }
     Ok(Told::Outcomes(outcomes))
-}
-
-/// The answer of a store, or the wait for it.
-pub(super) enum Submitted<T> {
-    Answered(Result<T, Error>),
-    Waiting(oneshot::Receiver<Result<T, Error>>),
-}
-
-pub(super) fn submit<T: Send + 'static>(
-    ask: impl FnOnce(Done<T>) -> Poll<Result<T, Error>>,
-) -> Submitted<T> {
-    let (sender, receiver) = oneshot::channel();
-    // Whoever asked may have gone away.
-    let done = move |answer| drop(sender.send(answer));
-    match ask(Box::new(done)) {
-        Poll::Ready(answer) => Submitted::Answered(answer),
-        Poll::Pending => Submitted::Waiting(receiver),
-    }
-}
-
-pub(super) async fn answered<T>(submitted: Submitted<T>) -> Result<T, Error> {
-    match submitted {
-        Submitted::Answered(answer) => answer,
-        Submitted::Waiting(receiver) => receiver.await.unwrap_or(Err(Error::Busy)),
-    }
 }

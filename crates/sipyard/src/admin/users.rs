@@ -13,11 +13,13 @@ use location::{Aor, Location, Subscriber};
 use serde::{Deserialize, Serialize};
 use socket::wall;
 
-use super::{
-    records::{answered, submit},
-    refusal::refused,
+use super::refusal::refused;
+use crate::{
+    answer::{answered, submit},
+    serve::Control,
+    store::read_aor,
+    view::Done,
 };
-use crate::{serve::Control, view::Done};
 
 /// How often a removal is tried, as phones refresh the same record.
 const TRIES: usize = 5;
@@ -52,11 +54,8 @@ pub(super) struct Which {
 /// The user and the store that knows.
 fn find(control: &Control, user: &str) -> Result<(Aor, Arc<Store>), Box<Response>> {
     let refuse = |status, message: String| Box::new(refused(status, vec![message]));
-    let (name, domain) = user.split_once('@').unwrap_or_default();
-    let aor = Aor::new(name, domain).ok_or_else(|| {
-        let message = format!("\"{user}\" is not USER@DOMAIN, such as alice@example.com");
-        refuse(StatusCode::UNPROCESSABLE_ENTITY, message)
-    })?;
+    let aor = read_aor(user);
+    let aor = aor.map_err(|problem| refuse(StatusCode::UNPROCESSABLE_ENTITY, problem))?;
     let store = control.store().ok_or_else(|| {
         let message = "the node has no registrar: its configuration has no [registrar]";
         refuse(StatusCode::NOT_FOUND, message.to_owned())

@@ -1,17 +1,17 @@
 //! The store in which nodes announce themselves.
 
-use std::{future::Future, io, task::Poll, time::Duration};
+use std::{io, task::Poll, time::Duration};
 
 use ::store::{Error, Limits, Next, Put, Store, Value};
 use node::config::PoolServer;
 use socket::Clock;
-use tokio::{
-    sync::oneshot,
-    time::{interval, sleep},
-};
+use tokio::time::{interval, sleep};
 
 use super::lease::{Announcement, Leases, read, write};
-use crate::config::{Announced, Cluster};
+use crate::{
+    answer::{answered, submit},
+    config::{Announced, Cluster},
+};
 
 /// How often the thread looks for changes of the DNS, of announcements, and of the health that
 /// decides how many groups are in use. A pool whose last server dies does not wait for that: it places
@@ -126,7 +126,7 @@ impl Registry {
             lease,
             stamp: socket::seed(),
         };
-        let mut seen = told(|done| self.store.get(&key, done)).await?;
+        let mut seen = answered(submit(|done| self.store.get(&key, done))).await?;
         for _ in 0..ATTEMPTS {
             let now = self.clock.now();
             // What can't be read is written anew.
@@ -136,8 +136,8 @@ impl Registry {
                 value: value.as_bytes(),
                 expires: None,
             };
-            let put = told(|done| self.store.put(&key, seen.as_ref(), Some(next), done));
-            match put.await? {
+            let put = submit(|done| self.store.put(&key, seen.as_ref(), Some(next), done));
+            match answered(put).await? {
                 Put::Stored => return Ok(()),
                 Put::Changed(value) => seen = value,
             }
@@ -155,21 +155,4 @@ fn key(pool: &str) -> Vec<u8> {
 /// Whether a record of this key belongs to nodes, not to users.
 pub(crate) fn is_of_nodes(key: &[u8]) -> bool {
     key.starts_with(PREFIX.as_bytes())
-}
-
-/// Waits for an answer that comes at once or later.
-fn told<T: Send + 'static>(
-    ask: impl FnOnce(Box<dyn FnOnce(Result<T, Error>) + Send>) -> Poll<Result<T, Error>>,
-) -> impl Future<Output = Result<T, Error>> {
-    let (tell, told) = oneshot::channel();
-    let asked = ask(Box::new(move |answer| {
-        // Whoever asked may be gone.
-        let _ = tell.send(answer);
-    }));
-    async move {
-        match asked {
-            Poll::Ready(answer) => answer,
-            Poll::Pending => told.await.unwrap_or(Err(Error::Busy)),
-        }
-    }
 }

@@ -10,6 +10,7 @@ use super::{
     fill::{Filled, Record, fill},
     remote::Remote,
 };
+use crate::answer::Done;
 
 /// Reads and writes records for a command.
 pub(crate) enum Keeper {
@@ -57,9 +58,6 @@ impl Keeper {
         }
     }
 }
-
-/// Receives a store's answer, once.
-pub(crate) type Done<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
 
 fn wait<T: Send + 'static>(
     ask: impl FnOnce(Done<T>) -> Poll<Result<T, Error>>,

@@ -20,7 +20,7 @@ use settings::refuse;
 
 use crate::members::is_of_nodes;
 pub(crate) use fill::Record;
-pub(crate) use keeper::{Done, Keeper};
+pub(crate) use keeper::Keeper;
 pub(crate) use place::{Existing, Opened, Place};
 pub(crate) use records::{contact_line, read_aor, read_hex};
 pub(crate) use remote::{ASK_BYTES_MAX, Ask, Change, Outcome, PATH, Told};
