@@ -9,6 +9,7 @@ use std::{
     io::{Read, Write},
     net::{SocketAddr, TcpStream},
     os::unix::{fs::PermissionsExt, net::UnixListener},
+    process::Stdio,
 };
 
 use common::{Edge, Settings, eventually, sipyard};
@@ -247,6 +248,40 @@ fn a_source_has_so_many_connections() {
         .lines()
         .find_map(|line| line.strip_prefix("sipyard_admin_connections_refused_total "));
     assert!(refused.unwrap().parse::<u64>().unwrap() > 0, "{text}");
+}
+
+/// The audit log left out whatever changed users and bindings, as they are read at the same path.
+#[test]
+fn changes_of_users_are_logged_without_their_passwords() {
+    let edge = edge(
+        "127.0.0.1",
+        "[registrar]\ndomains = [\"example.com\"]\nstore = \"memory\"",
+    );
+    let path = edge.settings.path();
+    let run = |words: &str| {
+        let mut command = sipyard();
+        let command = command.args(words.split(' ')).arg("--config").arg(&path);
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // A command that asks for nothing reads nothing.
+        let _ = child.stdin.take().unwrap().write_all(b"verysecret\n");
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{words}");
+    };
+    run("user list");
+    run("user add carol@example.com");
+    edge.wait_for_log("audit: the Unix socket: 1 records changed");
+    run("user list");
+    run("user remove carol@example.com");
+    eventually("both changes are logged", || {
+        edge.log().matches("1 records changed").count() == 2
+    });
+    let log = edge.log();
+    assert_eq!(log.matches("audit:").count(), 2, "{log}");
+    assert!(
+        !log.contains("verysecret") && !log.contains("carol"),
+        "{log}"
+    );
 }
 
 /// A user whose name has an at sign can be added, but the API did not know it.

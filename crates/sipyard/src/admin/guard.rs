@@ -44,7 +44,8 @@ pub(super) async fn require(
     response
 }
 
-/// Logs what operators change: who, what, and how it ended. Nothing that only reads is logged.
+/// Logs what operators change: who, what, and how it ended. Nothing that only reads is logged. Records are read and
+/// changed at one path, so they have their own line.
 pub(super) async fn audit(
     State(control): State<Arc<Control>>,
     request: Request,
@@ -63,7 +64,7 @@ pub(super) async fn audit(
 }
 
 /// Who sends: a token by the beginning of its hash, or whoever may open the socket.
-fn who(admin: &Admin, headers: &HeaderMap) -> String {
+pub(super) fn who(admin: &Admin, headers: &HeaderMap) -> String {
     let shown = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
     let shown = shown.and_then(|shown| shown.strip_prefix(b"Bearer "));
     let known = shown.and_then(|shown| admin.tokens.iter().find(|token| token.is(shown)));

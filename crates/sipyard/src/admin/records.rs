@@ -7,27 +7,47 @@ use ::store::{Error, Put, Store, Value};
 use axum::{
     Json,
     extract::State,
-    http::StatusCode,
+    http::{HeaderMap, StatusCode},
     response::{IntoResponse, Response},
 };
 use tokio::task::spawn_blocking;
 
-use super::refusal::refused;
+use super::{guard::who, refusal::refused};
 use crate::{
     answer::{answered, submit},
     serve::Control,
     store::{Ask, Change, Outcome, Record, Told},
 };
 
-/// Answers an operator.
-pub(super) async fn records(State(control): State<Arc<Control>>, Json(ask): Json<Ask>) -> Response {
+/// Answers an operator. Changes are logged with who made them: how many, but not what, as records tell passwords.
+pub(super) async fn records(
+    State(control): State<Arc<Control>>,
+    headers: HeaderMap,
+    Json(ask): Json<Ask>,
+) -> Response {
     let Some(store) = control.store() else {
         let message = "the node has no registrar: its configuration has no [registrar]".to_owned();
         return refused(StatusCode::NOT_FOUND, vec![message]);
     };
-    match answer(store, ask).await {
+    let changes = matches!(ask, Ask::Change(_));
+    let answer = answer(store, ask).await;
+    if changes {
+        audit(&who(&control.admin(), &headers), &answer);
+    }
+    match answer {
         Ok(told) => Json(told).into_response(),
         Err(error) => refused(StatusCode::SERVICE_UNAVAILABLE, vec![error.to_string()]),
+    }
+}
+
+fn audit(who: &str, answer: &Result<Told, Error>) {
+    match answer {
+        Ok(Told::Outcomes(outcomes)) => {
+            let stored = outcomes.iter().filter(|it| matches!(it, Outcome::Stored));
+            tracing::info!("audit: {who}: {} records changed", stored.count());
+        }
+        Ok(Told::Records(_)) => {}
+        Err(error) => tracing::info!("audit: {who}: records may have changed: {error}"),
     }
 }
 
