@@ -221,6 +221,22 @@ pub(crate) struct Refused {
     pub(crate) problems: Vec<String>,
 }
 
+impl Refused {
+    /// Reads the body of an answer that refuses. What is no JSON is itself the problem: another program may stand before
+    /// the node.
+    pub(crate) fn read(body: &[u8]) -> Self {
+        serde_json::from_slice(body).unwrap_or_else(|_| {
+            let problem = match String::from_utf8_lossy(body).trim() {
+                "" => "it refuses without a reason: is the node of another version?".to_owned(),
+                text => text.to_owned(),
+            };
+            Self {
+                problems: vec![problem],
+            }
+        })
+    }
+}
+
 /// What was done.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Done {

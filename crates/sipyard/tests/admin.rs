@@ -215,6 +215,27 @@ fn the_api_describes_itself() {
     }
 }
 
+/// A body that is too long and a query that can't be read were refused in plain text, which `ctl` took for an answer of
+/// another version of the node.
+#[test]
+fn what_can_not_be_read_is_refused_in_json() {
+    let edge = edge("127.0.0.1", "");
+    for path in ["/api/v1/history?span=x", "/api/v1/history?server=a"] {
+        let (status, text) = edge.ask("GET", path);
+        assert_eq!(status, 400, "{path}: {text}");
+        let refused: Value = serde_json::from_str(&text).expect(&text);
+        assert!(refused["problems"][0].is_string(), "{text}");
+    }
+    let message = edge.folder().join("message");
+    fs::write(&message, vec![b'x'; 100_000]).unwrap();
+    let (code, _, error) = edge.ctl(&["explain", "--message", message.to_str().unwrap()]);
+    assert_ne!(code, Some(0));
+    assert!(
+        error.contains("length limit") && !error.contains("version"),
+        "{error}"
+    );
+}
+
 /// The figures, if the node answers on TCP.
 fn figures(address: SocketAddr) -> Option<String> {
     let mut stream = TcpStream::connect(address).unwrap();

@@ -22,7 +22,7 @@ use axum::{
     body::Bytes,
     extract::{Path, Query, State},
     http::{StatusCode, header::CONTENT_TYPE},
-    middleware::from_fn_with_state,
+    middleware::{from_fn_with_state, map_response},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -42,7 +42,7 @@ use door::Door;
 use guard::{audit, guard, require};
 use metrics::{MEDIA_TYPE, Metrics};
 pub(crate) use places::Places;
-use refusal::refused;
+use refusal::{in_json, refused};
 
 /// Answers the API on TCP, where clients need tokens, and on the Unix socket, which only the node's
 /// user can open.
@@ -68,14 +68,16 @@ pub(crate) fn spawn(control: &Arc<Control>, tcp: TcpListener, socket: UnixListen
     tokio::spawn(axum::serve(socket, all_routes).into_future());
 }
 
-/// What these may ask. What changes the node is noted.
+/// What these may ask. What changes the node is noted. Programs that watch health read plain text, others JSON.
 fn routes_of(who: Who, control: &Arc<Control>) -> Router<Arc<Control>> {
-    match who {
+    let routes = match who {
+        Who::Anybody => return api::routes(who),
+        Who::Readers | Who::Witnesses => api::routes(who),
         Who::Operators => {
             api::routes(who).route_layer(from_fn_with_state(Arc::clone(control), audit))
         }
-        _ => api::routes(who),
-    }
+    };
+    routes.route_layer(map_response(in_json))
 }
 
 fn dashboard() -> Router<Arc<Control>> {

@@ -55,7 +55,7 @@ impl Node {
         if answer.is_success {
             Ok(answer.body)
         } else {
-            Err(Failure::Refused(read::<Refused>(&answer.text())?.problems))
+            Err(Failure::Refused(Refused::read(&answer.body).problems))
         }
     }
 }

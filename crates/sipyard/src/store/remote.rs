@@ -155,9 +155,8 @@ impl Remote {
         if answer.is_success {
             serde_json::from_slice(&answer.body).map_err(|error| self.failed(error))
         } else {
-            let refused: Result<Refused, _> = serde_json::from_slice(&answer.body);
-            let refused = refused.map_err(|error| self.failed(error))?;
-            Err(self.failed(refused.problems.join("; ")))
+            let problems = Refused::read(&answer.body).problems;
+            Err(self.failed(problems.join("; ")))
         }
     }
 
