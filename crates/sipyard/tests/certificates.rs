@@ -262,3 +262,47 @@ fn a_bad_certificate_of_the_admin_api_is_told_with_its_place() {
         assert!(told.contains(wanted), "{told}");
     }
 }
+
+/// Problems of the second listener's certificates pointed at the first listener or at the beginning of the file.
+#[test]
+fn problems_of_certificates_have_their_place() {
+    let (settings, secured) = (Settings::new(), free_address());
+    authority(&settings).issue_for("soon", &["edge.example.com"], 5 * DAY + DAY / 2);
+    let Settings { sip, admin, .. } = &settings;
+    let text = format!(
+        r#"node = {{ name = "edge", secret = "file:secret", workers = 1 }}
+route = [ {{ to = "app" }} ]
+admin = {{ address = "{admin}", socket = "admin.sock" }}
+[[listen]]
+transport = "udp"
+address = "{sip}"
+[[listen]]
+transport = "tls"
+address = "{secured}"
+certificates = [ {{ chain = "soon.pem", key = "soon.key" }} ]
+[pool.app]
+{POOL}
+"#
+    );
+    let checked = |text: &str| {
+        settings.write_whole(text);
+        fs::write(folder(&settings).join("none.pem"), "").unwrap();
+        let mut command = sipyard();
+        command
+            .args(["check", "edge.toml"])
+            .current_dir(folder(&settings));
+        command
+            .env("SSL_CERT_FILE", "none.pem")
+            .env_remove("SSL_CERT_DIR");
+        String::from_utf8(command.output().unwrap().stderr).unwrap()
+    };
+    let told = checked(&text);
+    assert!(told.starts_with("edge.toml:9:11: tls: "), "{told}");
+    let told = checked(&format!("{text}[tls]\nnames = \"web\"\n"));
+    assert!(told.starts_with("edge.toml:14:1: tls: "), "{told}");
+    let told = checked(&format!("{text}[tls]\nca = \"ca.pem\"\n"));
+    assert!(
+        told.contains("edge.toml:9:11: warning: listen[1]: "),
+        "{told}"
+    );
+}

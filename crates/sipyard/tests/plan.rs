@@ -146,3 +146,28 @@ fn a_hundred_million_users_are_planned() {
     assert_eq!(code, Some(2));
     assert!(problems.contains("write a number from 1 to 1000"));
 }
+
+/// Shares that don't add up were told at the beginning of the file.
+#[test]
+fn shares_that_do_not_add_up_are_told_at_the_first_of_them() {
+    let design = fs::read_to_string("../../experiments/scale/hundred-million.toml").unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("design.toml");
+    let wrong = design.replace("share = 0.1\n", "share = 0.2\n").replace(
+        "[site.europe]\nshare = 0.3\n",
+        "[site.europe]\nshare = 0.4\n",
+    );
+    fs::write(&file, wrong).unwrap();
+    let (code, _, problems) = run(&format!("scale {}", file.display()));
+    assert_eq!(code, Some(2));
+    for (table, what) in [("[transport.udp]", "transport"), ("[site.america]", "site")] {
+        let line = 1 + design.lines().position(|line| line == table).unwrap();
+        let place = format!("design.toml:{line}:");
+        let told = problems.lines().find(|told| told.contains(&place));
+        let told = told.unwrap_or_else(|| panic!("{place} {problems}"));
+        assert!(
+            told.contains(&format!("{what}: the shares of all")),
+            "{told}"
+        );
+    }
+}

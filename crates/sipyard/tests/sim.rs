@@ -290,3 +290,41 @@ fn the_experiments_are_valid() {
     }
     assert!(count > 0);
 }
+
+/// Policies and farms with one name were told at the beginning of the file.
+#[test]
+fn what_has_the_name_of_another_is_told_at_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("twice.toml");
+    let farm = "[[servers]]\ncount = 2\nservice = { INVITE = \"10ms\", BYE = \"5ms\" }\n";
+    let twice = SMALL
+        .replace("name = \"heavy\"", "name = \"tlwl\"")
+        .replace("[[event]]", &format!("{farm}\n[[event]]"));
+    fs::write(&file, &twice).unwrap();
+    let output = sipyard(&[file.to_str().unwrap()]);
+    let told = text(&output.stderr);
+    let line_of = |words: &str| {
+        1 + twice
+            .lines()
+            .position(|line| line.starts_with(words))
+            .unwrap()
+    };
+    let second = 1 + twice
+        .lines()
+        .enumerate()
+        .filter(|(_, line)| *line == "[[servers]]")
+        .nth(1)
+        .unwrap()
+        .0;
+    assert!(
+        told.contains(&format!(
+            "twice.toml:{}:19: policy: two policies",
+            line_of("policy")
+        )),
+        "{told}"
+    );
+    assert!(
+        told.contains(&format!("twice.toml:{second}:1: servers: two farms")),
+        "{told}"
+    );
+}

@@ -48,8 +48,8 @@ pub(crate) struct AdminPlaces {
     pub(crate) socket: Place,
 }
 
-/// Reads `[admin]`, and what it shows by TLS.
-pub(crate) fn admin(mut section: Section<'_>) -> (Admin, AdminPlaces, Option<Identity>) {
+/// Reads `[admin]`, and what it shows by TLS, with its place.
+pub(crate) fn admin(mut section: Section<'_>) -> (Admin, AdminPlaces, Option<At<Identity>>) {
     let given = section.get("address", address);
     let At { value: address, at } = given.unwrap_or_else(|| At {
         value: SocketAddr::from((Ipv4Addr::LOCALHOST, ADMIN_PORT)),
@@ -67,9 +67,9 @@ pub(crate) fn admin(mut section: Section<'_>) -> (Admin, AdminPlaces, Option<Ide
     };
     let tokens = section.get_or("tokens", Vec::new(), list(token));
     let identity = section.given_table("tls").and_then(|mut table| {
-        let identity = identity(&mut table);
+        let (value, at) = (identity(&mut table), table.at());
         table.finish();
-        identity
+        value.map(|value| At { value, at })
     });
     section.finish();
     let admin = Admin {

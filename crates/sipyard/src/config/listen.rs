@@ -21,6 +21,8 @@ pub(super) struct Listeners {
     pub(super) listeners: Vec<Listener>,
     /// The place of each one's address in the file.
     pub(super) places: Vec<Place>,
+    /// Where the address of the first secure one is in the file, in bytes.
+    pub(super) first_secure: Option<usize>,
     /// Those before each one who speak the PROXY protocol.
     pub(super) balancers: Vec<Vec<IpNet>>,
     /// What secure ones have besides.
@@ -46,6 +48,9 @@ pub(super) fn listeners(root: &mut Section<'_>) -> Listeners {
                 section.problem_of("address", at, &message);
             } else {
                 let is_secure = listener.transport.is_secure();
+                if is_secure {
+                    found.first_secure.get_or_insert(at);
+                }
                 let secured = is_secure.then(|| secured(&mut section)).flatten();
                 found.secured.push(secured);
                 found

@@ -126,7 +126,7 @@ pub(crate) fn keys(path: &Path, text: &str) -> BTreeSet<String> {
 fn read(mut root: Section<'_>) -> Option<Configuration> {
     let listening = listen::listeners(&mut root);
     let listeners = &listening.listeners;
-    let as_client = secure::as_client(root.table("tls"));
+    let as_client = secure::as_client(&mut root);
     let identity = sections::identity(root.table("node"), listeners);
     let timers = sections::timers(root.table("timers"));
     let limits = sections::limits(root.table("limits"));
@@ -152,14 +152,9 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
     let rules = registrar.as_ref().map(|registrar| registrar.rules.clone());
     let trust = trust::trust(root.table("trust"));
     let identity = identity.map(|identity| {
-        let security = secure::security(&listening, &as_client, &identity.secret);
-        let told = security.map_err(|error| root.problem(&format!("tls: {error}")));
-        let secured = shown.map(|shown| secure::admin(&shown, &identity.secret));
-        admin.tls = secured.transpose().unwrap_or_else(|error| {
-            root.problem(&format!("admin.tls: {error}"));
-            None
-        });
-        (identity, told)
+        let security = secure::security(&root, &listening, &as_client, &identity.secret);
+        admin.tls = shown.and_then(|shown| secure::admin(&root, &shown, &identity.secret));
+        (identity, security)
     });
     root.finish();
     let (identity, security) = identity?;
@@ -189,7 +184,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
         calls,
         nftables,
         listener_places: listening.places,
-        security: security.ok()?,
+        security: security?,
         admin_places,
     })
 }

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use net::{Bound, Security};
 use node::config::{IpNet, Listener};
 use settings::{
-    Item, Section, hint,
+    At, Item, Section, hint,
     value::{expected, text},
 };
 use tls::{Client, Clients, Identity, Naming, Server, Trust};
@@ -22,6 +22,8 @@ pub(super) struct Secured {
 /// What this node asks of servers that it connects to, and shows them.
 #[derive(Debug)]
 pub(super) struct AsClient {
+    /// Where `[tls]` is in the file, in bytes.
+    at: Option<usize>,
     /// None: the system's, if there is a secure listener at all.
     trust: Option<Trust>,
     naming: Naming,
@@ -110,7 +112,7 @@ pub(super) fn identity(table: &mut Section<'_>) -> Option<Identity> {
     let folder = table.folder().to_path_buf();
     let file = |value: &settings::Value<'_>| Ok(folder.join(text(value)?));
     let chain = table.require("chain", "write chain = \"FILE\"", file);
-    let key: Option<settings::At<PathBuf>> = table.require("key", "write key = \"FILE\"", file);
+    let key: Option<At<PathBuf>> = table.require("key", "write key = \"FILE\"", file);
     let chain = chain?;
     match Identity::load(&chain.value, &key?.value) {
         Ok(identity) => Some(identity),
@@ -122,13 +124,16 @@ pub(super) fn identity(table: &mut Section<'_>) -> Option<Identity> {
 }
 
 /// Reads `[tls]`.
-pub(super) fn as_client(mut section: Section<'_>) -> AsClient {
+pub(super) fn as_client(root: &mut Section<'_>) -> AsClient {
+    let at = root.given_table("tls").map(|section| section.at());
+    let mut section = root.table("tls");
     let trust = trust(&mut section, "ca", "crl");
     let naming = section.get_or("names", NAMINGS[0], |value| one_of(text(value)?, &NAMINGS));
     let has_identity = section.has("chain") || section.has("key");
     let identity = has_identity.then(|| identity(&mut section)).flatten();
     section.finish();
     AsClient {
+        at,
         trust,
         naming: if naming == "web" {
             Naming::Web
@@ -146,11 +151,20 @@ fn one_of(name: &str, choices: &'static [&'static str]) -> settings::Read<&'stat
         .ok_or_else(|| format!("unknown value \"{name}\"; {}", hint(name, choices)))
 }
 
-/// How the connections of all listeners are secured.
-///
-/// # Errors
-/// What of the certificates makes no sense together.
+/// How the connections of all listeners are secured; none if the certificates make no sense together.
 pub(super) fn security(
+    root: &Section<'_>,
+    listening: &Listeners,
+    as_client: &AsClient,
+    secret: &[u8],
+) -> Option<Security> {
+    let security = security_of(listening, as_client, secret);
+    let at = as_client.at.or(listening.first_secure).unwrap_or_default();
+    let told = security.map_err(|error| root.problem_of("tls", at, &error.to_string()));
+    told.ok()
+}
+
+fn security_of(
     listening: &Listeners,
     as_client: &AsClient,
     secret: &[u8],
@@ -185,15 +199,14 @@ pub(super) fn security(
     Ok(Security::new(bound?))
 }
 
-/// How the admin API is secured.
-///
-/// # Errors
-/// What of the certificate makes no sense.
-pub(super) fn admin(identity: &Identity, secret: &[u8]) -> Result<Server, tls::Error> {
+/// How the admin API is secured; none if the certificate makes no sense.
+pub(super) fn admin(root: &Section<'_>, shown: &At<Identity>, secret: &[u8]) -> Option<Server> {
     // Sessions with phones are not resumed here.
     let secret = [b"admin", secret].concat();
-    let identity = std::slice::from_ref(identity);
-    Server::new(identity, &Clients::Any, &secret, Arc::new(socket::wall))
+    let identity = std::slice::from_ref(&shown.value);
+    let server = Server::new(identity, &Clients::Any, &secret, Arc::new(socket::wall));
+    let told = server.map_err(|error| root.problem_of("admin.tls", shown.at, &error.to_string()));
+    told.ok()
 }
 
 fn client(of: &AsClient) -> Result<Client, tls::Error> {

@@ -26,7 +26,7 @@ const CERTIFICATE_LEFT_MIN: Duration = Duration::from_secs(14 * DAY.as_secs());
 
 /// All warnings, each with its place and what to do.
 pub(crate) fn warnings(path: &Path, configuration: &Configuration) -> Vec<Problem> {
-    let mut found = Vec::new();
+    let mut found: Vec<Problem> = of_listeners(configuration);
     let mut warn = |names: &[&str], message: &str| {
         let place = place_of(path, names);
         found.push(place.problem(format!("warning: {message}")));
@@ -35,11 +35,6 @@ pub(crate) fn warnings(path: &Path, configuration: &Configuration) -> Vec<Proble
         of_pool(pool, sources, &mut warn);
     }
     of_registrar(configuration, &mut warn);
-    for (listener, end) in configuration.security.certificates_end() {
-        if let Some(message) = of_certificate(end, socket::wall()) {
-            warn(&["listen"], &format!("listen[{listener}]: {message}"));
-        }
-    }
     if let Some(tls) = &configuration.admin.tls
         && let Some(message) = of_certificate(tls.not_after(), socket::wall())
     {
@@ -82,6 +77,17 @@ pub(crate) fn warnings(path: &Path, configuration: &Configuration) -> Vec<Proble
         warn(&["route"], message);
     }
     found
+}
+
+/// Warns of certificates of listeners, each at its listener's address.
+fn of_listeners(configuration: &Configuration) -> Vec<Problem> {
+    let ends = configuration.security.certificates_end().into_iter();
+    let warning = |(listener, end): (usize, Duration)| {
+        let message = of_certificate(end, socket::wall())?;
+        let place = configuration.listener_places.get(listener)?;
+        Some(place.problem(format!("warning: listen[{listener}]: {message}")))
+    };
+    ends.filter_map(warning).collect()
 }
 
 /// What to know of a certificate that ends at a time since 1970.

@@ -8,24 +8,31 @@ use settings::table;
 
 use super::Refusal;
 
+/// The number of a line, from 1, and its problem.
+type Problem = (u64, String);
+
 /// Reads the users of a CSV file. Its first line names the columns.
 pub(super) fn read(path: &Path) -> Result<Vec<Account>, Refusal> {
-    let named = |problem| Refusal::Arguments(format!("{}: {problem}", path.display()));
-    let text = fs::read(path).map_err(|error| named(error.to_string()))?;
-    parse(&text).map_err(|problems| named(problems.join("; ")))
+    let file = path.display();
+    let text = fs::read(path).map_err(|error| Refusal::Arguments(format!("{file}: {error}")))?;
+    parse(&text).map_err(|problems| {
+        let place = |(line, problem)| format!("{file}:{line}: {problem}");
+        Refusal::File(problems.into_iter().map(place).collect())
+    })
 }
 
 /// Returns all accounts, or all problems.
-fn parse(text: &[u8]) -> Result<Vec<Account>, Vec<String>> {
+fn parse(text: &[u8]) -> Result<Vec<Account>, Vec<Problem>> {
+    let line_of = |place: Option<&Position>| place.map_or(1, Position::line);
+    let failed = |error: csv::Error| (line_of(error.position()), error.to_string());
     let mut reader = table(text).trim(Trim::All).from_reader(text);
-    let names = reader.headers().map_err(|error| vec![error.to_string()])?;
-    let [username, password] = columns(names).map_err(|problem| vec![problem])?;
+    let names = reader.headers().map_err(|error| vec![failed(error)])?;
+    let [username, password] = columns(names).map_err(|problem| vec![(1, problem)])?;
     let (mut accounts, mut problems) = (Vec::new(), Vec::new());
     for row in reader.records() {
-        let account = row.map_err(|error| error.to_string()).and_then(|row| {
-            let line = row.position().map_or(0, Position::line);
-            account(&row[username], &row[password])
-                .map_err(|problem| format!("line {line}: {problem}"))
+        let account = row.map_err(failed).and_then(|row| {
+            let account = account(&row[username], &row[password]);
+            account.map_err(|problem| (line_of(row.position()), problem))
         });
         match account {
             Ok(account) => accounts.push(account),
@@ -34,9 +41,10 @@ fn parse(text: &[u8]) -> Result<Vec<Account>, Vec<String>> {
     }
     match (problems.is_empty(), accounts.is_empty()) {
         (true, false) => Ok(accounts),
-        (true, true) => Err(vec![
+        (true, true) => Err(vec![(
+            1,
             "the table has no users: add at least one line".to_owned(),
-        ]),
+        )]),
         (false, _) => Err(problems),
     }
 }
@@ -84,14 +92,15 @@ mod tests {
     #[test]
     fn every_wrong_line_is_told() {
         let problems = parse(b"username,password\na b,1\nalice,2\nbob\n,3\n").unwrap_err();
-        assert_eq!(problems.len(), 3, "{problems:?}");
+        let lines: Vec<_> = problems.iter().map(|(line, _)| *line).collect();
+        assert_eq!(lines, [2, 4, 5], "{problems:?}");
         for (table, told) in [
             ("", "username"),
             ("username,password\n", "no users"),
             ("username\nalice\n", "password"),
         ] {
             let problems = parse(table.as_bytes()).unwrap_err();
-            assert!(problems[0].contains(told), "{problems:?}");
+            assert!(problems[0].1.contains(told), "{problems:?}");
         }
     }
 }

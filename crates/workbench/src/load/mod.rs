@@ -59,6 +59,7 @@ impl Load {
         match outcome {
             Ok(true) => ExitCode::SUCCESS,
             Ok(false) => ExitCode::FAILURE,
+            Err(Refusal::File(problems)) => refuse(problems),
             Err(Refusal::Arguments(text)) => refuse([format!("sipyard load: {text}")]),
             Err(Refusal::System(error)) => {
                 // With nowhere to say why, the exit code still tells.

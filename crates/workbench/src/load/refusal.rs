@@ -6,6 +6,8 @@ use std::io;
 pub(super) enum Refusal {
     /// The arguments can't be followed here.
     Arguments(String),
+    /// A file has these mistakes, each with its place.
+    File(Vec<String>),
     /// The system failed on the way.
     System(io::Error),
 }

@@ -35,16 +35,20 @@ fn design(mut root: Section<'_>) -> Option<Design> {
     });
     let demand = demand(root.table("demand"));
     let transports = root.named_tables("transport");
+    let transports_at = start(&root, &transports);
     let transports: Vec<_> = transports.into_iter().filter_map(transport).collect();
     let sites = root.named_tables("site");
+    let sites_at = start(&root, &sites);
     let sites: Vec<_> = sites.into_iter().filter_map(site).collect();
     if sites.len() < 2 || sites.len() > SITES_MAX {
-        root.problem(&format!(
+        let advice = format!(
             "there must be 2 to {SITES_MAX} sites: write [site.NAME] with share = 0.5 for each"
-        ));
+        );
+        root.problem_of("site", sites_at, &advice);
     }
-    whole(&root, "transport", transports.iter().map(|it| it.share));
-    whole(&root, "site", sites.iter().map(|it| it.share));
+    let shares = transports.iter().map(|it| it.share);
+    whole(&root, "transport", transports_at, shares);
+    whole(&root, "site", sites_at, sites.iter().map(|it| it.share));
     let edge = machine(root.table("edge"), true);
     let registrar = machine(root.table("registrar"), false);
     let store = store(root.table("store"));
@@ -66,12 +70,18 @@ fn design(mut root: Section<'_>) -> Option<Design> {
     })
 }
 
-fn whole(root: &Section<'_>, what: &str, shares: impl Iterator<Item = f64>) {
+/// Where the first of these tables is in the file.
+fn start(root: &Section<'_>, tables: &[(String, Section<'_>)]) -> usize {
+    let first = tables.first();
+    first.map_or_else(|| root.at(), |(_, table)| table.at())
+}
+
+fn whole(root: &Section<'_>, what: &str, at: usize, shares: impl Iterator<Item = f64>) {
     let sum: f64 = shares.sum();
     if (sum - 1.0).abs() > 1e-6 {
-        root.problem(&format!(
-            "the shares of all [{what}.NAME] add up to {sum}: they must add up to 1"
-        ));
+        let message =
+            format!("the shares of all [{what}.NAME] add up to {sum}: they must add up to 1");
+        root.problem_of(what, at, &message);
     }
 }
 

@@ -19,21 +19,27 @@ const T1: Duration = Duration::from_millis(500);
 pub(super) fn policies(root: &mut Section<'_>) -> Vec<PolicySetup> {
     let mut policies: Vec<PolicySetup> = Vec::new();
     for item in root.items("policy") {
-        match item {
+        let (found, at) = match item {
             Item::Value(found) => match policy(found.value) {
-                Ok(policy) => policies.push(plain(policy)),
-                Err(message) => root.problem_of("policy", found.at, &message),
+                Ok(policy) => (Some(plain(policy)), found.at),
+                Err(message) => {
+                    root.problem_of("policy", found.at, &message);
+                    continue;
+                }
             },
-            Item::Table(section) => policies.extend(detailed(section)),
+            Item::Table(section) => {
+                let at = section.at();
+                (detailed(section), at)
+            }
+        };
+        let Some(found) = found else {
+            continue;
+        };
+        if policies.iter().any(|other| other.name == found.name) {
+            let message = format!("two policies have the name \"{}\": rename one", found.name);
+            root.problem_of("policy", at, &message);
         }
-    }
-    let mut names: Vec<&str> = policies.iter().map(|policy| &*policy.name).collect();
-    names.sort_unstable();
-    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-        root.problem(&format!(
-            "two policies have the name \"{}\": rename one",
-            twice[0]
-        ));
+        policies.push(found);
     }
     if policies.is_empty() {
         policies.push(plain(Policy::Tlwl));

@@ -24,21 +24,23 @@ const DISCIPLINES: [(&str, Discipline); 2] = [
 pub(super) fn all(root: &mut Section<'_>) -> Vec<ServersSetup> {
     let mut farms: Vec<ServersSetup> = Vec::new();
     for section in root.tables("servers") {
-        farms.extend(farm(section));
+        let at = section.at();
+        for farm in farm(section) {
+            if farms.iter().any(|other| other.name == farm.name) {
+                let message = format!(
+                    "two farms have the name \"{}\": give each a name of its own",
+                    farm.name
+                );
+                root.problem_of("servers", at, &message);
+            }
+            farms.push(farm);
+        }
     }
     if !root.has("servers") {
         root.problem(
             "there are no servers: add [[servers]] with count = 8 and service = { INVITE = \
              \"1.45ms\", BYE = \"0.83ms\" }",
         );
-    }
-    let mut names: Vec<&str> = farms.iter().map(|farm| &*farm.name).collect();
-    names.sort_unstable();
-    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-        root.problem(&format!(
-            "two farms have the name \"{}\": give each a name of its own",
-            twice[0]
-        ));
     }
     farms
 }
