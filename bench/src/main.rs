@@ -49,7 +49,7 @@ struct Arguments {
 
 #[derive(Clone, Debug, Subcommand)]
 enum What {
-    /// Everything (the default).
+    /// Balance, spread and memory (the default).
     All,
     /// CPU, latency and spread in half a minute, too short for the record: goes to target/bench.
     Quick,

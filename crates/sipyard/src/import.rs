@@ -59,11 +59,11 @@ struct Files {
     /// Write the configuration here, and a new secret beside it, and not to standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Write the phones of a table location here, for `sipyard store import`
-    #[arg(long, value_name = "FILE")]
+    /// Write the phones of a table location here, for `sipyard store import`, and no configuration
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "brief"])]
     bindings: Option<PathBuf>,
-    /// The domain of users whose table has none
-    #[arg(long, default_value = "example.com")]
+    /// The domain of phones whose table has none
+    #[arg(long, default_value = "example.com", requires = "bindings")]
     domain: String,
     /// Leave out notes on lines that Sipyard does not need
     #[arg(long)]

@@ -11,7 +11,7 @@ use std::{
 
 use clap::{Args, ValueEnum};
 use rustix::rand::{GetRandomFlags, getrandom};
-use settings::refuse;
+use settings::{Problem, refuse};
 
 use crate::config;
 
@@ -96,12 +96,16 @@ impl Init {
         };
         let text = format!("{}{body}", head(role, listen));
         write_new(&self.out, &text)?;
-        write_secret(&self.out.with_file_name("secret"))?;
+        let secret = self.out.with_file_name("secret");
+        let is_new = write_secret(&secret)?;
         match config::load(&self.out) {
             Ok(_) => Ok(next(role, &self.out)),
             Err(problems) => {
-                let told: Vec<String> = problems.iter().map(ToString::to_string).collect();
-                fs::remove_file(&self.out).map_err(|error| error.to_string())?;
+                let told: Vec<&str> = problems.iter().map(Problem::message).collect();
+                for file in [Some(&self.out), is_new.then_some(&secret)] {
+                    let removed = file.map_or(Ok(()), fs::remove_file);
+                    removed.map_err(|error| error.to_string())?;
+                }
                 Err(told.join("\n"))
             }
         }
@@ -247,10 +251,10 @@ pub(crate) fn write_new(path: &Path, text: &str) -> Result<(), String> {
         .map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Writes a new secret that only this user can read, unless there is one.
-pub(crate) fn write_secret(path: &Path) -> Result<(), String> {
+/// Writes a new secret that only this user can read, unless there is one; whether it did.
+pub(crate) fn write_secret(path: &Path) -> Result<bool, String> {
     if path.exists() {
-        return Ok(());
+        return Ok(false);
     }
     let mut random = [0; SECRET_BYTES];
     getrandom(&mut random, GetRandomFlags::empty()).map_err(|error| error.to_string())?;
@@ -261,5 +265,6 @@ pub(crate) fn write_secret(path: &Path) -> Result<(), String> {
         .mode(0o600)
         .open(path);
     file.and_then(|mut file| writeln!(file, "{}", digits.concat()))
-        .map_err(|error| format!("{}: {error}", path.display()))
+        .map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(true)
 }

@@ -99,8 +99,8 @@ impl FromStr for Token {
   curl -H 'Authorization: Bearer TOKEN' http://10.0.0.2:8060/metrics
 
 The configuration gets only the hash of the token. On the node's own machine, `sipyard ctl` and
-`sipyard user` need no token: they use the Unix socket. Tokens go over the network in the clear, so
-use them on closed networks or through a tunnel.")]
+`sipyard user` need no token: they use the Unix socket. Without `tls` in [admin] tokens go over the
+network in the clear: then use them on closed networks or through a tunnel.")]
 pub(crate) struct MakeToken {
     /// read or operate
     role: Role,

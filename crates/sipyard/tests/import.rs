@@ -260,3 +260,49 @@ fn init_writes_what_check_likes_and_overwrites_nothing() {
     assert_eq!(lacks.status.code(), Some(2));
     assert_all(&String::from_utf8_lossy(&lacks.stderr), &["--listen"]);
 }
+
+/// A wrong answer was told with a line of a file that was gone, and left a secret behind.
+#[test]
+fn init_leaves_nothing_of_what_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let listen = ["--listen", "127.0.0.1:5060"];
+    let wrong = ["--servers", "no server", "--probe", "no"];
+    let args = [&["init", "--role", "edge"][..], &listen, &wrong].concat();
+    let init = sipyard(folder.path(), &args);
+    assert_eq!(init.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&init.stderr);
+    assert!(
+        told.starts_with("sipyard.toml: pool.") && told.contains("no server"),
+        "{told}"
+    );
+    assert!(!told.contains("sipyard.toml:1"), "{told}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    fs::write(folder.path().join("secret"), "mine").unwrap();
+    assert_eq!(sipyard(folder.path(), &args).status.code(), Some(2));
+    assert_eq!(
+        fs::read_to_string(folder.path().join("secret")).unwrap(),
+        "mine"
+    );
+}
+
+/// Options of the other of two outputs did nothing, and nobody said so.
+#[test]
+fn options_that_would_do_nothing_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(
+        folder.path().join("location.tsv"),
+        "username\tdomain\tcontact\n",
+    )
+    .unwrap();
+    for more in [
+        &["--bindings", "phones.jsonl", "--out", "x.toml"][..],
+        &["--bindings", "phones.jsonl", "--brief"],
+        &["--domain", "example.net"],
+    ] {
+        let args = [&["import", "kamailio", "location.tsv"], more].concat();
+        let import = sipyard(folder.path(), &args);
+        assert_eq!(import.status.code(), Some(2), "{more:?}");
+        let told = String::from_utf8_lossy(&import.stderr);
+        assert!(told.contains("--bindings"), "{told}");
+    }
+}
