@@ -1,11 +1,9 @@
 //! `sipyard model what-if`: solves a model for all combinations of parameter values.
 
 use std::{
-    num::NonZero,
     path::PathBuf,
     process::ExitCode,
     sync::atomic::{AtomicUsize, Ordering},
-    thread,
 };
 
 use clap::Args;
@@ -17,8 +15,7 @@ use super::{
     arguments::{Source, print, write},
     tables::{digits, rate},
 };
-use crate::finished;
-use crate::progress::Progress;
+use crate::{finished, parallel::each, progress::Progress};
 
 /// Solve a model for ranges of its parameters, in all combinations
 #[derive(Args)]
@@ -223,11 +220,9 @@ fn combinations(model: &Model, ranges: &[Range]) -> Result<Vec<(Vec<f64>, Model)
 
 /// Solves all models, on all cores.
 fn solve_all(models: Vec<(Vec<f64>, Model)>) -> Vec<Outcome> {
-    let cores = thread::available_parallelism().map_or(1, NonZero::get);
-    let share = models.len().div_ceil(cores).max(1);
     let (done, all) = (AtomicUsize::new(0), models.len() as f64);
     let progress = Progress::new();
-    let solve = |(values, model): (Vec<f64>, Model)| {
+    each(models, |(values, model)| {
         let results = lqn::solve(&model);
         let done = done.fetch_add(1, Ordering::Relaxed) + 1;
         progress.show_share("solving", done as f64 / all);
@@ -236,21 +231,6 @@ fn solve_all(models: Vec<(Vec<f64>, Model)>) -> Vec<Outcome> {
             model,
             results,
         }
-    };
-    let mut left = models.into_iter();
-    let shares: Vec<Vec<_>> = (0..cores)
-        .map(|_| left.by_ref().take(share).collect())
-        .collect();
-    thread::scope(|scope| {
-        let solve = &solve;
-        let workers: Vec<_> = shares
-            .into_iter()
-            .map(|share| scope.spawn(move || share.into_iter().map(solve).collect::<Vec<_>>()))
-            .collect();
-        workers
-            .into_iter()
-            .flat_map(|worker| worker.join().expect("a solver doesn't panic"))
-            .collect()
     })
 }
 

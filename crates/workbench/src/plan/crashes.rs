@@ -1,6 +1,10 @@
 //! Tests a plan: real edges and emulated servers crash and are repaired, on virtual time.
 
-use std::{net::SocketAddr, thread, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::atomic::{AtomicU64, Ordering},
+    time::Duration,
+};
 
 use balance::Policy;
 use fastrand::Rng;
@@ -12,7 +16,10 @@ use node::{
 use sim::{Calls, Death, Estimate, Link, PartyId, Setup, World, edge_address, server_address};
 
 use super::availability::Nodes;
-use crate::progress::Progress;
+use crate::{
+    parallel::{cores, try_each},
+    progress::Progress,
+};
 
 /// The mean time of a repair. It is much longer than the seconds in which nodes notice a failure,
 /// so that these matter little.
@@ -55,27 +62,14 @@ pub(super) fn simulate(
     backups: u32,
     runs: u64,
 ) -> Result<Estimate, String> {
-    let progress = Progress::new();
-    let threads = thread::available_parallelism().map_or(1, usize::from) as u64;
-    let run = |seed| Farm::new(nodes, first, backups, seed)?.share(seed);
-    let mut shares = Vec::new();
-    while (shares.len() as u64) < runs {
-        let begun = shares.len() as u64;
-        let batch = begun..runs.min(begun + threads);
-        let batch = thread::scope(|scope| {
-            let handles: Vec<_> = batch.map(|seed| scope.spawn(move || run(seed))).collect();
-            let join = |handle: thread::ScopedJoinHandle<'_, _>| {
-                handle.join().expect("a run gives errors, and no panic")
-            };
-            handles
-                .into_iter()
-                .map(join)
-                .collect::<Result<Vec<f64>, String>>()
-        });
-        shares.extend(batch?);
-        progress.show_share("crashing and repairing", shares.len() as f64 / runs as f64);
-    }
-    Ok(Estimate::of(&shares))
+    let (progress, done) = (Progress::new(), AtomicU64::new(0));
+    let shares = try_each(cores(), 0..runs, |seed| {
+        let share = Farm::new(nodes, first, backups, seed)?.share(seed)?;
+        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+        progress.show_share("crashing and repairing", done as f64 / runs as f64);
+        Ok(share)
+    });
+    shares.map(|shares| Estimate::of(&shares))
 }
 
 impl Farm {

@@ -3,14 +3,9 @@
 
 use std::{
     io::{self, Write},
-    num::NonZero,
     path::PathBuf,
     process::ExitCode,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
-    thread,
+    sync::atomic::{AtomicUsize, Ordering},
     time::Duration,
 };
 
@@ -19,7 +14,7 @@ use settings::refuse;
 use sim::{Cluster, Digest, Experiment, explore};
 
 use super::read;
-use crate::progress::Progress;
+use crate::{parallel::each, progress::Progress};
 
 /// The part of an experiment that goes into its hash, in virtual time.
 const HASHED: Duration = Duration::from_secs(20);
@@ -91,26 +86,12 @@ impl Digests {
 
 /// Calculates the hashes of all subjects on all cores.
 fn digests(subjects: &[Subject]) -> Vec<String> {
-    let found: Vec<Mutex<String>> = subjects.iter().map(|_| Mutex::default()).collect();
-    let next = AtomicUsize::new(0);
-    let progress = Progress::new();
-    let threads = thread::available_parallelism().map_or(1, NonZero::get);
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(subject) = subjects.get(number) else {
-                        break;
-                    };
-                    progress.show(&format!("{number} of {} runs", subjects.len()));
-                    *found[number].lock().unwrap_or_else(PoisonError::into_inner) = digest(subject);
-                }
-            });
-        }
-    });
-    let text = |found: Mutex<String>| found.into_inner().unwrap_or_else(PoisonError::into_inner);
-    found.into_iter().map(text).collect()
+    let (progress, done) = (Progress::new(), AtomicUsize::new(0));
+    each(subjects, |subject| {
+        let done = done.fetch_add(1, Ordering::Relaxed);
+        progress.show(&format!("{done} of {} runs", subjects.len()));
+        digest(subject)
+    })
 }
 
 fn digest(subject: &Subject) -> String {

@@ -16,7 +16,6 @@ use std::{
     num::NonZero,
     path::PathBuf,
     process::ExitCode,
-    thread,
     time::Duration,
 };
 
@@ -27,7 +26,7 @@ use settings::{Problem, refuse};
 use sim::{Cluster, Trace};
 
 use self::{scenario::Scenario, show::Shown};
-use crate::finished;
+use crate::{finished, parallel::cores};
 
 /// The longest time of a trace.
 const TRACED_MAX: Duration = Duration::from_secs(3600);
@@ -138,7 +137,6 @@ impl Sim {
 
     /// Whether every bar holds.
     fn run_all(&self, scenarios: Vec<Scenario>) -> Result<bool, String> {
-        let cores = || thread::available_parallelism().map_or(1, NonZero::get);
         let threads = self.threads.map_or_else(cores, NonZero::get);
         let mut all = Vec::new();
         for scenario in scenarios {

@@ -1,18 +1,12 @@
 //! Runs a scenario on all cores.
 
-use std::{
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
-    thread,
-};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{
     results::{Measures, Point, Results},
     scenario::{Place, Scenario},
 };
-use crate::progress::Progress;
+use crate::{parallel::try_each, progress::Progress};
 
 /// Runs every point with every seed: one seed after the other, with the policies side by side. The
 /// results do not depend on the number of threads.
@@ -22,40 +16,23 @@ use crate::progress::Progress;
 pub(super) fn run(scenario: &Scenario, seed: u64, threads: usize) -> Result<Results, String> {
     let places = scenario.places();
     let count = places.len() * scenario.seeds;
-    let measured: Vec<Mutex<Option<Measures>>> = (0..count).map(|_| Mutex::default()).collect();
-    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let error = Mutex::new(String::new());
     let (progress, done) = (Progress::new(), AtomicUsize::new(0));
-    thread::scope(|scope| {
-        for _ in 0..threads.min(count) {
-            scope.spawn(|| {
-                while !failed.load(Ordering::Relaxed) {
-                    let job = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(slot) = measured.get(job) else { break };
-                    let place = &places[job % places.len()];
-                    match run_one(scenario, place, seed + (job / places.len()) as u64) {
-                        Ok(measures) => *lock(slot) = Some(measures),
-                        Err(message) => {
-                            *lock(&error) = message;
-                            failed.store(true, Ordering::Relaxed);
-                        }
-                    }
-                    let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-                    progress.show(&format!("{}: {done} of {count} runs", scenario.title));
-                }
-            });
-        }
+    let measured = try_each(threads, 0..count, |job| {
+        let place = &places[job % places.len()];
+        let measures = run_one(scenario, place, seed + (job / places.len()) as u64);
+        let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+        progress.show(&format!("{}: {done} of {count} runs", scenario.title));
+        measures
     });
     drop(progress);
-    if failed.into_inner() {
-        return Err(error.into_inner().unwrap_or_else(PoisonError::into_inner));
+    let mut runs = vec![Vec::with_capacity(scenario.seeds); places.len()];
+    for (job, measures) in measured?.into_iter().enumerate() {
+        runs[job % places.len()].push(measures);
     }
-    let taken = |job: usize| lock(&measured[job]).take().unwrap_or_default();
-    let points = places.iter().enumerate().map(|(number, place)| Point {
+    let points = places.iter().zip(runs);
+    let points = points.map(|(place, runs)| Point {
         place: *place,
-        runs: (0..scenario.seeds)
-            .map(|run| taken(run * places.len() + number))
-            .collect(),
+        runs,
     });
     Ok(Results::new(scenario, points.collect()))
 }
@@ -68,8 +45,4 @@ fn run_one(scenario: &Scenario, place: &Place, seed: u64) -> Result<Measures, St
             .map(|outcome| Measures::of(&outcome, scenario.watches_occupancy)),
     };
     measures.map_err(|error| error.to_string())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

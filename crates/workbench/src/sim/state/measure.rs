@@ -1,6 +1,6 @@
 //! What is measured.
 
-use std::{collections::BTreeMap, sync::Mutex, thread, time::Duration};
+use std::time::Duration;
 
 use node::{config::Mode, stats::Event};
 use sim::{
@@ -10,6 +10,7 @@ use sim::{
 use topology::Topology;
 
 use super::shapes::{self, PAPER, series};
+use crate::parallel::{cores, try_each};
 
 /// Calls per second of Figure 2.
 fn rates_of_one() -> impl Iterator<Item = f64> {
@@ -92,30 +93,6 @@ impl Run {
     }
 }
 
-/// Works on all items, on as many threads as there are cores; the results are in their order.
-fn each<T: Send, R: Send>(
-    items: impl Iterator<Item = T> + Send,
-    work: impl Fn(T) -> Result<R, String> + Sync,
-) -> Result<Vec<R>, String> {
-    let (items, results) = (Mutex::new(items.enumerate()), Mutex::new(BTreeMap::new()));
-    let take = || items.lock().expect("no worker panics with it").next();
-    let keep = |place, result| {
-        let mut results = results.lock().expect("no worker panics with it");
-        results.insert(place, result);
-    };
-    thread::scope(|scope| {
-        for _ in 0..thread::available_parallelism().map_or(1, Into::into) {
-            scope.spawn(|| {
-                while let Some((place, item)) = take() {
-                    keep(place, work(item));
-                }
-            });
-        }
-    });
-    let results = results.into_inner().expect("no worker has panicked");
-    results.into_values().collect()
-}
-
 fn farm(topology: &Topology, mode: impl Fn(usize) -> Mode) -> Result<Farm, String> {
     let link = Link::clean(Duration::from_millis(1));
     Farm::new(topology, mode, 1, link).map_err(|why| why.to_string())
@@ -123,11 +100,11 @@ fn farm(topology: &Topology, mode: impl Fn(usize) -> Mode) -> Result<Farm, Strin
 
 impl Measured {
     pub(super) fn new(seconds: u64) -> Result<Self, String> {
-        let busy = |mode| each(rates_of_one(), |rate| busy(mode, rate, seconds));
+        let busy = |mode| try_each(cores(), rates_of_one(), |rate| busy(mode, rate, seconds));
         let two = series(&[PAPER; 2]);
         let goodput = |mode: fn(usize) -> Mode| {
-            each(rates_of_two(), |rate| {
-                Ok((rate, carried(&two, mode, rate, seconds)?))
+            try_each(cores(), rates_of_two(), |rate| {
+                carried(&two, mode, rate, seconds).map(|carried| (rate, carried))
             })
         };
         let shape = |(name, topology)| shape(name, &topology, seconds);
@@ -149,8 +126,8 @@ impl Measured {
                 goodput(first_holds)?,
                 goodput(|_| Mode::Dynamic)?,
             ],
-            shapes: each(shapes::all().into_iter(), shape)?,
-            changes: each(changes.into_iter(), |change| change())?,
+            shapes: try_each(cores(), shapes::all(), shape)?,
+            changes: try_each(cores(), changes, |change| change())?,
             underload: [calm(|_| Mode::Dynamic)?, calm(first_holds)?],
         })
     }
