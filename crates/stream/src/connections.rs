@@ -437,13 +437,6 @@ impl<L: Layer> Connections<L> {
         Some(&self.table.get(self.index.find(id)?).layer)
     }
 
-    /// The bytes that wait on a connection, encoded or not.
-    #[must_use]
-    pub fn queued_bytes(&self, id: ConnectionId) -> usize {
-        let id = self.index.find(id);
-        id.map_or(0, |id| self.table.get(id).queue.bytes())
-    }
-
     /// All connections, in no order that means anything: flow and layer.
     pub fn iter(&self) -> impl Iterator<Item = (Flow, &L)> {
         self.table.iter().map(|(_, of)| (of.flow, &of.layer))

@@ -266,11 +266,13 @@ async fn drain(control: &Control) {
         show(patience),
         show(calls_max)
     );
-    if timeout(calls_max, until_no_calls(shared)).await.is_err() && !calls_max.is_zero() {
+    let no_calls = until_none(|| open_calls(shared));
+    if timeout(calls_max, no_calls).await.is_err() && !calls_max.is_zero() {
         let calls = open_calls(shared);
         tracing::warn!("{calls} calls are still open: their next requests find no node here");
     }
-    if timeout(patience, until_idle(control)).await.is_err() {
+    let idle = until_none(|| shared.transactions());
+    if timeout(patience, idle).await.is_err() {
         let open = shared.transactions();
         tracing::warn!("stopping with {open} transactions still open");
     }
@@ -282,28 +284,14 @@ pub(crate) fn open_calls(shared: &Shared) -> u64 {
     workers.map(WorkerStats::sessions_active).sum()
 }
 
-async fn until_no_calls(shared: &Shared) {
-    let mut tick = interval(DRAIN_TICK);
-    let mut idle_ticks = 0;
-    while idle_ticks < 2 {
-        tick.tick().await;
-        idle_ticks = if open_calls(shared) == 0 {
-            idle_ticks + 1
-        } else {
-            0
-        };
-    }
-}
-
-/// Waits until two ticks in a row show no open transactions. Workers publish their counts between
+/// Waits until two ticks in a row show none of what `open` counts. Workers publish their counts between
 /// messages, so a request that arrived when the drain began shows a tick later.
-async fn until_idle(control: &Control) {
+async fn until_none(open: impl Fn() -> u64) {
     let mut tick = interval(DRAIN_TICK);
     let mut idle_ticks = 0;
     while idle_ticks < 2 {
         tick.tick().await;
-        let idle = control.shared().transactions() == 0;
-        idle_ticks = if idle { idle_ticks + 1 } else { 0 };
+        idle_ticks = if open() == 0 { idle_ticks + 1 } else { 0 };
     }
 }
 

@@ -224,7 +224,7 @@ fn shape(svg: &mut String, place: Place, corner: f64, share: Option<f64>, lines:
         } else {
             ""
         };
-        let text = escaped(&shortened(line));
+        let text = report::escape(&shortened(line));
         put(
             svg,
             format_args!(
@@ -242,12 +242,6 @@ fn shortened(text: &str) -> String {
     }
     let start: String = text.chars().take(LETTERS - 3).collect();
     format!("{start}...")
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;")
-        .replace('<', "&lt;")
-        .replace('>', "&gt;")
 }
 
 fn put(svg: &mut String, text: std::fmt::Arguments<'_>) {

@@ -248,16 +248,3 @@ fn mistakes_have_a_place() {
         );
     }
 }
-
-/// `cargo test -p workbench scale::tests::prints -- --ignored --nocapture`
-#[test]
-#[ignore = "it prints"]
-#[expect(clippy::print_stdout, reason = "it prints")]
-fn prints() {
-    let file = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../experiments/scale/hundred-million.toml"
-    );
-    let answer = Answer::new(read::load(file.as_ref()).unwrap(), 10.0);
-    println!("{}", answer.page().plain());
-}
