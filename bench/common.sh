@@ -23,14 +23,19 @@ on() {
     started+=("$last")
 }
 
-# listening ADDRESS: waits until somebody does.
-listening() {
+# within COMMAND...: waits until it succeeds, for 10 s at most.
+within() {
     for _ in $(seq 100); do
-        if grep -q ":$(printf %04X "${1##*:}") " /proc/net/tcp /proc/net/udp; then return; fi
+        if "$@" >/dev/null 2>&1; then return; fi
         sleep 0.1
     done
     cat "$folder/log" >&2
     exit 1
+}
+
+# listening ADDRESS: waits until somebody does.
+listening() {
+    within grep -q ":$(printf %04X "${1##*:}") " /proc/net/tcp /proc/net/udp
 }
 
 # cage NAME SHARE: makes a group of processes that together have this part of a core, by a CFS quota with a period of 10 ms.

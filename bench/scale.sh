@@ -17,7 +17,7 @@ per() {
 
 start_redis() {
     on 0 redis-server --port "$1" --save '' --dir "$folder" "${@:2}"
-    until redis-cli -p "$1" ping >/dev/null 2>&1; do sleep 0.05; done
+    within redis-cli -p "$1" ping
 }
 
 # The script of crates/store/src/redis, which compares, sets and publishes.
@@ -44,6 +44,10 @@ fill() {
 
 used() { redis-cli -p "$1" info memory | sed -n 's/^used_memory:\([0-9]*\).*/\1/p'; }
 
+hears() { [ "$(redis-cli -p "$1" pubsub numsub sipyard:changed | tail -1)" = "$2" ]; }
+
+has_all_slots() { redis-cli -p "$1" cluster info | grep -q cluster_state:ok; }
+
 changes() {
     local port=$base server before memory listener listeners
     start_redis "$port"
@@ -59,7 +63,7 @@ changes() {
         while [ $((${#started[@]} - 1)) -lt "$listeners" ]; do
             on 1 redis-cli -p "$port" subscribe sipyard:changed
         done
-        until [ "$(redis-cli -p "$port" pubsub numsub sipyard:changed | tail -1)" = "$listeners" ]; do sleep 0.05; done
+        within hears "$port" "$listeners"
         before=$(cpu "$server")
         changes_at "$port"
         echo "a change, $listeners nodes listen: $(per "$before" "$(cpu "$server")" "$count")"
@@ -78,7 +82,7 @@ cluster() {
         servers+=("$last")
     done
     redis-cli --cluster create 127.0.0.1:{$first,$((first + 1)),$((first + 2))} --cluster-yes >>"$folder/log"
-    until redis-cli -p "$first" cluster info | grep -q cluster_state:ok; do sleep 0.1; done
+    within has_all_slots "$first"
     for tag in {a}: {b}: {c}: {d}: {e}: {f}:; do
         [ "$(redis-cli -p "$first" set "sipyard:${tag}probe" 1)" = OK ] && break
     done
@@ -108,7 +112,7 @@ connections = { per_source = 8192 }
 TOML
     on 0 "$sipyard" serve --config "$folder/edge.toml"
     program=$last
-    until grep -q ":$(printf %04X "$base") " /proc/net/tcp; do sleep 0.1; done
+    listening "127.0.0.1:$base"
     for transport in ${TRANSPORTS:-udp tcp tls}; do
         taskset --cpu-list 1 python3 bench/keep_alives.py "$transport" "$base" "$program"
     done
@@ -116,10 +120,7 @@ TOML
 
 serve() {
     on 0 "$sipyard" serve --config "$1"
-    until grep -q ":$(printf %04X "$2") " /proc/net/udp; do
-        kill -0 "$last" || { cat "$folder/log" >&2 && exit 1; }
-        sleep 0.1
-    done
+    listening "127.0.0.1:$2"
 }
 
 # Phones with passwords register through an edge at a registrar with Redis; then the registrar hears news.
