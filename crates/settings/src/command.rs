@@ -7,21 +7,29 @@ use std::{
     time::Duration,
 };
 
-/// Reads a duration such as `20s` or `5m`, longer than zero.
+use crate::value::{fraction, time};
+
+/// Reads a time such as `20s`, `1.45ms` or `5m`, longer than zero.
 ///
 /// # Errors
 /// A text that says what was expected.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let units = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
-    let digits = text.trim_start_matches(|c: char| c.is_ascii_digit());
-    let unit = units.into_iter().find(|(unit, _)| *unit == digits);
-    let number = text[..text.len() - digits.len()].parse::<u32>();
-    match (number, unit) {
-        (Ok(number), Some((_, ms))) if number > 0 => {
-            Ok(Duration::from_millis(u64::from(number) * ms))
-        }
-        _ => Err("expected a duration such as 20s or 5m".to_owned()),
+    match time(text) {
+        Some(Duration::ZERO) => Err("the time must be longer than zero".to_owned()),
+        Some(duration) => Ok(duration),
+        None => Err(format!(
+            "\"{text}\" is not a time: write 20s, 1.45ms, 800us or 5m"
+        )),
     }
+}
+
+/// Reads a share of a whole: `20%` or `0.2`.
+///
+/// # Errors
+/// A text that says what was expected.
+pub fn share(text: &str) -> Result<f64, String> {
+    let share = fraction(text).filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| format!("\"{text}\" is not a share: write 5% or 0.05"))
 }
 
 /// Writes every problem to standard error and returns the exit code of a command whose files or
@@ -38,12 +46,19 @@ pub fn refuse(problems: impl IntoIterator<Item = impl Display>) -> ExitCode {
 mod tests {
     use super::*;
 
+    /// Four readers of times each took other texts: `load` took 1.5s, `plan` and a configuration did not.
     #[test]
-    fn durations_have_a_unit() {
-        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+    fn arguments_are_times_and_shares() {
+        assert_eq!(duration("1.5s"), Ok(Duration::from_millis(1_500)));
         assert_eq!(duration("2h"), Ok(Duration::from_secs(7_200)));
-        for text in ["", "5", "s", "0s", "1.5s", "-1s", "5 s", "9999999999s"] {
+        for text in ["", "5", "0s", "-1s"] {
             assert!(duration(text).is_err(), "{text}");
+        }
+        for (text, expected) in [("0.2", 0.2), ("20%", 0.2), ("100 %", 1.0), ("0", 0.0)] {
+            assert_eq!(share(text), Ok(expected), "{text}");
+        }
+        for text in ["", "x", "1.2", "101%", "-1%", "%", "NaN"] {
+            assert!(share(text).is_err(), "{text}");
         }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! [`load`] reads a TOML file. A [`Section`] hands out the values of its keys and records a problem
 //! for each key that is wrong, missing or unknown. If a file has a problem, `load` returns the
-//! problems and no part of the file. [`table`] reads tables of users, and [`duration`] reads an
-//! argument. A command with a wrong argument ends with [`refuse`].
+//! problems and no part of the file. [`table`] reads tables of users, and [`duration`] and [`share`]
+//! read arguments. A command with a wrong argument ends with [`refuse`].
 
 mod command;
 pub mod pool;
@@ -16,7 +16,7 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use toml::de::DeTable;
 
-pub use command::{duration, refuse};
+pub use command::{duration, refuse, share};
 pub use report::{Place, Problem};
 pub use section::{At, Item, Section, hint};
 pub use table::table;

@@ -99,13 +99,12 @@ fn out_of_range<T: Display>(text: &str, range: &RangeInclusive<T>) -> String {
     format!("{text} is out of range: write a value from {low} to {high}")
 }
 
-/// Reads a duration within `range`: a whole number and its unit.
+/// Reads a duration within `range`.
 pub fn duration(range: RangeInclusive<Duration>) -> impl Fn(&Value<'_>) -> Read<Duration> {
     move |value| {
         let advice = "a duration in quotes, such as \"250ms\", \"2s\", \"5m\" or \"12h\"";
         let text = value.as_str().ok_or_else(|| expected(advice, value))?;
-        let duration =
-            parse_duration(text).ok_or_else(|| format!("expected {advice}, found \"{text}\""))?;
+        let duration = time(text).ok_or_else(|| format!("expected {advice}, found \"{text}\""))?;
         if range.contains(&duration) {
             return Ok(duration);
         }
@@ -116,18 +115,29 @@ pub fn duration(range: RangeInclusive<Duration>) -> impl Fn(&Value<'_>) -> Read<
     }
 }
 
-fn parse_duration(text: &str) -> Option<Duration> {
-    let digits = text.find(|c: char| !c.is_ascii_digit())?;
-    let (number, unit) = text.split_at(digits);
-    let unit_ms = match unit {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" => 60_000,
-        "h" => 3_600_000,
+/// Reads a number, with or without a fraction, and its unit: us, ms, s, m or h. None: it is not such a text.
+#[must_use]
+pub fn time(text: &str) -> Option<Duration> {
+    let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+    let (number, unit) = text.split_at(unit_at);
+    let unit_s = match unit {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "m" => 60.0,
+        "h" => 3_600.0,
         _ => return None,
     };
-    let ms = number.parse::<u64>().ok()?.checked_mul(unit_ms)?;
-    Some(Duration::from_millis(ms))
+    Duration::try_from_secs_f64(number.parse::<f64>().ok()? * unit_s).ok()
+}
+
+/// Reads a number, in percent or not: `20%` or `0.2`. None: it is not such a text.
+#[must_use]
+pub fn fraction(text: &str) -> Option<f64> {
+    match text.strip_suffix('%') {
+        Some(percent) => Some(percent.trim().parse::<f64>().ok()? / 100.0),
+        None => text.parse().ok(),
+    }
 }
 
 /// Writes a duration in the form of the file, in the largest unit that divides
@@ -188,6 +198,30 @@ pub fn check_method(text: &str) -> Read<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_have_fractions_and_units() {
+        let us = |number| Some(Duration::from_micros(number));
+        let cases = [
+            ("1.45ms", us(1_450)),
+            ("100us", us(100)),
+            ("250ms", us(250_000)),
+            ("20s", us(20_000_000)),
+            ("1.5m", us(90_000_000)),
+            ("12h", us(43_200_000_000)),
+            ("0s", us(0)),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(time(text), expected, "{text}");
+        }
+        let bad = [
+            "", "20", "s", "-1s", "1 s", "1.2.3s", "nans", "infs", "1e99h", "5d",
+        ];
+        for text in bad {
+            assert_eq!(time(text), None, "{text}");
+        }
+        assert_eq!(time(&format!("{}h", "9".repeat(20))), None);
+    }
 
     #[test]
     fn durations_show_in_their_largest_unit() {

@@ -77,7 +77,7 @@ fn what_makes_no_sense_is_refused() {
         ),
         (
             "availability --first-stage 2 --second-stage 0.9",
-            "`2` is not a share",
+            "\"2\" is not a share",
         ),
         (
             "availability --first-stage 10% --second-stage 10%",

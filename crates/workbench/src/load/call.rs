@@ -57,20 +57,20 @@ pub(super) struct Call {
     calls: Option<u64>,
     /// How long to start calls, such as 30s or 5m. With --find-peak, how long to try each rate
     /// [default with --find-peak: 60s]; 10s may find a peak that is a tenth too high
-    #[arg(long, value_name = "TIME", value_parser = values::positive_duration)]
+    #[arg(long, value_name = "TIME", value_parser = settings::duration)]
     duration: Option<Duration>,
     /// The time from the answer to the BYE, fixed or random: 20s, exponential:20s, normal:20s,10s,
     /// log-normal:20s,10s
     #[arg(long, value_name = "LAW", default_value = "0s", value_parser = values::law)]
     holding: Law,
     /// The share of calls that send a re-INVITE in the middle of the holding time, such as 5%
-    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = values::share)]
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = settings::share)]
     reinvite: f64,
     /// The share of calls that the caller cancels while they ring
-    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = values::share)]
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = settings::share)]
     cancel: f64,
     /// The share of calls whose caller vanishes without a BYE
-    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = values::share)]
+    #[arg(long, value_name = "SHARE", default_value = "0", value_parser = settings::share)]
     abandon: f64,
     /// Whether to retransmit requests, and how long to wait for answers
     #[arg(long, default_value = "rfc3261")]
@@ -85,7 +85,7 @@ pub(super) struct Call {
     #[arg(long, value_name = "TEXT")]
     password: Option<String>,
     /// The share of calls that must go as planned for exit code 0
-    #[arg(long, value_name = "SHARE", default_value = "99.99%", value_parser = values::share)]
+    #[arg(long, value_name = "SHARE", default_value = "99.99%", value_parser = settings::share)]
     success: f64,
     #[command(flatten)]
     carrier: Carrier,

@@ -14,7 +14,7 @@ mod serve;
 mod signals;
 mod sipstone;
 mod sockets;
-pub(crate) mod values;
+mod values;
 
 use std::{
     io::{self, Write},

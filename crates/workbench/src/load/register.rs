@@ -74,16 +74,16 @@ pub(super) struct Register {
     #[arg(long, default_value = "poisson", value_parser = values::stream)]
     arrivals: Stream,
     /// The expiry that each REGISTER asks for
-    #[arg(long, value_name = "TIME", default_value = "300s", value_parser = values::positive_duration)]
+    #[arg(long, value_name = "TIME", default_value = "300s", value_parser = settings::duration)]
     expires: Duration,
     /// The share of the granted time after which a phone registers again
-    #[arg(long, value_name = "SHARE", default_value = "90%", value_parser = values::share)]
+    #[arg(long, value_name = "SHARE", default_value = "90%", value_parser = settings::share)]
     refresh: f64,
     /// The domain of the users
     #[arg(long, default_value = "example.com")]
     domain: String,
     /// When phones start to leave, such as 1h [default: when all have registered]
-    #[arg(long, value_name = "TIME", value_parser = values::positive_duration)]
+    #[arg(long, value_name = "TIME", value_parser = settings::duration)]
     duration: Option<Duration>,
     /// Leave the registrations in place at the end
     #[arg(long)]
@@ -92,7 +92,7 @@ pub(super) struct Register {
     #[arg(long, default_value = "rfc3261")]
     timers: Timers,
     /// The share of REGISTERs that must be granted for exit code 0
-    #[arg(long, value_name = "SHARE", default_value = "99.99%", value_parser = values::share)]
+    #[arg(long, value_name = "SHARE", default_value = "99.99%", value_parser = settings::share)]
     success: f64,
     #[command(flatten)]
     carrier: Carrier,

@@ -57,7 +57,7 @@ pub(super) struct Serve {
     #[arg(long, default_value = "constant", value_parser = values::shape)]
     law: Shape,
     /// Service time of a retransmitted request
-    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::duration)]
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = values::time)]
     repeated: Duration,
     /// The order in which a processor serves requests
     #[arg(long, default_value = "fifo")]
@@ -77,7 +77,7 @@ pub(super) struct Serve {
     #[arg(long, value_name = "STALL", value_parser = values::stall)]
     stall: Option<Stall>,
     /// How long a SIGUSR1 stalls the servers
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = values::positive_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = settings::duration)]
     pause: Duration,
     #[command(flatten)]
     at: CarrierOfServers,

@@ -110,10 +110,10 @@ struct Options {
     step: f64,
     /// How long to hold each rate. In 10s a growing queue may stay too short, and the result may be
     /// a fifth too high
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = values::positive_duration)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = settings::duration)]
     duration: Duration,
     /// The share of tests that must succeed
-    #[arg(long, value_name = "SHARE", default_value = "95%", value_parser = values::share)]
+    #[arg(long, value_name = "SHARE", default_value = "95%", value_parser = settings::share)]
     success: f64,
     #[command(flatten)]
     files: Files,

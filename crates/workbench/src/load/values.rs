@@ -6,48 +6,27 @@ use std::{
 };
 
 use load::{Bursts, Law, Ramp, Service, Stall, Stream, Transport};
+use settings::{duration, value};
 
-/// A duration such as `20s`, `1.45ms` or `800us`.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let units = [
-        ("us", 1e-6),
-        ("ms", 1e-3),
-        ("s", 1.0),
-        ("m", 60.0),
-        ("h", 3600.0),
-    ];
-    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = units
-        .into_iter()
-        .find(|(unit, _)| *unit == &text[number.len()..]);
-    let parsed = match (number.parse::<f64>(), unit) {
-        (Ok(number), Some((_, seconds))) => Duration::try_from_secs_f64(number * seconds).ok(),
-        _ => None,
-    };
-    parsed.ok_or_else(|| format!("\"{text}\" is not a time: write 20s, 1.45ms, 800us or 5m"))
-}
-
-/// A duration that is not zero.
-pub(crate) fn positive_duration(text: &str) -> Result<Duration, String> {
-    match duration(text)? {
-        Duration::ZERO => Err("the time must be longer than zero".to_owned()),
-        duration => Ok(duration),
-    }
+/// A time such as `20s`, `1.45ms` or `800us`.
+pub(super) fn time(text: &str) -> Result<Duration, String> {
+    let time = value::time(text);
+    time.ok_or_else(|| format!("\"{text}\" is not a time: write 20s, 1.45ms, 800us or 5m"))
 }
 
 /// A fixed or random time: `20s`, `exponential:20s`, `normal:20s,10s` or `log-normal:20s,10s`.
 pub(super) fn law(text: &str) -> Result<Law, String> {
     let Some((name, times)) = text.split_once(':') else {
-        return Ok(Law::Constant(duration(text)?));
+        return Ok(Law::Constant(time(text)?));
     };
     let two = || {
         let (mean, deviation) = times
             .split_once(',')
             .ok_or_else(|| format!("{name} takes a mean and a deviation: {name}:20s,10s"))?;
-        Ok::<_, String>((duration(mean)?, duration(deviation)?))
+        Ok::<_, String>((time(mean)?, time(deviation)?))
     };
     match name {
-        "exponential" => Ok(Law::Exponential(duration(times)?)),
+        "exponential" => Ok(Law::Exponential(time(times)?)),
         "normal" => two().map(|(mean, deviation)| Law::Normal { mean, deviation }),
         "log-normal" => two().map(|(mean, deviation)| Law::LogNormal { mean, deviation }),
         _ => Err(format!(
@@ -57,27 +36,11 @@ pub(super) fn law(text: &str) -> Result<Law, String> {
     }
 }
 
-/// A share: `5%` or `0.05`.
-pub(super) fn share(text: &str) -> Result<f64, String> {
-    match part(text) {
-        Some(share) if (0.0..=1.0).contains(&share) => Ok(share),
-        _ => Err(format!("\"{text}\" is not a share: write 5% or 0.05")),
-    }
-}
-
 /// A relative step: `25%` or `0.25`.
 pub(super) fn growth(text: &str) -> Result<f64, String> {
-    match part(text) {
+    match value::fraction(text) {
         Some(growth) if growth > 0.0 && growth <= 100.0 => Ok(growth),
         _ => Err(format!("\"{text}\" is not a step: write 25% or 0.25")),
-    }
-}
-
-/// A number, in percent or not.
-fn part(text: &str) -> Option<f64> {
-    match text.strip_suffix('%') {
-        Some(percent) => Some(percent.trim().parse::<f64>().ok()? / 100.0),
-        None => text.parse().ok(),
     }
 }
 
@@ -101,7 +64,7 @@ pub(super) fn ramp(text: &str) -> Result<Ramp, String> {
             from: rate(from).ok()?,
             to: rate(to).ok()?,
             step: rate(step).ok()?,
-            every: positive_duration(every).ok()?,
+            every: duration(every).ok()?,
         })
     };
     parse().ok_or_else(|| {
@@ -125,8 +88,8 @@ pub(super) fn stream(text: &str) -> Result<Stream, String> {
         let mut parts = parameters.split(',');
         let bursts = Bursts {
             ratio: parts.next()?.parse().ok().filter(|ratio| *ratio >= 1.0)?,
-            calm: positive_duration(parts.next()?).ok()?,
-            burst: positive_duration(parts.next()?).ok()?,
+            calm: duration(parts.next()?).ok()?,
+            burst: duration(parts.next()?).ok()?,
         };
         parts.next().is_none().then_some(Stream::Bursty(bursts))
     };
@@ -148,7 +111,7 @@ pub(super) fn stall(text: &str) -> Result<Stall, String> {
     let parse = || {
         let (kind, rest) = text.split_once(':')?;
         let (every, lasting) = rest.split_once(':')?;
-        let lasting = positive_duration(lasting).ok()?;
+        let lasting = duration(lasting).ok()?;
         match kind {
             "calls" => {
                 let every = every.parse().ok().filter(|every| *every > 0)?;
@@ -159,7 +122,7 @@ pub(super) fn stall(text: &str) -> Result<Stall, String> {
                 })
             }
             "every" => {
-                let every = positive_duration(every).ok()?;
+                let every = duration(every).ok()?;
                 Some(Stall::Periodic {
                     first: every,
                     every,
@@ -240,7 +203,7 @@ impl Means {
 pub(super) fn means(text: &str) -> Result<Means, String> {
     let mut means = Means::default();
     for part in text.split(',') {
-        let (method, time) = part
+        let (method, text) = part
             .split_once('=')
             .ok_or_else(|| format!("\"{part}\" is not METHOD=TIME, such as INVITE=1.45ms"))?;
         let mean = match method {
@@ -253,7 +216,7 @@ pub(super) fn means(text: &str) -> Result<Means, String> {
                 ));
             }
         };
-        *mean = duration(time)?;
+        *mean = time(text)?;
     }
     Ok(means)
 }
@@ -317,8 +280,8 @@ mod tests {
             ("0s", Duration::ZERO),
         ];
         let bad = ["", "20", "s", "-1s", "1 s", "nans", "infs", "1e99h"];
-        check(duration, good, &bad);
-        check(positive_duration, [("2m", 120 * S)], &["0s", "x"]);
+        check(time, good, &bad);
+        check(duration, [("2m", 120 * S)], &["0s", "x"]);
         let (mean, deviation) = (20 * S, 10 * S);
         let laws = [
             ("20s", Law::Constant(mean)),
@@ -330,9 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_and_rates() {
-        let good = [("5%", 0.05), ("0.05", 0.05), ("50%", 0.5), ("0", 0.0)];
-        check(share, good, &["101%", "-1%", "2", "x", "%", "nan"]);
+    fn steps_and_rates() {
         let steps = [("25%", 0.25), ("200%", 2.0), ("0.1", 0.1)];
         check(growth, steps, &["0%", "-5%", "x", "nan", "inf"]);
         check(

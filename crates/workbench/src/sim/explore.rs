@@ -19,7 +19,7 @@ use clap::Args;
 use settings::refuse;
 use sim::explore::{self, Kind, Outcome, Plan};
 
-use crate::{load::values, progress::Progress};
+use crate::progress::Progress;
 
 /// The most events of a trace.
 const TRACED_MAX: usize = 1_000_000;
@@ -50,7 +50,7 @@ pub(super) struct Explore {
     #[arg(long, value_name = "SEED")]
     first: Option<u64>,
     /// How long to start worlds, such as 1h
-    #[arg(long, default_value = "60s", value_parser = values::positive_duration)]
+    #[arg(long, default_value = "60s", value_parser = settings::duration)]
     duration: Duration,
     /// Number of seeds
     #[arg(long, value_name = "N")]

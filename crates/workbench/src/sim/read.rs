@@ -12,7 +12,7 @@ use std::{path::Path, time::Duration};
 use load::Retransmission;
 use settings::{
     At, Problem, Read, Section, Value, hint,
-    value::{expected, integer, number, text},
+    value::{boolean, expected, integer, number, text},
 };
 use sim::{Action, Death, Deed, Link, Search, Span, Who};
 
@@ -70,7 +70,7 @@ fn scenario(mut root: Section<'_>) -> Option<Scenario> {
         nodes: stages::nodes(root.table("nodes")),
         link: network(root.table("network")),
         actions: actions(&mut root, &edges, &servers),
-        watches_occupancy: root.get_or("occupancy", false, values::boolean),
+        watches_occupancy: root.get_or("occupancy", false, boolean),
         edges,
         policies,
         servers,

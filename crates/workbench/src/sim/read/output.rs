@@ -2,14 +2,14 @@
 
 use settings::{
     At, Read, Section, Value, hint,
-    value::{expected, name, number, text},
+    value::{boolean, expected, name, number, text},
 };
 
 use super::super::{
     metrics,
     scenario::{Axis, AxisName, Bar, Bound, Offered, Plot, Scenario, Selection, Stated},
 };
-use super::values::{boolean, one_or_more};
+use super::values::one_or_more;
 
 /// `[[plot]]`.
 pub(super) fn plots(root: &mut Section<'_>, scenario: &Scenario) -> Vec<Plot> {

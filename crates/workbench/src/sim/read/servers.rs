@@ -5,13 +5,13 @@ use std::time::Duration;
 use load::{Discipline, Law, ServerConfig, Service, Stall};
 use settings::{
     Read, Section, Value,
-    value::{integer, name, number},
+    value::{boolean, integer, name, number},
 };
 use sim::{Noise, ServerSetup, server_address};
 
 use super::{
     super::scenario::ServersSetup,
-    values::{boolean, law, numbers, one_or_more, time},
+    values::{law, numbers, one_or_more, time},
     word,
 };
 
