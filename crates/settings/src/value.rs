@@ -44,6 +44,23 @@ pub fn name<'a>(value: &'a Value<'a>) -> Read<&'a str> {
     }
 }
 
+/// Reads one of these words; it stands for what is beside it. `what` says in messages what the words name.
+pub fn word<T: Copy>(what: &str, words: &[(&str, T)]) -> impl Fn(&Value<'_>) -> Read<T> {
+    move |value| choice(what, text(value)?, words)
+}
+
+/// Returns what `given` stands for among these words. `what` says in the message what the words name.
+///
+/// # Errors
+/// A text that says what to write.
+pub fn choice<T: Copy>(what: &str, given: &str, words: &[(&str, T)]) -> Read<T> {
+    let found = words.iter().find(|(word, _)| *word == given);
+    found.map(|(_, meaning)| *meaning).ok_or_else(|| {
+        let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
+        format!("unknown {what} \"{given}\"; {}", hint(given, &known))
+    })
+}
+
 /// Reads `true` or `false`.
 ///
 /// # Errors

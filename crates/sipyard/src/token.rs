@@ -9,7 +9,7 @@ use std::{
 
 use clap::Args;
 use rustix::rand::{GetRandomFlags, getrandom};
-use settings::hint;
+use settings::value::choice;
 use sha2::{Digest, Sha256};
 
 /// The length of a SHA-256 hash in hexadecimal digits.
@@ -40,11 +40,7 @@ impl FromStr for Role {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.into_iter().find(|(_, name)| *name == text);
-        found.map(|(role, _)| role).ok_or_else(|| {
-            let names = Self::ALL.map(|(_, name)| name);
-            format!("unknown role \"{text}\"; {}", hint(text, &names))
-        })
+        choice("role", text, &Self::ALL.map(|(role, name)| (name, role)))
     }
 }
 

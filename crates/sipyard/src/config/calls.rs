@@ -3,15 +3,22 @@
 use ::store::Address;
 use recorder::{Collector, Settings};
 use settings::{
-    Read, Section, Value, hint,
-    value::{boolean, integer, list, text},
+    Read, Section, Value,
+    value::{boolean, integer, list, text, word},
 };
 
 use super::address::address;
 use crate::calls::{Format, Kept, RecordFile, StreamSettings, TraceExport};
 
-/// What may be hidden.
-const HIDDEN: [&str; 2] = ["users", "bodies"];
+/// A part of messages that may be hidden.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hidden {
+    Users,
+    Bodies,
+}
+
+const HIDDEN: [(&str, Hidden); 2] = [("users", Hidden::Users), ("bodies", Hidden::Bodies)];
+const FORMATS: [(&str, Format); 2] = [("json", Format::Json), ("csv", Format::Csv)];
 
 /// What is kept without `[calls]`: about 8,600 calls of 12 messages.
 pub(crate) const DEFAULT: Settings = Settings {
@@ -29,9 +36,9 @@ pub(crate) fn calls(mut section: Section<'_>) -> Kept {
     let memory_mib = section.get_or("memory_mib", DEFAULT.bytes_max >> 20, integer(1..=65_536));
     let calls_max = section.get_or("keep", DEFAULT.calls_max, integer(1..=10_000_000));
     let one_in = section.get_or("one_in", 1, integer(1..=1_000_000));
-    let hide = section.get_or("hide", Vec::new(), list(hidden));
+    let hide = section.get_or("hide", Vec::new(), list(word("part", &HIDDEN)));
     let collector = section.given_table("homer").and_then(homer);
-    let hides_users = hide.contains(&HIDDEN[0]);
+    let hides_users = hide.contains(&Hidden::Users);
     let file = section.given_table("records");
     let file = file.and_then(|file| record_file(file, hides_users));
     let traces = section.given_table("traces").and_then(traces);
@@ -41,7 +48,7 @@ pub(crate) fn calls(mut section: Section<'_>) -> Kept {
         calls_max,
         one_in: one_in as u32,
         masks_users: hides_users,
-        masks_bodies: hide.contains(&HIDDEN[1]),
+        masks_bodies: hide.contains(&Hidden::Bodies),
         collector,
     });
     Kept {
@@ -57,7 +64,7 @@ fn record_file(mut section: Section<'_>, hides_users: bool) -> Option<RecordFile
     let path = section.require("file", "write file = \"FILE\"", |value| {
         Ok(folder.join(text(value)?))
     });
-    let format = section.get_or("format", Format::Json, format);
+    let format = section.get_or("format", Format::Json, word("format", &FORMATS));
     let mib_max = section.get_or("mib_max", 64, integer(1..=65_536));
     let files = section.get_or("files", 10, integer(1..=1_000));
     let open_max = section.get_or("open_max", 200_000, integer(1..=10_000_000));
@@ -132,17 +139,6 @@ fn endpoint(value: &Value<'_>) -> Read<String> {
     }
 }
 
-fn format(value: &Value<'_>) -> Read<Format> {
-    match text(value)? {
-        "json" => Ok(Format::Json),
-        "csv" => Ok(Format::Csv),
-        other => Err(format!(
-            "\"{other}\" is no format; {}",
-            hint(other, &["json", "csv"])
-        )),
-    }
-}
-
 /// Reads `homer`; none if it has a mistake.
 fn homer(mut section: Section<'_>) -> Option<Collector> {
     let advice = "write the collector's address, such as \"10.0.0.9:9060\"";
@@ -155,10 +151,4 @@ fn homer(mut section: Section<'_>) -> Option<Collector> {
         id: id as u32,
         password: password.map(|it| it.value),
     })
-}
-
-fn hidden(value: &Value<'_>) -> Read<&'static str> {
-    let name = text(value)?;
-    let known = HIDDEN.into_iter().find(|known| *known == name);
-    known.ok_or_else(|| format!("\"{name}\" can't be hidden; {}", hint(name, &HIDDEN)))
 }

@@ -5,8 +5,8 @@ use node::{
     config::{IpNet, Listener},
 };
 use settings::{
-    At, Place, Read, Section, hint,
-    value::{list, text},
+    At, Place, Read, Section,
+    value::{choice, list, text},
 };
 
 use super::{
@@ -116,15 +116,6 @@ fn collide(one: &Listener, other: &Listener) -> bool {
 
 /// A transport by its name.
 pub(super) fn transport(name: &str) -> Read<Transport> {
-    let is_named = |transport: &Transport| transport.label() == name;
-    match Transport::ALL.into_iter().find(is_named) {
-        Some(known) => Ok(known),
-        None => {
-            let names = Transport::ALL.map(Transport::label);
-            Err(format!(
-                "unknown transport \"{name}\"; {}",
-                hint(name, &names)
-            ))
-        }
-    }
+    let all = Transport::ALL.map(|transport| (transport.label(), transport));
+    choice("transport", name, &all)
 }

@@ -6,7 +6,7 @@ use ::store::{Address, OpenError, check_private};
 use node::config::{KeepAlive, KeepAliveMethod, WhenFull};
 use settings::{
     At, Read, Section, Value, hint,
-    value::{boolean, duration, integer, list, text},
+    value::{boolean, duration, integer, list, text, word},
 };
 use sip::digest::Algorithm;
 
@@ -24,6 +24,15 @@ pub(crate) struct Registrar {
     pub(crate) rules: node::config::Registrar,
 }
 
+const KEEP_ALIVES: [(&str, KeepAliveMethod); 2] = [
+    ("OPTIONS", KeepAliveMethod::Options),
+    ("CRLF", KeepAliveMethod::Crlf),
+];
+/// What becomes of a contact that is one too many.
+const WHEN_FULL: [(&str, WhenFull); 2] = [
+    ("refuse", WhenFull::Refuse),
+    ("replace-oldest", WhenFull::ReplaceOldest),
+];
 const ALGORITHMS: [Algorithm; 2] = [Algorithm::Sha256, Algorithm::Md5];
 
 /// Reads `[registrar]`; none if it is absent or has a mistake.
@@ -48,7 +57,7 @@ pub(crate) fn registrar(root: &mut Section<'_>) -> Option<Registrar> {
     }
     let (expires_min, expires_default, expires_max) = expires(section.table("expires"));
     let contacts_max = section.get_or("contacts", 10, integer(1..=100));
-    let when_full = section.get_or("when_full", WhenFull::Refuse, when_full);
+    let when_full = section.get_or("when_full", WhenFull::Refuse, word("word", &WHEN_FULL));
     let algorithms = algorithms(&mut section);
     let service_route = section.get_or("service_route", Vec::new(), list(route));
     let keep_alive = match section.is_false("keep_alive") {
@@ -78,35 +87,16 @@ pub(crate) fn registrar(root: &mut Section<'_>) -> Option<Registrar> {
 
 fn keep_alive(mut section: Section<'_>) -> KeepAlive {
     let keep_alive = KeepAlive {
-        method: section.get_or("method", KeepAliveMethod::Options, method),
+        method: section.get_or(
+            "method",
+            KeepAliveMethod::Options,
+            word("method", &KEEP_ALIVES),
+        ),
         interval: section.get_or("interval", ms(30_000), duration(ms(5_000)..=minutes(60))),
         fall: section.get_or("fall", 3, |value| Ok(integer(1..=100)(value)? as u32)),
     };
     section.finish();
     keep_alive
-}
-
-fn method(value: &Value<'_>) -> Read<KeepAliveMethod> {
-    match text(value)? {
-        "OPTIONS" => Ok(KeepAliveMethod::Options),
-        "CRLF" => Ok(KeepAliveMethod::Crlf),
-        other => Err(format!(
-            "unknown \"{other}\"; {}",
-            hint(other, &["OPTIONS", "CRLF"])
-        )),
-    }
-}
-
-/// What becomes of a contact that is one too many.
-fn when_full(value: &Value<'_>) -> Read<WhenFull> {
-    match text(value)? {
-        "refuse" => Ok(WhenFull::Refuse),
-        "replace-oldest" => Ok(WhenFull::ReplaceOldest),
-        other => Err(format!(
-            "unknown \"{other}\"; {}",
-            hint(other, &["refuse", "replace-oldest"])
-        )),
-    }
 }
 
 /// How long bindings last: minimum, default and maximum.

@@ -3,7 +3,7 @@
 use node::config::{Destination, Listener, Mode, Route, Source};
 use settings::{
     At, Place, Read, Section, Value, hint,
-    value::{boolean, list, method, name, text},
+    value::{boolean, list, method, name, text, word},
 };
 use sip::HeaderName;
 
@@ -15,6 +15,12 @@ use super::{
 
 /// What a section names to be for some requests only.
 const MATCHERS: [&str; 5] = ["from", "listeners", "methods", "hosts", "users"];
+
+const MODES: [(&str, Mode); 3] = [
+    ("stateless", Mode::Stateless),
+    ("stateful", Mode::Stateful),
+    ("dynamic", Mode::Dynamic),
+];
 
 /// Headers that say where messages go, or which belong together, and that the proxy itself changes.
 const FIXED: [&str; 11] = [
@@ -199,7 +205,7 @@ fn destination(
     has_registrar: bool,
 ) -> Option<Route> {
     let to = section.require("to", "write to = \"NAME\", the pool's name", name)?;
-    let state = section.get("state", mode);
+    let state = section.get("state", word("state", &MODES));
     let (to, state) = if to.value == "registrar" {
         if let Some(At {
             value: Mode::Stateless | Mode::Dynamic,
@@ -221,18 +227,6 @@ fn destination(
         (Destination::Pool(to.value.to_owned()), state)
     };
     Some(Route { to, state, ..route })
-}
-
-fn mode(value: &Value<'_>) -> Read<Mode> {
-    match text(value)? {
-        "stateless" => Ok(Mode::Stateless),
-        "stateful" => Ok(Mode::Stateful),
-        "dynamic" => Ok(Mode::Dynamic),
-        other => Err(format!(
-            "unknown state \"{other}\"; {}",
-            hint(other, &["stateless", "stateful", "dynamic"])
-        )),
-    }
 }
 
 fn check_target(section: &Section<'_>, to: &str, at: usize, pools: &[String]) {

@@ -5,8 +5,8 @@ use std::{path::PathBuf, sync::Arc};
 use net::{Bound, Security};
 use node::config::{IpNet, Listener};
 use settings::{
-    At, Item, Section, hint,
-    value::{expected, text},
+    At, Item, Section,
+    value::{expected, text, word},
 };
 use tls::{Client, Clients, Identity, Naming, Server, Trust};
 
@@ -30,25 +30,35 @@ pub(super) struct AsClient {
     identity: Option<Identity>,
 }
 
-const CLIENTS: [&str; 3] = ["none", "request", "require"];
-const NAMINGS: [&str; 2] = ["sip", "web"];
+/// Whether clients are asked for a certificate, and whether they must have one.
+#[derive(Clone, Copy)]
+enum Asked {
+    No,
+    May,
+    Must,
+}
+
+const CLIENTS: [(&str, Asked); 3] = [
+    ("none", Asked::No),
+    ("request", Asked::May),
+    ("require", Asked::Must),
+];
+const NAMINGS: [(&str, Naming); 2] = [("sip", Naming::Sip), ("web", Naming::Web)];
 
 /// Reads what a secure listener has besides; none if it has no certificate that can be used.
 pub(super) fn secured(section: &mut Section<'_>) -> Option<Secured> {
     let identities = identities(section);
-    let clients = section.get_or("client_certificates", CLIENTS[0], |value| {
-        one_of(text(value)?, &CLIENTS)
-    });
+    let clients = section.get_or("client_certificates", Asked::No, word("value", &CLIENTS));
     let clients = match (clients, trust(section, "client_ca", "client_crl")) {
-        ("none", _) => Clients::Any,
-        (_, None) => {
+        (Asked::No, _) => Clients::Any,
+        (Asked::May | Asked::Must, None) => {
             let advice = "client_certificates asks for certificates: add client_ca = \"FILE\" with the \
                           authorities that issue them";
             section.problem(advice);
             return None;
         }
-        ("request", Some(trust)) => Clients::MayProve(trust),
-        (_, Some(trust)) => Clients::MustProve(trust),
+        (Asked::May, Some(trust)) => Clients::MayProve(trust),
+        (Asked::Must, Some(trust)) => Clients::MustProve(trust),
     };
     if identities.is_empty() {
         section.problem(
@@ -128,27 +138,16 @@ pub(super) fn as_client(root: &mut Section<'_>) -> AsClient {
     let at = root.given_table("tls").map(|section| section.at());
     let mut section = root.table("tls");
     let trust = trust(&mut section, "ca", "crl");
-    let naming = section.get_or("names", NAMINGS[0], |value| one_of(text(value)?, &NAMINGS));
+    let naming = section.get_or("names", Naming::Sip, word("value", &NAMINGS));
     let has_identity = section.has("chain") || section.has("key");
     let identity = has_identity.then(|| identity(&mut section)).flatten();
     section.finish();
     AsClient {
         at,
         trust,
-        naming: if naming == "web" {
-            Naming::Web
-        } else {
-            Naming::Sip
-        },
+        naming,
         identity,
     }
-}
-
-fn one_of(name: &str, choices: &'static [&'static str]) -> settings::Read<&'static str> {
-    let known = choices.iter().find(|choice| **choice == name);
-    known
-        .copied()
-        .ok_or_else(|| format!("unknown value \"{name}\"; {}", hint(name, choices)))
 }
 
 /// How the connections of all listeners are secured; none if the certificates make no sense together.

@@ -18,13 +18,13 @@ records = { file = "calls.csv", format = "xml", files = 0, redis = { store = "me
         &[
             "f:6:14: calls.memory_mib: 0 is out of range: write a value from 1 to 65536",
             "f:7:10: calls.one_in: expected an integer, found a string",
-            "f:8:8: calls.hide: \"user\" can't be hidden; did you mean `users`?",
+            "f:8:8: calls.hide: unknown part \"user\"; did you mean `users`?",
             "f:9:9: calls.homer: `address` is missing: write the collector's address, such as \
              \"10.0.0.9:9060\"",
             "f:9:16: calls.homer.id: 0 is out of range: write a value from 1 to 4294967295",
             "f:10:23: calls.traces.endpoint: \"https://collector/v1/traces\" is no URL of a collector; \
              write http://HOST:PORT/PATH, as spans go without TLS",
-            "f:11:42: calls.records.format: \"xml\" is no format; choose one of json, csv",
+            "f:11:42: calls.records.format: unknown format \"xml\"; choose one of json, csv",
             "f:11:57: calls.records.files: 0 is out of range: write a value from 1 to 1000",
             "f:11:78: calls.records.redis.store: memory has no streams: write \"redis://HOST:PORT\"",
             "f:11:97: calls.records.redis.stream: write a key without braces, such as \"sipyard:calls\"",

@@ -66,7 +66,7 @@ realm = "example.com"
             "f:9:35: registrar.expires.default: 30s is out of range: write a value from 1m to 2h",
             "f:9:48: registrar.expires.max: 10s is out of range: write a value from 1m to 720h",
             "f:10:12: registrar.contacts: 0 is out of range: write a value from 1 to 100",
-            "f:11:13: registrar.when_full: unknown \"replace\"; choose one of refuse, replace-oldest",
+            "f:11:13: registrar.when_full: unknown word \"replace\"; choose one of refuse, replace-oldest",
             "f:12:8: registrar.auth: unknown hash \"sha1\"; choose one of SHA-256, MD5",
             "f:13:17: registrar.service_route: sip:edge.example.com has no lr: write \
              \"sip:edge.example.com;lr\"",

@@ -11,8 +11,8 @@ use std::{path::Path, time::Duration};
 
 use load::Retransmission;
 use settings::{
-    At, Problem, Read, Section, Value, hint,
-    value::{boolean, expected, integer, number, text},
+    At, Problem, Read, Section, Value,
+    value::{boolean, integer, number, text, word},
 };
 use sim::{Action, Death, Deed, Link, Search, Span, Who};
 
@@ -63,9 +63,7 @@ fn scenario(mut root: Section<'_>) -> Option<Scenario> {
         streams: calls::streams(&mut root),
         offered: offered(&mut root),
         holding,
-        retransmission: root.get_or("timers", Retransmission::Rfc3261, |value| {
-            word(value, &TIMERS)
-        }),
+        retransmission: root.get_or("timers", Retransmission::Rfc3261, word("word", &TIMERS)),
         edge_capacity: stages::processor(&mut root),
         nodes: stages::nodes(root.table("nodes")),
         link: network(root.table("network")),
@@ -284,16 +282,4 @@ fn party(name: &str, [edges, servers]: [usize; 2]) -> Read<Who> {
             "there is no {name}: the last one is {kind}-{count}"
         )),
     }
-}
-
-/// One of these words.
-fn word<T: Copy>(value: &Value<'_>, words: &[(&str, T)]) -> Read<T> {
-    let given = value
-        .as_str()
-        .ok_or_else(|| expected("a word in quotes", value))?;
-    let found = words.iter().find(|(word, _)| *word == given);
-    found.map(|(_, meaning)| *meaning).ok_or_else(|| {
-        let known: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        format!("unknown word \"{given}\"; {}", hint(given, &known))
-    })
 }

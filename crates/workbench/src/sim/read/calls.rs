@@ -3,10 +3,10 @@
 use load::{Bursts, Stream};
 use settings::{
     Item, Section,
-    value::{name, number},
+    value::{name, number, word},
 };
 
-use super::{values::time, word};
+use super::values::time;
 
 const STREAMS: [(&str, Stream); 2] = [("poisson", Stream::Poisson), ("even", Stream::Even)];
 
@@ -15,7 +15,7 @@ pub(super) fn streams(root: &mut Section<'_>) -> Vec<(String, Stream)> {
     let mut streams = Vec::new();
     for item in root.items("arrivals") {
         match item {
-            Item::Value(found) => match word(found.value, &STREAMS) {
+            Item::Value(found) => match word("word", &STREAMS)(found.value) {
                 Ok(stream) => {
                     streams.push((found.value.as_str().unwrap_or_default().to_owned(), stream))
                 }

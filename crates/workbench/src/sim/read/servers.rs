@@ -4,17 +4,21 @@ use std::time::Duration;
 
 use load::{Discipline, Law, ServerConfig, Service, Stall};
 use settings::{
-    Read, Section, Value,
-    value::{boolean, integer, name, number},
+    Section,
+    value::{boolean, integer, name, number, word},
 };
 use sim::{Noise, ServerSetup, server_address};
 
 use super::{
     super::scenario::ServersSetup,
     values::{law, numbers, one_or_more, time},
-    word,
 };
 
+const KINDS: [(&str, Kind); 3] = [
+    ("constant", Kind::Constant),
+    ("exponential", Kind::Exponential),
+    ("log-normal", Kind::LogNormal),
+];
 const DISCIPLINES: [(&str, Discipline); 2] = [
     ("fifo", Discipline::Fifo),
     ("processor-sharing", Discipline::ProcessorSharing),
@@ -94,11 +98,10 @@ fn noise(mut section: Section<'_>) -> Option<Noise> {
 /// The common properties of a farm's servers, and their stalls. Each server gets the next stall.
 fn config(section: &mut Section<'_>) -> (ServerConfig, Vec<Stall>) {
     let prompt = ServerConfig::prompt(server_address(0));
-    let discipline = |value: &Value<'_>| word(value, &DISCIPLINES);
     let config = ServerConfig {
         service: service(section.table("service")),
         repeated: section.get_or("repeated", prompt.repeated, law),
-        discipline: section.get_or("discipline", prompt.discipline, discipline),
+        discipline: section.get_or("discipline", prompt.discipline, word("word", &DISCIPLINES)),
         trying: section.get_or("trying", prompt.trying, boolean),
         ringing: section.get_or("ringing", prompt.ringing, law),
         ..prompt
@@ -109,7 +112,7 @@ fn config(section: &mut Section<'_>) -> (ServerConfig, Vec<Stall>) {
 
 /// Reads times by method. `law` makes all of them random.
 fn service(mut section: Section<'_>) -> Service {
-    let kind = section.get_or("law", Kind::Constant, kind);
+    let kind = section.get_or("law", Kind::Constant, word("word", &KINDS));
     let variation = section.get_or("variation", 1.0, number(0.0..=100.0));
     let random = |time: Duration| match kind {
         Kind::Constant => Law::Constant(time),
@@ -133,15 +136,6 @@ enum Kind {
     Constant,
     Exponential,
     LogNormal,
-}
-
-fn kind(value: &Value<'_>) -> Read<Kind> {
-    let kinds = [
-        ("constant", Kind::Constant),
-        ("exponential", Kind::Exponential),
-        ("log-normal", Kind::LogNormal),
-    ];
-    word(value, &kinds)
 }
 
 /// The first stall of each server comes at a random time: see [`sim::Cluster`].

@@ -2,14 +2,11 @@
 
 use settings::{
     Item, Section,
-    value::{integer, name, number},
+    value::{integer, name, number, word},
 };
 use sim::{Capacity, Duty};
 
-use super::{
-    super::scenario::{EdgesSetup, NodesSetup},
-    word,
-};
+use super::super::scenario::{EdgesSetup, NodesSetup};
 
 const DUTIES: [(&str, Duty); 3] = [
     ("proxy", Duty::Proxy),
@@ -70,8 +67,8 @@ fn two_stages(mut section: Section<'_>) -> Option<EdgesSetup> {
 /// Reads `[nodes]`: the common properties of the nodes of the second stage.
 pub(super) fn nodes(mut section: Section<'_>) -> NodesSetup {
     let nodes = NodesSetup {
-        duty: section.get_or("duty", Duty::Proxy, |value| word(value, &DUTIES)),
-        is_shared: section.get_or("store", false, |value| word(value, &STORES)),
+        duty: section.get_or("duty", Duty::Proxy, word("word", &DUTIES)),
+        is_shared: section.get_or("store", false, word("word", &STORES)),
         capacity: processor(&mut section),
     };
     section.finish();
