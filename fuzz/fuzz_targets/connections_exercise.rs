@@ -133,6 +133,7 @@ impl World {
                 let (flow, is_ours) = (flow(amount), op.is_multiple_of(12));
                 let id = match is_ours {
                     true => connections.open(now, flow, layer),
+                    false if amount.is_multiple_of(7) => connections.accept_known(now, flow, layer),
                     false => connections.accept(now, flow, layer),
                 };
                 if let Ok(id) = id {

@@ -10,8 +10,8 @@ use std::{
     time::Duration,
 };
 
-use common::{PATIENCE, answer, config, listener, options, server, start};
-use node::Transport::{Tcp, Udp};
+use common::{PATIENCE, answer, config, listener, options, server, start, wait_until};
+use node::Transport::{Tcp, Udp, Ws};
 
 /// A whole message: these have no body.
 fn receive(stream: &mut TcpStream) -> String {
@@ -244,4 +244,26 @@ fn a_server_that_refuses_the_connection_is_answered_for_at_once() {
     assert_eq!(untold, 0);
     let told = closings[0].detail.as_deref();
     assert!(told.is_some_and(|why| why.contains("refused")), "{told:?}");
+}
+
+/// While strangers had all handshakes, nobody was taken on any listener.
+#[test]
+fn handshakes_of_strangers_stop_no_other_listener() {
+    let server = server(Udp, "127.0.0.9:9".parse().unwrap());
+    let listeners = vec![listener(Ws, "127.0.0.2:0"), listener(Tcp, "127.0.0.2:0")];
+    let mut config = config(listeners, vec![server]);
+    config.connections.handshakes = 4;
+    config.connections.handshake = 100 * PATIENCE;
+    let (_, running) = start(config, 1);
+    let running = running.unwrap();
+    let [secured, plain] = running.addresses()[..] else {
+        panic!("there are two")
+    };
+    let _silent: Vec<_> = (0..5).map(|_| connect(secured)).collect();
+    wait_until(&running, || running.connections(0).handshaking == 4);
+    let mut caller = connect(plain);
+    caller.write_all(b"\r\n\r\n").unwrap();
+    let mut pong = [0; 2];
+    caller.read_exact(&mut pong).unwrap();
+    assert_eq!(&pong, b"\r\n");
 }

@@ -11,10 +11,9 @@ use std::{
     time::Duration,
 };
 
-use common::{PATIENCE, answer, listener, options, server, start};
-use net::{Busy, StartError, Stats, Workers};
+use common::{PATIENCE, answer, listener, options, server, start, wait_until};
+use net::{Busy, StartError, Stats};
 use node::{Config, Transport::Udp, stats::Dropped};
-use socket::Clock;
 
 fn config(listeners: &[SocketAddr], servers: &[SocketAddr]) -> Config {
     let listeners = listeners.iter().map(|at| listener(Udp, &at.to_string()));
@@ -32,23 +31,6 @@ fn receive(socket: &UdpSocket) -> (String, SocketAddr) {
     let mut buffer = [0; 4096];
     let (length, from) = socket.recv_from(&mut buffer).unwrap();
     (String::from_utf8(buffer[..length].to_vec()).unwrap(), from)
-}
-
-/// Looks again after each turn of the first worker.
-fn wait_until(running: &Workers, condition: impl Fn() -> bool) {
-    let (turned, turns) = mpsc::channel();
-    let clock = Clock::start();
-    while clock.now() < PATIENCE {
-        if condition() {
-            return;
-        }
-        let turned = turned.clone();
-        running
-            .command(0, Box::new(move |_, _, _| turned.send(()).unwrap()))
-            .unwrap();
-        turns.recv_timeout(PATIENCE).unwrap();
-    }
-    panic!("it never came true");
 }
 
 /// Every caller's requests reach the server and are answered to it, by the socket it spoke to.

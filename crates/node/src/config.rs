@@ -409,8 +409,8 @@ pub struct Connections {
     pub total: usize,
     /// The most that one source may open: an IPv4 address, or an IPv6 network of 64 bits. More are closed.
     pub per_source: usize,
-    /// Peers that have not ended their handshake at most, and as many connections that this node is opening.
-    /// Full: as with [`Self::total`].
+    /// Strangers that have not ended their handshake at most, as many known hosts again, and as many connections that this
+    /// node is opening. Full: as with [`Self::total`]. A source may have a quarter of those that are free.
     pub handshakes: usize,
     /// Connections that each worker keeps open to each server that takes any, before there is something to send.
     pub per_server: usize,

@@ -16,8 +16,7 @@ pub(crate) struct Connection<L> {
     pub(crate) flow: Flow,
     pub(crate) layer: L,
     pub(crate) phase: Phase,
-    /// Whether the peer opened it.
-    pub(crate) is_of_peer: bool,
+    pub(crate) opener: Opener,
     /// Whether its source has it counted.
     pub(crate) is_counted: bool,
     /// Whether the driver has been told that there is something to write.
@@ -41,6 +40,19 @@ pub(crate) struct Connection<L> {
     pub(crate) stalled_since: Option<Duration>,
     /// When its timer runs out.
     pub(crate) armed: Option<Duration>,
+}
+
+/// Who opened a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum Opener {
+    Us,
+    Known,
+    Stranger,
+}
+
+impl Opener {
+    pub(crate) const ALL: [Self; 3] = [Self::Us, Self::Known, Self::Stranger];
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +101,11 @@ impl<L: Layer> Connection<L> {
         if is_within {
             self.within_since.get_or_insert(now);
         }
+    }
+
+    /// Whether the peer opened it.
+    pub(crate) fn is_of_peer(&self) -> bool {
+        self.opener != Opener::Us
     }
 
     pub(crate) const fn is_opening(&self) -> bool {

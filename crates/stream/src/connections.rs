@@ -7,8 +7,8 @@ use transaction::{ConnectionId, Flow};
 
 use crate::{
     Counters, Event, Heard, Layer, Limits, NotSent, Refused, Why,
-    connection::{Connection, Phase},
-    index::{Index, Peer},
+    connection::{Connection, Opener, Phase},
+    index::{Index, Most, Peer},
     reader::Reader,
 };
 
@@ -20,6 +20,13 @@ const BUFFER_BYTES_MAX: usize = 64 * 1024;
 
 /// Of the memory that connections may take, this part may lie idle.
 const IDLE_PART: usize = 8;
+
+/// Of the handshakes that there is room for yet, a source may have this part. So some room is left, however many sources
+/// take all that they may have.
+const OPENING_PART: usize = 4;
+
+/// A source may have so many handshakes if there is any room.
+const OPENING_MIN: usize = 4;
 
 /// The connections of a worker.
 ///
@@ -71,8 +78,8 @@ pub struct Connections<L> {
     pub(crate) buffers: Buffers,
     pub(crate) events: VecDeque<Event>,
     pub(crate) counters: Counters,
-    /// How many are not open yet: of ours, and of peers.
-    pub(crate) opening: [usize; 2],
+    /// How many are not open yet, by [`Opener`].
+    pub(crate) opening: [usize; Opener::ALL.len()],
     /// How many each listener has.
     pub(crate) by_listener: Vec<usize>,
     /// The memory of all buffers in use, in bytes.
@@ -90,7 +97,7 @@ impl<L: Layer> Connections<L> {
             buffers: Buffers::of_capacity(limits.total_bytes / IDLE_PART, BUFFER_BYTES_MAX),
             events: VecDeque::new(),
             counters: Counters::default(),
-            opening: [0; 2],
+            opening: [0; Opener::ALL.len()],
             by_listener: Vec::new(),
             held: 0,
         }
@@ -102,11 +109,11 @@ impl<L: Layer> Connections<L> {
         self.limits = Limits { total, ..limits };
     }
 
-    /// Whether a peer's connection would be taken, if its source has room. A driver that does not accept before
-    /// leaves peers in the kernel's queue, where they cost least.
+    /// Whether some peer's connection would be taken. One whose layer `is_open` at once needs no room for a handshake.
+    /// A driver that does not accept before leaves peers in the kernel's queue, where they cost least.
     #[must_use]
-    pub fn may_accept(&self) -> bool {
-        self.table.has_room(1) && self.opening[1] < self.limits.handshaking
+    pub fn may_accept(&self, is_open: bool) -> bool {
+        self.table.has_room(1) && (is_open || self.opening_free(Opener::Stranger) > 0)
     }
 
     /// Takes a connection that a peer opened. The flow names none.
@@ -114,12 +121,44 @@ impl<L: Layer> Connections<L> {
     /// # Errors
     /// Which limit forbids it. The driver closes the socket.
     pub fn accept(&mut self, now: Duration, flow: Flow, layer: L) -> Result<ConnectionId, Refused> {
+        self.accept_of(Opener::Stranger, now, flow, layer)
+    }
+
+    /// The same for a peer that is no stranger. It takes handshakes that strangers can't take, and may begin
+    /// any number of handshakes at once.
+    ///
+    /// # Errors
+    /// As with [`Self::accept`].
+    pub fn accept_known(
+        &mut self,
+        now: Duration,
+        flow: Flow,
+        layer: L,
+    ) -> Result<ConnectionId, Refused> {
+        self.accept_of(Opener::Known, now, flow, layer)
+    }
+
+    fn accept_of(
+        &mut self,
+        opener: Opener,
+        now: Duration,
+        flow: Flow,
+        layer: L,
+    ) -> Result<ConnectionId, Refused> {
         let is_counted = !layer.awaits_remote();
+        let most = Most {
+            all: self.limits.per_source,
+            // One that is open at once is opening for no longer than this call takes.
+            opening: Some(match opener {
+                Opener::Stranger if !layer.is_open() => self.opening_of_source(),
+                _ => usize::MAX,
+            }),
+        };
         let refused = if !self.table.has_room(1) {
             Some(Refused::Total)
-        } else if self.opening[1] >= self.limits.handshaking {
+        } else if !layer.is_open() && self.opening_free(opener) == 0 {
             Some(Refused::Handshaking)
-        } else if is_counted && !self.index.admit(flow.remote, self.limits.per_source) {
+        } else if is_counted && !self.index.admit(flow.remote, most) {
             Some(Refused::Source)
         } else {
             None
@@ -128,10 +167,22 @@ impl<L: Layer> Connections<L> {
             return Err(self.counters.refuse(why));
         }
         self.counters.accepted += 1;
-        let id = self.insert(now, flow, layer, Phase::Handshaking, is_counted);
+        let id = self.insert(now, flow, layer, opener, is_counted);
         let number = self.table.get(id).number;
         self.settle(now, id);
         Ok(number)
+    }
+
+    /// How many more may begin their handshake.
+    fn opening_free(&self, opener: Opener) -> usize {
+        let most = self.limits.handshaking;
+        most.saturating_sub(self.opening[opener as usize])
+    }
+
+    /// How many handshakes a stranger's source may have at once.
+    fn opening_of_source(&self) -> usize {
+        let part = self.opening_free(Opener::Stranger) / OPENING_PART;
+        part.max(OPENING_MIN)
     }
 
     /// Takes a connection that the driver begins to open, and tells the outcome of by [`connected`](Self::connected)
@@ -142,7 +193,7 @@ impl<L: Layer> Connections<L> {
     pub fn open(&mut self, now: Duration, flow: Flow, layer: L) -> Result<ConnectionId, Refused> {
         let refused = if !self.table.has_room(1) {
             Some(Refused::Total)
-        } else if self.opening[0] >= self.limits.connecting {
+        } else if self.connecting() >= self.limits.connecting {
             Some(Refused::Connecting)
         } else {
             None
@@ -151,7 +202,7 @@ impl<L: Layer> Connections<L> {
             return Err(self.counters.refuse(why));
         }
         self.counters.opened += 1;
-        let id = self.insert(now, flow, layer, Phase::Connecting, false);
+        let id = self.insert(now, flow, layer, Opener::Us, false);
         let number = self.table.get(id).number;
         self.settle(now, id);
         Ok(number)
@@ -193,13 +244,18 @@ impl<L: Layer> Connections<L> {
         let Some(id) = self.index.find(id) else {
             return;
         };
+        let opening = self.opening_of_source();
         let connection = self.table.get_mut(id);
         if connection.is_closing() {
             return;
         }
         connection.connect();
         connection.read(now);
-        let (index, limit) = (&mut self.index, self.limits.per_source);
+        let most = Most {
+            all: self.limits.per_source,
+            opening: connection.is_opening().then_some(opening),
+        };
+        let index = &mut self.index;
         let is_counted = &mut connection.is_counted;
         let mut reader = Reader {
             framer: &mut connection.framer,
@@ -209,9 +265,9 @@ impl<L: Layer> Connections<L> {
             message_bytes: self.limits.frame.message_bytes,
             redirect: |flow: &mut Flow, remote: SocketAddr| {
                 let has_room = if *is_counted {
-                    index.move_source(flow.remote, remote, limit)
+                    index.move_source(flow.remote, remote, most)
                 } else {
-                    index.admit(remote, limit)
+                    index.admit(remote, most)
                 };
                 if has_room {
                     (*is_counted, flow.remote) = (true, remote);
@@ -281,7 +337,7 @@ impl<L: Layer> Connections<L> {
             next = connection.before;
             Some(connection)
         });
-        all.filter(|connection| !connection.is_of_peer && !connection.is_closing())
+        all.filter(|connection| !connection.is_of_peer() && !connection.is_closing())
             .map(|connection| connection.number)
     }
 
@@ -298,7 +354,7 @@ impl<L: Layer> Connections<L> {
     #[must_use]
     pub fn is_of_peer(&self, id: ConnectionId) -> bool {
         let id = self.index.find(id);
-        id.is_some_and(|id| self.table.get(id).is_of_peer)
+        id.is_some_and(|id| self.table.get(id).is_of_peer())
     }
 
     /// Queues a message. What waits when the connection goes is told as [`Event::Unsent`], which may be at once.
@@ -457,13 +513,13 @@ impl<L: Layer> Connections<L> {
     /// How many connections of ours are not open yet.
     #[must_use]
     pub const fn connecting(&self) -> usize {
-        self.opening[0]
+        self.opening[Opener::Us as usize]
     }
 
     /// How many connections of peers are not open yet.
     #[must_use]
     pub const fn handshaking(&self) -> usize {
-        self.opening[1]
+        self.opening[Opener::Known as usize] + self.opening[Opener::Stranger as usize]
     }
 
     /// How many connections each listener has, by its index. Listeners after the last are without.

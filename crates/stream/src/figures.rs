@@ -13,7 +13,8 @@ pub struct Limits {
     pub per_source: usize,
     /// The most connections that we are opening.
     pub connecting: usize,
-    /// The most connections of peers that have not ended their handshake.
+    /// The most connections of strangers that have not ended their handshake, and of known hosts as many again. A source
+    /// of strangers may have a quarter of those that are free, and 4 at least.
     pub handshaking: usize,
     /// How long a connection may take to open, handshakes included.
     pub handshake: Duration,

@@ -54,7 +54,23 @@ pub(crate) struct Index<T> {
     /// The last connection to each peer; each names the one before.
     pub(crate) by_peer: HashMap<Peer, Id<T>, Keyed>,
     /// How many connections each source has opened.
-    sources: HashMap<IpAddr, u32, Keyed>,
+    sources: HashMap<IpAddr, Taken, Keyed>,
+}
+
+/// What a source has.
+#[derive(Clone, Copy, Debug, Default)]
+struct Taken {
+    all: u32,
+    /// How many of all have not ended their handshake.
+    opening: u32,
+}
+
+/// What a source may have, one more connection included.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Most {
+    pub(crate) all: usize,
+    /// Of those that have not ended their handshake. None: the one more has ended it.
+    pub(crate) opening: Option<usize>,
 }
 
 impl<T> Index<T> {
@@ -92,45 +108,61 @@ impl<T> Index<T> {
         self.by_number.remove(&number);
     }
 
-    /// Counts a connection of its source, unless it has so many.
-    pub(crate) fn admit(&mut self, remote: SocketAddr, limit: usize) -> bool {
-        let count = self.sources.entry(source(remote)).or_default();
-        let has_room = (*count as usize) < limit;
-        *count += u32::from(has_room);
-        if *count == 0 {
-            self.sources.remove(&source(remote));
+    /// Counts a connection of its source, unless that has so many.
+    pub(crate) fn admit(&mut self, remote: SocketAddr, most: Most) -> bool {
+        let source = source(remote);
+        let taken = self.sources.get(&source).copied().unwrap_or_default();
+        let has_room = (taken.all as usize) < most.all
+            && most
+                .opening
+                .is_none_or(|most| (taken.opening as usize) < most);
+        if has_room {
+            let taken = self.sources.entry(source).or_default();
+            taken.all += 1;
+            taken.opening += u32::from(most.opening.is_some());
         }
         has_room
     }
 
     /// Counts a connection of one source for another, unless that has so many.
-    pub(crate) fn move_source(&mut self, from: SocketAddr, to: SocketAddr, limit: usize) -> bool {
+    pub(crate) fn move_source(&mut self, from: SocketAddr, to: SocketAddr, most: Most) -> bool {
         source(from) == source(to) || {
-            let has_room = self.admit(to, limit);
+            let has_room = self.admit(to, most);
             if has_room {
-                self.release(from);
+                self.release(from, most.opening.is_some());
             }
             has_room
         }
     }
 
+    /// A connection that was counted has ended its handshake, or is closed before.
+    pub(crate) fn end_opening(&mut self, remote: SocketAddr) {
+        let taken = self.sources.get_mut(&source(remote));
+        taken.expect(COUNTED).opening -= 1;
+    }
+
     /// Takes the count of a connection back.
-    pub(crate) fn release(&mut self, remote: SocketAddr) {
+    pub(crate) fn release(&mut self, remote: SocketAddr, is_opening: bool) {
         let source = source(remote);
-        let count = self.sources.get_mut(&source);
-        let count = count.expect("each connection of a source was counted");
-        *count -= 1;
-        if *count == 0 {
+        let taken = self.sources.get_mut(&source).expect(COUNTED);
+        taken.all -= 1;
+        taken.opening -= u32::from(is_opening);
+        if taken.all == 0 {
             self.sources.remove(&source);
         }
     }
 
-    /// How many connections sources have opened, and how many peers have one.
-    pub(crate) fn totals(&self) -> (usize, usize, usize) {
-        let of_sources = self.sources.values().map(|&count| count as usize).sum();
-        (self.by_number.len(), self.by_peer.len(), of_sources)
+    /// How many connections there are, how many peers have one, and what all sources have: in all, and in their
+    /// handshake.
+    pub(crate) fn totals(&self) -> [usize; 4] {
+        let sum =
+            |of: fn(&Taken) -> u32| self.sources.values().map(|taken| of(taken) as usize).sum();
+        let (all, opening) = (sum(|taken| taken.all), sum(|taken| taken.opening));
+        [self.by_number.len(), self.by_peer.len(), all, opening]
     }
 }
+
+const COUNTED: &str = "each connection of a source was counted";
 
 /// Whom an address belongs to: itself, or all of an IPv6 network of 64 bits.
 fn source(remote: SocketAddr) -> IpAddr {

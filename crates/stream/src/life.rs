@@ -9,7 +9,7 @@ use transaction::Flow;
 use crate::{
     Closed, Connections, Event, Layer, Why,
     backlog::Backlog,
-    connection::{Connection, Phase},
+    connection::{Connection, Opener, Phase},
     index::Peer,
     queue::Queue,
 };
@@ -20,11 +20,14 @@ impl<L: Layer> Connections<L> {
         now: Duration,
         flow: Flow,
         layer: L,
-        phase: Phase,
+        opener: Opener,
         is_counted: bool,
     ) -> Id<Connection<L>> {
         let number = self.index.next_number();
-        let is_of_peer = phase == Phase::Handshaking;
+        let phase = match opener {
+            Opener::Us => Phase::Connecting,
+            Opener::Known | Opener::Stranger => Phase::Handshaking,
+        };
         let connection = Connection {
             number,
             flow: Flow {
@@ -33,7 +36,7 @@ impl<L: Layer> Connections<L> {
             },
             layer,
             phase,
-            is_of_peer,
+            opener,
             is_counted,
             is_told: false,
             before: None,
@@ -50,7 +53,7 @@ impl<L: Layer> Connections<L> {
         };
         let id = self.table.insert(connection);
         let id = id.expect("the caller has seen that there is room");
-        self.opening[usize::from(is_of_peer)] += 1;
+        self.opening[opener as usize] += 1;
         self.index.insert(number, id);
         let listener = usize::from(flow.listener);
         let listeners = self.by_listener.len().max(listener + 1);
@@ -134,7 +137,12 @@ impl<L: Layer> Connections<L> {
         if connection.is_closing() {
             return;
         }
-        self.opening[usize::from(connection.is_of_peer)] -= usize::from(connection.is_opening());
+        if connection.is_opening() {
+            self.opening[connection.opener as usize] -= 1;
+            if connection.is_counted {
+                self.index.end_opening(connection.flow.remote);
+            }
+        }
         // Of what is not open, only the layer's own last words can be sent.
         let has_ended = has_failed || connection.is_opening();
         connection.phase = Phase::Closing {
@@ -218,7 +226,10 @@ impl<L: Layer> Connections<L> {
         if connection.phase == Phase::Handshaking && layer.is_open() {
             connection.phase = Phase::Open;
             connection.quiet_since = now;
-            self.opening[usize::from(connection.is_of_peer)] -= 1;
+            self.opening[connection.opener as usize] -= 1;
+            if connection.is_counted {
+                self.index.end_opening(connection.flow.remote);
+            }
             self.counters.established += 1;
             self.events.push_back(Event::Opened(connection.number));
         }
@@ -263,16 +274,16 @@ impl<L: Layer> Connections<L> {
         let flow = connection.flow;
         self.index.remove(connection.number);
         if connection.is_counted {
-            self.index.release(flow.remote);
+            self.index.release(flow.remote, connection.is_opening());
         }
-        self.opening[usize::from(connection.is_of_peer)] -= usize::from(connection.is_opening());
+        self.opening[connection.opener as usize] -= usize::from(connection.is_opening());
         self.by_listener[usize::from(flow.listener)] -= 1;
         self.held -= connection.held;
         self.counters.close(why);
         self.events.push_back(Event::Close(Closed {
             flow,
             id: connection.number,
-            is_of_peer: connection.is_of_peer,
+            is_of_peer: connection.is_of_peer(),
             why,
             detail: connection
                 .layer

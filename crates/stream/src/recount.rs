@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::{
     Connections, Layer, Why,
-    connection::{Connection, Phase},
+    connection::{Connection, Opener, Phase},
     index::Peer,
 };
 
@@ -20,15 +20,17 @@ impl<L: Layer> Connections<L> {
         let peers: HashSet<_> = all().map(|of| Peer::of(of.flow)).collect();
         assert_eq!(
             self.index.totals(),
-            (self.len(), peers.len(), count(&|of| of.is_counted))
-        );
-        assert_eq!(
-            self.opening,
             [
-                count(&|of| of.is_opening() && !of.is_of_peer),
-                count(&|of| of.is_opening() && of.is_of_peer),
+                self.len(),
+                peers.len(),
+                count(&|of| of.is_counted),
+                count(&|of| of.is_counted && of.is_opening()),
             ]
         );
+        for opener in Opener::ALL {
+            let is_its = |of: &Connection<L>| of.is_opening() && of.opener == opener;
+            assert_eq!(self.opening[opener as usize], count(&is_its));
+        }
         for (listener, &counted) in self.by_listener.iter().enumerate() {
             let is_its = |of: &Connection<L>| usize::from(of.flow.listener) == listener;
             assert_eq!(counted, count(&is_its));

@@ -213,7 +213,8 @@ impl Streams {
             let layer = wire::accept(at.transport, at.server.as_ref(), false, MESSAGE_BYTES);
             let Ok(layer) = layer else { continue };
             let flow = flow(at.transport, remote);
-            let Ok(id) = self.connections.accept(now, flow, layer) else {
+            // All that comes is measured, from however few hosts.
+            let Ok(id) = self.connections.accept_known(now, flow, layer) else {
                 continue;
             };
             let interest = Interest::Read;

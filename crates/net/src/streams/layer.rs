@@ -57,6 +57,11 @@ impl Security {
 }
 
 impl Bound {
+    /// Whether peers' connections open later than they are accepted.
+    pub(super) fn has_handshake(&self) -> bool {
+        self.transport != Transport::Tcp || !self.balancers.is_empty()
+    }
+
     /// The layer of a connection that this peer has opened.
     pub(super) fn accepted(&self, by: IpAddr, message_bytes: usize) -> Option<Wire> {
         let by = by.to_canonical();

@@ -36,8 +36,7 @@ pub(crate) struct Streams {
     clock: Clock,
     connections: Connections<Wire>,
     sockets: HashMap<ConnectionId, Held>,
-    listeners: Vec<(u8, tcp::Listener)>,
-    is_accepting: bool,
+    listeners: Vec<Listening>,
     watch: Watch,
     ahead: Ahead,
     common: Arc<Common>,
@@ -72,6 +71,12 @@ pub struct ConnectionStats {
     pub held_bytes: usize,
     /// What has happened since the start.
     pub counters: Counters,
+}
+
+struct Listening {
+    index: u8,
+    socket: tcp::Listener,
+    is_accepting: bool,
 }
 
 struct Held {
@@ -122,8 +127,7 @@ impl Streams {
             clock,
             connections: Connections::new(worker, seed(), limits, now),
             sockets: HashMap::new(),
-            listeners,
-            is_accepting: true,
+            listeners: listeners.into_iter().map(Listening::new).collect(),
             watch,
             ahead: Ahead::new(seed(), now),
             common,
@@ -162,7 +166,9 @@ impl Streams {
         self.divide_again(ground);
         self.keep_ahead(ground);
         self.settle(ground);
-        self.set_accepting(self.connections.may_accept());
+        for place in 0..self.listeners.len() {
+            self.set_accepting(place, self.may_accept(place));
+        }
     }
 
     /// Opens what is to be open before it is needed, and closes what no server needs any more.
@@ -179,21 +185,27 @@ impl Streams {
         }
     }
 
-    /// Leaves peers in the kernel's queue, or takes them again.
-    fn set_accepting(&mut self, is_accepting: bool) {
-        if self.is_accepting == is_accepting {
+    /// Whether a listener's peers are taken. Where there is no handshake, those of other listeners stop nobody.
+    fn may_accept(&self, place: usize) -> bool {
+        let bound = self.security.listener(self.listeners[place].index);
+        let is_open = bound.is_some_and(|bound| !bound.has_handshake());
+        self.connections.may_accept(is_open)
+    }
+
+    /// Leaves a listener's peers in the kernel's queue, or takes them again.
+    fn set_accepting(&mut self, place: usize, is_accepting: bool) {
+        let listening = &mut self.listeners[place];
+        if mem::replace(&mut listening.is_accepting, is_accepting) == is_accepting {
             return;
         }
-        self.is_accepting = is_accepting;
         let interest = if is_accepting {
             Interest::Read
         } else {
             Interest::Nothing
         };
-        for (place, (_, listener)) in self.listeners.iter().enumerate() {
-            let token = LISTENERS + place as u64;
-            self.watch.change(listener, token, interest, Lane::Known);
-        }
+        let token = LISTENERS + place as u64;
+        self.watch
+            .change(&listening.socket, token, interest, Lane::Known);
     }
 
     /// What there is, and what has happened.
@@ -275,15 +287,15 @@ impl Streams {
 
     fn accept(&mut self, ground: &Ground<'_>, place: usize) {
         for _ in 0..ACCEPTS {
-            if !self.connections.may_accept() {
-                return self.set_accepting(false);
+            if !self.may_accept(place) {
+                return self.set_accepting(place, false);
             }
-            let (index, listener) = &self.listeners[place];
-            let (socket, remote) = match listener.accept() {
+            let Listening { index, socket, .. } = &self.listeners[place];
+            let (socket, remote) = match socket.accept() {
                 Ok(accepted) => accepted,
                 Err(error) if is_later(&error) => return,
                 // Without descriptors the peer stays ready: until the next tick nobody looks.
-                Err(_) => return self.set_accepting(false),
+                Err(_) => return self.set_accepting(place, false),
             };
             let Some(bound) = self.security.listener(*index) else {
                 continue;
@@ -297,7 +309,11 @@ impl Streams {
             let Some(layer) = bound.accepted(remote.ip(), self.message_bytes) else {
                 continue;
             };
-            if let Ok(id) = self.connections.accept(ground.now, flow, layer) {
+            let accepted = match self.divided_by.is_known(remote.ip()) {
+                true => self.connections.accept_known(ground.now, flow, layer),
+                false => self.connections.accept(ground.now, flow, layer),
+            };
+            if let Ok(id) = accepted {
                 self.hold(id, socket, Interest::Read);
             }
         }
@@ -463,6 +479,16 @@ impl Streams {
         held.interest = interest;
         self.watch
             .change(&held.socket, token(id), interest, held.lane);
+    }
+}
+
+impl Listening {
+    fn new((index, socket): (u8, tcp::Listener)) -> Self {
+        Self {
+            index,
+            socket,
+            is_accepting: true,
+        }
     }
 }
 

@@ -5,7 +5,11 @@
 #[path = "../../src/fixtures.rs"]
 mod fixtures;
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::SocketAddr,
+    sync::{Arc, mpsc},
+    time::Duration,
+};
 
 use balance::Policy;
 use fixtures::config_of;
@@ -78,6 +82,23 @@ pub(crate) fn start(config: Config, workers: usize) -> (Arc<Shared>, Result<Work
     let shared = Arc::new(Shared::new(config, workers).unwrap());
     let workers = Workers::start(&shared, Clock::start(), None, security);
     (shared, workers)
+}
+
+/// Looks again after each turn of the first worker.
+pub(crate) fn wait_until(running: &Workers, condition: impl Fn() -> bool) {
+    let (turned, turns) = mpsc::channel();
+    let clock = Clock::start();
+    while clock.now() < PATIENCE {
+        if condition() {
+            return;
+        }
+        let turned = turned.clone();
+        running
+            .command(0, Box::new(move |_, _, _| turned.send(()).unwrap()))
+            .unwrap();
+        turns.recv_timeout(PATIENCE).unwrap();
+    }
+    panic!("it never came true");
 }
 
 pub(crate) fn options(transport: &str, from: SocketAddr, call: usize) -> String {
