@@ -404,13 +404,14 @@ pub struct Timers {
 /// What bounds connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Connections {
-    /// The most of them, of peers and of ours. Full: peers wait in the kernel's queue, and none is opened.
-    /// Fixed when the node starts.
+    /// The most of them, of peers and of ours. A sixteenth is for ours and for known hosts: while that alone is left,
+    /// strangers' are closed. Full: peers wait in the kernel's queue, and none is opened. Fixed when the node starts.
     pub total: usize,
-    /// The most that one source may open: an IPv4 address, or an IPv6 network of 64 bits. More are closed.
+    /// The most that one source may open: an IPv4 address, or an IPv6 network of 64 bits. More are closed. Each worker
+    /// takes its part of them, and a quarter of that as the kernel divides them by chance; 16 at least.
     pub per_source: usize,
-    /// Strangers that have not ended their handshake at most, as many known hosts again, and as many connections that this
-    /// node is opening. Full: as with [`Self::total`]. A source may have a quarter of those that are free.
+    /// Strangers that have not ended their handshake at most, as many known hosts again, and as many connections that
+    /// this node is opening. Full: peers wait in the kernel's queue. A source may have a quarter of those that are free.
     pub handshakes: usize,
     /// Connections that each worker keeps open to each server that takes any, before there is something to send.
     pub per_server: usize,

@@ -21,7 +21,10 @@ const BUFFER_BYTES_MAX: usize = 64 * 1024;
 /// Of the memory that connections may take, this part may lie idle.
 const IDLE_PART: usize = 8;
 
-/// Of the handshakes that there is room for yet, a source may have this part. So some room is left, however many sources
+/// Of all places this part is for connections of ours and those of known hosts, however many strangers there are.
+const RESERVED_PART: usize = 16;
+
+/// Of the handshakes that there is room for yet, a source may have this part. So some room is left when many sources
 /// take all that they may have.
 const OPENING_PART: usize = 4;
 
@@ -124,7 +127,7 @@ impl<L: Layer> Connections<L> {
         self.accept_of(Opener::Stranger, now, flow, layer)
     }
 
-    /// The same for a peer that is no stranger. It takes handshakes that strangers can't take, and may begin
+    /// The same for a peer that is no stranger. It takes places and handshakes that strangers can't take, and may begin
     /// any number of handshakes at once.
     ///
     /// # Errors
@@ -146,6 +149,10 @@ impl<L: Layer> Connections<L> {
         layer: L,
     ) -> Result<ConnectionId, Refused> {
         let is_counted = !layer.awaits_remote();
+        let reserved = match opener {
+            Opener::Stranger => self.limits.total / RESERVED_PART,
+            Opener::Us | Opener::Known => 0,
+        };
         let most = Most {
             all: self.limits.per_source,
             // One that is open at once is opening for no longer than this call takes.
@@ -154,7 +161,7 @@ impl<L: Layer> Connections<L> {
                 _ => usize::MAX,
             }),
         };
-        let refused = if !self.table.has_room(1) {
+        let refused = if !self.table.has_room(1 + reserved) {
             Some(Refused::Total)
         } else if !layer.is_open() && self.opening_free(opener) == 0 {
             Some(Refused::Handshaking)

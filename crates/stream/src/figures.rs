@@ -7,14 +7,14 @@ use sip::{FrameFault, FrameLimits};
 /// What the connections of a worker may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The most connections.
+    /// The most connections. A sixteenth of them is for ours and for those of known hosts.
     pub total: usize,
     /// The most connections that one source opens: an IPv4 address, or an IPv6 network of 64 bits.
     pub per_source: usize,
     /// The most connections that we are opening.
     pub connecting: usize,
-    /// The most connections of strangers that have not ended their handshake, and of known hosts as many again. A source
-    /// of strangers may have a quarter of those that are free, and 4 at least.
+    /// The most connections of strangers that have not ended their handshake, and as many again of known hosts. A
+    /// stranger's source may have a quarter of those that are free, and 4 at least.
     pub handshaking: usize,
     /// How long a connection may take to open, handshakes included.
     pub handshake: Duration,

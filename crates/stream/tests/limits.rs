@@ -237,6 +237,28 @@ fn known_hosts_have_handshakes_of_their_own() {
     connections.recount();
 }
 
+/// Strangers took all places, and the node could not connect to its servers.
+#[test]
+fn places_are_left_to_known_hosts_and_to_connections_of_ours() {
+    let limits = Limits {
+        total: 32,
+        per_source: 100,
+        ..LIMITS
+    };
+    let mut connections = Connections::new(0, 1, limits, ZERO);
+    let taken = (0..40).filter(|&port| {
+        let taken = connections.accept(ZERO, flow(1, port), Plain);
+        taken.is_ok()
+    });
+    assert_eq!(taken.count(), 30);
+    assert_eq!(connections.counters().refused(Refused::Total), 10);
+    assert!(connections.may_accept(true));
+    connections.open(ZERO, flow(2, 1), Plain).unwrap();
+    connections.accept_known(ZERO, flow(3, 1), Plain).unwrap();
+    assert!(!connections.may_accept(true));
+    connections.recount();
+}
+
 #[test]
 fn an_ipv6_network_is_one_source() {
     let mut connections = plain();
