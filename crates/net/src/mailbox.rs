@@ -58,6 +58,11 @@ impl Mailbox {
         fits
     }
 
+    /// Whether at least half as many messages wait for the worker as there may be.
+    pub(crate) fn is_half_full(&self) -> bool {
+        2 * self.handovers.len() >= self.handovers.capacity()
+    }
+
     /// Leaves a message for a connection, unless the queue is full.
     pub(crate) fn send(&self, flow: Flow, message: &[u8]) -> bool {
         let fits = self.messages.push((flow, message.into())).is_ok();

@@ -1,6 +1,7 @@
 //! A worker's loop: receive a batch, feed the node, send a batch, wait.
 
 mod lanes;
+mod mail;
 mod pace;
 
 use std::{
@@ -401,56 +402,6 @@ impl Worker {
         });
     }
 
-    /// Writes what other workers have for this one's connections, at most a batch.
-    fn read_messages(&mut self, now: Duration) {
-        let team = Arc::clone(&self.team);
-        let mailbox = &team.seats[self.number].mailbox;
-        if !mailbox.has_messages() {
-            return;
-        }
-        self.on_streams(now, |streams, ground| {
-            for _ in 0..BATCH {
-                let Some((flow, message)) = mailbox.next_message() else {
-                    break;
-                };
-                if !streams.send(now, flow, &message) {
-                    tell_unsent(ground, flow, &message);
-                }
-            }
-            streams.settle(ground);
-        });
-    }
-
-    /// Carries out commands of other threads, at most a batch.
-    fn read_mail(&mut self, now: Duration) {
-        self.read_messages(now);
-        let mailbox = &self.team.seats[self.number].mailbox;
-        for _ in 0..BATCH {
-            let Some((came, handover)) = mailbox.next_handover() else {
-                break;
-            };
-            self.node.handle_handover_delay(now.saturating_sub(came));
-            self.shared.took_over(self.number, handover.bytes.len());
-            self.node
-                .handle_input(now, Input::Handover(handover), &mut self.out);
-        }
-        for _ in 0..BATCH {
-            let Some((question, answer)) = mailbox.next_answer() else {
-                break;
-            };
-            let input = Input::Answer { question, answer };
-            self.node.handle_input(now, input, &mut self.out);
-        }
-        for _ in 0..BATCH {
-            let Some(command) = self.team.seats[self.number].mailbox.next_command() else {
-                break;
-            };
-            // It may take the tap away.
-            self.show_news();
-            command(&mut self.node, now, &mut self.out);
-        }
-    }
-
     /// Tells the witness what has passed.
     fn show_news(&mut self) {
         if let (Some(witness), Some(tap)) = (&self.team.witness, &mut self.out.tap) {
@@ -557,20 +508,6 @@ impl Worker {
             }
         }
         failed
-    }
-
-    /// Leaves to other workers what is theirs. They learn since when it has waited.
-    fn hand_over(&mut self, now: Duration) {
-        let came = self.came.min(now);
-        for handover in self.out.handovers.drain(..) {
-            let (owner, bytes) = (handover.worker, handover.bytes.len());
-            if !self.shared.may_hand_over(owner, bytes) {
-                self.shared.count_handover_dropped(self.number, now);
-            } else if !self.team.seats[owner].mailbox.hand_over(came, handover) {
-                self.shared.took_over(owner, bytes);
-                self.shared.count_handover_dropped(self.number, now);
-            }
-        }
     }
 }
 

@@ -343,7 +343,7 @@ pub struct Limits {
     /// Header fields of a message. More: a request gets 400 if the first of them make an answer; all else is
     /// dropped.
     pub headers: usize,
-    /// Messages that wait for another worker. Full: dropped.
+    /// Messages that wait for another worker. Half full: strangers' are dropped. Full: all are.
     pub handover_queue: usize,
     /// Strangers who are followed, and as many failed logins and known sources. Full: who did least is
     /// forgotten.

@@ -342,6 +342,11 @@ impl Shared {
         self.workers[worker].add_handover(bytes, self.handover_bytes_max)
     }
 
+    /// Whether at least half of the bytes wait for a worker that may.
+    pub fn is_half_handed_over(&self, worker: usize) -> bool {
+        2 * self.workers[worker].handover_bytes() >= self.handover_bytes_max as u64
+    }
+
     /// So many bytes wait for a worker no longer.
     pub fn took_over(&self, worker: usize, bytes: usize) {
         self.workers[worker].remove_handover(bytes);

@@ -61,7 +61,7 @@ counted! {
         Overload = "overload", "A new request that had to wait too long while the node was behind, and was one too many to be told",
         Repeated = "repeated", "A copy of a REGISTER that waits while the node is behind",
         Superseded = "superseded", "A response from a server that the request was taken away from",
-        HandoverFull = "handover_full", "The queue to the worker that owns the call was full",
+        HandoverFull = "handover_full", "The queue to the worker that owns the call was full; half full for strangers",
         Unmatched = "unmatched", "A response to a request of a stateful route for which no transaction waits. RFC 6026 §7.3",
         OfACopy = "of_a_copy", "A 481 to a CANCEL that went to several servers, because the node did not know which had the INVITE",
         StaleProbe = "stale_probe", "A response to a probe or re-check that nobody waits for",
