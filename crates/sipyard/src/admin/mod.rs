@@ -9,13 +9,14 @@ mod door;
 mod guard;
 mod live;
 mod metrics;
+mod patience;
 mod places;
 mod records;
 mod refusal;
 mod response_times;
 mod users;
 
-use std::{future::IntoFuture, net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{
     Json, Router,
@@ -41,6 +42,7 @@ pub(crate) use api::page;
 use door::Door;
 use guard::{audit, guard, require};
 use metrics::{MEDIA_TYPE, Metrics};
+use patience::{PATIENCE, serve};
 pub(crate) use places::Places;
 use refusal::{in_json, refused};
 
@@ -63,9 +65,10 @@ pub(crate) fn spawn(control: &Arc<Control>, tcp: TcpListener, socket: UnixListen
     let routes = merged(&on_tcp).layer(from_fn_with_state(Arc::clone(control), guard));
     let all_routes = merged(&|who| routes_of(who, control));
     let door = Door::open(control, tcp);
-    tokio::spawn(axum::serve(door, routes.with_state(Arc::clone(control))).into_future());
+    let routes = routes.with_state(Arc::clone(control));
+    tokio::spawn(serve(door, routes, PATIENCE));
     let all_routes = all_routes.with_state(Arc::clone(control));
-    tokio::spawn(axum::serve(socket, all_routes).into_future());
+    tokio::spawn(serve(socket, all_routes, PATIENCE));
 }
 
 /// What these may ask. What changes the node is noted. Programs that watch health read plain text, others JSON.
