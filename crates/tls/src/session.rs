@@ -18,13 +18,25 @@ use crate::Names;
 /// How many bytes rustls may hold back in a session: one message fits, as it is taken out at once.
 const BUFFER_BYTES: usize = 80 * 1024;
 
+/// A record's type, version and length. RFC 8446 §5.1
+const HEAD_BYTES: usize = 5;
+
 /// Tells the time since 1970.
 pub type Wall = Arc<dyn Fn() -> Duration + Send + Sync>;
 
 /// A TLS session with a peer.
 pub struct Session {
     connection: Box<Connection>,
+    records: Records,
     error: Option<Box<rustls::Error>>,
+}
+
+/// How much has come of a record that is not whole, which rustls keeps and does not tell.
+#[derive(Default)]
+struct Records {
+    head: [u8; HEAD_BYTES],
+    /// Bytes of the record so far, its head included.
+    come: usize,
 }
 
 impl Session {
@@ -33,6 +45,7 @@ impl Session {
         let connection = Box::new(connection);
         Self {
             connection,
+            records: Records::default(),
             error: None,
         }
     }
@@ -80,8 +93,35 @@ impl Session {
     }
 }
 
+impl Records {
+    fn take(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let length = self.length();
+            let (next, rest) = bytes.split_at(bytes.len().min(length - self.come));
+            if let Some(head) = self.head.get_mut(self.come..self.come + next.len()) {
+                head.copy_from_slice(next);
+            }
+            self.come += next.len();
+            if self.come >= HEAD_BYTES && self.come == self.length() {
+                self.come = 0;
+            }
+            bytes = rest;
+        }
+    }
+
+    /// The length of the record, or of its head as long as that is not whole.
+    fn length(&self) -> usize {
+        let [.., high, low] = self.head;
+        match self.come {
+            ..HEAD_BYTES => HEAD_BYTES,
+            _ => HEAD_BYTES + usize::from(u16::from_be_bytes([high, low])),
+        }
+    }
+}
+
 impl Layer for Session {
     fn receive(&mut self, bytes: &[u8], heard: &mut impl FnMut(Said<'_>)) -> Result<(), Why> {
+        self.records.take(bytes);
         let mut rest = bytes;
         while !rest.is_empty() {
             let read = self.connection.read_tls(&mut rest);
@@ -121,6 +161,10 @@ impl Layer for Session {
     fn close(&mut self, wire: &mut Vec<u8>) {
         self.connection.send_close_notify();
         self.write_own(wire);
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.records.come
     }
 
     fn detail(&self) -> Option<String> {

@@ -49,6 +49,36 @@ fn a_message_is_one_record() {
     assert_eq!(pair.sides[0].version(), Some("TLSv1_3"));
 }
 
+/// What rustls kept of a record counted nowhere: a peer that never ended it kept the memory for as long as it liked.
+#[test]
+fn a_record_that_is_not_whole_is_held() {
+    let authority = Authority::new();
+    let server = server(&[authority.identity(&["example.com"])], &Clients::Any);
+    const FIRST: usize = 1_000 + 22;
+    let cases = [
+        (1, 1),
+        (5, 5),
+        (6, 6),
+        (FIRST - 1, FIRST - 1),
+        (FIRST, 0),
+        (FIRST + 9, 9),
+    ];
+    for (cut, held) in cases {
+        let mut pair = Pair::new(&authority.client(), "example.com", &server);
+        assert!(pair.is_open() && pair.sides.iter().all(|side| side.held_bytes() == 0));
+        let mut wire = Vec::new();
+        pair.sides[0].send(&[b'x'; 1_000], &mut wire).unwrap();
+        pair.sides[0].send(b"hello", &mut wire).unwrap();
+        pair.carry(0, &wire[..cut]);
+        assert_eq!(pair.sides[1].held_bytes(), held, "{cut}");
+        for byte in &wire[cut..] {
+            pair.carry(0, &[*byte]);
+        }
+        assert_eq!(pair.sides[1].held_bytes(), 0, "{cut}");
+        assert_eq!(pair.heard[1].len(), 1_005, "{cut}");
+    }
+}
+
 /// RFC 5922 §7.1 and §7.2.
 #[test]
 fn servers_are_known_by_their_sip_names() {
