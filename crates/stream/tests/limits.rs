@@ -2,43 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::{net::SocketAddr, time::Duration};
+mod common;
 
-use sip::{FrameFault, FrameLimits};
-use stream::{Closed, Connections, Event, Layer, Limits, NotSent, Plain, Refused, Said, Why};
+use std::time::Duration;
+
+use common::{LIMITS, REQUEST, S, ZERO, end, flow, hear, slow};
+use sip::FrameFault;
+use stream::{Closed, Connections, Event, Limits, NotSent, Plain, Refused, Why};
 use transaction::{ConnectionId, Flow, NextHop, Transport};
-
-const LIMITS: Limits = Limits {
-    total: 10,
-    per_source: 3,
-    connecting: 2,
-    handshaking: 2,
-    handshake: S(2),
-    idle: S(100),
-    message: S(3),
-    stall: S(4),
-    linger: S(1),
-    queue_bytes: 50_000,
-    total_bytes: 120_000,
-    frame: FrameLimits {
-        head_bytes: 500,
-        message_bytes: 1_000,
-    },
-};
-
-#[expect(non_snake_case, reason = "it reads as a unit")]
-const fn S(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
-const ZERO: Duration = Duration::ZERO;
-const REQUEST: &[u8] = b"OPTIONS sip:a SIP/2.0\r\nl: 0\r\n\r\n";
-
-fn flow(host: u8, port: u16) -> Flow {
-    let address = ([192, 0, 2, host], port).into();
-    let transport = Transport::Tcp;
-    Flow::to(0, NextHop { transport, address })
-}
 
 fn plain() -> Connections<Plain> {
     Connections::new(0, 1, LIMITS, ZERO)
@@ -49,82 +20,6 @@ fn opened(connections: &mut Connections<Plain>, port: u16) -> ConnectionId {
     let id = connections.accept(ZERO, flow(1, port), Plain).unwrap();
     assert_eq!(connections.next_event(), Some(Event::Opened(id)));
     id
-}
-
-fn hear<L: Layer>(
-    connections: &mut Connections<L>,
-    now: Duration,
-    id: ConnectionId,
-    bytes: &[u8],
-) -> Vec<(SocketAddr, Vec<u8>, Option<FrameFault>)> {
-    let mut all = Vec::new();
-    connections.receive(now, id, bytes, &mut |flow, heard| {
-        all.push((flow.remote, heard.bytes.to_vec(), heard.fault));
-    });
-    all
-}
-
-fn end<L: Layer>(connections: &mut Connections<L>) -> Vec<Why> {
-    let events = std::iter::from_fn(|| connections.next_event());
-    let ends = events.filter_map(|event| match event {
-        Event::Close(Closed { why, .. }) => Some(why),
-        Event::Writable(_) | Event::Opened(_) | Event::Backlog { .. } | Event::Unsent { .. } => {
-            None
-        }
-    });
-    let ends: Vec<_> = ends.collect();
-    connections.recount();
-    for &why in &ends {
-        assert!(connections.counters().closed(why) > 0);
-    }
-    ends
-}
-
-/// A layer that is open when a byte has come, after an address if it wants one.
-#[derive(Debug)]
-struct Slow {
-    is_open: bool,
-    awaits_remote: bool,
-}
-
-fn slow(awaits_remote: bool) -> Slow {
-    let is_open = false;
-    Slow {
-        is_open,
-        awaits_remote,
-    }
-}
-
-impl Layer for Slow {
-    fn receive(&mut self, bytes: &[u8], heard: &mut impl FnMut(Said<'_>)) -> Result<(), Why> {
-        if std::mem::take(&mut self.awaits_remote) {
-            heard(Said::Remote(([198, 51, 100, bytes[0]], 9).into()));
-            return Ok(());
-        }
-        if std::mem::replace(&mut self.is_open, true) {
-            heard(Said::Bytes(bytes));
-        }
-        Ok(())
-    }
-
-    fn send(&mut self, message: &[u8], wire: &mut Vec<u8>) -> Result<(), Why> {
-        wire.extend_from_slice(message);
-        Ok(())
-    }
-
-    fn write_own(&mut self, _: &mut Vec<u8>) {}
-
-    fn is_open(&self) -> bool {
-        self.is_open
-    }
-
-    fn close(&mut self, wire: &mut Vec<u8>) {
-        wire.extend_from_slice(b"bye");
-    }
-
-    fn awaits_remote(&self) -> bool {
-        self.awaits_remote
-    }
 }
 
 #[test]
@@ -159,104 +54,6 @@ fn connections_are_refused_by_name() {
     assert!(!connections.may_accept(false) && connections.may_accept(true));
     let refused = connections.accept(ZERO, flow(2, 1), slow(false));
     assert_eq!(refused, Err(Refused::Handshaking));
-}
-
-/// One host began as many handshakes as there is room for and ended none, so that nobody else could connect.
-#[test]
-fn no_source_takes_all_handshakes() {
-    let limits = Limits {
-        total: 1_000,
-        per_source: 1_000,
-        handshaking: 100,
-        ..LIMITS
-    };
-    let taken = |hosts_in_a_row: &[u8]| {
-        let mut connections = Connections::new(0, 1, limits, ZERO);
-        let mut taken = [0; 20];
-        for (&host, port) in hosts_in_a_row.iter().zip(0..) {
-            let id = connections.accept(ZERO, flow(host, port), slow(false));
-            taken[usize::from(host)] += usize::from(id.is_ok());
-        }
-        connections.recount();
-        taken
-    };
-    let one_after_the_other: Vec<_> = (0..5).flat_map(|host| [host; 100]).collect();
-    assert_eq!(taken(&one_after_the_other)[..5], [20, 16, 13, 10, 8]);
-    let by_turns: Vec<_> = [[1, 2, 3, 4, 5, 6, 7, 8]; 100].concat();
-    assert_eq!(taken(&by_turns)[1..9], [9, 8, 8, 8, 8, 8, 8, 8]);
-    let last: Vec<_> = [by_turns.clone(), vec![9; 100]].concat();
-    assert_eq!(taken(&last)[9], 7);
-}
-
-/// A host behind a balancer is a source, too: its handshakes are counted once its address is told.
-#[test]
-fn handshakes_behind_a_balancer_are_counted_by_host() {
-    let limits = Limits {
-        total: 1_000,
-        per_source: 1_000,
-        handshaking: 100,
-        ..LIMITS
-    };
-    let mut connections = Connections::new(0, 1, limits, ZERO);
-    let mut ids = Vec::new();
-    for port in 0..40 {
-        let id = connections.accept(ZERO, flow(1, port), slow(true)).unwrap();
-        hear(&mut connections, ZERO, id, &[7]);
-        ids.push(id);
-    }
-    let ends = end(&mut connections);
-    assert!(ends.len() >= 20 && ends.iter().all(|&why| why == Why::SourceFull));
-    for &id in &ids {
-        hear(&mut connections, ZERO, id, b"x");
-    }
-    connections.recount();
-    assert_eq!(connections.handshaking(), 0);
-    let id = connections.accept(ZERO, flow(1, 99), slow(true)).unwrap();
-    hear(&mut connections, ZERO, id, &[7]);
-    assert_eq!(end(&mut connections), []);
-}
-
-/// Strangers' handshakes kept servers, other edges and trusted peers out.
-#[test]
-fn known_hosts_have_handshakes_of_their_own() {
-    let mut connections = Connections::new(0, 1, LIMITS, ZERO);
-    let full = Err(Refused::Handshaking);
-    for host in 1..=2 {
-        let id = connections.accept(ZERO, flow(host, 1), slow(false));
-        assert!(id.is_ok());
-    }
-    let refused = connections.accept(ZERO, flow(3, 1), slow(false));
-    assert_eq!(refused, full);
-    for port in 0..2 {
-        let id = connections.accept_known(ZERO, flow(9, port), slow(false));
-        assert!(id.is_ok());
-    }
-    let refused = connections.accept_known(ZERO, flow(9, 2), slow(false));
-    assert_eq!(refused, full);
-    assert_eq!(connections.handshaking(), 4);
-    connections.recount();
-}
-
-/// Strangers took all places, and the node could not connect to its servers.
-#[test]
-fn places_are_left_to_known_hosts_and_to_connections_of_ours() {
-    let limits = Limits {
-        total: 32,
-        per_source: 100,
-        ..LIMITS
-    };
-    let mut connections = Connections::new(0, 1, limits, ZERO);
-    let taken = (0..40).filter(|&port| {
-        let taken = connections.accept(ZERO, flow(1, port), Plain);
-        taken.is_ok()
-    });
-    assert_eq!(taken.count(), 30);
-    assert_eq!(connections.counters().refused(Refused::Total), 10);
-    assert!(connections.may_accept(true));
-    connections.open(ZERO, flow(2, 1), Plain).unwrap();
-    connections.accept_known(ZERO, flow(3, 1), Plain).unwrap();
-    assert!(!connections.may_accept(true));
-    connections.recount();
 }
 
 #[test]
