@@ -56,6 +56,8 @@ pub struct Via<'a> {
     pub received: Option<&'a [u8]>,
     /// The rport parameter (RFC 3581 §3).
     pub rport: Rport,
+    /// The parameter `w` of Sipyard's own: what binds a response to the way that it takes.
+    pub way: Option<&'a [u8]>,
     /// Whether it has a parameter of overload control: [`Self::overload`] reads them.
     pub has_overload: bool,
     /// Whether it has a parameter of Sipyard's own, whose name begins with `sy-`: [`Self::param`] reads it.
@@ -110,6 +112,7 @@ impl<'a> Via<'a> {
             branch: None,
             received: None,
             rport: Rport::Absent,
+            way: None,
             has_overload: false,
             has_private: false,
             rport_span: None,
@@ -119,6 +122,7 @@ impl<'a> Via<'a> {
                 0 => return Err(Malformed),
                 6 if param.is(b"branch") => via.branch = via.branch.or(param.value),
                 8 if param.is(b"received") => via.received = via.received.or(param.value),
+                1 if param.is(b"w") => via.way = via.way.or(param.value),
                 5 if param.is(b"rport") && !via.rport.is_present() => {
                     via.rport = read_rport(param.value)?;
                     via.rport_span = Some(reader.span_from(param.name));

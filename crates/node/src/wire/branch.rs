@@ -106,8 +106,11 @@ impl Branch {
 
 /// Appends the lowest digits of a number.
 pub(super) fn write_hex(value: u64, digits: usize, out: &mut Vec<u8>) {
-    let digit = |place: usize| b"0123456789abcdef"[(value >> (4 * place)) as usize & 15];
-    out.extend((0..digits).rev().map(digit));
+    let mut text = [0; 16];
+    for (place, digit) in text[..digits].iter_mut().rev().enumerate() {
+        *digit = b"0123456789abcdef"[(value >> (4 * place)) as usize & 15];
+    }
+    out.extend_from_slice(&text[..digits]);
 }
 
 /// Reads a number of hexadecimal digits.

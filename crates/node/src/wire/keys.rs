@@ -51,6 +51,7 @@ pub(crate) fn worker_of(bits: u64, workers: usize) -> usize {
 pub(crate) struct Keys {
     session: SipHasher13,
     branch: SipHasher24,
+    way: SipHasher24,
     /// Of the secret, and of the other one that is accepted.
     dialog: (Sealer, Option<Sealer>),
     path: (Sealer, Option<Sealer>),
@@ -92,6 +93,7 @@ impl Keys {
         Self {
             session: SipHasher13::new_with_key(&derive("sipyard session", secret)),
             branch: SipHasher24::new_with_key(&derive("sipyard branch", secret)),
+            way: SipHasher24::new_with_key(&derive("sipyard way", secret)),
             dialog: sealers("dialog"),
             path: sealers("path"),
             gruu: sealers("gruu"),
@@ -148,12 +150,15 @@ impl Keys {
             IpAddr::V4(ip) => ip.to_ipv6_mapped(),
             IpAddr::V6(ip) => ip,
         };
-        let mut hasher = self.branch;
-        hasher.write_u64(branch);
-        hasher.write(&ip.octets());
-        hasher.write_u16(back.remote.port());
-        hasher.write_u8(back.listener);
-        hasher.write_u32(back.connection.map_or(0, |connection| connection.0.get()));
+        let connection = back.connection.map_or(0, |connection| connection.0.get());
+        let mut bytes = [0; 31];
+        bytes[..8].copy_from_slice(&branch.to_be_bytes());
+        bytes[8..24].copy_from_slice(&ip.octets());
+        bytes[24..26].copy_from_slice(&back.remote.port().to_be_bytes());
+        bytes[26..30].copy_from_slice(&connection.to_be_bytes());
+        bytes[30] = back.listener;
+        let mut hasher = self.way;
+        hasher.write(&bytes);
         hasher.finish() as u32
     }
 

@@ -99,11 +99,7 @@ impl<'a> Response<'a> {
             return Err(Dropped::ForgedBranch);
         }
         let back = self.return_flow().ok_or(Dropped::NoReturnPath)?;
-        let bound = self
-            .via
-            .param(self.message, b"w")
-            .value()
-            .and_then(read_hex);
+        let bound = self.via.way.and_then(read_hex);
         if bound != Some(snapshot.keys().way_back(self.branch.id, back).into()) {
             return Err(Dropped::ForgedWay);
         }
