@@ -10,8 +10,8 @@
 //! room lasts for a second. When nobody renews it, the node before holds everything itself.
 //!
 //! A [`Custody`] is one worker's part. Its driver tells how long the worker was busy. From that it learns what
-//! it costs to pass a request on and to hold it ([`Costs`]), and so how many it can hold at
-//! [`TARGET`]. All is in requests per second.
+//! it costs to pass a request on and to hold it, and so how many it can hold at
+//! 97 % of its time. All is in requests per second.
 //!
 //! The crate knows nothing of SIP, reads no clock and does no I/O: time is a [`Duration`] since a zero
 //! that the driver chose. What happens for each request takes no lock and allocates nothing.
