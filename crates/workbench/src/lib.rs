@@ -8,6 +8,7 @@
 mod finished;
 mod load;
 mod model;
+mod output;
 mod parallel;
 mod plan;
 mod progress;

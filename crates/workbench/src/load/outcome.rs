@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
     io::{self, Write},
     path::{Path, PathBuf},
 };
@@ -16,6 +15,7 @@ use super::{
     Refusal,
     drive::{Record, Sample},
 };
+use crate::output::{self, STDOUT};
 
 /// A quantile's name and its share.
 pub(super) const QUANTILES: [(&str, f64); 5] = [
@@ -228,17 +228,17 @@ pub(super) fn latencies(record: &Record) -> Table {
 pub(super) struct Files {
     /// Write all measurements as JSON to this file; "-" writes them to standard output in place of
     /// the tables
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output::file_or_stdout)]
     json: Option<PathBuf>,
     /// Write a page with plots to this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output::file)]
     html: Option<PathBuf>,
 }
 
 impl Files {
     /// Whether standard output gets JSON, for a program.
     pub(super) fn is_json_on_stdout(&self) -> bool {
-        self.json.as_deref() == Some(Path::new("-"))
+        self.json.as_deref() == Some(Path::new(STDOUT))
     }
 
     /// Writes the tables, and the files that the arguments name.
@@ -266,6 +266,5 @@ impl Files {
 }
 
 fn write_file(path: &Path, text: &str) -> Result<(), Refusal> {
-    let named = |error| io::Error::other(format!("{}: {error}", path.display()));
-    fs::write(path, text).map_err(|error| Refusal::System(named(error)))
+    output::write(path, text).map_err(|problem| Refusal::File(vec![problem]))
 }

@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use lqn::{Model, Results, SimulationSettings};
 use settings::refuse;
 
-use crate::progress::Progress;
+use crate::{output, progress::Progress};
 
 /// The file of a model.
 #[derive(Args)]
@@ -95,7 +95,7 @@ pub(super) fn print(text: &str) -> ExitCode {
 
 /// Writes a file, and reports this on standard error.
 pub(super) fn write(file: &Path, text: &str) -> Result<(), ExitCode> {
-    fs::write(file, text).map_err(|error| refuse([format!("{}: {error}", file.display())]))?;
+    output::write(file, text).map_err(|problem| refuse([problem]))?;
     let _ = writeln!(io::stderr(), "wrote {}", file.display());
     Ok(())
 }

@@ -17,7 +17,7 @@ use super::{
     arguments::{as_model_file, print, write},
     demand::{Station, stations},
 };
-use crate::{finished, progress::Progress};
+use crate::{finished, output, progress::Progress};
 use draw::Machines;
 use scrape::Scrape;
 use seen::{Figure, Seen};
@@ -46,13 +46,13 @@ pub(crate) struct FromLive {
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = settings::duration)]
     during: Duration,
     /// Write the model, as .lqn text or .lqnx XML
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output::file)]
     out: Option<PathBuf>,
     /// Print all results as JSON
     #[arg(long)]
     json: bool,
     /// Write all results as one HTML page
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output::file)]
     html: Option<PathBuf>,
     /// Processor cores of each server
     #[arg(long, value_name = "NUMBER", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]

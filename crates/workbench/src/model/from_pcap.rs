@@ -11,7 +11,7 @@ use settings::refuse;
 use tls::{Overheard, Secrets};
 
 use super::arguments::{as_model_file, print, write};
-use crate::{finished, progress::Progress};
+use crate::{finished, output, progress::Progress};
 
 /// Make a model from packet captures of one SIP system under low load
 #[derive(Args)]
@@ -34,7 +34,7 @@ pub(crate) struct FromPcap {
     #[arg(long, value_name = "FILE")]
     tls_secrets: Option<PathBuf>,
     /// Write the model, as .lqn text or .lqnx XML
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output::file)]
     out: Option<PathBuf>,
     /// Print all results as JSON
     #[arg(long)]
@@ -43,7 +43,7 @@ pub(crate) struct FromPcap {
     #[arg(long)]
     unused: bool,
     /// Write all results as one HTML page
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output::file)]
     html: Option<PathBuf>,
     /// The role of a node, if the command does not find the right one: driver, balancer or server
     #[arg(long, value_name = "ROLE=IP[:PORT]")]

@@ -8,7 +8,7 @@ use super::{
     arguments::{Simulation, Source, print, write},
     json, page, tables,
 };
-use crate::finished;
+use crate::{finished, output};
 
 /// Simulate a model, with 95 % confidence intervals
 #[derive(Args)]
@@ -28,7 +28,7 @@ pub(super) struct Simulate {
     #[arg(long)]
     json: bool,
     /// Also write a page with the diagram, tables and plots to this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output::file)]
     html: Option<PathBuf>,
 }
 

@@ -8,7 +8,7 @@ use super::{
     arguments::{Source, print, write},
     json, page, tables,
 };
-use crate::finished;
+use crate::{finished, output};
 
 /// Calculate the throughputs, utilisations and times of a model
 #[derive(Args)]
@@ -27,7 +27,7 @@ pub(super) struct Solve {
     #[arg(long)]
     json: bool,
     /// Also write a page with the diagram, tables and plots to this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output::file)]
     html: Option<PathBuf>,
 }
 

@@ -15,7 +15,7 @@ use super::{
     arguments::{Source, print, write},
     tables::{digits, rate},
 };
-use crate::{finished, parallel::each, progress::Progress};
+use crate::{finished, output, parallel::each, progress::Progress};
 
 /// Solve a model for ranges of its parameters, in all combinations
 #[derive(Args)]
@@ -39,7 +39,7 @@ pub(super) struct WhatIf {
     #[arg(long)]
     csv: bool,
     /// Also write a page with table and plot to this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output::file)]
     html: Option<PathBuf>,
 }
 

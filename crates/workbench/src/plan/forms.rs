@@ -1,11 +1,11 @@
 //! The forms in which the commands of `sipyard plan` answer.
 
-use std::{fs, path::PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use report::Page;
 
-use crate::finished;
+use crate::{finished, output};
 
 /// The forms of the answer.
 #[derive(Args)]
@@ -14,7 +14,7 @@ pub(super) struct Forms {
     #[arg(long)]
     json: bool,
     /// Also write the answer as an HTML page to this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output::file)]
     html: Option<PathBuf>,
 }
 
@@ -26,8 +26,7 @@ impl Forms {
         answer: &impl serde::Serialize,
     ) -> Result<String, Vec<String>> {
         if let Some(path) = &self.html {
-            fs::write(path, finished::html(page))
-                .map_err(|error| vec![format!("{}: {error}", path.display())])?;
+            output::write(path, &finished::html(page)).map_err(|problem| vec![problem])?;
         }
         Ok(match self.json {
             true => {

@@ -19,7 +19,10 @@ use clap::Args;
 use settings::refuse;
 use sim::explore::{self, Kind, Outcome, Plan};
 
-use crate::progress::Progress;
+use crate::{
+    output::{self, STDOUT},
+    progress::Progress,
+};
 
 /// The most events of a trace.
 const TRACED_MAX: usize = 1_000_000;
@@ -56,7 +59,7 @@ pub(super) struct Explore {
     #[arg(long, value_name = "N")]
     runs: Option<u64>,
     /// Write the first seed's events to this file; - writes them to standard output
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output::file_or_stdout)]
     trace: Option<PathBuf>,
 }
 
@@ -198,7 +201,7 @@ fn print(text: &str) {
 /// Runs a seed once and writes its events.
 fn trace(seed: u64, path: &PathBuf) -> io::Result<()> {
     let trace = explore::trace(seed, TRACED_MAX);
-    if path.as_os_str() == "-" {
+    if path.as_os_str() == STDOUT {
         io::stdout().write_all(trace.text().as_bytes())
     } else {
         fs::write(path, trace.text())

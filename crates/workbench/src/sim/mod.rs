@@ -26,7 +26,7 @@ use settings::{Problem, refuse};
 use sim::{Cluster, Trace};
 
 use self::{scenario::Scenario, show::Shown};
-use crate::{finished, parallel::cores};
+use crate::{finished, output, parallel::cores};
 
 /// The longest time of a trace.
 const TRACED_MAX: Duration = Duration::from_secs(3600);
@@ -137,6 +137,10 @@ impl Sim {
 
     /// Whether every bar holds.
     fn run_all(&self, scenarios: Vec<Scenario>) -> Result<bool, String> {
+        if let Some(folder) = &self.out {
+            let made = fs::create_dir_all(folder);
+            made.map_err(|error| format!("{}: {error}", folder.display()))?;
+        }
         let threads = self.threads.map_or_else(cores, NonZero::get);
         let mut all = Vec::new();
         for scenario in scenarios {
@@ -181,10 +185,9 @@ impl Sim {
             ("csv", csv),
             ("json", format!("{json:#}\n")),
         ];
-        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         for (ending, text) in files {
             let path = folder.join(format!("{}.{ending}", self.name));
-            fs::write(&path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+            output::write(&path, &text)?;
         }
         Ok(())
     }

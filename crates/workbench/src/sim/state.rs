@@ -4,13 +4,13 @@ mod measure;
 mod page;
 mod shapes;
 
-use std::{fs, io::Write, path::PathBuf, process::ExitCode};
+use std::{io::Write, path::PathBuf, process::ExitCode};
 
 use clap::Args;
 use settings::refuse;
 
 use self::measure::Measured;
-use crate::finished;
+use crate::{finished, output};
 
 /// Measure nodes with dynamic state in the simulator, beside the linear program
 #[derive(Args)]
@@ -28,7 +28,7 @@ pub(super) struct State {
     #[arg(long)]
     quick: bool,
     /// Also write the results as an HTML page to this file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = output::file)]
     html: Option<PathBuf>,
 }
 
@@ -40,9 +40,9 @@ impl State {
         };
         let page = measured.page();
         if let Some(path) = &self.html
-            && let Err(error) = fs::write(path, finished::html(&page))
+            && let Err(problem) = output::write(path, &finished::html(&page))
         {
-            return refuse([format!("{}: {error}", path.display())]);
+            return refuse([problem]);
         }
         // A reader that has gone away wants no more lines.
         let _ = write!(std::io::stdout(), "{}", page.plain());
