@@ -6,13 +6,13 @@
 //! is left alone: anybody can write an offer and somebody's address on a datagram.
 
 mod client;
+mod of_server;
 mod offered;
-mod server;
 mod terms;
 
 pub(crate) use self::{
     client::{Repeats, ignore_rest, may_offer, offers, on_response, refuse, withhold},
+    of_server::Control,
     offered::{is_granted, key_of_neighbour, note, note_refused, takes_part},
-    server::Control,
     terms::terms,
 };

@@ -158,6 +158,30 @@ fn at(snapshot: &Snapshot, member: &Arc<Member>, now: Duration) -> ServerAt {
     }
 }
 
+/// Encodes numbers of the node's, each with its name and what it means.
+fn gauges<const N: usize>(
+    encoder: &mut DescriptorEncoder<'_>,
+    numbers: [(&str, &str, usize); N],
+) -> fmt::Result {
+    for (name, help, number) in numbers {
+        let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        ConstGauge::new(number as f64).encode(metric)?;
+    }
+    Ok(())
+}
+
+/// The same of what only grows.
+fn counters<const N: usize>(
+    encoder: &mut DescriptorEncoder<'_>,
+    numbers: [(&str, &str, u64); N],
+) -> fmt::Result {
+    for (name, help, number) in numbers {
+        let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        ConstCounter::new(number).encode(metric)?;
+    }
+    Ok(())
+}
+
 fn encode_store(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::Result {
     let Some(store) = control.store() else {
         return Ok(());
@@ -165,14 +189,13 @@ fn encode_store(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::
     let (records, bytes) = store.held();
     let help =
         "Users with bindings or a password that are in memory: of a file all, of Redis the latest";
-    for (name, help, value) in [
-        ("store_records", help, records),
-        ("store_bytes", "Memory of these records", bytes),
-    ] {
-        let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        ConstGauge::new(value as f64).encode(metric)?;
-    }
-    Ok(())
+    gauges(
+        encoder,
+        [
+            ("store_records", help, records),
+            ("store_bytes", "Memory of these records", bytes),
+        ],
+    )
 }
 
 fn encode_recorder(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::Result {
@@ -180,52 +203,51 @@ fn encode_recorder(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fm
         return Ok(());
     };
     let (sent, lost) = control.calls().exported();
-    for (name, help, value) in [
-        (
-            "recorded_calls",
-            "Calls whose messages are kept",
-            counts.calls,
-        ),
-        (
-            "recorded_bytes",
-            "Memory of the calls that are kept",
-            counts.bytes,
-        ),
-    ] {
-        let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        ConstGauge::new(value as f64).encode(metric)?;
-    }
-    for (name, help, value) in [
-        (
-            "calls_recorded",
-            "Calls that were recorded",
-            counts.recorded,
-        ),
-        (
-            "calls_forgotten",
-            "Recorded calls that were forgotten to make room",
-            counts.forgotten,
-        ),
-        (
-            "collector_sent",
-            "Messages that went to the collector",
-            sent,
-        ),
-        (
-            "collector_lost",
-            "Messages that could not be sent to the collector",
-            lost,
-        ),
-        (
-            "record_missed",
-            "Messages and reasons that workers had no room to record",
-            counts.missed,
-        ),
-    ] {
-        let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        ConstCounter::new(value).encode(metric)?;
-    }
-    Ok(())
+    gauges(
+        encoder,
+        [
+            (
+                "recorded_calls",
+                "Calls whose messages are kept",
+                counts.calls,
+            ),
+            (
+                "recorded_bytes",
+                "Memory of the calls that are kept",
+                counts.bytes,
+            ),
+        ],
+    )?;
+    counters(
+        encoder,
+        [
+            (
+                "calls_recorded",
+                "Calls that were recorded",
+                counts.recorded,
+            ),
+            (
+                "calls_forgotten",
+                "Recorded calls that were forgotten to make room",
+                counts.forgotten,
+            ),
+            (
+                "collector_sent",
+                "Messages that went to the collector",
+                sent,
+            ),
+            (
+                "collector_lost",
+                "Messages that could not be sent to the collector",
+                lost,
+            ),
+            (
+                "record_missed",
+                "Messages and reasons that workers had no room to record",
+                counts.missed,
+            ),
+        ],
+    )
 }
 
 fn encode_call_records(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::Result {
@@ -234,51 +256,47 @@ fn encode_call_records(encoder: &mut DescriptorEncoder<'_>, control: &Control) -
     };
     let (streamed, stream_failures) = control.calls().streamed().unwrap_or_default();
     let (name, help) = ("call_records_open", "Attempts at calls that are not over");
-    let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    ConstGauge::new(counts.open as f64).encode(metric)?;
-    for (name, help, value) in [
-        ("call_records", "Call records that were made", counts.told),
-        (
-            "call_records_lost",
-            "Call records that could not be written",
-            lost,
-        ),
-        (
-            "call_records_crowded_out",
-            "Attempts whose beginning no record tells, as too many were open",
-            counts.crowded_out,
-        ),
-        (
-            "call_records_unjournaled",
-            "Batches of messages that a crash would take along, as the journal had no room",
-            control.calls().unjournaled().unwrap_or_default(),
-        ),
-        (
-            "call_records_streamed",
-            "Call records that the stream of Redis took",
-            streamed,
-        ),
-        (
-            "call_records_stream_failures",
-            "Attempts to send call records to the stream that failed",
-            stream_failures,
-        ),
-    ] {
-        let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        ConstCounter::new(value).encode(metric)?;
-    }
-    Ok(())
+    gauges(encoder, [(name, help, counts.open)])?;
+    counters(
+        encoder,
+        [
+            ("call_records", "Call records that were made", counts.told),
+            (
+                "call_records_lost",
+                "Call records that could not be written",
+                lost,
+            ),
+            (
+                "call_records_crowded_out",
+                "Attempts whose beginning no record tells, as too many were open",
+                counts.crowded_out,
+            ),
+            (
+                "call_records_unjournaled",
+                "Batches of messages that a crash would take along, as the journal had no room",
+                control.calls().unjournaled().unwrap_or_default(),
+            ),
+            (
+                "call_records_streamed",
+                "Call records that the stream of Redis took",
+                streamed,
+            ),
+            (
+                "call_records_stream_failures",
+                "Attempts to send call records to the stream that failed",
+                stream_failures,
+            ),
+        ],
+    )
 }
 
 fn encode_admin(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::Result {
     let places = control.places();
     let (name, help) = ("admin_connections", "Connections to the admin address");
-    let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    ConstGauge::new(places.count() as f64).encode(metric)?;
+    gauges(encoder, [(name, help, places.count())])?;
     let name = "admin_connections_refused";
     let help = "Connections to the admin address that were closed at once, as there were too many";
-    let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-    ConstCounter::new(places.refused()).encode(metric)
+    counters(encoder, [(name, help, places.refused())])
 }
 
 fn encode_traces(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::Result {
@@ -286,30 +304,28 @@ fn encode_traces(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt:
         return Ok(());
     };
     let (name, help) = ("trace_requests_open", "Requests whose spans are not over");
-    let metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    ConstGauge::new(counts.open as f64).encode(metric)?;
-    for (name, help, value) in [
-        (
-            "trace_spans",
-            "Spans of requests that were made",
-            counts.told,
-        ),
-        ("trace_spans_sent", "Spans that the collector took", sent),
-        (
-            "trace_spans_lost",
-            "Spans that found the queue full, or that the collector did not take",
-            lost,
-        ),
-        (
-            "trace_spans_crowded_out",
-            "Requests without a span, as too many were open",
-            counts.crowded_out,
-        ),
-    ] {
-        let metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        ConstCounter::new(value).encode(metric)?;
-    }
-    Ok(())
+    gauges(encoder, [(name, help, counts.open)])?;
+    counters(
+        encoder,
+        [
+            (
+                "trace_spans",
+                "Spans of requests that were made",
+                counts.told,
+            ),
+            ("trace_spans_sent", "Spans that the collector took", sent),
+            (
+                "trace_spans_lost",
+                "Spans that found the queue full, or that the collector did not take",
+                lost,
+            ),
+            (
+                "trace_spans_crowded_out",
+                "Requests without a span, as too many were open",
+                counts.crowded_out,
+            ),
+        ],
+    )
 }
 
 fn encode_costs(encoder: &mut DescriptorEncoder<'_>, pools: &[Pool]) -> fmt::Result {
