@@ -13,7 +13,7 @@ use std::{
 
 use node::{Answer, Datagram, Flow, Input, Node, Outbox, Question, Quotation, Shared};
 use socket::{
-    Clock, Poll,
+    Clock, Poll, own_processor_time,
     udp::{self, BATCH, RecvBatch, SendBatch, Wait},
     wall,
 };
@@ -68,6 +68,8 @@ pub(crate) struct Worker {
     /// The time that it waited since the node was told last how busy it is, and when that was.
     waited: Duration,
     told_at: Duration,
+    /// The processor time that it had used then.
+    processor_time: Duration,
     /// The kernel's count of drops at the last tick.
     dropped: u64,
     /// New requests come there while there are too many.
@@ -108,6 +110,7 @@ impl Worker {
             tick: now,
             waited: Duration::ZERO,
             told_at: now,
+            processor_time: Duration::ZERO,
             dropped: 0,
             lanes: None,
             has_more: false,
@@ -234,9 +237,11 @@ impl Worker {
         let passed = now.saturating_sub(mem::replace(&mut self.told_at, now));
         let waited = mem::take(&mut self.waited);
         let busy = passed.saturating_sub(waited);
+        let time = own_processor_time();
+        let ran = time.saturating_sub(mem::replace(&mut self.processor_time, time));
         let streams = self.streams.as_mut();
         let for_strangers = streams.map_or(Duration::ZERO, Streams::take_strangers_took);
-        self.node.handle_busy(busy, for_strangers);
+        self.node.handle_busy(now, busy, ran, for_strangers);
     }
 
     /// Tells the node how many datagrams the kernel dropped.

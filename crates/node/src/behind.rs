@@ -93,10 +93,22 @@ impl Node {
         }
     }
 
-    /// Learns that the worker was busy for so long since it was told last, and for strangers' connections.
-    pub fn handle_busy(&mut self, busy: Duration, for_strangers: Duration) {
-        self.desks.proxy.dynamic.note_busy(busy);
-        self.desks.lobby.note_busy(busy, for_strangers);
+    /// Learns that the worker was busy for so long by the clock since it was told last, that it ran for so long, and how long
+    /// it was busy for strangers' connections.
+    pub fn handle_busy(
+        &mut self,
+        now: Duration,
+        busy: Duration,
+        ran: Duration,
+        for_strangers: Duration,
+    ) {
+        let used = self.utilisation.note(now, busy, ran);
+        let for_strangers = match busy.is_zero() {
+            true => Duration::ZERO,
+            false => used.mul_f64(for_strangers.div_duration_f64(busy).min(1.0)),
+        };
+        self.desks.proxy.dynamic.note_busy(used);
+        self.desks.lobby.note_busy(used, for_strangers);
     }
 
     /// Learns that so many requests were stopped by a lane's filter.

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use fastrand::Rng;
+use overload::Utilisation;
 use sip::{Message, Method, ParseError};
 use slots::Ticket;
 use transaction::Flow;
@@ -38,6 +39,7 @@ pub struct Node {
     pub(crate) shared: Arc<Shared>,
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) desks: Desks,
+    pub(crate) utilisation: Utilisation,
     generation: u64,
     falls: u64,
 }
@@ -88,6 +90,7 @@ impl Node {
         };
         Self {
             generation: shared.generation(),
+            utilisation: Utilisation::new(now),
             falls: shared.falls(),
             shared,
             snapshot,

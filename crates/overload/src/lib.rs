@@ -1,6 +1,7 @@
 //! Overload control, at a node and between nodes.
 //!
-//! A node that gets more than it can serve lets in a [`Share`] of it, which follows what is served.
+//! A node that gets more than it can serve lets in a [`Share`] of it, which follows what is served. Its [`Utilisation`] says
+//! how much room there is.
 //!
 //! Between nodes there are RFC 7339 (loss) and RFC 7415 (rate).
 //! A server that can't serve all that comes tells its clients how much to send. [`Neighbours`] is the
@@ -49,6 +50,7 @@ mod neighbours;
 mod restriction;
 mod share;
 mod terms;
+mod utilisation;
 
 pub use allotment::{Allotment, SURPLUS};
 pub use limit::Limit;
@@ -56,3 +58,4 @@ pub use neighbours::{INTERVAL, NEIGHBOURS_MAX, Neighbour, Neighbours};
 pub use restriction::{Class, Restriction};
 pub use share::Share;
 pub use terms::{Algorithm, Terms};
+pub use utilisation::Utilisation;

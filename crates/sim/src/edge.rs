@@ -405,7 +405,8 @@ impl Edge {
 
     fn handle_timeout(&mut self, now: Duration, out: &mut Outbox) {
         if let Some(host) = &mut self.host {
-            let busy = host.take_busy(now) / self.nodes.len() as u32;
+            let workers = self.nodes.len() as u32;
+            let [busy, ran] = host.take_busy(now).map(|time| time / workers);
             let unread = host.take_unread() / self.nodes.len() as u32;
             let missed = host.take_missed();
             let filtered = host
@@ -413,7 +414,7 @@ impl Edge {
                 .map(|all| all / self.nodes.len() as u32);
             let mut are_lanes_wanted = false;
             for node in &mut self.nodes {
-                node.handle_busy(busy, Duration::ZERO);
+                node.handle_busy(now, busy, ran, Duration::ZERO);
                 if unread > 0 {
                     node.handle_unread(now, unread);
                 }

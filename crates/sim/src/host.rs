@@ -104,8 +104,10 @@ pub(crate) struct Host {
     door: Option<Door>,
     free_at: Duration,
     busy: Duration,
-    /// What of that the node was told.
-    told: Duration,
+    /// The time that its processor ran.
+    ran: Duration,
+    /// What of these the node was told.
+    told: [Duration; 2],
     lost: u64,
     /// Datagrams that were dropped before the node read them, since this was asked last.
     unread: u32,
@@ -152,7 +154,8 @@ impl Host {
             door: None,
             free_at: Duration::ZERO,
             busy: Duration::ZERO,
-            told: Duration::ZERO,
+            ran: Duration::ZERO,
+            told: [Duration::ZERO; 2],
             lost: 0,
             unread: 0,
         }
@@ -376,10 +379,14 @@ impl Host {
             + self.check * (after.proven - before.proven) as u32
     }
 
-    /// The time that it has worked since this was asked last. As on a real one, it does not know when it stood still.
-    pub(crate) fn take_busy(&mut self, now: Duration) -> Duration {
+    /// The time that it has worked since this was asked last, and the time that its processor ran. As on a real one, it does
+    /// not know when it stood still.
+    pub(crate) fn take_busy(&mut self, now: Duration) -> [Duration; 2] {
         let busy = self.busy.saturating_sub(self.free_at.saturating_sub(now));
-        busy.saturating_sub(mem::replace(&mut self.told, busy))
+        let ran = self.cage.as_ref().map_or(busy, |_| self.ran);
+        let told = [busy, ran];
+        let before = mem::replace(&mut self.told, told);
+        [0, 1].map(|time| told[time].saturating_sub(before[time]))
     }
 
     /// Datagrams that were dropped before the node read them, since this was asked last.
@@ -404,6 +411,7 @@ impl Host {
             None => begins + cost,
         };
         self.busy += self.free_at - begins;
+        self.ran += cost;
     }
 
     /// Until when it stands still, as its quota is used up.

@@ -42,16 +42,25 @@ pub fn processor_time<T>(thread: &JoinHandle<T>) -> Option<Duration> {
     // An integer with the GNU C library, a pointer with musl.
     let thread = thread.as_pthread_t() as _;
     let mut clock = 0;
+    // SAFETY: it writes to what it is given. The borrowed handle has neither joined nor detached the thread, so its
+    // identifier is valid.
+    let found = unsafe { libc::pthread_getcpuclockid(thread, &raw mut clock) == 0 };
+    found.then(|| time_of(clock)).flatten()
+}
+
+/// The processor time that this thread has used, in user and in kernel mode.
+#[must_use]
+pub fn own_processor_time() -> Duration {
+    time_of(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or_default()
+}
+
+fn time_of(clock: libc::clockid_t) -> Option<Duration> {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
     };
-    // SAFETY: both write to what they are given. The borrowed handle has neither joined nor
-    // detached the thread, so its identifier is valid.
-    let read = unsafe {
-        libc::pthread_getcpuclockid(thread, &raw mut clock) == 0
-            && libc::clock_gettime(clock, &raw mut time) == 0
-    };
+    // SAFETY: it writes to what it is given.
+    let read = unsafe { libc::clock_gettime(clock, &raw mut time) == 0 };
     read.then(|| Duration::new(time.tv_sec as u64, time.tv_nsec as u32))
 }
 

@@ -18,7 +18,7 @@ pub mod tcp;
 pub mod udp;
 mod waker;
 
-pub use clock::{Clock, processor_time, seed, wall};
+pub use clock::{Clock, own_processor_time, processor_time, seed, wall};
 pub use epoll::{Epoll, Interest, Ready, Trigger};
 pub use inherit::inherited;
 pub use poll::Poll;

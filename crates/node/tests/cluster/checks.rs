@@ -82,7 +82,8 @@ impl Pair {
                 let sent = self.call(&call);
                 self.back(&sent[0].respond(200));
             }
-            self.nodes[1].cluster.nodes[0].handle_busy(ms(20), ms(0));
+            let core = &mut self.nodes[1].cluster;
+            core.nodes[0].handle_busy(core.now, ms(20), ms(20), ms(0));
             for world in &mut self.nodes {
                 world.cluster.wait(ms(100));
             }

@@ -55,7 +55,7 @@ impl Pair {
                 let arrived = pair.pass(&options);
                 pair.answer(&arrived[0].respond(200));
             }
-            pair.core.nodes[0].handle_busy(ms(20), ms(0));
+            pair.core.nodes[0].handle_busy(pair.core.now, ms(20), ms(20), ms(0));
             pair.wait(100);
         }
         pair.edge.nodes[0].fix_share_left_open(Some(share));

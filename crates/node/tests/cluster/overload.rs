@@ -332,7 +332,7 @@ fn neighbours_are_told_less_if_too_much_waits_in_the_nodes_own_socket() {
         for _ in 0..20 {
             let now = cluster.now;
             cluster.nodes[0].handle_delay(now, read_from, ms(50));
-            cluster.nodes[0].handle_busy(ms(50), ms(0));
+            cluster.nodes[0].handle_busy(cluster.now, ms(50), ms(50), ms(0));
             cluster.wait(ms(50));
         }
         cluster.shared.neighbours().is_over()
@@ -354,7 +354,7 @@ fn the_time_of_strangers_connections_costs_neighbours_nothing() {
                 cluster.send(&invite(&format!("call-{round}-{call}")));
             }
             cluster.catch_up();
-            cluster.nodes[0].handle_busy(ms(50), for_strangers);
+            cluster.nodes[0].handle_busy(cluster.now, ms(50), ms(50), for_strangers);
             cluster.wait(ms(50));
         }
         let capacity = cluster.shared.neighbours().capacity();
@@ -377,7 +377,7 @@ fn what_neighbours_are_told_counts_all_new_requests() {
             cluster.send(&request("MESSAGE", BOB, &format!("{round}-{number}")));
         }
         cluster.catch_up();
-        cluster.nodes[0].handle_busy(ms(50), ms(0));
+        cluster.nodes[0].handle_busy(cluster.now, ms(50), ms(50), ms(0));
         cluster.wait(ms(50));
     }
     let told = cluster.shared.neighbours().capacity();
@@ -408,7 +408,7 @@ fn what_another_worker_serves_counts_once() {
             }
             cluster.settle();
             for node in &mut cluster.nodes {
-                node.handle_busy(ms(50), ms(0));
+                node.handle_busy(cluster.now, ms(50), ms(50), ms(0));
             }
             cluster.wait(ms(50));
         }
