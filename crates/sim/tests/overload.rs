@@ -51,6 +51,8 @@ struct Scene {
     world: World,
     node: PartyId,
     callers: Vec<PartyId>,
+    /// How long calls last.
+    holding: Duration,
 }
 
 impl Scene {
@@ -91,6 +93,7 @@ impl Scene {
             world,
             node,
             callers: Vec::new(),
+            holding: Duration::ZERO,
         }
     }
 
@@ -106,7 +109,7 @@ impl Scene {
         let arrivals = Arrivals::Open(Rate::Constant(rate), stream);
         let config = CallerConfig {
             calls_max: (rate * time.as_secs_f64()) as u64,
-            holding: Law::ZERO,
+            holding: Law::Constant(self.holding),
             retransmission: Retransmission::Rfc3261,
             ..CallerConfig::plain(sockets.collect(), edge_address(0), arrivals)
         };
@@ -321,4 +324,32 @@ fn print_goodput(mode: Mode, is_held: bool, times: f64) {
         ms(0.99),
         *refused as f64 / then.offered as f64 * 100.0,
     );
+}
+
+/// `cargo test --release -p sim --test overload steps -- --ignored --nocapture`
+#[test]
+#[ignore = "it prints what is carried"]
+#[expect(clippy::print_stdout, reason = "it prints")]
+fn steps() {
+    println!(
+        "% of the capacity second by second after a step from 0.5 x, then p99 of the answers, ms"
+    );
+    for times in [2.0, 5.0, 10.0] {
+        for holding in [Duration::ZERO, s(1)] {
+            let mut all = vec![(0, 0.0); 20];
+            for seed in 1..=4 {
+                let mut scene = Scene::held(Mode::Stateful, seed);
+                scene.holding = holding;
+                scene.call(0.5, s(40));
+                seconds(&mut scene, 5);
+                scene.call(times - 0.5, s(25));
+                for (sum, second) in all.iter_mut().zip(seconds(&mut scene, 20)) {
+                    *sum = (sum.0 + second.0, sum.1 + second.1 / 4.0);
+                }
+            }
+            let carried: Vec<_> = all.iter().map(|(carried, _)| carried / 40).collect();
+            let p99: Vec<_> = all.iter().map(|(_, p99)| *p99 as u32).collect();
+            println!("{times:5}  {holding:?}  {carried:?}  {p99:?}");
+        }
+    }
 }
