@@ -384,14 +384,20 @@ fn a_call_starts_over_after_a_challenge() {
     assert_eq!(cluster.total(), (1, 0, 0.0));
 }
 
-#[test]
-fn a_full_table_answers_503() {
+/// A node that holds as many transactions as it may.
+fn full() -> Cluster {
     let mut config = stateful(&[ONE]);
     config.limits.held_transactions = 4;
     let mut cluster = Cluster::new(config);
     for call in ["one", "two"] {
         cluster.pass(&request("INVITE", ALICE, call));
     }
+    cluster
+}
+
+#[test]
+fn a_full_table_answers_503() {
+    let mut cluster = full();
     let refused = cluster.pass(&request("INVITE", ALICE, "three"));
     assert_eq!(refused.status(), 503);
     assert_eq!(cluster.event(Event::TransactionsFull), 1);
@@ -402,12 +408,7 @@ fn a_full_table_answers_503() {
 /// for good.
 #[test]
 fn what_a_full_table_refuses_is_not_counted() {
-    let mut config = stateful(&[ONE]);
-    config.limits.held_transactions = 4;
-    let mut cluster = Cluster::new(config);
-    for call in ["one", "two"] {
-        cluster.pass(&request("INVITE", ALICE, call));
-    }
+    let mut cluster = full();
     assert_eq!(cluster.pass(&outward("INVITE", ONE)).status(), 503);
     assert_eq!(cluster.ledger(ONE), (2, 2, 3.5));
     cluster.check();

@@ -1,6 +1,10 @@
 //! Peers that are connected: what they get, and by which connection.
 
-use node::{Config, Datagram, Flow, Transport, config::Listener, stats::Event};
+use node::{
+    Config, Datagram, Flow, Transport,
+    config::Listener,
+    stats::{Dropped, Event},
+};
 
 use crate::{
     harness::{ALICE, Cluster, EDGE, Established, ONE, TWO, config, s, stateful},
@@ -68,6 +72,22 @@ fn responses_and_requests_of_a_server_reach_the_connection_of_its_caller() {
             }
         }
     }
+}
+
+/// Whoever was called could write the number of another connection into our Via, and have the response sent there.
+#[test]
+fn a_response_takes_no_other_connection() {
+    let mut cluster = Cluster::new(farm(config(&[ONE])));
+    let flow = cluster.connect(ALICE, 1, 77);
+    let received = cluster.pass(&invite("TCP"));
+    let answer = received.respond(180);
+    let text = answer.to_string();
+    let aimed = text.replace(";i=0000004d", ";i=0000004e");
+    assert_ne!(aimed, text);
+    let sent = cluster.send_bytes(0, received.to, aimed.as_bytes());
+    assert!(sent.is_empty(), "{sent:?}");
+    assert_eq!(cluster.dropped(Dropped::ForgedWay), 1);
+    assert_eq!(cluster.pass(&answer).flow.connection, flow.connection);
 }
 
 /// RFC 5658: each side reaches us by the transport that it speaks.
