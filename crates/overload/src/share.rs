@@ -19,8 +19,8 @@ const CLOSE: RangeInclusive<f64> = 1.01..=1.08;
 /// How far a window may change the share. What a machine can serve moves within seconds: to follow that costs more than it
 /// brings, as those whom a larger share lets in have been repeated for long.
 const CHANGE: RangeInclusive<f64> = 0.95..=1.03;
-/// Who is turned away is repeated so often within 4 s, so at least one of four who are is new. If two windows in a row tell
-/// that far too many of these come, the share is cut by as much.
+/// Who is turned away is repeated so often within 4 s, so at least one of four who are is new. If the last two
+/// windows that were not close tell that far too many of these come, the share is cut by as much.
 const REPEATED: f64 = 3.0;
 /// More than this in a tick is too much to wait for the end of the window, once what was too much would take so many ticks
 /// to serve. A shorter burst can be served later.
@@ -74,7 +74,7 @@ pub struct Share {
     tick: Counted,
     window: Counted,
     ticks: u32,
-    /// The surplus of the window before.
+    /// The surplus of the last window that was not close.
     surplus_before: f64,
     /// The part of the time that the processor was busy in the last tick.
     busy: f64,
