@@ -55,6 +55,11 @@ impl Node {
         }
     }
 
+    /// Learns that nothing waits in a lane.
+    pub fn handle_empty(&mut self, now: Duration, lane: Lane) {
+        self.desks.lobby.note_empty(now, lane);
+    }
+
     /// Learns that so much found no room in a lane.
     pub fn handle_missed(&mut self, now: Duration, lane: Lane, number: u32) {
         self.count_out(lane, number);

@@ -12,7 +12,7 @@ const WINDOW: u32 = 10;
 const LONG_WINDOW: u32 = 40;
 const PLAUSIBLE: RangeInclusive<f64> = 1.0..=1.2;
 /// What comes in for each request that is served, so that there is always one to serve. To read and to refuse one costs a
-/// quarter of what it costs to serve one, so it is next to nothing.
+/// seventh of what it costs to serve one, so it is next to nothing.
 const SURPLUS: f64 = 1.03;
 /// The share is left alone at the end of a window with so much: as it changes, old requests come in.
 const CLOSE: RangeInclusive<f64> = 1.01..=1.08;
@@ -26,6 +26,10 @@ const REPEATED: f64 = 3.0;
 /// to serve. A shorter burst can be served later.
 const TOO_MUCH: f64 = 1.5;
 const TOO_MUCH_TICKS: f64 = 8.0;
+/// What was read in a tick may have come in so short a time.
+const CAME_IN_MIN: Duration = Duration::from_micros(6_250);
+/// What is too much began to come when it would take this part of a tick.
+const BEGINS: f64 = 0.5;
 /// Copies come after 0.5 s. RFC 3261 T1
 const FRESH_TICKS: u32 = 5;
 /// For so long after a cut more come: those who came before it are repeated.
@@ -84,10 +88,10 @@ pub struct Share {
     calm_busy: f64,
     /// What was too much of late, in ticks that it would take to serve it.
     too_much: f64,
-    /// Ticks since that began, and the sum of what came in them for each request that could be served. The first may have
-    /// been calm in part, and those after [`FRESH_TICKS`] have copies in them.
+    /// Ticks since that began, and what came in how many ticks. The first may have been calm in part, and those after
+    /// [`FRESH_TICKS`] have copies in them.
     excess_ticks: u32,
-    excess_sum: f64,
+    fresh: Offered,
     /// The share before it grew last, and the ticks since then.
     base: f64,
     since_growth: u32,
@@ -124,10 +128,30 @@ impl Counted {
     }
 }
 
+/// So many requests came in so many ticks.
+#[derive(Clone, Copy, Debug, Default)]
+struct Offered {
+    requests: f64,
+    ticks: f64,
+}
+
+impl Offered {
+    fn add(&mut self, more: Self) {
+        self.requests += more.requests;
+        self.ticks += more.ticks;
+    }
+
+    fn in_a_tick(self) -> f64 {
+        self.requests / self.ticks
+    }
+}
+
 /// What the last tick tells.
 struct Seen {
     now: Duration,
-    /// What came in for each request that could be served.
+    /// What came in, and in which time.
+    came: Offered,
+    /// The same for each request that could be served.
     excess: f64,
     /// What came, in or not.
     offered: f64,
@@ -150,7 +174,7 @@ impl Share {
             calm_busy: 0.0,
             too_much: 0.0,
             excess_ticks: 0,
-            excess_sum: 0.0,
+            fresh: Offered::default(),
             base: 0.0,
             since_growth: 0,
             offered: 0.0,
@@ -294,13 +318,17 @@ impl Share {
         };
         self.most = served.max(self.most * forgets);
         // What was read in this tick came in a shorter time if the last of it has waited for longer.
-        let came_in = (passed + self.delay).saturating_sub(delay).max(TICK / 4);
+        let came_in = (passed + self.delay).saturating_sub(delay).max(CAME_IN_MIN);
         self.delay = delay;
-        let excess = f64::from(tick.came) * TICK.div_duration_f64(came_in) / self.most.max(1.0);
+        let came = Offered {
+            requests: tick.came.into(),
+            ticks: came_in.div_duration_f64(TICK),
+        };
         let offered = f64::from(tick.came.saturating_add(tick.stayed_out)) * per_tick;
         Seen {
             now,
-            excess,
+            came,
+            excess: came.in_a_tick() / self.most.max(1.0),
             offered: offered.max(mem::replace(&mut self.offered, offered)),
             some_turned_away: tick.turned_away > 0,
         }
@@ -309,7 +337,7 @@ impl Share {
     /// Far too much comes.
     fn cut(&mut self, seen: &Seen) -> Option<f64> {
         self.too_much = (self.too_much + seen.excess - 1.0).max(0.0);
-        let excess = self.fresh_excess(seen.excess);
+        let excess = self.fresh_excess(seen);
         let is_recent = self.share < 1.0 && seen.now < self.cut_at + COPIES;
         let bound = if self.share < 1.0 {
             TOO_MUCH_MORE
@@ -321,7 +349,7 @@ impl Share {
             return None;
         }
         (self.cut_at, self.too_much) = (seen.now, 0.0);
-        (self.excess_ticks, self.excess_sum) = (0, 0.0);
+        (self.excess_ticks, self.fresh) = (0, Offered::default());
         if self.capacity == 0.0 {
             self.capacity = self.most;
         }
@@ -332,18 +360,18 @@ impl Share {
     }
 
     /// The excess without those who are repeated, as far as that can be told.
-    fn fresh_excess(&mut self, excess: f64) -> f64 {
-        if self.too_much == 0.0 {
-            (self.excess_ticks, self.excess_sum) = (0, 0.0);
-            return excess;
+    fn fresh_excess(&mut self, seen: &Seen) -> f64 {
+        if self.too_much < BEGINS {
+            (self.excess_ticks, self.fresh) = (0, Offered::default());
+            return seen.excess;
         }
         self.excess_ticks += 1;
         if (2..=FRESH_TICKS).contains(&self.excess_ticks) {
-            self.excess_sum += excess;
+            self.fresh.add(seen.came);
         }
-        match self.excess_ticks.min(FRESH_TICKS) {
-            1 => excess,
-            ticks => (self.excess_sum / f64::from(ticks - 1)).max(1.0),
+        match self.excess_ticks {
+            1 => seen.excess,
+            _ => (self.fresh.in_a_tick() / self.most.max(1.0)).max(1.0),
         }
     }
 
@@ -448,6 +476,27 @@ mod tests {
             share.next(TICK * tick, Duration::ZERO, false, busy);
         }
         assert!(share.get() > 0.51, "{}", share.get());
+    }
+
+    /// A little too much, long before, counted as the begin of an overload. What came then and in the overload made a mean that
+    /// told nothing: at ten times the capacity the share was cut to four times what could be served, or not at all.
+    #[test]
+    fn the_first_cut_tells_from_what_came_since_the_overload_began() {
+        let mut share = Share::new(Duration::ZERO);
+        let mut delay = Duration::ZERO;
+        let cut = (1..=20).find_map(|tick| {
+            for _ in 0..100 {
+                share.came();
+                share.served();
+            }
+            let is_over = tick > 10;
+            delay += if is_over { TICK * 9 / 10 } else { TICK / 1000 };
+            share.next(TICK * tick, delay, is_over, TICK)
+        });
+        assert!(
+            cut.is_some_and(|cut| (0.09..0.12).contains(&cut)),
+            "{cut:?}"
+        );
     }
 
     /// Two nodes before each other's servers let in all that came, and each refused nearly half of it, as the other had no room.

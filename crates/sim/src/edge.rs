@@ -428,6 +428,9 @@ impl Edge {
                         node.handle_missed(now, lane, missed);
                     }
                 }
+                for lane in host.empty_lanes() {
+                    node.handle_empty(now, lane);
+                }
                 are_lanes_wanted |= node.wants_lanes(now);
             }
             if let Some(has_lanes) = host.keep_lanes(are_lanes_wanted) {

@@ -224,6 +224,14 @@ impl Host {
         true
     }
 
+    /// Lanes in which nothing waits.
+    pub(crate) fn empty_lanes(&self) -> impl Iterator<Item = Lane> {
+        let lanes = Lane::ALL.into_iter().zip(self.lanes.iter().flatten());
+        lanes
+            .filter(|(_, queue)| queue.is_empty())
+            .map(|(lane, _)| lane)
+    }
+
     /// Whether there is something to read in a lane.
     pub(crate) fn has_lanes(&self) -> bool {
         self.lanes.is_some()
@@ -346,7 +354,9 @@ impl Host {
 
     /// The processor has worked on one message.
     pub(crate) fn worked(&mut self, now: Duration, before: Cheap, after: Cheap) {
-        let cost = if after.read > before.read {
+        let cost = if after.refused > before.refused {
+            self.pace.read + self.pace.refuse
+        } else if after.read > before.read {
             self.pace.read
         } else {
             self.pace.serve

@@ -153,6 +153,9 @@ impl Worker {
         let number = seat.listeners[listener];
         seat.counters.count_received(count);
         self.taken += count;
+        if count == 0 {
+            self.node.handle_empty(now, lane);
+        }
         let mut late = 0;
         for (datagram, waited) in batch.dated_datagrams() {
             self.node.handle_delay(now, Some(lane), waited);

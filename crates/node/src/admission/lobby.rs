@@ -16,6 +16,7 @@ use transaction::Flow;
 use super::{
     backlog::Backlog,
     class::{Class, PATIENCE, patience_in},
+    delays::Delays,
     guest::{Guest, Leaves, Standing, Taken, comes_once, name_of},
     guests::Guests,
     lane::Lane,
@@ -57,8 +58,7 @@ pub(crate) struct Lobby {
     rng: Rng,
     salt: u32,
     guests: Guests,
-    /// How long INVITEs and REGISTERs that were read last have waited.
-    delays: [Duration; 2],
+    delays: Delays,
     /// The lane of what comes next, and how long that has waited there.
     lane: Option<(Lane, Duration)>,
     behind_until: Duration,
@@ -96,7 +96,7 @@ impl Lobby {
         Self {
             rng,
             guests: Guests::new(message_bytes),
-            delays: [Duration::ZERO; 2],
+            delays: Delays::default(),
             lane: None,
             behind_until: Duration::ZERO,
             backlog: Backlog::default(),
@@ -125,15 +125,17 @@ impl Lobby {
         self.lane = lane.map(|lane| (lane, delay));
         self.queue.note_lane(now, lane);
         match lane {
-            Some(Lane::Calls) => self.delays[0] = delay,
-            Some(Lane::Registers) => self.delays[1] = delay,
-            None if !self.has_lanes => self.delays = [delay; 2],
-            None => self.queue.note(now, delay),
-            Some(Lane::Others | Lane::Urgent | Lane::OfCalls) => {}
+            None if self.has_lanes => self.queue.note(now, delay),
+            lane => self.delays.note(now, lane, delay),
         }
         if delay > BEHIND {
             self.behind_until = now + MEMORY;
         }
+    }
+
+    /// Nothing waits in a lane.
+    pub(crate) fn note_empty(&mut self, now: Duration, lane: Lane) {
+        self.delays.note_empty(now, lane);
     }
 
     /// Whether new requests are to wait in lanes of their own.
@@ -529,10 +531,10 @@ impl Lobby {
             let wait = |class| self.guests.have_claims(class);
             let busy = self.throughput.look(now);
             let logins_wait = wait(Class::Register) || wait(Class::Login);
+            let delays = [self.delays.of_calls(now), self.delays.of_registers(now)];
             let changes = [
-                self.calls
-                    .next(now, self.delays[0], wait(Class::Call), busy),
-                self.registers.next(now, self.delays[1], logins_wait, busy),
+                self.calls.next(now, delays[0], wait(Class::Call), busy),
+                self.registers.next(now, delays[1], logins_wait, busy),
             ];
             if changes.iter().any(Option::is_some) {
                 self.sieve = Sieve::of(self.salt, self.calls.get(), self.registers.get());

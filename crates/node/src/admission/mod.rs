@@ -6,6 +6,7 @@
 
 mod backlog;
 mod class;
+mod delays;
 mod guest;
 mod guests;
 pub(crate) mod lane;
