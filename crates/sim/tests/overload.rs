@@ -18,10 +18,10 @@ use sim::{Link, Machine, Pace, PartyId, Quota, World, edge_address, server_addre
 const CAPACITY: f64 = 1000.0;
 /// In parts of what a call costs, the others cost as much as on real sockets: see docs/results/overload.md.
 const PACE: Pace = Pace {
-    read: Duration::from_micros(100),
+    read: Duration::from_micros(55),
     serve: Duration::from_micros(166),
-    refuse: Duration::from_micros(170),
-    filter: Duration::from_millis(3),
+    refuse: Duration::from_micros(45),
+    filter: Duration::from_millis(5),
     buffer: 4096,
     tells_delay: true,
 };
