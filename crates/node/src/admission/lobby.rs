@@ -36,7 +36,7 @@ pub(super) const BEHIND: Duration = Duration::from_millis(20);
 /// For how long it stays behind after that.
 const MEMORY: Duration = Duration::from_millis(100);
 /// INVITEs that may be repeated are refused at once if no less than this part of those who come surely are new.
-const ENOUGH: f64 = 0.8;
+const ENOUGH: f64 = 0.6;
 /// More of a kind are not read if they can't be refused.
 const GUESTS_AT_HAND: usize = 64;
 /// Lanes stay for so long after they were needed.
