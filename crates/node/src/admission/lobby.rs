@@ -323,10 +323,11 @@ impl Lobby {
         lasts(self.late_since, BURST) || lasts(self.cut_since, BURST_TOO_BIG)
     }
 
-    /// Whether there are enough calls that surely are new.
+    /// Whether there are enough calls that surely are new, and no room for others.
     fn is_crowded(&self, now: Duration) -> bool {
         let [new, all] = [self.calls.surely_new(), self.calls.get()];
-        self.is_over(now) && self.some_stay_out() && new > ENOUGH * all
+        let may_come_again = self.calls.has_room_again(now);
+        self.is_over(now) && self.some_stay_out() && new > ENOUGH * all && !may_come_again
     }
 
     /// Whether a share of the calls stays out.
