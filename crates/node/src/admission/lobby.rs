@@ -46,6 +46,8 @@ const LANES_STAY: Duration = Duration::from_secs(10);
 const BURST: Duration = Duration::from_secs(2);
 /// The same while a share stays out.
 const BURST_TOO_BIG: Duration = Duration::from_millis(1500);
+/// So long after calls began to stay out, those who come again are served if the worker is not busy.
+const BEGINS: Duration = Duration::from_secs(5);
 /// So long after a call found no room behind the node, calls that stay out do so for that.
 const FULL_BEHIND: Duration = Duration::from_secs(1);
 /// The least pause of a phone that is refused, in seconds, and the most that chance adds to it.
@@ -326,8 +328,9 @@ impl Lobby {
     /// Whether there are enough calls that surely are new, and no room for others.
     fn is_crowded(&self, now: Duration) -> bool {
         let [new, all] = [self.calls.surely_new(), self.calls.get()];
-        let may_come_again = self.calls.has_room_again(now);
-        self.is_over(now) && self.some_stay_out() && new > ENOUGH * all && !may_come_again
+        let begins = self.cut_since.is_some_and(|since| now < since + BEGINS);
+        let has_room = begins && !self.calls.is_busy();
+        self.is_over(now) && self.some_stay_out() && new > ENOUGH * all && !has_room
     }
 
     /// Whether a share of the calls stays out.
