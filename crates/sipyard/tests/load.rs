@@ -295,6 +295,7 @@ fn users_whose_password_is_wrong_end_the_test() {
     assert!(text.contains("REGISTER answered 401"), "{text}");
 }
 
+/// A signal that came before the sockets were all bound ended the servers, now and then on a busy machine.
 #[test]
 fn a_stall_comes_on_command() {
     let servers = Serving::start(&["--pause", "300ms"]);

@@ -122,8 +122,9 @@ struct Report {
 impl Serve {
     /// Serves until a signal arrives.
     pub(super) fn run(&self) -> Result<bool, Refusal> {
-        let ends = self.at.ends(self.address, self.servers)?;
+        // A signal may come as soon as the sockets can be seen. It would end the process.
         let signals = Signals::listen()?;
+        let ends = self.at.ends(self.address, self.servers)?;
         // Without it the kernel may wake us 50 us late.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let clock = Clock::start();
