@@ -401,7 +401,7 @@ impl Share {
         }
         let was_cut = now < self.cut_at + COPIES;
         let step = if was_cut {
-            // What an idle processor could serve besides, were it held by no quota.
+            // What could be served besides.
             (1.0 / busy.max(0.1) - 1.0).clamp(STEP, GROWTH)
         } else if busy < MUCH_IDLE {
             LONG_STEP
