@@ -112,13 +112,6 @@ impl Edge {
         &self.shared
     }
 
-    /// Gives its processor another pace, if it has one.
-    pub(crate) fn set_pace(&mut self, pace: Pace) {
-        if let Some(host) = &mut self.host {
-            host.set_pace(pace);
-        }
-    }
-
     /// Puts another's overload control before a processor that has a pace. The node's own limit at the store is off then.
     pub fn set_door(&mut self, scheme: Box<dyn Scheme>) {
         self.nodes.iter_mut().for_each(Node::leave_store_unlimited);

@@ -32,9 +32,6 @@ const MESSAGES: f64 = 6.0;
 /// Transactions of a call.
 const TRANSACTIONS: f64 = 2.0;
 
-/// How long a new filter takes: 0.1 ms were measured where a stateless call takes 32 us, and the paper's takes 175 us.
-const FILTER: Duration = Duration::from_micros(600);
-
 /// A world of nodes on paths. Each path has a server and a caller of its own.
 #[derive(Debug)]
 pub struct Farm {
@@ -50,16 +47,8 @@ pub struct Farm {
 fn machine(node: &Node, users: Option<&Users>) -> Machine {
     let serve = 1.0 / node.stateless / MESSAGES;
     let hold = (1.0 / node.stateful - 1.0 / node.stateless) / TRANSACTIONS;
-    let part = |share: f64| Duration::from_secs_f64(serve * share);
     Machine {
-        pace: Some(Pace {
-            read: part(0.18),
-            serve: part(1.0),
-            refuse: part(0.5),
-            filter: FILTER,
-            buffer: 4096,
-            tells_delay: true,
-        }),
+        pace: Some(Pace::of(Duration::from_secs_f64(serve))),
         hold: Duration::from_secs_f64(hold),
         check: users.map_or(Duration::ZERO, |users| users.check),
         store: users.map(|users| users.store.clone()).unwrap_or_default(),

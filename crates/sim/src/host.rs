@@ -31,6 +31,23 @@ pub struct Pace {
     pub tells_delay: bool,
 }
 
+impl Pace {
+    /// That of a node which serves a message in so long. What else it does takes the part of a call that it takes on
+    /// sockets (docs/results/overload.md).
+    #[must_use]
+    pub const fn of(serve: Duration) -> Self {
+        let nanos = serve.as_nanos() as u64;
+        Self {
+            read: Duration::from_nanos(nanos * 33 / 100),
+            serve,
+            refuse: Duration::from_nanos(nanos * 27 / 100),
+            filter: Duration::from_nanos(nanos * 30),
+            buffer: 4096,
+            tells_delay: true,
+        }
+    }
+}
+
 /// The part of a processor that a group of processes gets, as CFS and EEVDF divide it: who has used it up stands still
 /// until the period ends. What is not used is lost.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -159,10 +176,6 @@ impl Host {
             lost: 0,
             unread: 0,
         }
-    }
-
-    pub(crate) fn set_pace(&mut self, pace: Pace) {
-        self.pace = pace;
     }
 
     /// Takes a datagram; whether there was room for it. What the sieve stops needs none.

@@ -10,7 +10,7 @@ use std::{collections::VecDeque, time::Duration};
 use common::s;
 use load::Arrivals;
 use sim::{Death, Pace};
-use site::{PACE, Site};
+use site::Site;
 
 /// A node carries so many calls per second, of six messages each.
 const CAPACITY: f64 = 200.0;
@@ -71,21 +71,14 @@ struct Replay {
     registered: Option<u64>,
 }
 
-fn pace(is_controlled: bool) -> Pace {
-    Pace {
-        read: SERVE * 18 / 100,
-        serve: SERVE,
-        refuse: SERVE * 48 / 100,
-        buffer: 2_048,
-        tells_delay: is_controlled,
-        ..PACE
-    }
-}
-
 impl Replay {
     fn new(outage: Outage, is_controlled: bool, seed: u64) -> Self {
         let nodes = if outage == Outage::SlowHost { 2 } else { 1 };
-        let mut site = Site::of(nodes, pace(is_controlled), seed, PHONES);
+        let pace = Pace {
+            tells_delay: is_controlled,
+            ..Pace::of(SERVE)
+        };
+        let mut site = Site::of(nodes, pace, seed, PHONES);
         for node in 0..nodes {
             site.call_at(node, Arrivals::poisson(0.5 * CAPACITY), u64::MAX);
         }
@@ -104,13 +97,13 @@ impl Replay {
         }
     }
 
-    fn run(mut self, is_controlled: bool) -> Report {
+    fn run(mut self) -> Report {
         for second in 0..END {
             if second == BEGIN {
-                self.begin(is_controlled);
+                self.begin();
             }
             if second == BEGIN + LASTS {
-                self.end(is_controlled);
+                self.end();
             }
             let steps: Vec<(f64, f64)> = (0..10).map(|_| self.step()).collect();
             let carried = steps.iter().map(|step| step.0).sum();
@@ -125,29 +118,20 @@ impl Replay {
         self.report()
     }
 
-    fn begin(&mut self, is_controlled: bool) {
+    fn begin(&mut self) {
         let (now, node) = (self.site.world.now(), self.site.nodes[0]);
         match self.outage {
-            Outage::SlowHost => {
-                let pace = pace(is_controlled);
-                let slow = Pace {
-                    read: pace.read * 5,
-                    serve: pace.serve * 5,
-                    refuse: pace.refuse * 5,
-                    ..pace
-                };
-                self.site.world.set_pace(node, slow);
-            }
+            Outage::SlowHost => self.site.world.edge_mut(node).set_speed(0.2),
             Outage::LockedStore => self.site.store.lock(now + s(LASTS)),
             Outage::Storm => self.site.world.crash(node, Death::Machine, &mut ()),
             Outage::Reregistration => self.site.register(f64::from(PHONES) / 5.0),
         }
     }
 
-    fn end(&mut self, is_controlled: bool) {
+    fn end(&mut self) {
         let node = self.site.nodes[0];
         match self.outage {
-            Outage::SlowHost => self.site.world.set_pace(node, pace(is_controlled)),
+            Outage::SlowHost => self.site.world.edge_mut(node).set_speed(1.0),
             Outage::LockedStore => self.site.register(f64::from(PHONES) / 5.0),
             Outage::Storm => {
                 self.site.world.restart(node, &mut ()).unwrap();
@@ -224,7 +208,7 @@ impl Replay {
 #[test]
 fn full_service_is_back_after_each_outage() {
     for outage in ALL {
-        let report = Replay::new(outage, true, 1).run(true);
+        let report = Replay::new(outage, true, 1).run();
         assert!(report.healed.is_some(), "{outage:?}: {report:?}");
         let is_phones = outage != Outage::SlowHost;
         assert!(
@@ -252,7 +236,7 @@ fn costs() {
     for outage in ALL {
         for is_controlled in [false, true] {
             let reports = (1..=seeds).map(|seed| Replay::new(outage, is_controlled, seed));
-            let reports: Vec<Report> = reports.map(|replay| replay.run(is_controlled)).collect();
+            let reports: Vec<Report> = reports.map(Replay::run).collect();
             let least = reports
                 .iter()
                 .map(|report| report.least)

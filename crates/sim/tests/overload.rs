@@ -16,35 +16,15 @@ use sim::{Link, Machine, Pace, PartyId, Quota, World, edge_address, server_addre
 
 /// A call has six messages, so this node carries 1,000 calls/s.
 const CAPACITY: f64 = 1000.0;
-/// In parts of what a call costs, the others cost as much as on real sockets: see docs/results/overload.md.
-const PACE: Pace = Pace {
-    read: Duration::from_micros(55),
-    serve: Duration::from_micros(166),
-    refuse: Duration::from_micros(45),
-    filter: Duration::from_millis(5),
-    buffer: 4096,
-    tells_delay: true,
-};
+const PACE: Pace = Pace::of(Duration::from_micros(166));
 /// The same node, ten times as fast, in a tenth of the time.
 const HELD: Quota = Quota {
     run: Duration::from_millis(1),
     period: Duration::from_millis(10),
 };
-const FASTER: u32 = 10;
+const FASTER: Pace = Pace::of(Duration::from_nanos(16_600));
 /// Of each measurement that is printed.
 const RUNS: u64 = 1;
-
-/// The pace of a node that a quota holds, so many times as fast as usual.
-fn faster(times: f64) -> Pace {
-    let part = |time: Duration| time.div_f64(f64::from(FASTER) * times);
-    Pace {
-        read: part(PACE.read),
-        serve: part(PACE.serve),
-        refuse: part(PACE.refuse),
-        filter: part(PACE.filter),
-        ..PACE
-    }
-}
 
 /// A node that is slow, a server that is not, and callers who repeat what is not answered.
 struct Scene {
@@ -62,7 +42,7 @@ impl Scene {
 
     /// A quota holds the node.
     fn held(mode: Mode, seed: u64) -> Self {
-        Self::of(mode, faster(1.0), Some(HELD), seed)
+        Self::of(mode, FASTER, Some(HELD), seed)
     }
 
     fn of(mode: Mode, pace: Pace, quota: Option<Quota>, seed: u64) -> Self {
@@ -176,7 +156,7 @@ fn a_share_does_not_follow_each_change_of_speed() {
             let mut size = 0.0_f64;
             for half in 0..100 {
                 size = 0.8 * size + 0.4 * (rng.f64() - 0.5);
-                scene.world.set_pace(scene.node, faster(size.exp()));
+                scene.world.edge_mut(scene.node).set_speed(size.exp());
                 let stats = scene.stats(HALF);
                 if half >= 10 {
                     all.add(&stats);
@@ -201,7 +181,7 @@ fn a_flood_of_forged_byes_costs_a_peer_no_call() {
     // Twice the messages that the node can serve.
     const FORGED_EACH_TICK: u32 = 120;
     for mode in [Mode::Stateless, Mode::Stateful] {
-        let mut scene = Scene::trusting(&["198.51.100.0/32"], mode, faster(1.0), Some(HELD), 7);
+        let mut scene = Scene::trusting(&["198.51.100.0/32"], mode, FASTER, Some(HELD), 7);
         scene.call(0.3, s(20));
         let source = ([203, 0, 113, 9], 5060).into();
         let stranger = scene.world.add_stranger(vec![source]);

@@ -20,14 +20,7 @@ use sim::{
 
 /// A call has six messages at the receiving node, so it carries 1,000 calls/s.
 const CAPACITY: f64 = 1000.0;
-const PACE: Pace = Pace {
-    read: Duration::from_micros(30),
-    serve: Duration::from_micros(166),
-    refuse: Duration::from_micros(80),
-    filter: Duration::from_millis(15),
-    buffer: 4096,
-    tells_delay: true,
-};
+const SERVE: Duration = Duration::from_micros(166);
 
 /// What is in force against an overload.
 #[derive(Clone, Copy, Debug)]
@@ -158,12 +151,8 @@ fn pace(control: Control) -> Pace {
     let part = |quota: Quota| quota.run.div_duration_f64(quota.period);
     let part = control.quota.map_or(1.0, part);
     Pace {
-        read: PACE.read.mul_f64(part),
-        serve: PACE.serve.mul_f64(part),
-        refuse: PACE.refuse.mul_f64(part),
-        filter: PACE.filter.mul_f64(part),
         tells_delay: control.admits,
-        ..PACE
+        ..Pace::of(SERVE.mul_f64(part))
     }
 }
 

@@ -195,7 +195,7 @@ impl Run {
 fn at_store(scheme: Option<Box<dyn Scheme>>, seed: u64) -> Outcome {
     let pace = Pace {
         tells_delay: scheme.is_none(),
-        ..pace()
+        ..Pace::of(SERVE)
     };
     let mut site = Site::new(pace, seed, 6_000);
     site.store
@@ -218,17 +218,6 @@ fn at_store(scheme: Option<Box<dyn Scheme>>, seed: u64) -> Outcome {
     ]
 }
 
-fn pace() -> Pace {
-    Pace {
-        read: SERVE * 18 / 100,
-        serve: SERVE,
-        refuse: SERVE * 48 / 100,
-        filter: Duration::from_millis(2),
-        buffer: 2_048,
-        tells_delay: true,
-    }
-}
-
 const BURSTS: Bursts = Bursts {
     ratio: 10.0,
     calm: Duration::from_secs(2),
@@ -247,7 +236,7 @@ fn add_node(world: &mut World, servers: usize, scheme: Option<Box<dyn Scheme>>) 
     let machine = Machine {
         pace: Some(Pace {
             tells_delay: is_ours,
-            ..pace()
+            ..Pace::of(SERVE)
         }),
         ..Machine::default()
     };

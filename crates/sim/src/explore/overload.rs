@@ -38,12 +38,9 @@ pub(super) fn draw(
     }
     faults.sort_by_key(|(at, _)| *at);
     Some(Pace {
-        read: serve / 5,
-        serve,
-        refuse: serve / 2,
         filter: Duration::from_millis(rng.u64(1..15)),
         buffer: rng.usize(256..4_096),
-        tells_delay: true,
+        ..Pace::of(serve)
     })
 }
 

@@ -3,7 +3,7 @@
 use load::{Caller, Phones, Server};
 
 use super::{Role, World};
-use crate::{Edge, Pace, PartyId};
+use crate::{Edge, PartyId};
 
 impl World {
     /// An edge, or another node.
@@ -16,14 +16,6 @@ impl World {
             Role::Edge(edge) => edge,
             other => panic!("{id:?} is no edge: {other:?}"),
         }
-    }
-
-    /// Gives a node's processor another pace from now on.
-    ///
-    /// # Panics
-    /// If the party is no node.
-    pub fn set_pace(&mut self, id: PartyId, pace: Pace) {
-        self.edge_mut(id).set_pace(pace);
     }
 
     /// An edge, or another node, to change it.

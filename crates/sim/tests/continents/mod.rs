@@ -95,10 +95,10 @@ impl Continents {
         {
             (0..users(site, scale)).for_each(|number| subscribe(store, site, number));
         }
-        let at_first = pace(scale, FAST);
+        let pace = pace(scale, spare);
         let mut add = |kind, number: usize, config| {
             let machine = Machine {
-                pace: Some(at_first),
+                pace: Some(pace),
                 store: stores[number / OF_A_SITE].clone(),
                 ..Machine::default()
             };
@@ -121,12 +121,17 @@ impl Continents {
             refreshing: Vec::new(),
         };
         made.far_apart();
+        made.set_speed(FAST / spare);
         made.log_in(scale);
         made.add_callers(scale);
-        for id in made.nodes() {
-            made.world.set_pace(id, pace(scale, spare));
-        }
+        made.set_speed(1.0);
         made
+    }
+
+    fn set_speed(&mut self, speed: f64) {
+        for id in self.nodes() {
+            self.world.edge_mut(id).set_speed(speed);
+        }
     }
 
     /// What is between sites takes 40 ms, and what is inside one half of one.
@@ -401,14 +406,7 @@ fn pace(scale: u32, spare: f64) -> Pace {
     let refreshes = USERS * (SHARES[0] + part) * MESSAGES_OF_A_LOGIN / REGISTER_EVERY_S;
     let messages = spare * (calls + logins + refreshes) / f64::from(scale) / OF_A_SITE as f64;
     let serve = Duration::from_secs_f64(1.0 / messages);
-    Pace {
-        read: serve * 18 / 100,
-        serve,
-        refuse: serve * 48 / 100,
-        filter: Duration::from_millis(2),
-        buffer: 2_048,
-        tells_delay: true,
-    }
+    Pace::of(serve)
 }
 
 fn domain(site: usize) -> String {

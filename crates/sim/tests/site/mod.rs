@@ -18,14 +18,7 @@ use crate::common::{s, setup};
 
 /// A login takes two REGISTERs, so the node carries 5,000 a second, or 1,666 calls.
 #[allow(dead_code, reason = "each test needs a part")]
-pub(crate) const PACE: Pace = Pace {
-    read: Duration::from_micros(18),
-    serve: Duration::from_micros(100),
-    refuse: Duration::from_micros(48),
-    filter: Duration::from_millis(2),
-    buffer: 4096,
-    tells_delay: true,
-};
+pub(crate) const PACE: Pace = Pace::of(Duration::from_micros(100));
 
 const DOMAIN: &str = "example.com";
 const PASSWORD: &str = "secret of {user}";
