@@ -10,12 +10,13 @@ const TICK: Duration = Duration::from_millis(100);
 const WINDOW: u32 = 10;
 /// Unless it is far off, so many are waited for: in a few hundred requests there is much chance.
 const LONG_WINDOW: u32 = 40;
-const PLAUSIBLE: RangeInclusive<f64> = 1.0..=1.2;
-/// What comes in for each request that is served, so that there is always one to serve. To read and to refuse one costs a
-/// seventh of what it costs to serve one, so it is next to nothing.
-const SURPLUS: f64 = 1.03;
-/// The share is left alone at the end of a window with so much: as it changes, old requests come in.
-const CLOSE: RangeInclusive<f64> = 1.01..=1.08;
+const PLAUSIBLE: RangeInclusive<f64> = 0.0..=0.2;
+/// What comes in beyond what is served, so that there is always one to serve: so many requests in each tick, as chance is the
+/// larger the fewer come, but no less and no more than such a part.
+const SURPLUS: f64 = 3.0;
+const SURPLUS_PART: RangeInclusive<f64> = 0.03..=0.25;
+/// The share is left alone at the end of a window with so many times that: as it changes, old requests come in.
+const CLOSE: RangeInclusive<f64> = 0.33..=2.67;
 /// How far a window may change the share. What a machine can serve moves within seconds: to follow that costs more than it
 /// brings, as those whom a larger share lets in have been repeated for long.
 const CHANGE: RangeInclusive<f64> = 0.95..=1.03;
@@ -86,10 +87,7 @@ pub struct Share {
     surplus_before: f64,
     /// The part of the time that the processor was busy in the last tick.
     busy: f64,
-    /// Ticks in a row in which there was room left, and what they served.
-    calm_ticks: u32,
-    calm_served: u32,
-    calm_busy: f64,
+    calm: Calm,
     /// What was too much of late, in ticks that it would take to serve it.
     too_much: f64,
     /// Ticks since that began, and what came in how many ticks. The first may have been calm in part, and those after
@@ -126,10 +124,20 @@ struct Counted {
 }
 
 impl Counted {
-    /// New requests that came in for each that was served.
+    /// New requests that were turned away for each that was served.
     fn surplus(self) -> f64 {
-        1.0 + f64::from(self.new_turned_away) / f64::from(self.served.max(1))
+        f64::from(self.new_turned_away) / f64::from(self.served.max(1))
     }
+}
+
+/// Ticks in a row in which there was room left, what they served, and the sum of how busy the processor was.
+#[derive(Clone, Copy, Debug, Default)]
+struct Calm {
+    ticks: u32,
+    served: u32,
+    busy: f64,
+    /// In so many of them others waited.
+    beside_others: u32,
 }
 
 /// So many requests came in so many ticks.
@@ -148,6 +156,15 @@ impl Offered {
     fn in_a_tick(self) -> f64 {
         self.requests / self.ticks
     }
+}
+
+/// Which new requests wait to be served.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Waiting {
+    /// Some of those that the share is of.
+    pub own: bool,
+    /// Some of others, with whom they take turns.
+    pub others: bool,
 }
 
 /// What the last tick tells.
@@ -171,11 +188,9 @@ impl Share {
             tick: Counted::default(),
             window: Counted::default(),
             ticks: 0,
-            surplus_before: 1.0,
+            surplus_before: 0.0,
             busy: 0.0,
-            calm_ticks: 0,
-            calm_served: 0,
-            calm_busy: 0.0,
+            calm: Calm::default(),
             too_much: 0.0,
             excess_ticks: 0,
             fresh: Offered::default(),
@@ -263,16 +278,16 @@ impl Share {
         self.next <= now
     }
 
-    /// Looks at what came and was served, how long what came last had waited to be read, whether some wait still, and for
+    /// Looks at what came and was served, how long what came last had waited to be read, which wait still, and for
     /// how long the processor was busy since the last time; the new share, if it is to be another.
     pub fn next(
         &mut self,
         now: Duration,
         delay: Duration,
-        some_wait: bool,
+        waiting: Waiting,
         busy: Duration,
     ) -> Option<f64> {
-        let seen = self.look(now, delay, some_wait, busy);
+        let seen = self.look(now, delay, waiting, busy);
         self.since_growth += 1;
         // What is read now came in under the share before.
         if now.saturating_sub(delay) < self.cut_at {
@@ -284,7 +299,7 @@ impl Share {
             .or_else(|| self.grow(now))
             .or_else(|| self.adjust())?;
         (self.window, self.ticks) = (Counted::default(), 0);
-        (self.calm_ticks, self.calm_served, self.calm_busy) = (0, 0, 0.0);
+        self.calm = Calm::default();
         let before = mem::replace(&mut self.share, share.clamp(LEAST, 1.0));
         if self.share > before {
             (self.base, self.since_growth) = (before, 0);
@@ -295,7 +310,7 @@ impl Share {
     }
 
     /// A tick is over.
-    fn look(&mut self, now: Duration, delay: Duration, some_wait: bool, busy: Duration) -> Seen {
+    fn look(&mut self, now: Duration, delay: Duration, waiting: Waiting, busy: Duration) -> Seen {
         let passed = TICK + now.saturating_sub(self.next);
         self.next = now + TICK;
         self.busy = busy.div_duration_f64(passed);
@@ -303,12 +318,13 @@ impl Share {
         self.history.push(self.share);
         self.surely_new = self.history.surely_new();
         let tick = mem::take(&mut self.tick);
-        if tick.new_turned_away > 0 || some_wait {
-            (self.calm_ticks, self.calm_served, self.calm_busy) = (0, 0, 0.0);
+        if tick.new_turned_away > 0 || waiting.own {
+            self.calm = Calm::default();
         } else {
-            self.calm_ticks += 1;
-            self.calm_served += tick.served;
-            self.calm_busy += self.busy;
+            self.calm.ticks += 1;
+            self.calm.served += tick.served;
+            self.calm.busy += self.busy;
+            self.calm.beside_others += u32::from(waiting.others);
         }
         self.window.served += tick.served;
         self.window.new_turned_away += tick.new_turned_away;
@@ -360,7 +376,7 @@ impl Share {
         // Those whom the last growth let in have been repeated for long, so they may be the whole excess.
         let is_grown = self.since_growth <= GROWTH_TICKS;
         let base = if is_grown { self.base } else { 0.0 };
-        Some(base + (self.share - base).max(0.0) * SURPLUS / excess)
+        Some(base + (self.share - base).max(0.0) * (1.0 + self.surplus()) / excess)
     }
 
     /// The excess without those who are repeated, as far as that can be told.
@@ -387,23 +403,26 @@ impl Share {
 
     /// There is room left.
     fn grow(&self, now: Duration) -> Option<f64> {
-        let busy = self.calm_busy / f64::from(self.calm_ticks.max(1));
-        if self.calm_ticks == 0 || busy > BUSY {
+        let calm = self.calm;
+        let busy = calm.busy / f64::from(calm.ticks.max(1));
+        // Who does not take all of its turns has room while others wait for theirs.
+        let has_turns = calm.beside_others == calm.ticks;
+        if calm.ticks == 0 || busy > BUSY && !has_turns {
             return None;
         }
-        let served = f64::from(self.calm_served) / f64::from(self.calm_ticks);
+        let served = f64::from(calm.served) / f64::from(calm.ticks);
         let missing = self.capacity / served.max(1.0) - 1.0;
-        if self.calm_ticks >= FEW_TICKS && missing > MUCH {
+        if calm.ticks >= FEW_TICKS && missing > MUCH {
             return Some(self.share * (1.0 + GROWTH));
         }
-        if self.calm_ticks < STEP_WINDOW {
+        if calm.ticks < STEP_WINDOW {
             return None;
         }
         let was_cut = now < self.cut_at + COPIES;
         let step = if was_cut {
             // What could be served besides.
             (1.0 / busy.max(0.1) - 1.0).clamp(STEP, GROWTH)
-        } else if busy < MUCH_IDLE {
+        } else if busy < MUCH_IDLE || has_turns {
             LONG_STEP
         } else {
             STEP
@@ -427,13 +446,20 @@ impl Share {
         if self.ticks < LONG_WINDOW && PLAUSIBLE.contains(&surplus) {
             return None;
         }
-        if CLOSE.contains(&surplus) {
+        let wanted = self.surplus();
+        if CLOSE.contains(&(surplus / wanted)) {
             return Some(self.share);
         }
         let lasting = surplus.min(mem::replace(&mut self.surplus_before, surplus));
-        let of_new = 1.0 + (lasting - 1.0) / (1.0 + REPEATED);
-        let least = CHANGE.start().min(SURPLUS / of_new);
-        Some(self.share * (SURPLUS / surplus).clamp(least, *CHANGE.end()))
+        let of_new = 1.0 + lasting / (1.0 + REPEATED);
+        let wanted = 1.0 + wanted;
+        let least = CHANGE.start().min(wanted / of_new);
+        Some(self.share * (wanted / (1.0 + surplus)).clamp(least, *CHANGE.end()))
+    }
+
+    /// What is to come in beyond what can be served, as a part of that.
+    fn surplus(&self) -> f64 {
+        (SURPLUS / self.capacity).clamp(*SURPLUS_PART.start(), *SURPLUS_PART.end())
     }
 
     /// The mean over this window.
@@ -445,6 +471,10 @@ impl Share {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn own(own: bool) -> Waiting {
+        Waiting { own, others: false }
+    }
 
     struct Load {
         share: Share,
@@ -464,7 +494,7 @@ mod tests {
                 self.ticks += 1;
                 let busy = TICK * comes.min(100) / 100;
                 let now = TICK * self.ticks;
-                let share = self.share.next(now, Duration::ZERO, comes > 100, busy);
+                let share = self.share.next(now, Duration::ZERO, own(comes > 100), busy);
                 self.changes += u32::from(share.is_some());
             }
             self.share.get()
@@ -479,7 +509,7 @@ mod tests {
         for tick in 1..=10 {
             share.served();
             let busy = TICK * if tick % 2 == 0 { 97 } else { 90 } / 100;
-            share.next(TICK * tick, Duration::ZERO, false, busy);
+            share.next(TICK * tick, Duration::ZERO, own(false), busy);
         }
         assert!(share.get() > 0.51, "{}", share.get());
     }
@@ -491,7 +521,7 @@ mod tests {
         share.share = 0.6;
         for tick in 101..=105 {
             share.served();
-            share.next(TICK * tick, Duration::ZERO, false, TICK / 2);
+            share.next(TICK * tick, Duration::ZERO, own(false), TICK / 2);
         }
         assert!(share.get() > 0.65, "{}", share.get());
     }
@@ -509,12 +539,29 @@ mod tests {
             }
             let is_over = tick > 10;
             delay += if is_over { TICK * 9 / 10 } else { TICK / 1000 };
-            share.next(TICK * tick, delay, is_over, TICK)
+            share.next(TICK * tick, delay, own(is_over), TICK)
         });
         assert!(
             cut.is_some_and(|cut| (0.09..0.12).contains(&cut)),
             "{cut:?}"
         );
+    }
+
+    /// More calls had come than the node could carry, and then fewer. As REGISTERs took all that was left, their share stayed at
+    /// a fifth for a minute.
+    #[test]
+    fn the_share_grows_while_others_take_what_is_left() {
+        let mut share = Share::new(Duration::ZERO);
+        share.share = 0.2;
+        for tick in 101..=130 {
+            share.served();
+            let waiting = Waiting {
+                own: false,
+                others: true,
+            };
+            share.next(TICK * tick, Duration::ZERO, waiting, TICK);
+        }
+        assert!(share.get() > 0.3, "{}", share.get());
     }
 
     /// Two nodes before each other's servers served 825 INVITEs in the first tick, as the rest of these calls was yet to come.
@@ -526,7 +573,7 @@ mod tests {
         (0..400).for_each(|_| share.came());
         (0..260).for_each(|_| share.served());
         share.stayed_out(400);
-        assert_eq!(share.next(TICK, Duration::ZERO, true, TICK), None);
+        assert_eq!(share.next(TICK, Duration::ZERO, own(true), TICK), None);
     }
 
     /// Two nodes before each other's servers let in all that came, and each refused nearly half of it, as the other had no room.
@@ -540,7 +587,7 @@ mod tests {
             (0..comes).for_each(|_| share.served());
             share.stayed_out(200 - comes);
             share.served_in_vain(comes.saturating_sub(100));
-            share.next(TICK * tick, Duration::ZERO, false, TICK / 2);
+            share.next(TICK * tick, Duration::ZERO, own(false), TICK / 2);
         }
         assert!((100..=108).contains(&comes), "{comes}");
     }
@@ -558,8 +605,8 @@ mod tests {
         for offered in [200.0, 1000.0, 10_000.0] {
             load.run(200, offered);
             load.changes = 0;
-            let surplus = (load.run(100, offered) * offered).floor() / 100.0;
-            assert!(CLOSE.contains(&surplus), "{surplus} at {offered}");
+            let surplus = (load.run(100, offered) * offered).floor() / 100.0 - 1.0;
+            assert!((0.01..=0.08).contains(&surplus), "{surplus} at {offered}");
             assert_eq!(load.changes, 0, "{offered}");
         }
         load.run(25, 50.0);

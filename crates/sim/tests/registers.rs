@@ -8,6 +8,7 @@ mod site;
 use std::time::Duration;
 
 use common::s;
+use sim::Pace;
 use site::{PACE, Site};
 
 const PHONES: u32 = 100_000;
@@ -38,4 +39,23 @@ fn phones_that_all_register_at_once_are_done_in_half_as_long_again() {
         "{took:?}, {ideal} s: {seen:?}"
     );
     assert!(calls as f64 > 0.99 * offered as f64, "{calls} of {offered}");
+}
+
+/// After more calls than the node could carry, their share was small. A flood of REGISTERs took all that was left, so it
+/// stayed small for a minute: of 80 calls/s, less than half of what is theirs, 50 were carried.
+#[test]
+fn a_flood_of_registers_does_not_keep_the_share_of_calls_small() {
+    let mut site = Site::new(Pace::of(Duration::from_micros(833)), 3, 60_000);
+    site.register(500.0);
+    site.call(400.0, s(20));
+    site.run(s(60));
+    site.call(80.0, s(40));
+    site.run(s(1));
+    let stats = site.run(s(20));
+    assert!(
+        stats.carried as f64 > 0.95 * stats.offered as f64,
+        "{} of {}",
+        stats.carried,
+        stats.offered
+    );
 }

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use overload::Waiting;
 use slots::Buffers;
 
 use super::{
@@ -48,10 +49,16 @@ impl Guests {
         self.of[class as usize].len()
     }
 
-    /// Whether some of a class wait that were not granted to a neighbour.
-    pub(super) fn have_claims(&self, class: Class) -> bool {
-        let mut guests = self.of[class as usize].iter();
-        guests.any(|guest| !guest.standing.is_granted)
+    /// Which INVITEs and REGISTERs wait that were not granted to a neighbour, for the share of INVITEs and for that of
+    /// REGISTERs.
+    pub(super) fn waiting(&self) -> [Waiting; 2] {
+        let wait = |class: Class| {
+            let mut guests = self.of[class as usize].iter();
+            guests.any(|guest| !guest.standing.is_granted)
+        };
+        let calls = wait(Class::Call);
+        let registers = wait(Class::Register) || wait(Class::Login);
+        [(calls, registers), (registers, calls)].map(|(own, others)| Waiting { own, others })
     }
 
     /// Whether a request of this name waits.

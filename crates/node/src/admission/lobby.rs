@@ -532,13 +532,12 @@ impl Lobby {
         }
         let is_due = self.calls.is_due(now);
         if is_due {
-            let wait = |class| self.guests.have_claims(class);
             let busy = self.throughput.look(now);
-            let logins_wait = wait(Class::Register) || wait(Class::Login);
+            let waiting = self.guests.waiting();
             let delays = [self.delays.of_calls(now), self.delays.of_registers(now)];
             let changes = [
-                self.calls.next(now, delays[0], wait(Class::Call), busy),
-                self.registers.next(now, delays[1], logins_wait, busy),
+                self.calls.next(now, delays[0], waiting[0], busy),
+                self.registers.next(now, delays[1], waiting[1], busy),
             ];
             if changes.iter().any(Option::is_some) {
                 self.sieve = Sieve::of(self.salt, self.calls.get(), self.registers.get());
