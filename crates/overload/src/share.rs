@@ -29,8 +29,6 @@ const TOO_MUCH: f64 = 1.5;
 const TOO_MUCH_TICKS: f64 = 8.0;
 /// What was read in a tick may have come in so short a time.
 const CAME_IN_MIN: Duration = Duration::from_micros(6_250);
-/// What is too much began to come when it would take this part of a tick.
-const BEGINS: f64 = 0.5;
 /// Copies come after 0.5 s. RFC 3261 T1
 const FRESH_TICKS: u32 = 5;
 /// For so long after a cut more come: those who came before it are repeated.
@@ -90,10 +88,7 @@ pub struct Share {
     calm: Calm,
     /// What was too much of late, in ticks that it would take to serve it.
     too_much: f64,
-    /// Ticks since that began, and what came in how many ticks. The first may have been calm in part, and those after
-    /// [`FRESH_TICKS`] have copies in them.
-    excess_ticks: u32,
-    fresh: Offered,
+    overload: Overload,
     /// The share before it grew last, and the ticks since then.
     base: f64,
     since_growth: u32,
@@ -158,6 +153,35 @@ impl Offered {
     }
 }
 
+/// What happened since there was room last.
+#[derive(Clone, Copy, Debug, Default)]
+struct Overload {
+    ticks: u32,
+    /// What came in. In the first tick there may have been room, and those after [`FRESH_TICKS`] have copies in them.
+    fresh: Offered,
+    /// What was served after the first tick.
+    served: f64,
+}
+
+impl Overload {
+    fn add(&mut self, seen: &Seen) {
+        self.ticks += 1;
+        if self.ticks > 1 {
+            self.served += seen.served;
+        }
+        if (2..=FRESH_TICKS).contains(&self.ticks) {
+            self.fresh.add(seen.came);
+        }
+    }
+
+    /// What came in for each request that was served, copies left out; none: that can't be told yet.
+    fn excess(&self) -> Option<f64> {
+        let ticks = self.ticks.saturating_sub(1);
+        let served = self.served / f64::from(ticks);
+        (ticks > 0).then(|| self.fresh.in_a_tick() / served.max(1.0))
+    }
+}
+
 /// Which new requests wait to be served.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Waiting {
@@ -172,7 +196,8 @@ struct Seen {
     now: Duration,
     /// What came in, and in which time.
     came: Offered,
-    /// The same for each request that could be served.
+    served: f64,
+    /// What came in for each request that could be served.
     excess: f64,
     /// What came, in or not.
     offered: f64,
@@ -192,8 +217,7 @@ impl Share {
             busy: 0.0,
             calm: Calm::default(),
             too_much: 0.0,
-            excess_ticks: 0,
-            fresh: Offered::default(),
+            overload: Overload::default(),
             base: 0.0,
             since_growth: 0,
             offered: 0.0,
@@ -348,6 +372,7 @@ impl Share {
         Seen {
             now,
             came,
+            served,
             excess: came.in_a_tick() / self.most.max(1.0),
             offered: offered.max(mem::replace(&mut self.offered, offered)),
             some_turned_away: tick.turned_away > 0,
@@ -369,7 +394,7 @@ impl Share {
             return None;
         }
         (self.cut_at, self.too_much) = (seen.now, 0.0);
-        (self.excess_ticks, self.fresh) = (0, Offered::default());
+        self.overload = Overload::default();
         if self.capacity == 0.0 {
             self.capacity = self.most;
         }
@@ -381,18 +406,14 @@ impl Share {
 
     /// The excess without those who are repeated, as far as that can be told.
     fn fresh_excess(&mut self, seen: &Seen) -> f64 {
-        if self.too_much < BEGINS {
-            (self.excess_ticks, self.fresh) = (0, Offered::default());
+        if self.calm.ticks > 0 {
+            self.overload = Overload::default();
             return seen.excess;
         }
-        self.excess_ticks += 1;
-        if (2..=FRESH_TICKS).contains(&self.excess_ticks) {
-            self.fresh.add(seen.came);
-        }
-        match self.excess_ticks {
-            1 => seen.excess,
-            _ => (self.fresh.in_a_tick() / self.most.max(1.0)).max(1.0),
-        }
+        self.overload.add(seen);
+        self.overload.excess().map_or(seen.excess, |excess| {
+            excess.max(seen.excess / (1.0 + REPEATED))
+        })
     }
 
     /// More could come in, were it all that comes.
@@ -562,6 +583,22 @@ mod tests {
             share.next(TICK * tick, Duration::ZERO, waiting, TICK);
         }
         assert!(share.get() > 0.3, "{}", share.get());
+    }
+
+    /// A tenth more came than could be served. After half a second there were copies, too, and a tick that served less than
+    /// others counted as what could be served: a quarter was cut off.
+    #[test]
+    fn a_little_too_much_is_cut_by_a_little() {
+        let mut share = Share::new(Duration::ZERO);
+        let cut = (1..=60).find_map(|tick| {
+            let comes = if tick <= 6 { 110 } else { 155 };
+            let served = if tick % 2 == 0 { 97 } else { 103 };
+            (0..comes).for_each(|_| share.came());
+            (0..served).for_each(|_| share.served());
+            (served..comes).for_each(|_| share.turned_away(false));
+            share.next(TICK * tick, Duration::ZERO, own(true), TICK)
+        });
+        assert!(cut.is_some_and(|cut| cut > 0.9), "{cut:?}");
     }
 
     /// Two nodes before each other's servers served 825 INVITEs in the first tick, as the rest of these calls was yet to come.

@@ -380,7 +380,8 @@ impl Host {
     /// It has served so many who waited.
     pub(crate) fn served(&mut self, now: Duration, served: u32, before: Cheap, after: Cheap) {
         // They have been read before.
-        let serve = self.pace.serve.saturating_sub(self.pace.read * 3 / 4);
+        // They have been read before.
+        let serve = self.pace.serve.saturating_sub(self.pace.read);
         self.spend(now, serve * served + self.held(before, after));
     }
 
