@@ -174,11 +174,15 @@ impl Overload {
         }
     }
 
-    /// What came in for each request that was served, copies left out; none: that can't be told yet.
-    fn excess(&self) -> Option<f64> {
-        let ticks = self.ticks.saturating_sub(1);
-        let served = self.served / f64::from(ticks);
-        (ticks > 0).then(|| self.fresh.in_a_tick() / served.max(1.0))
+    /// What came in for each request that could be served, copies left out; none: that can't be told yet. At first the node
+    /// reads more than it serves, so `most` that a tick served lately tells what it can.
+    fn excess(&self, most: f64) -> Option<f64> {
+        let ticks = self.ticks.checked_sub(1).filter(|ticks| *ticks > 0)?;
+        let served = match self.ticks > FRESH_TICKS {
+            true => self.served / f64::from(ticks),
+            false => most,
+        };
+        Some(self.fresh.in_a_tick() / served.max(1.0))
     }
 }
 
@@ -401,7 +405,8 @@ impl Share {
         // Those whom the last growth let in have been repeated for long, so they may be the whole excess.
         let is_grown = self.since_growth <= GROWTH_TICKS;
         let base = if is_grown { self.base } else { 0.0 };
-        Some(base + (self.share - base).max(0.0) * (1.0 + self.surplus()) / excess)
+        let part = ((1.0 + self.surplus()) / excess).min(1.0);
+        Some(base + (self.share - base).max(0.0) * part)
     }
 
     /// The excess without those who are repeated, as far as that can be told.
@@ -411,9 +416,11 @@ impl Share {
             return seen.excess;
         }
         self.overload.add(seen);
-        self.overload.excess().map_or(seen.excess, |excess| {
-            excess.max(seen.excess / (1.0 + REPEATED))
-        })
+        self.overload
+            .excess(self.most)
+            .map_or(seen.excess, |excess| {
+                excess.max(seen.excess / (1.0 + REPEATED))
+            })
     }
 
     /// More could come in, were it all that comes.
