@@ -224,39 +224,49 @@ fn full_service_is_back_after_each_outage() {
     }
 }
 
-/// `SEEDS=30 cargo test -p sim --test outages -- --ignored --nocapture`
+/// Seeds of the replays without control.
+const UNCONTROLLED: u64 = 20;
+
+/// `SEEDS=30 cargo test --release -p sim --test outages -- --ignored --nocapture`
 #[test]
 #[ignore = "it prints what outages cost"]
 #[expect(clippy::print_stdout, reason = "it prints")]
 fn costs() {
-    let seeds = std::env::var("SEEDS").map_or(2, |seeds| seeds.parse().unwrap());
+    let seeds: u64 = std::env::var("SEEDS").map_or(2, |seeds| seeds.parse().unwrap());
     println!(
-        "outage, controlled: least and mean share carried, seconds until healed and until all registered: worst"
+        "outage, controlled: least and mean share carried; seconds until healed and until all have registered: median, \
+         worst"
     );
-    for outage in ALL {
-        for is_controlled in [false, true] {
-            let reports = (1..=seeds).map(|seed| Replay::new(outage, is_controlled, seed));
-            let reports: Vec<Report> = reports.map(Replay::run).collect();
-            let least = reports
-                .iter()
-                .map(|report| report.least)
-                .fold(1.0, f64::min);
-            let mean = reports.iter().map(|report| report.mean).sum::<f64>() / seeds as f64;
-            let never = reports
-                .iter()
-                .filter(|report| report.healed.is_none())
-                .count();
-            let mut healed: Vec<_> = reports.iter().filter_map(|report| report.healed).collect();
-            healed.sort_unstable();
-            let median = healed.get(healed.len() / 2);
-            let registered = reports.iter().map(|report| report.registered);
-            let unregistered = registered.clone().filter(Option::is_none).count();
-            println!(
-                "{outage:?}, {is_controlled}: {least:.3} {mean:.3}, healed {median:?} to {:?}, never {never} of {seeds}; \
-                 registered {:?}, never {unregistered}",
-                healed.last(),
-                registered.max(),
-            );
+    std::thread::scope(|scope| {
+        for outage in ALL {
+            for is_controlled in [true, false] {
+                let seeds = if is_controlled {
+                    seeds
+                } else {
+                    seeds.min(UNCONTROLLED)
+                };
+                scope.spawn(move || println!("{}", costs_of(outage, is_controlled, seeds)));
+            }
         }
-    }
+    });
+}
+
+fn costs_of(outage: Outage, is_controlled: bool, seeds: u64) -> String {
+    let replays = (1..=seeds).map(|seed| Replay::new(outage, is_controlled, seed));
+    let reports: Vec<Report> = replays.map(Replay::run).collect();
+    let shares = reports.iter().map(|report| report.least);
+    let least = shares.fold(1.0, f64::min);
+    let mean = reports.iter().map(|report| report.mean).sum::<f64>() / seeds as f64;
+    let took = |of: fn(&Report) -> Option<u64>| {
+        let mut seconds: Vec<u64> = reports.iter().filter_map(of).collect();
+        seconds.sort_unstable();
+        let never = reports.len() - seconds.len();
+        let median = seconds.get(seconds.len() / 2);
+        format!("{median:?}, {:?}, never {never}", seconds.last())
+    };
+    format!(
+        "{outage:?}, {is_controlled}, {seeds} seeds: {least:.3} {mean:.3}; healed {}; registered {}",
+        took(|report| report.healed),
+        took(|report| report.registered)
+    )
 }
