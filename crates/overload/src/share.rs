@@ -11,8 +11,8 @@ const WINDOW: u32 = 10;
 /// Unless it is far off, so many are waited for: in a few hundred requests there is much chance.
 const LONG_WINDOW: u32 = 40;
 const PLAUSIBLE: RangeInclusive<f64> = 0.0..=0.2;
-/// What comes in beyond what is served, so that there is always one to serve: so many requests in each tick, as chance is the
-/// larger the fewer come, but no less and no more than such a part.
+/// So many requests in each tick come in beyond what is served, so that there is always one to serve. The fewer come, the more
+/// chance there is. It is such a part of what is served at least, and at most.
 const SURPLUS: f64 = 3.0;
 const SURPLUS_PART: RangeInclusive<f64> = 0.03..=0.25;
 /// The share is left alone at the end of a window with so many times that: as it changes, old requests come in.
@@ -575,8 +575,8 @@ mod tests {
         );
     }
 
-    /// More calls had come than the node could carry, and then fewer. As REGISTERs took all that was left, their share stayed at
-    /// a fifth for a minute.
+    /// More calls had come than the node could carry, and then fewer. As REGISTERs took all that was left, their share stayed
+    /// small for most of a minute.
     #[test]
     fn the_share_grows_while_others_take_what_is_left() {
         let mut share = Share::new(Duration::ZERO);

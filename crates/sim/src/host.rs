@@ -380,7 +380,6 @@ impl Host {
     /// It has served so many who waited.
     pub(crate) fn served(&mut self, now: Duration, served: u32, before: Cheap, after: Cheap) {
         // They have been read before.
-        // They have been read before.
         let serve = self.pace.serve.saturating_sub(self.pace.read);
         self.spend(now, serve * served + self.held(before, after));
     }

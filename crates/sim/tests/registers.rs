@@ -42,7 +42,7 @@ fn phones_that_all_register_at_once_are_done_in_half_as_long_again() {
 }
 
 /// After more calls than the node could carry, their share was small. A flood of REGISTERs took all that was left, so it
-/// stayed small for a minute: of 80 calls/s, less than half of what is theirs, 50 were carried.
+/// stayed small for most of a minute. Of 80 calls/s, less than half of what is theirs, about 50 were carried.
 #[test]
 fn a_flood_of_registers_does_not_keep_the_share_of_calls_small() {
     let mut site = Site::new(Pace::of(Duration::from_micros(833)), 3, 60_000);
