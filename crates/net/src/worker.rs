@@ -144,6 +144,7 @@ impl Worker {
                 self.notice_losses(now);
                 self.look_at_pace(now);
                 self.tell_busy(now);
+                self.notice_stopped(now);
                 self.node.handle_timeout(now, &mut self.out);
                 self.keep_streams(now);
                 self.keep_lanes(now);

@@ -176,8 +176,8 @@ impl Node {
     }
 
     /// Whether new requests come in lanes from now on. Their sockets do not know yet what to let in.
-    pub fn set_lanes(&mut self, has_lanes: bool) {
-        self.desks.lobby.set_lanes(has_lanes);
+    pub fn set_lanes(&mut self, now: Duration, has_lanes: bool) {
+        self.desks.lobby.set_lanes(now, has_lanes);
     }
 
     /// What the sockets are to let in from now on, if that has changed.

@@ -56,6 +56,6 @@ pub use allotment::{Allotment, SURPLUS};
 pub use limit::Limit;
 pub use neighbours::{INTERVAL, NEIGHBOURS_MAX, Neighbour, Neighbours};
 pub use restriction::{Class, Restriction};
-pub use share::{Share, Waiting};
+pub use share::{Read, Share, Waiting};
 pub use terms::{Algorithm, Terms};
 pub use utilisation::Utilisation;

@@ -27,8 +27,8 @@ const REPEATED: f64 = 3.0;
 /// to serve. A shorter burst can be served later.
 const TOO_MUCH: f64 = 1.5;
 const TOO_MUCH_TICKS: f64 = 8.0;
-/// What was read in a tick may have come in so short a time.
-const CAME_IN_MIN: Duration = Duration::from_micros(6_250);
+/// What was read in a tick came in no less than this part of it: who reads less than that of what comes has lanes.
+const CAME_IN_LEAST: f64 = 0.1;
 /// Copies come after 0.5 s. RFC 3261 T1
 const FRESH_TICKS: u32 = 5;
 /// For so long after a cut more come: those who came before it are repeated.
@@ -94,8 +94,6 @@ pub struct Share {
     since_growth: u32,
     /// What came in the last tick, in or not.
     offered: f64,
-    /// How long what was read last had waited.
-    delay: Duration,
     /// When the share was last cut.
     cut_at: Duration,
     /// What a tick served lately, at most.
@@ -110,6 +108,8 @@ pub struct Share {
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
     came: u32,
+    /// Of these, which nobody looked at.
+    lost: u32,
     /// Stayed out, as far as is known.
     stayed_out: u32,
     served: u32,
@@ -119,6 +119,19 @@ struct Counted {
 }
 
 impl Counted {
+    /// What came in this tick, which took so long: what was read in it came in another time, zero if that is not known.
+    fn offered(self, passed: Duration, came_in: Duration) -> Offered {
+        let part = match came_in.is_zero() {
+            true => 1.0,
+            false => came_in.div_duration_f64(passed).max(CAME_IN_LEAST),
+        };
+        let read = self.came.saturating_sub(self.lost);
+        Offered {
+            requests: f64::from(read) / part + f64::from(self.lost),
+            ticks: passed.div_duration_f64(TICK),
+        }
+    }
+
     /// New requests that were turned away for each that was served.
     fn surplus(self) -> f64 {
         f64::from(self.new_turned_away) / f64::from(self.served.max(1))
@@ -195,6 +208,15 @@ pub struct Waiting {
     pub others: bool,
 }
 
+/// What was read of the requests that the share is of.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Read {
+    /// How long the one that comes next has waited.
+    pub delay: Duration,
+    /// In how long those came that were read since the last time; zero: that is not known.
+    pub came_in: Duration,
+}
+
 /// What the last tick tells.
 struct Seen {
     now: Duration,
@@ -225,7 +247,6 @@ impl Share {
             base: 0.0,
             since_growth: 0,
             offered: 0.0,
-            delay: Duration::ZERO,
             cut_at: Duration::ZERO,
             most: 0.0,
             capacity: 0.0,
@@ -291,6 +312,7 @@ impl Share {
     /// So many came that nobody looked at, as there was no room for them. Which, nobody knows.
     pub fn lost(&mut self, now: Duration, number: u32) {
         self.missed(now, number, Duration::ZERO);
+        self.tick.lost = self.tick.lost.saturating_add(number);
         self.history.forget();
     }
 
@@ -306,19 +328,19 @@ impl Share {
         self.next <= now
     }
 
-    /// Looks at what came and was served, how long what came last had waited to be read, which wait still, and for
-    /// how long the processor was busy since the last time; the new share, if it is to be another.
+    /// Looks at what came and was served, which wait still, and for how long the processor was busy since the last time; the
+    /// new share, if it is to be another.
     pub fn next(
         &mut self,
         now: Duration,
-        delay: Duration,
+        read: Read,
         waiting: Waiting,
         busy: Duration,
     ) -> Option<f64> {
-        let seen = self.look(now, delay, waiting, busy);
+        let seen = self.look(now, read.came_in, waiting, busy);
         self.since_growth += 1;
         // What is read now came in under the share before.
-        if now.saturating_sub(delay) < self.cut_at {
+        if now.saturating_sub(read.delay) < self.cut_at {
             return None;
         }
         let share = self
@@ -338,7 +360,7 @@ impl Share {
     }
 
     /// A tick is over.
-    fn look(&mut self, now: Duration, delay: Duration, waiting: Waiting, busy: Duration) -> Seen {
+    fn look(&mut self, now: Duration, came_in: Duration, waiting: Waiting, busy: Duration) -> Seen {
         let passed = TICK + now.saturating_sub(self.next);
         self.next = now + TICK;
         self.busy = busy.div_duration_f64(passed);
@@ -365,14 +387,8 @@ impl Share {
             FORGETS_WHILE_OPEN
         };
         self.most = served.max(self.most * forgets);
-        // What was read in this tick came in a shorter time if the last of it has waited for longer.
-        let came_in = (passed + self.delay).saturating_sub(delay).max(CAME_IN_MIN);
-        self.delay = delay;
-        let came = Offered {
-            requests: tick.came.into(),
-            ticks: came_in.div_duration_f64(TICK),
-        };
-        let offered = f64::from(tick.came.saturating_add(tick.stayed_out)) * per_tick;
+        let came = tick.offered(passed, came_in);
+        let offered = came.in_a_tick() + f64::from(tick.stayed_out) * per_tick;
         Seen {
             now,
             came,
@@ -522,7 +538,9 @@ mod tests {
                 self.ticks += 1;
                 let busy = TICK * comes.min(100) / 100;
                 let now = TICK * self.ticks;
-                let share = self.share.next(now, Duration::ZERO, own(comes > 100), busy);
+                let share = self
+                    .share
+                    .next(now, Read::default(), own(comes > 100), busy);
                 self.changes += u32::from(share.is_some());
             }
             self.share.get()
@@ -537,7 +555,7 @@ mod tests {
         for tick in 1..=10 {
             share.served();
             let busy = TICK * if tick % 2 == 0 { 97 } else { 90 } / 100;
-            share.next(TICK * tick, Duration::ZERO, own(false), busy);
+            share.next(TICK * tick, Read::default(), own(false), busy);
         }
         assert!(share.get() > 0.51, "{}", share.get());
     }
@@ -549,7 +567,7 @@ mod tests {
         share.share = 0.6;
         for tick in 101..=105 {
             share.served();
-            share.next(TICK * tick, Duration::ZERO, own(false), TICK / 2);
+            share.next(TICK * tick, Read::default(), own(false), TICK / 2);
         }
         assert!(share.get() > 0.65, "{}", share.get());
     }
@@ -566,8 +584,10 @@ mod tests {
                 share.served();
             }
             let is_over = tick > 10;
-            delay += if is_over { TICK * 9 / 10 } else { TICK / 1000 };
-            share.next(TICK * tick, delay, own(is_over), TICK)
+            let late = if is_over { TICK * 9 / 10 } else { TICK / 1000 };
+            delay += late;
+            let came_in = TICK - late;
+            share.next(TICK * tick, Read { delay, came_in }, own(is_over), TICK)
         });
         assert!(
             cut.is_some_and(|cut| (0.09..0.12).contains(&cut)),
@@ -587,7 +607,7 @@ mod tests {
                 own: false,
                 others: true,
             };
-            share.next(TICK * tick, Duration::ZERO, waiting, TICK);
+            share.next(TICK * tick, Read::default(), waiting, TICK);
         }
         assert!(share.get() > 0.3, "{}", share.get());
     }
@@ -603,7 +623,7 @@ mod tests {
             (0..comes).for_each(|_| share.came());
             (0..served).for_each(|_| share.served());
             (served..comes).for_each(|_| share.turned_away(false));
-            share.next(TICK * tick, Duration::ZERO, own(true), TICK)
+            share.next(TICK * tick, Read::default(), own(true), TICK)
         });
         assert!(cut.is_some_and(|cut| cut > 0.9), "{cut:?}");
     }
@@ -617,7 +637,23 @@ mod tests {
         (0..400).for_each(|_| share.came());
         (0..260).for_each(|_| share.served());
         share.stayed_out(400);
-        assert_eq!(share.next(TICK, Duration::ZERO, own(true), TICK), None);
+        assert_eq!(share.next(TICK, Read::default(), own(true), TICK), None);
+    }
+
+    /// What had waited for 0.4 s was read within a tick, and counted as if it had come in it. So a share that had been cut too far
+    /// opened to two thirds of what could be served.
+    #[test]
+    fn what_has_waited_did_not_come_at_once() {
+        let mut share = Share::new(Duration::ZERO);
+        (share.share, share.capacity, share.most) = (0.01, 50.0, 50.0);
+        (0..500).for_each(|_| share.came());
+        (0..50).for_each(|_| share.served());
+        let read = Read {
+            delay: Duration::ZERO,
+            came_in: TICK * 5,
+        };
+        let open = share.next(TICK, read, own(true), TICK);
+        assert!(open.is_some_and(|open| open > 0.5), "{open:?}");
     }
 
     /// Two nodes before each other's servers let in all that came, and each refused nearly half of it, as the other had no room.
@@ -631,7 +667,7 @@ mod tests {
             (0..comes).for_each(|_| share.served());
             share.stayed_out(200 - comes);
             share.served_in_vain(comes.saturating_sub(100));
-            share.next(TICK * tick, Duration::ZERO, own(false), TICK / 2);
+            share.next(TICK * tick, Read::default(), own(false), TICK / 2);
         }
         assert!((100..=108).contains(&comes), "{comes}");
     }

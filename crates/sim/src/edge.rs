@@ -429,7 +429,7 @@ impl Edge {
             if let Some(has_lanes) = host.keep_lanes(are_lanes_wanted) {
                 self.nodes
                     .iter_mut()
-                    .for_each(|node| node.set_lanes(has_lanes));
+                    .for_each(|node| node.set_lanes(now, has_lanes));
             }
         }
         for worker in 0..self.nodes.len() {

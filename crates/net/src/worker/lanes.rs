@@ -33,26 +33,26 @@ impl Worker {
             Some(Change::Opened(lanes)) => {
                 let bytes = self.shared.snapshot().config().limits.message_bytes;
                 self.lanes = Some((lanes, RecvBatch::dated(BATCH, bytes)));
-                self.node.set_lanes(true);
+                self.node.set_lanes(now, true);
             }
             Some(Change::Refused) => self.node.note_filter_refused(),
             Some(Change::Closed) => {
                 self.lanes = None;
-                self.node.set_lanes(false);
+                self.node.set_lanes(now, false);
             }
             None => {}
-        }
-        for lane in Lane::ALL {
-            self.notice_misses(now, lane);
         }
         if let Some(sieve) = self.node.take_sieve() {
             self.set_filters(&sieve);
         }
     }
 
-    /// Tells the node what a lane had no room for, and what its filter dropped.
-    fn notice_misses(&mut self, now: Duration, lane: Lane) {
-        if let Some((lanes, _)) = &mut self.lanes {
+    /// Tells the node what lanes had no room for, and what their filters dropped.
+    pub(super) fn notice_stopped(&mut self, now: Duration) {
+        let Some((lanes, _)) = &mut self.lanes else {
+            return;
+        };
+        for lane in Lane::ALL {
             let [missed, filtered] = lanes.take_dropped(lane);
             if missed > 0 {
                 self.node.handle_missed(now, lane, missed);

@@ -126,10 +126,10 @@ impl Lobby {
     pub(crate) fn note_delay(&mut self, now: Duration, lane: Option<Lane>, delay: Duration) {
         self.lane = lane.map(|lane| (lane, delay));
         self.queue.note_lane(now, lane);
-        match lane {
-            None if self.has_lanes => self.queue.note(now, delay),
-            lane => self.delays.note(now, lane, delay),
+        if lane.is_none() && self.has_lanes {
+            self.queue.note(now, delay);
         }
+        self.delays.note(now, lane, delay);
         if delay > BEHIND {
             self.behind_until = now + MEMORY;
         }
@@ -171,8 +171,9 @@ impl Lobby {
     }
 
     /// Whether new requests come in lanes from now on.
-    pub(crate) fn set_lanes(&mut self, has_lanes: bool) {
+    pub(crate) fn set_lanes(&mut self, now: Duration, has_lanes: bool) {
         (self.has_lanes, self.is_filtered) = (has_lanes, false);
+        self.delays.set_lanes(now, has_lanes);
         self.renew_sieve();
     }
 
@@ -534,10 +535,10 @@ impl Lobby {
         if is_due {
             let busy = self.throughput.look(now);
             let waiting = self.guests.waiting();
-            let delays = [self.delays.of_calls(now), self.delays.of_registers(now)];
+            let [calls, registers] = self.delays.take(now);
             let changes = [
-                self.calls.next(now, delays[0], waiting[0], busy),
-                self.registers.next(now, delays[1], waiting[1], busy),
+                self.calls.next(now, calls, waiting[0], busy),
+                self.registers.next(now, registers, waiting[1], busy),
             ];
             if changes.iter().any(Option::is_some) {
                 self.sieve = Sieve::of(self.salt, self.calls.get(), self.registers.get());

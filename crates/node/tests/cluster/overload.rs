@@ -198,7 +198,8 @@ fn who_waited_too_long_in_a_lane_is_refused_at_once_unless_it_may_be_a_burst() {
         cluster.nodes[0].handle_delay(now, Some(Lane::Calls), time);
         cluster.nodes[0].is_too_late(now)
     };
-    cluster.nodes[0].set_lanes(true);
+    let now = cluster.now;
+    cluster.nodes[0].set_lanes(now, true);
     assert!(!waits(&mut cluster, ms(399)));
     assert!(waits(&mut cluster, ms(401)), "it may be a burst");
     let now = cluster.now;
@@ -235,7 +236,8 @@ fn parts_of_calls_of_strangers_have_a_lane_and_their_loss_keeps_no_call_out() {
         [Some(Lane::OfCalls), None, None]
     );
 
-    cluster.nodes[0].set_lanes(true);
+    let now = cluster.now;
+    cluster.nodes[0].set_lanes(now, true);
     for _ in 0..50 {
         let now = cluster.now;
         cluster.nodes[0].handle_delay(now, Some(Lane::OfCalls), ms(401));
@@ -327,7 +329,8 @@ fn calls_of_users_that_are_listed_go_first_if_who_says_so_is_believed() {
 #[test]
 fn neighbours_are_told_less_if_too_much_waits_in_the_nodes_own_socket() {
     let mut cluster = Cluster::new(config(&[ONE]));
-    cluster.nodes[0].set_lanes(true);
+    let now = cluster.now;
+    cluster.nodes[0].set_lanes(now, true);
     let mut run = |read_from: Option<Lane>| {
         for _ in 0..20 {
             let now = cluster.now;
@@ -347,7 +350,8 @@ fn neighbours_are_told_less_if_too_much_waits_in_the_nodes_own_socket() {
 fn the_time_of_strangers_connections_costs_neighbours_nothing() {
     let capacity = |for_strangers| {
         let mut cluster = Cluster::new(config(&[ONE]));
-        cluster.nodes[0].set_lanes(true);
+        let now = cluster.now;
+        cluster.nodes[0].set_lanes(now, true);
         for round in 0..60 {
             cluster.falls_behind(ms(50));
             for call in 0..5 {
@@ -370,7 +374,8 @@ fn what_neighbours_are_told_counts_all_new_requests() {
     let mut config = config(&[ONE]);
     config.trust.peers = vec!["198.51.100.2/32".parse().unwrap()];
     let mut cluster = Cluster::new(config);
-    cluster.nodes[0].set_lanes(true);
+    let now = cluster.now;
+    cluster.nodes[0].set_lanes(now, true);
     for round in 0..60 {
         cluster.falls_behind(ms(50));
         for number in 0..5 {
@@ -393,8 +398,9 @@ fn what_another_worker_serves_counts_once() {
         let mut config = config(&[ONE]);
         config.trust.peers = vec!["198.51.100.2/32".parse().unwrap()];
         let mut cluster = Cluster::with_workers(config, workers);
+        let now = cluster.now;
         for node in &mut cluster.nodes {
-            node.set_lanes(true);
+            node.set_lanes(now, true);
         }
         for round in 0..60 {
             for node in &mut cluster.nodes {
@@ -425,7 +431,8 @@ fn strangers_connections_wait_while_datagrams_of_known_hosts_are_late() {
     cluster.falls_behind(ms(50));
     let is_behind = |cluster: &Cluster| cluster.nodes[0].are_known_behind();
     assert!(!is_behind(&cluster), "without lanes they may be strangers'");
-    cluster.nodes[0].set_lanes(true);
+    let now = cluster.now;
+    cluster.nodes[0].set_lanes(now, true);
     cluster.falls_behind(ms(20));
     assert!(!is_behind(&cluster));
     cluster.falls_behind(ms(21));
