@@ -49,13 +49,19 @@ pub(crate) struct Outcome {
     rounds: Vec<Round>,
 }
 
-/// Each point once, and the step. What a program carries in a machine's core moves within minutes, so each has a capacity
-/// of its own: the mean of those before and after it.
+/// Each point once, and the step.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Round {
     capacities: Vec<Capacity>,
-    points: Vec<Point>,
+    points: Vec<At>,
     step: Step,
+}
+
+/// A point, and the capacity at that time.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct At {
+    point: Point,
+    capacity_per_s: f64,
 }
 
 impl Effort {
@@ -88,43 +94,32 @@ impl Round {
             Subject::Kamailio | Subject::KamailioLimited => effort.few,
         };
         let mut last = run::capacity(subject, effort)?;
-        let mut capacities = vec![last.clone()];
+        let mut capacities = Vec::new();
         let mut points = Vec::new();
         for &multiple in multiples {
-            let point = run::point(subject, multiple, last.per_s, effort)?;
-            last = run::capacity(subject, effort)?;
-            let (before, after) = (&capacities[capacities.len() - 1], &last);
-            println!("  {before:?}, {after:?}: {point:?}");
-            points.push(point);
-            capacities.push(last.clone());
+            let (point, before) = run::point(subject, multiple, last.per_s, effort)?;
+            let capacity_per_s = if subject.work() == Work::Registers {
+                last = run::capacity(subject, effort)?;
+                f64::midpoint(before.per_s, last.per_s)
+            } else {
+                last = before.clone();
+                before.while_beside(point.beside_per_s)
+            };
+            println!("  {before:?}, then {capacity_per_s:.0}: {point:?}");
+            capacities.push(before);
+            points.push(At {
+                point,
+                capacity_per_s,
+            });
         }
         let step = step::measure(subject, last.per_s, effort)?;
-        capacities.push(run::capacity(subject, effort)?);
-        let round = Self {
+        println!("  {}", step.told());
+        Ok(Self {
             capacities,
             points,
             step,
-        };
-        println!("  {}", round.step.told(round.step_capacity_per_s()));
-        Ok(round)
+        })
     }
-
-    /// Points, each with the capacity around it, per second.
-    fn points(&self) -> impl Iterator<Item = (&Point, f64)> {
-        let around = self.capacities.windows(2).map(mean_per_s);
-        self.points.iter().zip(around)
-    }
-
-    /// The capacity around the step, per second.
-    fn step_capacity_per_s(&self) -> f64 {
-        let around = self.capacities.windows(2).last();
-        around.map_or(f64::NAN, mean_per_s)
-    }
-}
-
-fn mean_per_s(capacities: &[Capacity]) -> f64 {
-    let sum: f64 = capacities.iter().map(|capacity| capacity.per_s).sum();
-    sum / capacities.len() as f64
 }
 
 /// Measures the subjects whose names hold `only`, so many times. The rounds of a subject are not in a row.

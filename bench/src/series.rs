@@ -165,7 +165,7 @@ fn base() -> io::Result<f64> {
     let Pair { crowd, nodes, .. } = &mut pair;
     let [first, _] = &nodes;
     let cpu = || first.process.cpu();
-    let (per_s, _) = overload::kept_busy(crowd, first.address, WINDOW, SPAN.measured, cpu);
+    let (per_s, ..) = overload::kept_busy(crowd, first.address, WINDOW, SPAN.measured, cpu);
     Ok(per_s)
 }
 

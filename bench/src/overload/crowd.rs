@@ -46,6 +46,8 @@ pub(crate) struct Crowd {
     buffers: Buffers,
     rng: Rng,
     work: Work,
+    /// Another crowd, which takes its turns in turn with this one.
+    beside: Option<Box<Self>>,
 }
 
 impl Crowd {
@@ -73,6 +75,7 @@ impl Crowd {
             buffers: Buffers::new(),
             rng,
             work,
+            beside: None,
         })
     }
 
@@ -82,6 +85,17 @@ impl Crowd {
 
     pub(super) fn now(&self) -> Duration {
         self.generator.clock().now()
+    }
+
+    /// Has another crowd take its turns beside it.
+    pub(super) fn put_beside(&mut self, crowd: Self) {
+        self.beside = Some(Box::new(crowd));
+    }
+
+    /// What that one had carried until now.
+    pub(super) fn carried_beside(&mut self) -> u64 {
+        let beside = self.beside.as_mut();
+        beside.map_or(0, |crowd| crowd.stats().carried)
     }
 
     /// Registers the users that are called, and makes a call from each socket.
@@ -181,6 +195,9 @@ impl Crowd {
         if self.work != Work::Calls {
             let clock = self.generator.clock();
             self.phones.turn(clock, &mut self.buffers);
+        }
+        if let Some(crowd) = &mut self.beside {
+            crowd.turn();
         }
     }
 

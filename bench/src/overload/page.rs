@@ -3,7 +3,7 @@
 use report::{Axis, Page, Plot, Series, Table};
 
 use super::{
-    Outcome, Round, SHARE,
+    At, Outcome, Round, SHARE,
     run::Point,
     step::{Bin, HIGH, LOW},
     subject::Work,
@@ -29,8 +29,9 @@ pub(crate) fn page(results: &Stamped<Vec<Outcome>>) -> Page {
         .text(&format!(
             "A node has {:.0} % of a core (CFS quota, period 10 ms). Strangers offer it a multiple of its capacity as a Poisson \
              stream, whatever becomes of their calls (INVITE, 200, ACK, 1 s, BYE) or REGISTERs, and send again by the timers of \
-             RFC 3261. The capacity is what it carries in a closed loop without a holding time, measured before and after each \
-             point. Figures are medians over {} rounds, with the least and the greatest in brackets. {}",
+             RFC 3261. The capacity is what it carries in a closed loop without a holding time, measured before each point, times what \
+             another node beside it in such a loop carries in the point, of what that one carried before. That of REGISTERs is \
+             measured before and after each point. Figures are medians over {} rounds, with the least and the greatest in brackets. {}",
             100.0 * SHARE,
             outcomes.first().map_or(0, |outcome| outcome.rounds.len()),
             results.note()
@@ -60,18 +61,18 @@ pub(crate) fn page(results: &Stamped<Vec<Outcome>>) -> Page {
 /// What is offered as a multiple of the capacity, and what came of it in each round, with the capacity around it.
 struct Measured<'a> {
     multiple: f64,
-    points: Vec<(&'a Point, f64)>,
+    points: Vec<&'a At>,
 }
 
 impl Measured<'_> {
     fn all(outcome: &Outcome) -> Vec<Measured<'_>> {
         let mut all: Vec<Measured<'_>> = Vec::new();
-        for (point, capacity) in outcome.rounds.iter().flat_map(Round::points) {
-            match all.iter_mut().find(|it| it.multiple == point.multiple) {
-                Some(measured) => measured.points.push((point, capacity)),
+        for at in outcome.rounds.iter().flat_map(|round| &round.points) {
+            match all.iter_mut().find(|it| it.multiple == at.point.multiple) {
+                Some(measured) => measured.points.push(at),
                 None => all.push(Measured {
-                    multiple: point.multiple,
-                    points: vec![(point, capacity)],
+                    multiple: at.point.multiple,
+                    points: vec![at],
                 }),
             }
         }
@@ -80,12 +81,12 @@ impl Measured<'_> {
 
     /// A figure over the rounds.
     fn range(&self, figure: impl Fn(&Point) -> f64) -> Option<Range> {
-        Range::over(self.points.iter().map(|(point, _)| figure(point)))
+        Range::over(self.points.iter().map(|at| figure(&at.point)))
     }
 
     /// Goodput over capacity, in percent.
     fn kept(&self) -> Option<Range> {
-        let kept = |(point, capacity): &(&Point, f64)| 100.0 * point.goodput_per_s() / capacity;
+        let kept = |at: &&At| 100.0 * at.point.goodput_per_s() / at.capacity_per_s;
         Range::over(self.points.iter().map(kept))
     }
 
@@ -150,7 +151,7 @@ fn table(outcomes: &[Outcome]) -> Table {
 
 fn row(outcome: &Outcome, measured: &Measured<'_>) -> [String; 15] {
     let middle =
-        |figure: &dyn Fn(&Point) -> f64| median(measured.points.iter().map(|(it, _)| figure(it)));
+        |figure: &dyn Fn(&Point) -> f64| median(measured.points.iter().map(|at| figure(&at.point)));
     let whole = |figure: &dyn Fn(&Point) -> f64| format!("{:.0}", middle(figure));
     [
         outcome.subject.title().to_owned(),
@@ -240,8 +241,8 @@ fn least(ranges: impl Iterator<Item = Range>) -> Option<Range> {
 
 /// What is carried from the second second after the step on, in percent of the capacity.
 fn held(outcome: &Outcome) -> Option<Range> {
-    let held = |round: &Round| 100.0 * round.step.held_per_s() / round.step_capacity_per_s();
-    Range::over(outcome.rounds.iter().map(held))
+    let held = outcome.rounds.iter().map(|round| 100.0 * round.step.held());
+    Range::over(held)
 }
 
 /// Until nearly the capacity is carried after the step, and until all calls are after its end; never is infinite.
@@ -251,7 +252,7 @@ fn step_times(outcome: &Outcome) -> [Option<Range>; 2] {
         Range::over(times.map(|time| time.unwrap_or(f64::INFINITY)))
     };
     [
-        over(|round| round.step.rise_s(round.step_capacity_per_s())),
+        over(|round| round.step.rise_s()),
         over(|round| round.step.recovery_s()),
     ]
 }

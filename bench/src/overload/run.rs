@@ -34,10 +34,17 @@ const END_MAX: Duration = Duration::from_secs(10);
 /// If none of them ends for so long, none will.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// A node in its cage, and its crowd.
+/// A node in its cage, and its crowd. A machine's speed changes within seconds, so another node of the same kind may be
+/// beside it, held likewise and kept busy: what that one carries tells what this one could.
 pub(super) struct Scene {
     pub crowd: Crowd,
-    pub node: Running,
+    pub node: Held,
+    beside: Option<Held>,
+}
+
+/// A node in its cage.
+pub(super) struct Held {
+    running: Running,
     cage: Cage,
 }
 
@@ -54,6 +61,8 @@ pub(super) struct Capacity {
     pub per_s: f64,
     /// CPU time of the node.
     pub cpu_us: f64,
+    /// What the node beside it carries meanwhile, per second.
+    pub beside_per_s: f64,
 }
 
 /// What became of the calls that began while they were offered at a constant rate.
@@ -86,30 +95,90 @@ pub(crate) struct Point {
     pub late_ms_p99: f64,
     /// Datagrams that the load's side lost.
     pub lost: u64,
+    /// What the node beside it carried meanwhile, if there is one.
+    pub beside_per_s: f64,
 }
 
 impl Scene {
     pub(super) fn new(subject: Subject, capacity_per_s: Option<f64>) -> io::Result<Self> {
         let mut crowd = Crowd::new(1, subject.work())?;
-        let mut node = subject.start(&crowd.servers(), capacity_per_s)?;
-        crowd.settle(node.address).map_err(|error| {
+        let mut running = subject.start(&crowd.servers(), capacity_per_s)?;
+        crowd.settle(running.address).map_err(|error| {
             io::Error::other(format!(
                 "{}: {error}:\n{}",
                 subject.title(),
-                node.process.log()
+                running.process.log()
             ))
         })?;
         let cage = Cage::new(SHARE)?;
-        cage.hold(&node.process.processes())?;
-        Ok(Self { crowd, node, cage })
+        cage.hold(&running.process.processes())?;
+        Ok(Self {
+            crowd,
+            node: Held { running, cage },
+            beside: None,
+        })
+    }
+
+    /// The same with a node beside it, if that can be kept busy; the capacity, and what both carry.
+    pub(super) fn compared(
+        subject: Subject,
+        capacity_per_s: f64,
+        effort: Effort,
+    ) -> io::Result<(Self, Capacity)> {
+        let mut scene = Self::new(subject, Some(capacity_per_s))?;
+        if subject.work() == Work::Registers {
+            let capacity = registers(&scene.node, effort.capacity)?;
+            return Ok((scene, capacity));
+        }
+        let Self {
+            mut crowd, node, ..
+        } = Self::new(subject, Some(capacity_per_s))?;
+        crowd.keep_calling(node.address(), WINDOW as usize);
+        scene.crowd.put_beside(crowd);
+        scene.beside = Some(node);
+        let capacity = scene.kept_busy(effort);
+        Ok((scene, capacity))
+    }
+
+    /// What it carries in a closed loop.
+    fn kept_busy(&mut self, effort: Effort) -> Capacity {
+        let Self { crowd, node, .. } = self;
+        let cpu = || node.cpu();
+        let (per_s, cpu_us, beside_per_s) =
+            kept_busy(crowd, node.address(), WINDOW, effort.capacity, cpu);
+        Capacity {
+            per_s,
+            cpu_us,
+            beside_per_s,
+        }
     }
 }
 
-impl Drop for Scene {
+impl Held {
+    pub(super) fn address(&self) -> SocketAddr {
+        self.running.address
+    }
+
+    fn cpu(&self) -> Duration {
+        self.running.process.cpu()
+    }
+}
+
+impl Drop for Held {
     /// A node with open calls would wait for them, and a caged one ends slowly.
     fn drop(&mut self) {
         self.cage.open();
-        self.node.process.kill();
+        self.running.process.kill();
+    }
+}
+
+impl Capacity {
+    /// What it is while the node beside it carries so much.
+    pub(super) fn while_beside(&self, beside_per_s: f64) -> f64 {
+        match self.beside_per_s > 0.0 {
+            true => self.per_s * beside_per_s / self.beside_per_s,
+            false => self.per_s,
+        }
     }
 }
 
@@ -125,69 +194,69 @@ impl Point {
 pub(super) fn capacity(subject: Subject, effort: Effort) -> io::Result<Capacity> {
     let mut scene = Scene::new(subject, None)?;
     match subject.work() {
-        Work::Calls | Work::CallsToUsers => {
-            let Scene { crowd, node, .. } = &mut scene;
-            let cpu = || node.process.cpu();
-            let (per_s, cpu_us) = kept_busy(crowd, node.address, WINDOW, effort.capacity, cpu);
-            Ok(Capacity { per_s, cpu_us })
-        }
-        Work::Registers => registers(&mut scene, effort.capacity),
+        Work::Calls | Work::CallsToUsers => Ok(scene.kept_busy(effort)),
+        Work::Registers => registers(&scene.node, effort.capacity),
     }
 }
 
-/// Calls per second with so many in progress, and what a call takes of a CPU time, in microseconds.
+/// Calls per second with so many in progress, what a call takes of a CPU time, in microseconds, and calls per second beside
+/// them.
 pub(crate) fn kept_busy(
     crowd: &mut Crowd,
     node: SocketAddr,
     window: u32,
     measured: Duration,
     cpu: impl Fn() -> Duration,
-) -> (f64, f64) {
+) -> (f64, f64, f64) {
     crowd.keep_calling(node, window as usize);
     crowd.run(measured / 4);
     let (began, before, cpu_before) = (Instant::now(), crowd.stats().carried, cpu());
+    let beside = crowd.carried_beside();
     crowd.run(measured);
+    let seconds = began.elapsed().as_secs_f64();
     let carried = (crowd.stats().carried - before) as f64;
     (
-        carried / began.elapsed().as_secs_f64(),
+        carried / seconds,
         micros(cpu() - cpu_before) / carried,
+        (crowd.carried_beside() - beside) as f64 / seconds,
     )
 }
 
-fn registers(scene: &mut Scene, measured: Duration) -> io::Result<Capacity> {
-    let node = &scene.node;
-    let (began, cpu) = (Instant::now(), node.process.cpu());
+fn registers(node: &Held, measured: Duration) -> io::Result<Capacity> {
+    let (began, cpu) = (Instant::now(), node.cpu());
     let is_more = |_| began.elapsed() < measured;
-    let answered = register::queue(node.address, USERS, WINDOW, PATIENCE, is_more)?;
+    let answered = register::queue(node.address(), USERS, WINDOW, PATIENCE, is_more)?;
     let granted = answered.granted as f64;
     Ok(Capacity {
         per_s: granted / answered.took.as_secs_f64(),
-        cpu_us: micros(node.process.cpu() - cpu) / granted,
+        cpu_us: micros(node.cpu() - cpu) / granted,
+        beside_per_s: 0.0,
     })
 }
 
-/// Offers a multiple of the capacity to a new node.
+/// Offers a multiple of its capacity to a new node; what that was before.
 pub(super) fn point(
     subject: Subject,
     multiple: f64,
     capacity_per_s: f64,
     effort: Effort,
-) -> io::Result<Point> {
-    let mut scene = Scene::new(subject, Some(capacity_per_s))?;
+) -> io::Result<(Point, Capacity)> {
+    let (mut scene, capacity) = Scene::compared(subject, capacity_per_s, effort)?;
     let Scene { crowd, node, .. } = &mut scene;
-    let rate = multiple * capacity_per_s;
+    let rate = multiple * capacity.per_s;
     let span = Span {
         warm_up: effort.warm_up,
         measured: effort.measured,
     };
-    let cpu = || [node.process.cpu()];
-    let (point, [cpu]) = offered(crowd, node.address, rate, span, cpu);
+    let cpu = || [node.cpu()];
+    let (point, [cpu]) = offered(crowd, node.address(), rate, span, cpu);
     let busy = cpu.as_secs_f64() / point.seconds / SHARE;
-    Ok(Point {
+    let point = Point {
         multiple,
         busy,
         ..point
-    })
+    };
+    Ok((point, capacity))
 }
 
 /// Offers a node so many calls or REGISTERs per second; what came of it, and the CPU time that it took meanwhile.
@@ -203,12 +272,13 @@ pub(crate) fn offered<const N: usize>(
     crowd.begin_cohort();
     let (began, cpu_before) = (Instant::now(), cpu());
     let (repeated, carried) = (crowd.stats().retransmissions, crowd.stats().carried);
-    let lost = crowd.lost();
+    let (lost, beside) = (crowd.lost(), crowd.carried_beside());
     crowd.run(span.measured);
     crowd.begin_cohort();
     let (took, cpu_after) = (began.elapsed(), cpu());
     let repeated = crowd.stats().retransmissions - repeated;
     let carried = crowd.stats().carried - carried;
+    let beside = crowd.carried_beside() - beside;
     wait_for_ends(crowd);
     let late_ns = crowd.stats().late_ns.value_at_quantile(0.99);
     let lost = crowd.lost() - lost;
@@ -219,6 +289,7 @@ pub(crate) fn offered<const N: usize>(
         repeated_per_s: repeated as f64 / seconds,
         late_ms_p99: late_ns as f64 / 1e6,
         lost,
+        beside_per_s: beside as f64 / seconds,
         ..fate(&crowd.cohorts()[0])
     };
     let cpu = std::array::from_fn(|place| cpu_after[place] - cpu_before[place]);
@@ -264,6 +335,7 @@ fn fate(cohort: &Cohort) -> Point {
         busy: 0.0,
         late_ms_p99: 0.0,
         lost: 0,
+        beside_per_s: 0.0,
     }
 }
 

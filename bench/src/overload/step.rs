@@ -35,6 +35,8 @@ pub(crate) struct Step {
     /// Bins before, in and after the time of [`HIGH`].
     lengths: [usize; 3],
     pub bins: Vec<Bin>,
+    /// The capacity after the step up, per second.
+    pub capacity_per_s: f64,
 }
 
 /// A tenth of a second.
@@ -52,21 +54,27 @@ pub(crate) struct Bin {
 
 /// Steps up and down before a new node.
 pub(super) fn measure(subject: Subject, capacity_per_s: f64, effort: Effort) -> io::Result<Step> {
-    let mut scene = Scene::new(subject, Some(capacity_per_s))?;
+    let (mut scene, capacity) = Scene::compared(subject, capacity_per_s, effort)?;
     let Scene { crowd, node, .. } = &mut scene;
     let lengths = effort.step_s.map(|seconds| seconds * SECOND);
-    crowd.offer(node.address, LOW * capacity_per_s);
+    crowd.offer(node.address(), LOW * capacity.per_s);
     crowd.run(effort.warm_up);
+    let mut beside_per_s = 0.0;
     let mut answers = Vec::new();
     let mut end = crowd.now();
     for (multiple, bins) in [LOW, HIGH, LOW].into_iter().zip(lengths) {
-        crowd.change_rate(multiple * capacity_per_s);
+        crowd.change_rate(multiple * capacity.per_s);
+        let (began, beside) = (crowd.now(), crowd.carried_beside());
         for _ in 0..bins {
             let before = crowd.answered();
             crowd.begin_cohort();
             end += BIN;
             crowd.run_to(end);
             answers.push(crowd.answered() - before);
+        }
+        if multiple == HIGH {
+            let carried = crowd.carried_beside() - beside;
+            beside_per_s = carried as f64 / (crowd.now() - began).as_secs_f64();
         }
     }
     crowd.begin_cohort();
@@ -80,6 +88,7 @@ pub(super) fn measure(subject: Subject, capacity_per_s: f64, effort: Effort) -> 
     Ok(Step {
         lengths,
         bins: crowd.cohorts().iter().zip(answers).map(bin).collect(),
+        capacity_per_s: capacity.while_beside(beside_per_s),
     })
 }
 
@@ -95,15 +104,16 @@ impl Step {
     }
 
     /// From the step up until the node carries nearly its capacity in a second.
-    pub(super) fn rise_s(&self, capacity_per_s: f64) -> Option<f64> {
+    pub(super) fn rise_s(&self) -> Option<f64> {
+        let nearly_all = NEARLY_ALL * self.capacity_per_s;
         let mut seconds = self.high().windows(SECOND);
-        let place = seconds.position(|bins| carried_per_s(bins) >= NEARLY_ALL * capacity_per_s)?;
+        let place = seconds.position(|bins| carried_per_s(bins) >= nearly_all)?;
         Some(seconds_of(place))
     }
 
-    /// What is carried in a second from the second one after the step up on.
-    pub(super) fn held_per_s(&self) -> f64 {
-        carried_per_s(&self.high()[SECOND..])
+    /// What is carried from the second second after the step up on, of the capacity.
+    pub(super) fn held(&self) -> f64 {
+        carried_per_s(&self.high()[SECOND..]) / self.capacity_per_s
     }
 
     /// From the step down until all that begins is carried, for a second and to the end.
@@ -120,9 +130,8 @@ impl Step {
     }
 
     /// The figures in a line.
-    pub(super) fn told(&self, capacity_per_s: f64) -> String {
-        let rise = self.rise_s(capacity_per_s);
-        let (held, recovery) = (self.held_per_s() / capacity_per_s, self.recovery_s());
+    pub(super) fn told(&self) -> String {
+        let (rise, held, recovery) = (self.rise_s(), self.held(), self.recovery_s());
         format!("step: rise {rise:?} s, holds {held:.2} of the capacity, recovery {recovery:?} s")
     }
 
