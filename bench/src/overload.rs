@@ -97,13 +97,13 @@ impl Round {
         let mut capacities = Vec::new();
         let mut points = Vec::new();
         for &multiple in multiples {
-            let (point, before) = run::point(subject, multiple, last.per_s, effort)?;
-            let capacity_per_s = if subject.work() == Work::Registers {
-                last = run::capacity(subject, effort)?;
-                f64::midpoint(before.per_s, last.per_s)
-            } else {
+            let (point, before) = run::point(subject, multiple, &last, effort)?;
+            let capacity_per_s = if subject.is_compared() {
                 last = before.clone();
                 before.while_beside(point.beside_per_s)
+            } else {
+                last = run::capacity(subject, effort)?;
+                f64::midpoint(before.per_s, last.per_s)
             };
             println!("  {before:?}, then {capacity_per_s:.0}: {point:?}");
             capacities.push(before);
@@ -112,7 +112,7 @@ impl Round {
                 capacity_per_s,
             });
         }
-        let step = step::measure(subject, last.per_s, effort)?;
+        let step = step::measure(subject, &last, effort)?;
         println!("  {}", step.told());
         Ok(Self {
             capacities,

@@ -119,20 +119,19 @@ impl Scene {
         })
     }
 
-    /// The same with a node beside it, if that can be kept busy; the capacity, and what both carry.
+    /// The same with a node beside it, if that tells something, and the capacity; `alone` is what it was.
     pub(super) fn compared(
         subject: Subject,
-        capacity_per_s: f64,
+        alone: &Capacity,
         effort: Effort,
     ) -> io::Result<(Self, Capacity)> {
-        let mut scene = Self::new(subject, Some(capacity_per_s))?;
-        if subject.work() == Work::Registers {
-            let capacity = registers(&scene.node, effort.capacity)?;
-            return Ok((scene, capacity));
+        let mut scene = Self::new(subject, Some(alone.per_s))?;
+        if !subject.is_compared() {
+            return Ok((scene, alone.clone()));
         }
         let Self {
             mut crowd, node, ..
-        } = Self::new(subject, Some(capacity_per_s))?;
+        } = Self::new(subject, Some(alone.per_s))?;
         crowd.keep_calling(node.address(), WINDOW as usize);
         scene.crowd.put_beside(crowd);
         scene.beside = Some(node);
@@ -234,14 +233,14 @@ fn registers(node: &Held, measured: Duration) -> io::Result<Capacity> {
     })
 }
 
-/// Offers a multiple of its capacity to a new node; what that was before.
+/// Offers a multiple of its capacity to a new node; what that was before. `alone` is what it was alone.
 pub(super) fn point(
     subject: Subject,
     multiple: f64,
-    capacity_per_s: f64,
+    alone: &Capacity,
     effort: Effort,
 ) -> io::Result<(Point, Capacity)> {
-    let (mut scene, capacity) = Scene::compared(subject, capacity_per_s, effort)?;
+    let (mut scene, capacity) = Scene::compared(subject, alone, effort)?;
     let Scene { crowd, node, .. } = &mut scene;
     let rate = multiple * capacity.per_s;
     let span = Span {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Effort,
-    run::{Scene, refused},
+    run::{Capacity, Scene, refused},
     subject::Subject,
 };
 
@@ -53,8 +53,8 @@ pub(crate) struct Bin {
 }
 
 /// Steps up and down before a new node.
-pub(super) fn measure(subject: Subject, capacity_per_s: f64, effort: Effort) -> io::Result<Step> {
-    let (mut scene, capacity) = Scene::compared(subject, capacity_per_s, effort)?;
+pub(super) fn measure(subject: Subject, alone: &Capacity, effort: Effort) -> io::Result<Step> {
+    let (mut scene, capacity) = Scene::compared(subject, alone, effort)?;
     let Scene { crowd, node, .. } = &mut scene;
     let lengths = effort.step_s.map(|seconds| seconds * SECOND);
     crowd.offer(node.address(), LOW * capacity.per_s);

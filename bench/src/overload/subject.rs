@@ -71,6 +71,12 @@ impl Subject {
         }
     }
 
+    /// Whether its capacity shows in a closed loop beside the load: REGISTERs come from a loop of their own, and pipelimit
+    /// would refuse a part of the loop's.
+    pub(super) fn is_compared(self) -> bool {
+        !matches!(self, Self::Registrar | Self::KamailioLimited)
+    }
+
     /// Why it cannot be measured here, if so.
     pub(super) fn missing(self) -> Option<String> {
         let program = match self {
