@@ -93,17 +93,20 @@ impl Round {
             Subject::Registrar => effort.registers,
             Subject::Kamailio | Subject::KamailioLimited => effort.few,
         };
-        let mut last = run::capacity(subject, effort)?;
+        let mut alone = match subject.is_compared() {
+            true => None,
+            false => Some(run::capacity(subject, effort)?),
+        };
         let mut capacities = Vec::new();
         let mut points = Vec::new();
         for &multiple in multiples {
-            let (point, before) = run::point(subject, multiple, &last, effort)?;
-            let capacity_per_s = if subject.is_compared() {
-                last = before.clone();
-                before.while_beside(point.beside_per_s)
-            } else {
-                last = run::capacity(subject, effort)?;
-                f64::midpoint(before.per_s, last.per_s)
+            let (point, before) = run::point(subject, multiple, alone.as_ref(), effort)?;
+            let capacity_per_s = match &mut alone {
+                None => before.while_beside(point.beside_per_s),
+                Some(after) => {
+                    *after = run::capacity(subject, effort)?;
+                    f64::midpoint(before.per_s, after.per_s)
+                }
             };
             println!("  {before:?}, then {capacity_per_s:.0}: {point:?}");
             capacities.push(before);
@@ -112,7 +115,7 @@ impl Round {
                 capacity_per_s,
             });
         }
-        let step = step::measure(subject, &last, effort)?;
+        let step = step::measure(subject, alone.as_ref(), effort)?;
         println!("  {}", step.told());
         Ok(Self {
             capacities,

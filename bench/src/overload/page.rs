@@ -29,9 +29,10 @@ pub(crate) fn page(results: &Stamped<Vec<Outcome>>) -> Page {
         .text(&format!(
             "A node has {:.0} % of a core (CFS quota, period 10 ms). Strangers offer it a multiple of its capacity as a Poisson \
              stream, whatever becomes of their calls (INVITE, 200, ACK, 1 s, BYE) or REGISTERs, and send again by the timers of \
-             RFC 3261. The capacity is what it carries in a closed loop without a holding time, measured before each point, times what \
-             another node beside it in such a loop carries in the point, of what that one carried before. That of REGISTERs, \
-             and with pipelimit, is measured before and after each point. Figures are medians over {} rounds, with the least and the greatest in brackets. {}",
+             RFC 3261. The capacity is what it carries in a closed loop without a holding time, measured before each \
+             point. It is multiplied by what another node beside it, in such a loop, carries in the point, of what that one \
+             carried before. The capacity for REGISTERs, and that with pipelimit, is measured before and after each point. \
+             Figures are medians over {} rounds, with the least and the greatest in brackets. {}",
             100.0 * SHARE,
             outcomes.first().map_or(0, |outcome| outcome.rounds.len()),
             results.note()

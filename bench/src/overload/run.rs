@@ -119,19 +119,19 @@ impl Scene {
         })
     }
 
-    /// The same with a node beside it, if that tells something, and the capacity; `alone` is what it was.
+    /// The same, and its capacity: `alone` if that was measured, or else what it is beside another node.
     pub(super) fn compared(
         subject: Subject,
-        alone: &Capacity,
+        alone: Option<&Capacity>,
         effort: Effort,
     ) -> io::Result<(Self, Capacity)> {
-        let mut scene = Self::new(subject, Some(alone.per_s))?;
-        if !subject.is_compared() {
-            return Ok((scene, alone.clone()));
+        let mut scene = Self::new(subject, alone.map(|capacity| capacity.per_s))?;
+        if let Some(capacity) = alone {
+            return Ok((scene, capacity.clone()));
         }
         let Self {
             mut crowd, node, ..
-        } = Self::new(subject, Some(alone.per_s))?;
+        } = Self::new(subject, None)?;
         crowd.keep_calling(node.address(), WINDOW as usize);
         scene.crowd.put_beside(crowd);
         scene.beside = Some(node);
@@ -233,11 +233,11 @@ fn registers(node: &Held, measured: Duration) -> io::Result<Capacity> {
     })
 }
 
-/// Offers a multiple of its capacity to a new node; what that was before. `alone` is what it was alone.
+/// Offers a multiple of its capacity to a new node; what that was before. See [`Scene::compared`].
 pub(super) fn point(
     subject: Subject,
     multiple: f64,
-    alone: &Capacity,
+    alone: Option<&Capacity>,
     effort: Effort,
 ) -> io::Result<(Point, Capacity)> {
     let (mut scene, capacity) = Scene::compared(subject, alone, effort)?;

@@ -53,7 +53,11 @@ pub(crate) struct Bin {
 }
 
 /// Steps up and down before a new node.
-pub(super) fn measure(subject: Subject, alone: &Capacity, effort: Effort) -> io::Result<Step> {
+pub(super) fn measure(
+    subject: Subject,
+    alone: Option<&Capacity>,
+    effort: Effort,
+) -> io::Result<Step> {
     let (mut scene, capacity) = Scene::compared(subject, alone, effort)?;
     let Scene { crowd, node, .. } = &mut scene;
     let lengths = effort.step_s.map(|seconds| seconds * SECOND);

@@ -641,7 +641,7 @@ mod tests {
     }
 
     /// What had waited for 0.4 s was read within a tick, and counted as if it had come in it. So a share that had been cut too far
-    /// opened to two thirds of what could be served.
+    /// opened to a fifth of what could be served.
     #[test]
     fn what_has_waited_did_not_come_at_once() {
         let mut share = Share::new(Duration::ZERO);
