@@ -18,13 +18,14 @@ pub(crate) use self::{
     cage::Cage,
     crowd::Crowd,
     page::page,
-    run::{Point, Span, kept_busy, offered},
-    subject::Work,
+    run::{Capacity, Held, Span, kept_busy, offered, put_beside},
+    subject::{Subject, Work},
 };
-use self::{run::Capacity, step::Step, subject::Subject};
+use self::{run::Point, step::Step};
+use crate::{process::keep_awake, subject::CORE};
 
-/// The node's share of its core.
-const SHARE: f64 = 0.1;
+/// A node's share of its core.
+pub(crate) const SHARE: f64 = 0.1;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]
@@ -128,6 +129,7 @@ impl Round {
 /// Measures the subjects whose names hold `only`, so many times. The rounds of a subject are not in a row.
 pub(crate) fn measure(effort: Effort, rounds: u32, only: Option<&str>) -> io::Result<Vec<Outcome>> {
     let mut outcomes = subjects(only);
+    let _awake = keep_awake(CORE)?;
     for round in 1..=rounds {
         for outcome in &mut outcomes {
             println!("{}, round {round} of {rounds}", outcome.subject.title());

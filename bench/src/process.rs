@@ -157,6 +157,14 @@ impl Drop for Process {
     }
 }
 
+/// Keeps a core from sleeping, with what only runs when nobody else has anything to do. To wake a sleeping core takes longer
+/// than a call, and is charged to the one that wakes up: a node under a quota carried half as much, and its speed moved by
+/// 40 % within a minute.
+pub(crate) fn keep_awake(core: usize) -> io::Result<Process> {
+    const SPIN: [&str; 5] = ["--idle", "0", "sh", "-c", "while :; do :; done"];
+    Process::start(core, Path::new("chrt"), &SPIN)
+}
+
 /// Sends a signal to a process.
 pub(crate) fn signal(process: u32, signal: Signal) {
     if let Some(pid) = i32::try_from(process).ok().and_then(Pid::from_raw) {

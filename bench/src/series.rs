@@ -10,18 +10,16 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::page::page;
 use crate::{
-    overload::{self, Cage, Crowd, Span, Work},
-    process::micros,
-    subject::{self, Running},
+    overload::{self, Capacity, Crowd, Held, SHARE, Span, Subject, Work},
+    process::{keep_awake, micros},
+    subject::{self, CORE},
 };
 
-/// The share of a core that each node has.
-const SHARE: f64 = 0.1;
-
-/// Calls in progress while it is found what the first node carries that holds all.
+/// Calls in progress while it is found what the nodes carry in a closed loop, and for how long.
 const WINDOW: u32 = 64;
+const LOOP: Duration = Duration::from_secs(2);
 
-/// What is offered, of what that was.
+/// What is offered, of what they carry there with the first as holder.
 const MULTIPLES: [f64; 8] = [0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.5];
 
 /// By what is offered here, nobody is overloaded: what a call costs is taken from it.
@@ -49,8 +47,12 @@ pub(crate) struct Run {
     round: u32,
     holder: Holder,
     multiple: f64,
+    /// In a closed loop, before.
+    alone: Capacity,
     offered_per_s: f64,
     goodput_per_s: f64,
+    /// What the node beside them carried meanwhile, per second.
+    beside_per_s: f64,
     /// CPU time of each node, for a call that began.
     cpu_us: [f64; 2],
     /// The share of its quota that each node used.
@@ -65,9 +67,16 @@ pub(crate) struct Run {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Results {
-    /// Calls per second in a closed loop with the first node as holder.
-    base_per_s: f64,
+    /// In a closed loop with the first node as holder.
+    base: Capacity,
     runs: Vec<Run>,
+}
+
+impl Results {
+    /// What is carried, as a part of the base at the speed that the node beside tells.
+    fn of_base(&self, per_s: f64, beside_per_s: f64) -> f64 {
+        per_s / self.base.while_beside(beside_per_s)
+    }
 }
 
 impl Holder {
@@ -101,11 +110,11 @@ impl Holder {
     }
 }
 
-/// Two nodes in their cages, and who calls through them.
+/// Two nodes in their cages, and who calls through them. What a third node carries meanwhile tells how fast the machine is.
 struct Pair {
     crowd: Crowd,
-    nodes: [Running; 2],
-    cages: [Cage; 2],
+    nodes: [Held; 2],
+    _beside: Held,
 }
 
 impl Pair {
@@ -122,67 +131,56 @@ impl Pair {
             let [first, second] = nodes.each_mut().map(|node| node.process.log());
             return Err(io::Error::other(format!("{error}:\n{first}\n{second}")));
         }
-        let cages = [Cage::new(SHARE)?, Cage::new(SHARE)?];
-        for (cage, node) in cages.iter().zip(&nodes) {
-            cage.hold(&node.process.processes())?;
-        }
+        let [first, second] = nodes;
+        let _beside = overload::put_beside(&mut crowd, Subject::Stateful)?;
         Ok(Self {
             crowd,
-            nodes,
-            cages,
+            nodes: [Held::new(first)?, Held::new(second)?],
+            _beside,
         })
     }
-}
 
-impl Drop for Pair {
-    /// A node with open calls would wait for them, and a caged one ends slowly.
-    fn drop(&mut self) {
-        for (cage, node) in self.cages.iter().zip(&self.nodes) {
-            cage.open();
-            node.process.kill();
-        }
+    /// What it carries in a closed loop.
+    fn kept_busy(&mut self) -> Capacity {
+        let [first, _] = &self.nodes;
+        let cpu = || first.cpu();
+        overload::kept_busy(&mut self.crowd, first.address(), WINDOW, LOOP, cpu)
     }
 }
 
 pub(crate) fn measure(rounds: u32) -> io::Result<Results> {
-    let base_per_s = base()?;
-    println!("base: {base_per_s:.0} calls/s");
+    let _awake = keep_awake(CORE)?;
+    let base = Pair::new(Holder::First, 1)?.kept_busy();
+    println!("{base:?}");
     let mut runs = Vec::new();
     for round in 1..=rounds {
         for multiple in MULTIPLES {
             for holder in Holder::ALL {
-                let run = run(round, holder, multiple, base_per_s)?;
+                let run = run(round, holder, multiple, &base)?;
                 println!("{run:?}");
                 runs.push(run);
             }
         }
     }
-    Ok(Results { base_per_s, runs })
+    Ok(Results { base, runs })
 }
 
-fn base() -> io::Result<f64> {
-    let mut pair = Pair::new(Holder::First, 1)?;
-    let Pair { crowd, nodes, .. } = &mut pair;
-    let [first, _] = &nodes;
-    let cpu = || first.process.cpu();
-    let (per_s, ..) = overload::kept_busy(crowd, first.address, WINDOW, SPAN.measured, cpu);
-    Ok(per_s)
-}
-
-fn run(round: u32, holder: Holder, multiple: f64, base_per_s: f64) -> io::Result<Run> {
+fn run(round: u32, holder: Holder, multiple: f64, base: &Capacity) -> io::Result<Run> {
     let mut pair = Pair::new(holder, u64::from(round))?;
-    let Pair { crowd, nodes, .. } = &mut pair;
-    let rate = multiple * base_per_s;
-    let [first, second] = &nodes;
-    let cpu = || [first.process.cpu(), second.process.cpu()];
-    let (point, cpu) = overload::offered(crowd, first.address, rate, SPAN, cpu);
+    let alone = pair.kept_busy();
+    let rate = multiple * base.while_beside(alone.beside_per_s);
+    let [first, second] = &pair.nodes;
+    let cpu = || [first.cpu(), second.cpu()];
+    let (point, cpu) = overload::offered(&mut pair.crowd, first.address(), rate, SPAN, cpu);
     let offered_per_s = point.offered as f64 / point.seconds;
     Ok(Run {
         round,
         holder,
         multiple,
+        alone,
         offered_per_s,
         goodput_per_s: point.goodput_per_s(),
+        beside_per_s: point.beside_per_s,
         cpu_us: cpu.map(|cpu| micros(cpu) / point.offered as f64),
         busy: cpu.map(|cpu| cpu.as_secs_f64() / point.seconds / SHARE),
         refused: point.refused,

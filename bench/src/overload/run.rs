@@ -43,7 +43,7 @@ pub(super) struct Scene {
 }
 
 /// A node in its cage.
-pub(super) struct Held {
+pub(crate) struct Held {
     running: Running,
     cage: Cage,
 }
@@ -57,7 +57,7 @@ pub(crate) struct Span {
 
 /// What the node carries when everyone waits for it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Capacity {
+pub(crate) struct Capacity {
     pub per_s: f64,
     /// CPU time of the node.
     pub cpu_us: f64,
@@ -110,11 +110,9 @@ impl Scene {
                 running.process.log()
             ))
         })?;
-        let cage = Cage::new(SHARE)?;
-        cage.hold(&running.process.processes())?;
         Ok(Self {
             crowd,
-            node: Held { running, cage },
+            node: Held::new(running)?,
             beside: None,
         })
     }
@@ -129,12 +127,7 @@ impl Scene {
         if let Some(capacity) = alone {
             return Ok((scene, capacity.clone()));
         }
-        let Self {
-            mut crowd, node, ..
-        } = Self::new(subject, None)?;
-        crowd.keep_calling(node.address(), WINDOW as usize);
-        scene.crowd.put_beside(crowd);
-        scene.beside = Some(node);
+        scene.beside = Some(put_beside(&mut scene.crowd, subject)?);
         let capacity = scene.kept_busy(effort);
         Ok((scene, capacity))
     }
@@ -143,22 +136,34 @@ impl Scene {
     fn kept_busy(&mut self, effort: Effort) -> Capacity {
         let Self { crowd, node, .. } = self;
         let cpu = || node.cpu();
-        let (per_s, cpu_us, beside_per_s) =
-            kept_busy(crowd, node.address(), WINDOW, effort.capacity, cpu);
-        Capacity {
-            per_s,
-            cpu_us,
-            beside_per_s,
-        }
+        kept_busy(crowd, node.address(), WINDOW, effort.capacity, cpu)
     }
 }
 
+/// Puts a node of this kind beside a crowd's nodes. It is held likewise, and kept busy by a crowd of its own.
+pub(crate) fn put_beside(crowd: &mut Crowd, subject: Subject) -> io::Result<Held> {
+    let Scene {
+        crowd: mut another,
+        node,
+        ..
+    } = Scene::new(subject, None)?;
+    another.keep_calling(node.address(), WINDOW as usize);
+    crowd.put_beside(another);
+    Ok(node)
+}
+
 impl Held {
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(crate) fn new(running: Running) -> io::Result<Self> {
+        let cage = Cage::new(SHARE)?;
+        cage.hold(&running.process.processes())?;
+        Ok(Self { running, cage })
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
         self.running.address
     }
 
-    fn cpu(&self) -> Duration {
+    pub(crate) fn cpu(&self) -> Duration {
         self.running.process.cpu()
     }
 }
@@ -173,7 +178,7 @@ impl Drop for Held {
 
 impl Capacity {
     /// What it is while the node beside it carries so much.
-    pub(super) fn while_beside(&self, beside_per_s: f64) -> f64 {
+    pub(crate) fn while_beside(&self, beside_per_s: f64) -> f64 {
         match self.beside_per_s > 0.0 {
             true => self.per_s * beside_per_s / self.beside_per_s,
             false => self.per_s,
@@ -198,15 +203,14 @@ pub(super) fn capacity(subject: Subject, effort: Effort) -> io::Result<Capacity>
     }
 }
 
-/// Calls per second with so many in progress, what a call takes of a CPU time, in microseconds, and calls per second beside
-/// them.
+/// What is carried with so many calls in progress.
 pub(crate) fn kept_busy(
     crowd: &mut Crowd,
     node: SocketAddr,
     window: u32,
     measured: Duration,
     cpu: impl Fn() -> Duration,
-) -> (f64, f64, f64) {
+) -> Capacity {
     crowd.keep_calling(node, window as usize);
     crowd.run(measured / 4);
     let (began, before, cpu_before) = (Instant::now(), crowd.stats().carried, cpu());
@@ -214,11 +218,11 @@ pub(crate) fn kept_busy(
     crowd.run(measured);
     let seconds = began.elapsed().as_secs_f64();
     let carried = (crowd.stats().carried - before) as f64;
-    (
-        carried / seconds,
-        micros(cpu() - cpu_before) / carried,
-        (crowd.carried_beside() - beside) as f64 / seconds,
-    )
+    Capacity {
+        per_s: carried / seconds,
+        cpu_us: micros(cpu() - cpu_before) / carried,
+        beside_per_s: (crowd.carried_beside() - beside) as f64 / seconds,
+    }
 }
 
 fn registers(node: &Held, measured: Duration) -> io::Result<Capacity> {

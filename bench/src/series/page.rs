@@ -10,18 +10,25 @@ use crate::{
 
 /// The page about it.
 pub(crate) fn page(results: &Stamped<Results>) -> Page {
-    let Results { base_per_s, runs } = &results.results;
+    let results_of = &results.results;
+    let runs = &results_of.runs;
     Page::new("Two nodes in series: figures")
         .text(&format!(
             "Each of two nodes has {:.0} % of one core by a CFS quota, callers and their server have the other core. \
-             Calls come by chance; callers have the timers of RFC 3261. The rates are multiples of {base_per_s:.0} \
-             calls/s, which the pair carried in a closed loop with the first as holder. Goodput is calls that began and \
-             ended well, per second: medians over the rounds, with the least and the greatest. {}",
+             Calls come by chance; callers have the timers of RFC 3261. The base is what the pair carries in a closed \
+             loop with the first as holder: {:.0} calls/s before the runs. A third node, which is held likewise and kept \
+             busy, tells how fast the machine is meanwhile, and the base moves with it. Figures are medians, with the \
+             least and the greatest. {}",
             100.0 * SHARE,
+            results_of.base.per_s,
             results.note()
         ))
+        .heading("In a closed loop")
+        .text("Percent of the base, before each run.")
+        .table(in_a_loop(results_of))
         .heading("Goodput by holder")
-        .table(goodput(runs))
+        .text("Calls that began and ended well, in percent of the base.")
+        .table(goodput(results_of))
         .heading("What a call costs")
         .text(&format!(
             "CPU time of each node, and the share of its quota that it used, at {EASY} of the base."
@@ -30,22 +37,41 @@ pub(crate) fn page(results: &Stamped<Results>) -> Page {
         .text(&bound(runs))
 }
 
-fn goodput(runs: &[Run]) -> Table {
-    let columns = ["offered, calls/s"].into_iter().map(str::to_owned);
+fn in_a_loop(results: &Results) -> Table {
+    let mut table = Table::new("", ["holder", "carried", "runs"]);
+    for holder in Holder::ALL {
+        let of = || results.runs.iter().filter(|run| run.holder == holder);
+        let carried = of().map(|run| results.of_base(run.alone.per_s, run.alone.beside_per_s));
+        table.push([
+            holder.title().to_owned(),
+            range(carried),
+            of().count().to_string(),
+        ]);
+    }
+    table
+}
+
+fn goodput(results: &Results) -> Table {
+    let columns = ["offered"].into_iter().map(str::to_owned);
     let titles = Holder::ALL.map(|holder| holder.title().to_owned());
     let mut table = Table::new("", columns.chain(titles).collect::<Vec<_>>());
     for multiple in MULTIPLES {
-        let rate = median(at(runs, multiple).map(|run| run.offered_per_s));
-        let mut row = vec![format!("{rate:.0}")];
+        let mut row = vec![format!("{:.0} %", 100.0 * multiple)];
         row.extend(Holder::ALL.map(|holder| {
-            let of = at(runs, multiple).filter(|run| run.holder == holder);
-            Range::over(of.map(|run| run.goodput_per_s)).map_or_else(String::new, |range| {
-                format!("{:.0} ({:.0}-{:.0})", range.median, range.min, range.max)
-            })
+            let of = at(&results.runs, multiple).filter(|run| run.holder == holder);
+            range(of.map(|run| results.of_base(run.goodput_per_s, run.beside_per_s)))
         }));
         table.push(row);
     }
     table
+}
+
+/// Of parts, in percent.
+fn range(parts: impl Iterator<Item = f64>) -> String {
+    let range = Range::over(parts.map(|part| 100.0 * part));
+    range.map_or_else(String::new, |range| {
+        format!("{:.0} ({:.0}-{:.0})", range.median, range.min, range.max)
+    })
 }
 
 fn costs(runs: &[Run]) -> Table {
