@@ -160,18 +160,20 @@ impl Worker {
     fn look_at_pace(&mut self, now: Duration) {
         let by_streams = self.streams.as_ref().map_or(0, Streams::received);
         let received = self.team.seats[self.number].counters.received() + by_streams;
-        self.pace.look(now, received);
+        self.pace.look(now, received, self.node.can_run());
     }
 
-    /// Lets some messages gather, if nothing is left to do. With lanes there always is, and rest would look like room for more.
+    /// Lets some messages gather, if nothing is left to do. In an overload there always is, and rest would look like room for
+    /// more.
     fn rest(&mut self) {
+        let now = self.clock.now();
         let streams = self.streams.as_ref();
         let has_work = self.taken >= BATCH
-            || self.lanes.is_some()
+            || self.lanes.is_some() && self.node.is_behind(now)
             || self.node.has_waiting()
             || !self.team.seats[self.number].mailbox.is_empty()
             || streams.is_some_and(Streams::has_turns);
-        let time = self.pace.rest(self.clock.now());
+        let time = self.pace.rest(now);
         if !has_work && !time.is_zero() {
             nap(time);
             self.waited += time;
