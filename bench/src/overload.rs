@@ -24,8 +24,8 @@ pub(crate) use self::{
 use self::{run::Point, step::Step};
 use crate::{process::keep_awake, subject::CORE};
 
-/// A node's share of its core.
-pub(crate) const SHARE: f64 = 0.1;
+/// The node's share of its core.
+const SHARE: f64 = 0.1;
 
 /// How much is measured.
 #[derive(Clone, Copy, Debug)]

@@ -10,14 +10,19 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use self::page::page;
 use crate::{
-    overload::{self, Capacity, Crowd, Held, SHARE, Span, Subject, Work},
+    overload::{self, Capacity, Crowd, Held, Span, Subject, Work},
     process::{keep_awake, micros},
     subject::{self, CORE},
 };
 
-/// Calls in progress while it is found what the nodes carry in a closed loop, and for how long.
-const WINDOW: u32 = 64;
-const LOOP: Duration = Duration::from_secs(2);
+/// The share of a core that each node has, and the one beside them. With a tenth of a core most of it goes into waking up at
+/// the rates that are of interest.
+const SHARE: f64 = 0.3;
+
+/// Calls in progress while it is found what the nodes carry in a closed loop, and for how long. With fewer they wait for each
+/// other: two workers in series let messages gather for a millisecond each.
+const WINDOW: u32 = 256;
+const LOOP: Duration = Duration::from_secs(5);
 
 /// What is offered, of what they carry there with the first as holder.
 const MULTIPLES: [f64; 8] = [0.7, 0.8, 0.9, 1.0, 1.1, 1.2, 1.3, 1.5];
@@ -132,10 +137,10 @@ impl Pair {
             return Err(io::Error::other(format!("{error}:\n{first}\n{second}")));
         }
         let [first, second] = nodes;
-        let _beside = overload::put_beside(&mut crowd, Subject::Stateful)?;
+        let _beside = overload::put_beside(&mut crowd, Subject::Stateful, SHARE, WINDOW)?;
         Ok(Self {
             crowd,
-            nodes: [Held::new(first)?, Held::new(second)?],
+            nodes: [Held::new(first, SHARE)?, Held::new(second, SHARE)?],
             _beside,
         })
     }

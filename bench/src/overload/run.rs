@@ -18,9 +18,9 @@ use super::{
 };
 use crate::{process::micros, register, subject::Running};
 
-/// Calls or REGISTERs in progress while the capacity is measured: the node always has some, and none waits much longer
-/// than its quota makes all wait.
-const WINDOW: u32 = 16;
+/// Calls or REGISTERs in progress while the capacity is measured: the node always has some, though a busy worker lets
+/// messages gather for a millisecond.
+const WINDOW: u32 = 64;
 
 /// Users who register while the capacity is measured.
 const USERS: u32 = 2_000;
@@ -100,7 +100,7 @@ pub(crate) struct Point {
 }
 
 impl Scene {
-    pub(super) fn new(subject: Subject, capacity_per_s: Option<f64>) -> io::Result<Self> {
+    fn new(subject: Subject, capacity_per_s: Option<f64>, share: f64) -> io::Result<Self> {
         let mut crowd = Crowd::new(1, subject.work())?;
         let mut running = subject.start(&crowd.servers(), capacity_per_s)?;
         crowd.settle(running.address).map_err(|error| {
@@ -112,7 +112,7 @@ impl Scene {
         })?;
         Ok(Self {
             crowd,
-            node: Held::new(running)?,
+            node: Held::new(running, share)?,
             beside: None,
         })
     }
@@ -123,11 +123,11 @@ impl Scene {
         alone: Option<&Capacity>,
         effort: Effort,
     ) -> io::Result<(Self, Capacity)> {
-        let mut scene = Self::new(subject, alone.map(|capacity| capacity.per_s))?;
+        let mut scene = Self::new(subject, alone.map(|capacity| capacity.per_s), SHARE)?;
         if let Some(capacity) = alone {
             return Ok((scene, capacity.clone()));
         }
-        scene.beside = Some(put_beside(&mut scene.crowd, subject)?);
+        scene.beside = Some(put_beside(&mut scene.crowd, subject, SHARE, WINDOW)?);
         let capacity = scene.kept_busy(effort);
         Ok((scene, capacity))
     }
@@ -140,21 +140,26 @@ impl Scene {
     }
 }
 
-/// Puts a node of this kind beside a crowd's nodes. It is held likewise, and kept busy by a crowd of its own.
-pub(crate) fn put_beside(crowd: &mut Crowd, subject: Subject) -> io::Result<Held> {
+/// Puts a node with this share of its core beside a crowd's nodes. A crowd of its own keeps so many calls in progress there.
+pub(crate) fn put_beside(
+    crowd: &mut Crowd,
+    subject: Subject,
+    share: f64,
+    window: u32,
+) -> io::Result<Held> {
     let Scene {
         crowd: mut another,
         node,
         ..
-    } = Scene::new(subject, None)?;
-    another.keep_calling(node.address(), WINDOW as usize);
+    } = Scene::new(subject, None, share)?;
+    another.keep_calling(node.address(), window as usize);
     crowd.put_beside(another);
     Ok(node)
 }
 
 impl Held {
-    pub(crate) fn new(running: Running) -> io::Result<Self> {
-        let cage = Cage::new(SHARE)?;
+    pub(crate) fn new(running: Running, share: f64) -> io::Result<Self> {
+        let cage = Cage::new(share)?;
         cage.hold(&running.process.processes())?;
         Ok(Self { running, cage })
     }
@@ -196,7 +201,7 @@ impl Point {
 
 /// What the node carries in a closed loop.
 pub(super) fn capacity(subject: Subject, effort: Effort) -> io::Result<Capacity> {
-    let mut scene = Scene::new(subject, None)?;
+    let mut scene = Scene::new(subject, None, SHARE)?;
     match subject.work() {
         Work::Calls | Work::CallsToUsers => Ok(scene.kept_busy(effort)),
         Work::Registers => registers(&scene.node, effort.capacity),
