@@ -27,7 +27,7 @@ pub(crate) fn page(results: &Stamped<Vec<Outcome>>) -> Page {
     let outcomes = &results.results;
     let mut page = Page::new("Overload: figures")
         .text(&format!(
-            "A node has {:.0} % of a core (CFS quota, period 10 ms). Strangers offer it a multiple of its capacity as a Poisson \
+            "A node has {:.0} % of a core that never sleeps (CFS quota, period 10 ms). Strangers offer it a multiple of its capacity as a Poisson \
              stream, whatever becomes of their calls (INVITE, 200, ACK, 1 s, BYE) or REGISTERs, and send again by the timers of \
              RFC 3261. The capacity is what it carries in a closed loop without a holding time, measured before each \
              point. It is multiplied by what another node beside it, in such a loop, carries in the point, of what that one \

@@ -14,7 +14,7 @@ pub(crate) fn page(results: &Stamped<Results>) -> Page {
     let runs = &results_of.runs;
     Page::new("Two nodes in series: figures")
         .text(&format!(
-            "Each of two nodes has {:.0} % of one core by a CFS quota, callers and their server have the other core. \
+            "Each of two nodes has {:.0} % of one core, which never sleeps, by a CFS quota; callers and their server have the other core. \
              Calls come by chance; callers have the timers of RFC 3261. The base is what the pair carries in a closed \
              loop with the first as holder: {:.0} calls/s before the runs. A third node, which is held likewise and kept \
              busy, tells how fast the machine is meanwhile, and the base moves with it. Figures are medians, with the \
