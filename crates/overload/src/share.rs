@@ -31,6 +31,8 @@ const TOO_MUCH_TICKS: f64 = 8.0;
 const CAME_IN_LEAST: f64 = 0.1;
 /// Copies come after 0.5 s. RFC 3261 T1
 const FRESH_TICKS: u32 = 5;
+/// To turn away what was read takes so much of what it takes to serve it. After the cut that time is free.
+const TURNED_AWAY: f64 = 0.1;
 /// For so long after a cut more come: those who came before it are repeated.
 const COPIES: Duration = Duration::from_secs(5);
 /// What is too much while a share stays out: after it has grown, more come who have been repeated for long.
@@ -172,7 +174,7 @@ struct Overload {
     ticks: u32,
     /// What came in. In the first tick there may have been room, and those after [`FRESH_TICKS`] have copies in them.
     fresh: Offered,
-    /// What was served after the first tick.
+    /// What was served after the first tick, and what could have been while others were turned away.
     served: f64,
 }
 
@@ -180,7 +182,7 @@ impl Overload {
     fn add(&mut self, seen: &Seen) {
         self.ticks += 1;
         if self.ticks > 1 {
-            self.served += seen.served;
+            self.served += seen.served + TURNED_AWAY * (seen.read - seen.served).max(0.0);
         }
         if (2..=FRESH_TICKS).contains(&self.ticks) {
             self.fresh.add(seen.came);
@@ -222,6 +224,7 @@ struct Seen {
     now: Duration,
     /// What came in, and in which time.
     came: Offered,
+    read: f64,
     served: f64,
     /// What came in for each request that could be served.
     excess: f64,
@@ -392,6 +395,7 @@ impl Share {
         Seen {
             now,
             came,
+            read: f64::from(tick.came.saturating_sub(tick.lost)) * per_tick,
             served,
             excess: came.in_a_tick() / self.most.max(1.0),
             offered: offered.max(mem::replace(&mut self.offered, offered)),
@@ -403,14 +407,14 @@ impl Share {
     fn cut(&mut self, seen: &Seen) -> Option<f64> {
         self.too_much = (self.too_much + seen.excess - 1.0).max(0.0);
         let excess = self.fresh_excess(seen);
-        let is_recent = self.share < 1.0 && seen.now < self.cut_at + COPIES;
-        let bound = if self.share < 1.0 {
-            TOO_MUCH_MORE
-        } else {
-            TOO_MUCH
-        };
-        let is_too_much = self.too_much >= TOO_MUCH_TICKS && seen.excess > bound;
-        if is_recent || !is_too_much || !(seen.some_turned_away || self.is_busy()) {
+        let is_first = self.share == 1.0;
+        let is_recent = !is_first && seen.now < self.cut_at + COPIES;
+        let bound = if is_first { TOO_MUCH } else { TOO_MUCH_MORE };
+        let is_sudden = self.too_much >= TOO_MUCH_TICKS && seen.excess > bound;
+        let part = ((1.0 + self.surplus()) / excess).min(1.0);
+        let is_window = self.ticks >= WINDOW && !PLAUSIBLE.contains(&self.window.surplus());
+        let lasts = is_first && is_window && part < *CHANGE.start();
+        if is_recent || !(is_sudden || lasts) || !(seen.some_turned_away || self.is_busy()) {
             return None;
         }
         (self.cut_at, self.too_much) = (seen.now, 0.0);
@@ -421,7 +425,6 @@ impl Share {
         // Those whom the last growth let in have been repeated for long, so they may be the whole excess.
         let is_grown = self.since_growth <= GROWTH_TICKS;
         let base = if is_grown { self.base } else { 0.0 };
-        let part = ((1.0 + self.surplus()) / excess).min(1.0);
         Some(base + (self.share - base).max(0.0) * part)
     }
 
@@ -503,7 +506,12 @@ impl Share {
 
     /// What is to come in beyond what can be served, as a part of that.
     fn surplus(&self) -> f64 {
-        (SURPLUS / self.capacity).clamp(*SURPLUS_PART.start(), *SURPLUS_PART.end())
+        let capacity = if self.capacity > 0.0 {
+            self.capacity
+        } else {
+            self.most
+        };
+        (SURPLUS / capacity).clamp(*SURPLUS_PART.start(), *SURPLUS_PART.end())
     }
 
     /// The mean over this window.
@@ -691,5 +699,19 @@ mod tests {
         }
         load.run(25, 50.0);
         assert_eq!(load.run(1, 50.0), 1.0);
+    }
+
+    /// Twice what can be served did not pile up fast enough to be cut at once. So the window cut it by a twentieth, and what is
+    /// called too much became more. Three seconds later copies were cut, too, and a quarter of the node was idle for long.
+    #[test]
+    fn what_lasts_for_a_window_is_cut_to_what_can_be_served() {
+        let mut load = Load {
+            share: Share::new(Duration::ZERO),
+            ticks: 0,
+            changes: 0,
+        };
+        load.run(10, 80.0);
+        let share = load.run(14, 170.0);
+        assert!((0.58..0.72).contains(&share), "{share}");
     }
 }
