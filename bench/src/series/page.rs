@@ -10,8 +10,8 @@ use crate::{
 
 /// The page about it.
 pub(crate) fn page(results: &Stamped<Results>) -> Page {
-    let results_of = &results.results;
-    let runs = &results_of.runs;
+    let measured = &results.results;
+    let runs = &measured.runs;
     Page::new("Two nodes in series: figures")
         .text(&format!(
             "Each of two nodes has {:.0} % of one core, which never sleeps, by a CFS quota; callers and their server have the other core. \
@@ -20,15 +20,15 @@ pub(crate) fn page(results: &Stamped<Results>) -> Page {
              busy, tells how fast the machine is meanwhile, and the base moves with it. Figures are medians, with the \
              least and the greatest. {}",
             100.0 * SHARE,
-            results_of.base.per_s,
+            measured.base.per_s,
             results.note()
         ))
         .heading("In a closed loop")
         .text("Percent of the base, before each run.")
-        .table(in_a_loop(results_of))
+        .table(in_a_loop(measured))
         .heading("Goodput by holder")
         .text("Calls that began and ended well, in percent of the base.")
-        .table(goodput(results_of))
+        .table(goodput(measured))
         .heading("What a call costs")
         .text(&format!(
             "CPU time of each node, and the share of its quota that it used, at {EASY} of the base."

@@ -116,12 +116,6 @@ impl Node {
         self.desks.lobby.note_busy(used, for_strangers);
     }
 
-    /// The part of the time in which the worker can run, as far as is known.
-    #[must_use]
-    pub fn can_run(&self) -> f64 {
-        self.utilisation.can_run()
-    }
-
     /// Learns that so many requests were stopped by a lane's filter.
     pub fn handle_filtered(&mut self, lane: Lane, number: u32) {
         self.desks.lobby.note_filtered(lane, number);

@@ -224,6 +224,7 @@ struct Seen {
     now: Duration,
     /// What came in, and in which time.
     came: Offered,
+    /// What was looked at.
     read: f64,
     served: f64,
     /// What came in for each request that could be served.

@@ -39,12 +39,6 @@ impl Utilisation {
         }
     }
 
-    /// The part of the time in which it can run, as far as is known.
-    #[must_use]
-    pub fn can_run(&self) -> f64 {
-        self.can_run
-    }
-
     /// Since it told last the worker was busy for so long by the clock, and ran for so long. How long it would have been busy
     /// had it run evenly.
     pub fn note(&mut self, now: Duration, busy: Duration, ran: Duration) -> Duration {

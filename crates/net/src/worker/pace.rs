@@ -8,8 +8,7 @@ const PACE: Duration = Duration::from_millis(1);
 /// How often it is looked how busy it is.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// It is busy from so many messages in [`PACE`] on, if it has its core for itself, and until they are so few: then there is
-/// little to save.
+/// It is busy from so many messages in [`PACE`] on, and until they are so few: then there is little to save.
 const BUSY_FROM: f64 = 8.0;
 const BUSY_UNTIL: f64 = 6.0;
 
@@ -38,15 +37,15 @@ impl Pace {
         self.woke_at = now;
     }
 
-    /// So many messages came since the start. The worker can run for this part of the time.
-    pub(super) fn look(&mut self, now: Duration, received: u64, can_run: f64) {
+    /// So many messages came since the start.
+    pub(super) fn look(&mut self, now: Duration, received: u64) {
         if now < self.looked_at + INTERVAL {
             return;
         }
         let passed = now - mem::replace(&mut self.looked_at, now);
         let came = received - mem::replace(&mut self.received, received);
         let from = if self.is_busy { BUSY_UNTIL } else { BUSY_FROM };
-        self.is_busy = PACE.mul_f64(came as f64) >= passed.mul_f64(can_run * from);
+        self.is_busy = PACE.mul_f64(came as f64) >= passed.mul_f64(from);
     }
 
     /// How long messages may gather now, if nothing is left to do.
@@ -69,31 +68,19 @@ mod tests {
     #[test]
     fn only_a_busy_worker_lets_messages_gather() {
         let mut pace = Pace::new(ms(0));
-        pace.look(ms(100), 799, 1.0);
+        pace.look(ms(100), 799);
         pace.wake(ms(100));
         assert_eq!(pace.rest(ms(100)), ms(0));
-        pace.look(ms(150), 10_000, 1.0);
+        pace.look(ms(150), 10_000);
         assert_eq!(pace.rest(ms(150)), ms(0));
-        pace.look(ms(200), 799 + 800, 1.0);
+        pace.look(ms(200), 799 + 800);
         pace.wake(ms(200));
         assert_eq!(pace.rest(ms(200)), PACE);
         assert_eq!(pace.rest(ms(200) + PACE / 4), PACE * 3 / 4);
         assert_eq!(pace.rest(ms(202)), ms(0));
-        pace.look(ms(300), 1_599 + 600, 1.0);
+        pace.look(ms(300), 1_599 + 600);
         assert_eq!(pace.rest(ms(200)), PACE);
-        pace.look(ms(400), 2_199 + 599, 1.0);
+        pace.look(ms(400), 2_199 + 599);
         assert_eq!(pace.rest(ms(200)), ms(0));
-    }
-
-    /// A node with a tenth of a core woke up for each message, and had used its quota up at two thirds of what it carries.
-    #[test]
-    fn who_can_run_for_a_tenth_of_the_time_is_busy_with_a_tenth() {
-        let mut pace = Pace::new(ms(0));
-        pace.look(ms(100), 79, 0.1);
-        pace.wake(ms(100));
-        assert_eq!(pace.rest(ms(100)), ms(0));
-        pace.look(ms(200), 79 + 80, 0.1);
-        pace.wake(ms(200));
-        assert_eq!(pace.rest(ms(200)), PACE);
     }
 }
