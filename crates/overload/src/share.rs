@@ -12,17 +12,18 @@ const WINDOW: u32 = 10;
 const LONG_WINDOW: u32 = 40;
 const PLAUSIBLE: RangeInclusive<f64> = 0.0..=0.2;
 /// So many requests in each tick come in beyond what is served, so that there is always one to serve. The fewer come, the more
-/// chance there is. It is such a part of what is served at least, and at most.
+/// chance there is. It is such a part of what is served at least, and at most: to turn one away costs much less than to have too
+/// few, as those whom a larger share lets in have been repeated for long.
 const SURPLUS: f64 = 3.0;
-const SURPLUS_PART: RangeInclusive<f64> = 0.03..=0.25;
+const SURPLUS_PART: RangeInclusive<f64> = 0.1..=0.25;
 /// The share is left alone at the end of a window with so many times that: as it changes, old requests come in.
 const CLOSE: RangeInclusive<f64> = 0.33..=2.67;
 /// How far a window may change the share. What a machine can serve moves within seconds: to follow that costs more than it
 /// brings, as those whom a larger share lets in have been repeated for long.
 const CHANGE: RangeInclusive<f64> = 0.95..=1.03;
-/// Who is turned away is repeated so often within 4 s, so at least one of four who are is new. If the last two
-/// windows that were not close tell that far too many of these come, the share is cut by as much.
-const REPEATED: f64 = 3.0;
+/// Who is turned away is repeated so often within 16 s, so at least one of six who are is new. If the first window after a cut
+/// tells that far too many of these come, or later two that were not close, the share is cut by as much.
+const REPEATED: f64 = 5.0;
 /// More than this in a tick is too much to wait for the end of the window, once what was too much would take so many ticks
 /// to serve. A shorter burst can be served later.
 const TOO_MUCH: f64 = 1.5;
@@ -50,16 +51,13 @@ const OPENS: f64 = 1.1;
 /// does not tell how much room is left.
 const BUSY: f64 = 0.95;
 const NO_IDLE: f64 = 0.9;
-/// Much of the processor is idle below this.
-const MUCH_IDLE: f64 = 0.6;
 /// For so many ticks it must have been, and no new request may have been turned away, until the share grows by a step.
 const STEP_WINDOW: u32 = 5;
 /// For so many, if much room is left.
 const FEW_TICKS: u32 = 3;
-/// How long a step is.
-const STEP: f64 = 0.015;
-/// The same while much of the processor is idle.
-const LONG_STEP: f64 = 0.1;
+/// A step is such a part of what could be served besides, and this long at least, and at most.
+const STEP_PART: f64 = 0.25;
+const STEP: RangeInclusive<f64> = 0.015..=0.1;
 /// It grows by this part if more than such a part is missing of what could be served.
 const MUCH: f64 = 0.5;
 const GROWTH: f64 = 0.4;
@@ -132,6 +130,13 @@ impl Counted {
             requests: f64::from(read) / part + f64::from(self.lost),
             ticks: passed.div_duration_f64(TICK),
         }
+    }
+
+    /// So many came and were turned away.
+    fn miss(&mut self, number: u32) {
+        self.came = self.came.saturating_add(number);
+        self.turned_away = self.turned_away.saturating_add(number);
+        self.new_turned_away = self.new_turned_away.saturating_add(number);
     }
 
     /// New requests that were turned away for each that was served.
@@ -284,13 +289,10 @@ impl Share {
 
     /// So many that nobody looked at had waited for so long when they were found.
     pub fn missed(&mut self, now: Duration, number: u32, waited: Duration) {
-        // They came in under the share before.
-        if now.saturating_sub(waited) < self.cut_at {
+        if self.is_under_the_share_before(now, waited) {
             return;
         }
-        self.tick.came = self.tick.came.saturating_add(number);
-        self.tick.turned_away = self.tick.turned_away.saturating_add(number);
-        self.tick.new_turned_away = self.tick.new_turned_away.saturating_add(number);
+        self.tick.miss(number);
     }
 
     /// A request was served.
@@ -315,9 +317,23 @@ impl Share {
 
     /// So many came that nobody looked at, as there was no room for them. Which, nobody knows.
     pub fn lost(&mut self, now: Duration, number: u32) {
-        self.missed(now, number, Duration::ZERO);
-        self.tick.lost = self.tick.lost.saturating_add(number);
         self.history.forget();
+        // When they came in this tick, nobody knows.
+        if self.is_under_the_share_before(now, TICK) {
+            return;
+        }
+        self.tick.miss(number);
+        self.tick.lost = self.tick.lost.saturating_add(number);
+    }
+
+    /// Whether what has waited for so long came in before the last cut.
+    fn is_under_the_share_before(&self, now: Duration, waited: Duration) -> bool {
+        now.saturating_sub(waited) < self.cut_at
+    }
+
+    /// Whether copies of those still come who came before the last cut.
+    fn was_cut_lately(&self, now: Duration) -> bool {
+        now < self.cut_at + COPIES
     }
 
     /// Whether there was no idle moment lately.
@@ -343,8 +359,7 @@ impl Share {
     ) -> Option<f64> {
         let seen = self.look(now, read.came_in, waiting, busy);
         self.since_growth += 1;
-        // What is read now came in under the share before.
-        if now.saturating_sub(read.delay) < self.cut_at {
+        if self.is_under_the_share_before(now, read.delay) {
             return None;
         }
         let share = self
@@ -409,7 +424,7 @@ impl Share {
         self.too_much = (self.too_much + seen.excess - 1.0).max(0.0);
         let excess = self.fresh_excess(seen);
         let is_first = self.share == 1.0;
-        let is_recent = !is_first && seen.now < self.cut_at + COPIES;
+        let is_recent = !is_first && self.was_cut_lately(seen.now);
         let bound = if is_first { TOO_MUCH } else { TOO_MUCH_MORE };
         let is_sudden = self.too_much >= TOO_MUCH_TICKS && seen.excess > bound;
         let part = ((1.0 + self.surplus()) / excess).min(1.0);
@@ -419,6 +434,7 @@ impl Share {
             return None;
         }
         (self.cut_at, self.too_much) = (seen.now, 0.0);
+        self.surplus_before = f64::INFINITY;
         self.overload = Overload::default();
         if self.capacity == 0.0 {
             self.capacity = self.most;
@@ -446,7 +462,13 @@ impl Share {
     /// More could come in, were it all that comes.
     fn open(&self, seen: &Seen) -> Option<f64> {
         let share = OPEN * self.capacity.min(self.most) / seen.offered.max(1.0);
-        (self.share < 1.0 && share > self.share * OPENS).then_some(share)
+        // A cut leaves behind what belongs to calls that came before it: what is served then is no measure.
+        let least = if self.was_cut_lately(seen.now) {
+            1.0
+        } else {
+            self.share * OPENS
+        };
+        (self.share < 1.0 && share > least).then_some(share)
     }
 
     /// There is room left.
@@ -466,14 +488,13 @@ impl Share {
         if calm.ticks < STEP_WINDOW {
             return None;
         }
-        let was_cut = now < self.cut_at + COPIES;
-        let step = if was_cut {
-            // What could be served besides.
-            (1.0 / busy.max(0.1) - 1.0).clamp(STEP, GROWTH)
-        } else if busy < MUCH_IDLE || has_turns {
-            LONG_STEP
+        let besides = 1.0 / busy.max(0.1) - 1.0;
+        let step = if self.was_cut_lately(now) {
+            besides.clamp(*STEP.start(), GROWTH)
+        } else if has_turns {
+            *STEP.end()
         } else {
-            STEP
+            (STEP_PART * besides).clamp(*STEP.start(), *STEP.end())
         };
         Some(self.share * (1.0 + step))
     }
@@ -502,6 +523,9 @@ impl Share {
         let of_new = 1.0 + lasting / (1.0 + REPEATED);
         let wanted = 1.0 + wanted;
         let least = CHANGE.start().min(wanted / of_new);
+        if least < *CHANGE.start() {
+            self.surplus_before = 0.0;
+        }
         Some(self.share * (wanted / (1.0 + surplus)).clamp(least, *CHANGE.end()))
     }
 
