@@ -24,6 +24,8 @@ const CHANGE: RangeInclusive<f64> = 0.95..=1.03;
 /// Who is turned away is repeated so often within 16 s, so at least one of six who are is new. If the first window after a cut
 /// tells that far too many of these come, or later two that were not close, the share is cut by as much.
 const REPEATED: f64 = 5.0;
+/// The same within [`COPIES`].
+const REPEATED_SOON: f64 = 3.0;
 /// More than this in a tick is too much to wait for the end of the window, once what was too much would take so many ticks
 /// to serve. A shorter burst can be served later.
 const TOO_MUCH: f64 = 1.5;
@@ -40,9 +42,13 @@ const COPIES: Duration = Duration::from_secs(5);
 const TOO_MUCH_MORE: f64 = 3.0;
 /// What remains after a tick of the most that a tick has served. In a flood nothing may be served for a tick.
 const FORGETS: f64 = 0.97;
-/// The same while all may come in. The first tick of an overload serves up to twice as much as the next ones can, as all that
-/// belongs to these calls is yet to come.
+/// The same while all may come in.
 const FORGETS_WHILE_OPEN: f64 = 0.9;
+/// The first tick of an overload serves up to so much of what the next ones can, as all that belongs to these calls is yet to
+/// come.
+const FIRST_SERVES: f64 = 2.0;
+/// An overload that was less than [`TOO_MUCH`] is another one once so many times as much comes.
+const FLOODS: f64 = 2.0;
 /// What may come in of all that comes and could be served: copies of the same request are counted each.
 const OPEN: f64 = 1.1;
 /// The least change to that.
@@ -55,6 +61,8 @@ const NO_IDLE: f64 = 0.9;
 const STEP_WINDOW: u32 = 5;
 /// For so many, if much room is left.
 const FEW_TICKS: u32 = 3;
+/// How busy a node must have been at least to tell what it can serve.
+const BUSY_ENOUGH: f64 = 0.2;
 /// A step is such a part of what could be served besides, and this long at least, and at most.
 const STEP_PART: f64 = 0.25;
 const STEP: RangeInclusive<f64> = 0.015..=0.1;
@@ -95,9 +103,11 @@ pub struct Share {
     /// What came in the last tick, in or not.
     offered: f64,
     /// When the share was last cut.
-    cut_at: Duration,
+    cut_at: Option<Duration>,
     /// What a tick served lately, at most.
     most: f64,
+    /// What a tick could have served before the overload.
+    pace: f64,
     /// What a tick can serve, on average; 0: never was too much.
     capacity: f64,
     next: Duration,
@@ -120,14 +130,15 @@ struct Counted {
 
 impl Counted {
     /// What came in this tick, which took so long: what was read in it came in another time, zero if that is not known.
+    /// If that was less than the tick, those that were lost came after these.
     fn offered(self, passed: Duration, came_in: Duration) -> Offered {
         let part = match came_in.is_zero() {
             true => 1.0,
             false => came_in.div_duration_f64(passed).max(CAME_IN_LEAST),
         };
-        let read = self.came.saturating_sub(self.lost);
+        let [read, lost] = [self.came.saturating_sub(self.lost), self.lost].map(f64::from);
         Offered {
-            requests: f64::from(read) / part + f64::from(self.lost),
+            requests: (read / part).max(read / part.max(1.0) + lost),
             ticks: passed.div_duration_f64(TICK),
         }
     }
@@ -153,6 +164,14 @@ struct Calm {
     busy: f64,
     /// In so many of them others waited.
     beside_others: u32,
+}
+
+impl Calm {
+    /// What a tick could have served, by how busy it was; none: too little is known.
+    fn pace(self) -> Option<f64> {
+        let is_known = self.ticks >= FEW_TICKS && self.busy > BUSY_ENOUGH * f64::from(self.ticks);
+        (is_known && self.beside_others == 0).then(|| f64::from(self.served) / self.busy)
+    }
 }
 
 /// So many requests came in so many ticks.
@@ -256,8 +275,9 @@ impl Share {
             base: 0.0,
             since_growth: 0,
             offered: 0.0,
-            cut_at: Duration::ZERO,
+            cut_at: None,
             most: 0.0,
+            pace: f64::INFINITY,
             capacity: 0.0,
             next: now + TICK,
             history: History::default(),
@@ -328,12 +348,13 @@ impl Share {
 
     /// Whether what has waited for so long came in before the last cut.
     fn is_under_the_share_before(&self, now: Duration, waited: Duration) -> bool {
-        now.saturating_sub(waited) < self.cut_at
+        self.cut_at
+            .is_some_and(|cut_at| now.saturating_sub(waited) < cut_at)
     }
 
     /// Whether copies of those still come who came before the last cut.
     fn was_cut_lately(&self, now: Duration) -> bool {
-        now < self.cut_at + COPIES
+        self.cut_at.is_some_and(|cut_at| now < cut_at + COPIES)
     }
 
     /// Whether there was no idle moment lately.
@@ -366,7 +387,7 @@ impl Share {
             .cut(&seen)
             .or_else(|| self.open(&seen))
             .or_else(|| self.grow(now))
-            .or_else(|| self.adjust())?;
+            .or_else(|| self.adjust(now))?;
         (self.window, self.ticks) = (Counted::default(), 0);
         self.calm = Calm::default();
         let before = mem::replace(&mut self.share, share.clamp(LEAST, 1.0));
@@ -388,7 +409,7 @@ impl Share {
         self.surely_new = self.history.surely_new();
         let tick = mem::take(&mut self.tick);
         if tick.new_turned_away > 0 || waiting.own {
-            self.calm = Calm::default();
+            self.pace = mem::take(&mut self.calm).pace().unwrap_or(self.pace);
         } else {
             self.calm.ticks += 1;
             self.calm.served += tick.served;
@@ -413,7 +434,7 @@ impl Share {
             came,
             read: f64::from(tick.came.saturating_sub(tick.lost)) * per_tick,
             served,
-            excess: came.in_a_tick() / self.most.max(1.0),
+            excess: came.in_a_tick() / self.serves().max(1.0),
             offered: offered.max(mem::replace(&mut self.offered, offered)),
             some_turned_away: tick.turned_away > 0,
         }
@@ -427,17 +448,21 @@ impl Share {
         let is_recent = !is_first && self.was_cut_lately(seen.now);
         let bound = if is_first { TOO_MUCH } else { TOO_MUCH_MORE };
         let is_sudden = self.too_much >= TOO_MUCH_TICKS && seen.excess > bound;
-        let part = ((1.0 + self.surplus()) / excess).min(1.0);
+        let part = (1.0 + self.surplus()) / excess;
         let is_window = self.ticks >= WINDOW && !PLAUSIBLE.contains(&self.window.surplus());
         let lasts = is_first && is_window && part < *CHANGE.start();
-        if is_recent || !(is_sudden || lasts) || !(seen.some_turned_away || self.is_busy()) {
+        if is_recent
+            || part >= 1.0
+            || !(is_sudden || lasts)
+            || !(seen.some_turned_away || self.is_busy())
+        {
             return None;
         }
-        (self.cut_at, self.too_much) = (seen.now, 0.0);
+        (self.cut_at, self.too_much) = (Some(seen.now), 0.0);
         self.surplus_before = f64::INFINITY;
         self.overload = Overload::default();
         if self.capacity == 0.0 {
-            self.capacity = self.most;
+            self.capacity = self.serves();
         }
         // Those whom the last growth let in have been repeated for long, so they may be the whole excess.
         let is_grown = self.since_growth <= GROWTH_TICKS;
@@ -451,12 +476,23 @@ impl Share {
             self.overload = Overload::default();
             return seen.excess;
         }
+        let serves = self.serves();
+        let is_flood = |excess| excess < TOO_MUCH && seen.excess > FLOODS * excess;
+        if self.overload.excess(serves).is_some_and(is_flood) {
+            self.overload = Overload::default();
+        }
         self.overload.add(seen);
-        self.overload
-            .excess(self.most)
-            .map_or(seen.excess, |excess| {
-                excess.max(seen.excess / (1.0 + REPEATED))
-            })
+        self.overload.excess(serves).map_or(seen.excess, |excess| {
+            excess.max(seen.excess / (1.0 + REPEATED_SOON))
+        })
+    }
+
+    /// What a tick can serve, if that is not told by what was turned away.
+    fn serves(&self) -> f64 {
+        match self.share < 1.0 {
+            true => self.most,
+            false => self.pace.clamp(self.most / FIRST_SERVES, self.most),
+        }
     }
 
     /// More could come in, were it all that comes.
@@ -500,7 +536,7 @@ impl Share {
     }
 
     /// As much comes in as could be served, about.
-    fn adjust(&mut self) -> Option<f64> {
+    fn adjust(&mut self, now: Duration) -> Option<f64> {
         if self.ticks < WINDOW {
             return None;
         }
@@ -520,7 +556,11 @@ impl Share {
             return Some(self.share);
         }
         let lasting = surplus.min(mem::replace(&mut self.surplus_before, surplus));
-        let of_new = 1.0 + lasting / (1.0 + REPEATED);
+        let repeated = match self.was_cut_lately(now) {
+            true => REPEATED_SOON,
+            false => REPEATED,
+        };
+        let of_new = 1.0 + lasting / (1.0 + repeated);
         let wanted = 1.0 + wanted;
         let least = CHANGE.start().min(wanted / of_new);
         if least < *CHANGE.start() {
@@ -645,13 +685,13 @@ mod tests {
         assert!(share.get() > 0.3, "{}", share.get());
     }
 
-    /// A tenth more came than could be served. After half a second there were copies, too, and a tick that served less than
+    /// A fifth more came than could be served. After half a second there were copies, too, and a tick that served less than
     /// others counted as what could be served: a quarter was cut off.
     #[test]
     fn a_little_too_much_is_cut_by_a_little() {
         let mut share = Share::new(Duration::ZERO);
         let cut = (1..=60).find_map(|tick| {
-            let comes = if tick <= 6 { 110 } else { 155 };
+            let comes = if tick <= 6 { 120 } else { 165 };
             let served = if tick % 2 == 0 { 97 } else { 103 };
             (0..comes).for_each(|_| share.came());
             (0..served).for_each(|_| share.served());
@@ -702,7 +742,7 @@ mod tests {
             share.served_in_vain(comes.saturating_sub(100));
             share.next(TICK * tick, Read::default(), own(false), TICK / 2);
         }
-        assert!((100..=108).contains(&comes), "{comes}");
+        assert!((100..=125).contains(&comes), "{comes}");
     }
 
     #[test]
@@ -719,7 +759,7 @@ mod tests {
             load.run(200, offered);
             load.changes = 0;
             let surplus = (load.run(100, offered) * offered).floor() / 100.0 - 1.0;
-            assert!((0.01..=0.08).contains(&surplus), "{surplus} at {offered}");
+            assert!((0.03..=0.27).contains(&surplus), "{surplus} at {offered}");
             assert_eq!(load.changes, 0, "{offered}");
         }
         load.run(25, 50.0);
