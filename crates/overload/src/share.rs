@@ -21,11 +21,9 @@ const CLOSE: RangeInclusive<f64> = 0.33..=2.67;
 /// How far a window may change the share. What a machine can serve moves within seconds: to follow that costs more than it
 /// brings, as those whom a larger share lets in have been repeated for long.
 const CHANGE: RangeInclusive<f64> = 0.95..=1.03;
-/// Who is turned away is repeated so often within 16 s, so at least one of six who are is new. If the first window after a cut
-/// tells that far too many of these come, or later two that were not close, the share is cut by as much.
+/// Who is turned away is repeated so often within 16 s, so at least one of six who are is new. If a window soon after a
+/// cut tells that far too many of these come, or later two that were not close, the share is cut by as much.
 const REPEATED: f64 = 5.0;
-/// The same within [`COPIES`].
-const REPEATED_SOON: f64 = 3.0;
 /// More than this in a tick is too much to wait for the end of the window, once what was too much would take so many ticks
 /// to serve. A shorter burst can be served later.
 const TOO_MUCH: f64 = 1.5;
@@ -459,7 +457,6 @@ impl Share {
             return None;
         }
         (self.cut_at, self.too_much) = (Some(seen.now), 0.0);
-        self.surplus_before = f64::INFINITY;
         self.overload = Overload::default();
         if self.capacity == 0.0 {
             self.capacity = self.serves();
@@ -483,7 +480,7 @@ impl Share {
         }
         self.overload.add(seen);
         self.overload.excess(serves).map_or(seen.excess, |excess| {
-            excess.max(seen.excess / (1.0 + REPEATED_SOON))
+            excess.max(seen.excess / (1.0 + REPEATED))
         })
     }
 
@@ -555,17 +552,14 @@ impl Share {
         if CLOSE.contains(&(surplus / wanted)) {
             return Some(self.share);
         }
-        let lasting = surplus.min(mem::replace(&mut self.surplus_before, surplus));
-        let repeated = match self.was_cut_lately(now) {
-            true => REPEATED_SOON,
-            false => REPEATED,
+        let before = mem::replace(&mut self.surplus_before, surplus);
+        let lasting = match self.was_cut_lately(now) {
+            true => surplus,
+            false => surplus.min(before),
         };
-        let of_new = 1.0 + lasting / (1.0 + repeated);
+        let of_new = 1.0 + lasting / (1.0 + REPEATED);
         let wanted = 1.0 + wanted;
         let least = CHANGE.start().min(wanted / of_new);
-        if least < *CHANGE.start() {
-            self.surplus_before = 0.0;
-        }
         Some(self.share * (wanted / (1.0 + surplus)).clamp(least, *CHANGE.end()))
     }
 
