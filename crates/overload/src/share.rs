@@ -679,6 +679,35 @@ mod tests {
         assert!(share.get() > 0.3, "{}", share.get());
     }
 
+    /// A node was just busy, and then ten times as much came. What had come in the five ticks before told how much to cut, so six
+    /// times as much came in as could be served.
+    #[test]
+    fn a_flood_is_another_overload_than_a_little_too_much_before() {
+        let mut share = Share::new(Duration::ZERO);
+        let cut = (1..=20).find_map(|tick| {
+            let comes = if tick <= 10 { 101 } else { 1_000 };
+            (0..comes).for_each(|_| share.came());
+            (0..100).for_each(|_| share.served());
+            (100..comes).for_each(|_| share.turned_away(false));
+            share.next(TICK * tick, Read::default(), own(true), TICK)
+        });
+        assert!(cut.is_some_and(|cut| (0.1..0.13).contains(&cut)), "{cut:?}");
+    }
+
+    /// 24,100 INVITEs came in a second. In the second tick of that, 448 were read that had come in a sixth of the tick, and those
+    /// that were lost were added to what that makes: 4,346 in a tenth of a second.
+    #[test]
+    fn what_is_lost_came_after_what_was_read() {
+        let tick = Counted {
+            came: 448 + 2_527,
+            lost: 2_527,
+            ..Counted::default()
+        };
+        let offered = tick.offered(Duration::from_millis(120), Duration::from_millis(20));
+        let in_a_tick = offered.in_a_tick();
+        assert!((2_400.0..2_600.0).contains(&in_a_tick), "{in_a_tick}");
+    }
+
     /// A fifth more came than could be served. After half a second there were copies, too, and a tick that served less than
     /// others counted as what could be served: a quarter was cut off.
     #[test]
