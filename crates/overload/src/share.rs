@@ -104,7 +104,7 @@ pub struct Share {
     cut_at: Option<Duration>,
     /// What a tick served lately, at most.
     most: f64,
-    /// What a tick could have served before the overload.
+    /// What a tick could have served before the overload, by how busy it was; infinite: that is not known.
     pace: f64,
     /// What a tick can serve, on average; 0: never was too much.
     capacity: f64,
@@ -484,7 +484,7 @@ impl Share {
         })
     }
 
-    /// What a tick can serve, if that is not told by what was turned away.
+    /// What a tick can serve, as far as what ticks have served tells.
     fn serves(&self) -> f64 {
         match self.share < 1.0 {
             true => self.most,
@@ -706,6 +706,21 @@ mod tests {
         let offered = tick.offered(Duration::from_millis(120), Duration::from_millis(20));
         let in_a_tick = offered.in_a_tick();
         assert!((2_400.0..2_600.0).contains(&in_a_tick), "{in_a_tick}");
+    }
+
+    /// The first tick of a flood served nearly twice as much as the next ones could, and that was taken for what a tick can serve.
+    #[test]
+    fn how_busy_a_node_was_tells_what_it_can_serve() {
+        let mut share = Share::new(Duration::ZERO);
+        let mut serve = |tick, number, waits, busy| {
+            (0..number).for_each(|_| share.served());
+            share.next(TICK * tick, Read::default(), own(waits), busy);
+            share.serves()
+        };
+        for tick in 1..=4 {
+            serve(tick, 50, false, TICK / 2);
+        }
+        assert!((99.0..101.0).contains(&serve(5, 180, true, TICK)));
     }
 
     /// A fifth more came than could be served. After half a second there were copies, too, and a tick that served less than
