@@ -116,7 +116,7 @@ pub struct Share {
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
     came: u32,
-    /// Of these, which nobody looked at.
+    /// Which nobody looked at. Once the tick is over they are part of what came.
     lost: u32,
     /// Stayed out, as far as is known.
     stayed_out: u32,
@@ -139,6 +139,18 @@ impl Counted {
             requests: (read / part).max(read / part.max(1.0) + lost),
             ticks: passed.div_duration_f64(TICK),
         }
+    }
+
+    /// While a buffer is half full, nobody tells what its filter drops from what finds no room. Of all that comes, only this
+    /// share gets through the filter.
+    fn without_filtered(mut self, share: f64) -> Self {
+        let [read, lost, stayed_out] = [self.came, self.lost, self.stayed_out].map(f64::from);
+        let filtered = (1.0 - share) * (read + lost + stayed_out) - stayed_out;
+        let filtered = self.lost.min(filtered as u32);
+        self.stayed_out = self.stayed_out.saturating_add(filtered);
+        self.lost -= filtered;
+        self.miss(self.lost);
+        self
     }
 
     /// So many came and were turned away.
@@ -340,7 +352,6 @@ impl Share {
         if self.is_under_the_share_before(now, TICK) {
             return;
         }
-        self.tick.miss(number);
         self.tick.lost = self.tick.lost.saturating_add(number);
     }
 
@@ -387,7 +398,7 @@ impl Share {
             .or_else(|| self.grow(now))
             .or_else(|| self.adjust(now))?;
         (self.window, self.ticks) = (Counted::default(), 0);
-        self.calm = Calm::default();
+        self.end_calm();
         let before = mem::replace(&mut self.share, share.clamp(LEAST, 1.0));
         if self.share > before {
             (self.base, self.since_growth) = (before, 0);
@@ -405,9 +416,9 @@ impl Share {
         self.ticks += 1;
         self.history.push(self.share);
         self.surely_new = self.history.surely_new();
-        let tick = mem::take(&mut self.tick);
+        let tick = mem::take(&mut self.tick).without_filtered(self.share);
         if tick.new_turned_away > 0 || waiting.own {
-            self.pace = mem::take(&mut self.calm).pace().unwrap_or(self.pace);
+            self.end_calm();
         } else {
             self.calm.ticks += 1;
             self.calm.served += tick.served;
@@ -436,6 +447,10 @@ impl Share {
             offered: offered.max(mem::replace(&mut self.offered, offered)),
             some_turned_away: tick.turned_away > 0,
         }
+    }
+
+    fn end_calm(&mut self) {
+        self.pace = mem::take(&mut self.calm).pace().unwrap_or(self.pace);
     }
 
     /// Far too much comes.
@@ -706,6 +721,48 @@ mod tests {
         let offered = tick.offered(Duration::from_millis(120), Duration::from_millis(20));
         let in_a_tick = offered.in_a_tick();
         assert!((2_400.0..2_600.0).contains(&in_a_tick), "{in_a_tick}");
+    }
+
+    /// A filter let in a third, and the kernel called what it dropped lost, as the buffer was half full. So 43,000 of 49,000
+    /// REGISTERs counted as too much, and the share was cut to a fifth of what could be served.
+    #[test]
+    fn what_a_filter_drops_is_not_lost() {
+        // What was read, was lost and stayed out, and which of these were lost after all.
+        for (read, lost, stayed_out, remain) in [
+            (6_135, 42_865, 132, 10_079),
+            (400, 600, 2_000, 590),
+            (300, 0, 700, 0),
+            (0, 300, 0, 99),
+        ] {
+            let tick = Counted {
+                came: read,
+                lost,
+                stayed_out,
+                ..Counted::default()
+            };
+            let tick = tick.without_filtered(0.33);
+            assert!(tick.lost.abs_diff(remain) < 2, "{} {remain}", tick.lost);
+            assert_eq!(tick.came + tick.stayed_out, read + lost + stayed_out);
+            assert_eq!([tick.turned_away, tick.new_turned_away], [tick.lost; 2]);
+        }
+    }
+
+    /// While all came in, what calm ticks told was thrown away each half second, so it was known by chance where a flood began.
+    #[test]
+    fn what_a_calm_second_told_is_known_when_a_flood_begins() {
+        for calm in 3..=12 {
+            let mut share = Share::new(Duration::ZERO);
+            let mut serve = |tick, number, waits, busy| {
+                (0..number).for_each(|_| share.served());
+                share.next(TICK * tick, Read::default(), own(waits), busy);
+                share.serves()
+            };
+            for tick in 1..=calm {
+                serve(tick, 50, false, TICK / 2);
+            }
+            let serves = serve(calm + 1, 180, true, TICK);
+            assert!((99.0..101.0).contains(&serves), "{serves} after {calm}");
+        }
     }
 
     /// The first tick of a flood served nearly twice as much as the next ones could, and that was taken for what a tick can serve.
