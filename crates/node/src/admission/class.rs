@@ -94,10 +94,12 @@ impl Class {
     }
 }
 
-/// How long what comes in a lane may have waited there when it is read; shorter while a share of the calls stays out.
-pub(super) fn patience_in(lane: Lane, are_many: bool) -> Duration {
+/// How long what comes in a lane may have waited there when it is read; shorter while some of its kind stay out: who has
+/// waited for longer than it takes to be repeated comes twice.
+pub(super) fn patience_in(lane: Lane, [calls, registers]: [f64; 2]) -> Duration {
     match lane {
-        Lane::Calls if are_many => PATIENCE_IN_LANE,
+        Lane::Calls if calls < 1.0 => PATIENCE_IN_LANE,
+        Lane::Registers if registers < 1.0 => PATIENCE_IN_LANE,
         Lane::Registers => PATIENCE_OF_REGISTERS,
         Lane::Calls | Lane::Others | Lane::Urgent | Lane::OfCalls => PATIENCE,
     }

@@ -185,9 +185,8 @@ impl Lobby {
     }
 
     fn is_late_in_lane(&self) -> bool {
-        let are_many = self.some_stay_out();
         self.lane
-            .is_some_and(|(lane, delay)| delay > patience_in(lane, are_many))
+            .is_some_and(|(lane, delay)| delay > patience_in(lane, self.shares()))
     }
 
     /// So many requests found no room in a lane.

@@ -217,6 +217,30 @@ fn who_waited_too_long_in_a_lane_is_refused_at_once_unless_it_may_be_a_burst() {
     assert!(!cluster.nodes[0].has_waiting());
 }
 
+/// While most REGISTERs stayed out, the others waited in their lane for 0.8 s. So each was repeated once, the lane stayed full, and
+/// a quarter of what the node served were copies.
+#[test]
+fn a_register_waits_for_long_in_its_lane_only_while_none_stay_out() {
+    let mut cluster = Cluster::new(config(&[ONE]));
+    let waits = |cluster: &mut Cluster, time| {
+        let now = cluster.now;
+        cluster.nodes[0].handle_delay(now, Some(Lane::Registers), time);
+        cluster.nodes[0].is_too_late(now)
+    };
+    let now = cluster.now;
+    cluster.nodes[0].set_lanes(now, true);
+    assert!(!waits(&mut cluster, ms(2_999)));
+    waits(&mut cluster, ms(0));
+    for _ in 0..20 {
+        let now = cluster.now;
+        cluster.nodes[0].handle_missed(now, Lane::Registers, 1_000);
+        cluster.wait(ms(100));
+    }
+    assert!(cluster.shared.workers()[0].shares()[1] < 1.0);
+    assert!(!waits(&mut cluster, ms(89)));
+    assert!(waits(&mut cluster, ms(91)));
+}
+
 /// Forged BYEs of a stranger filled the socket in which all came that belongs to calls. With 60,000 of them a second a peer
 /// lost a sixth of its calls.
 #[test]
