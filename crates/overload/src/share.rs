@@ -142,7 +142,7 @@ impl Counted {
     }
 
     /// While a buffer is half full, nobody tells what its filter drops from what finds no room. Of all that comes, only this
-    /// share gets through the filter.
+    /// share gets through the filter. What was lost after all came, too.
     fn without_filtered(mut self, share: f64) -> Self {
         let [read, lost, stayed_out] = [self.came, self.lost, self.stayed_out].map(f64::from);
         let filtered = (1.0 - share) * (read + lost + stayed_out) - stayed_out;

@@ -217,8 +217,8 @@ fn who_waited_too_long_in_a_lane_is_refused_at_once_unless_it_may_be_a_burst() {
     assert!(!cluster.nodes[0].has_waiting());
 }
 
-/// While most REGISTERs stayed out, the others waited in their lane for 0.8 s. So each was repeated once, the lane stayed full, and
-/// a quarter of what the node served were copies.
+/// While most REGISTERs stayed out, the others waited in their lane for 0.8 s. So each was repeated once, and the
+/// lane stayed full.
 #[test]
 fn a_register_waits_for_long_in_its_lane_only_while_none_stay_out() {
     let mut cluster = Cluster::new(config(&[ONE]));
