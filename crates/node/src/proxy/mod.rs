@@ -386,6 +386,9 @@ impl Proxy {
         response: &Response<'_>,
         out: &mut Outbox,
     ) -> bool {
+        if Mark::is_of_other(response) {
+            return false;
+        }
         let (stateful, _, mut step) = self.split(cx, out);
         if stateful.on_response(&mut step, attempt, response) {
             return true;

@@ -2,13 +2,13 @@
 //! the cluster's secret. Nobody else can write or move them, and they are on no message that goes to
 //! somebody who is not trusted.
 
-use std::{io::Write, time::Duration};
+use std::{io::Write as _, time::Duration};
 
 use custody::Room;
 use sip::{Edits, HeaderName, Message, Via};
 
 use super::{
-    branch::{Branch, read_hex},
+    branch::{Branch, read_hex, write_hex},
     keys::{Keys, SessionKey},
     request::Request,
     response::Response,
@@ -57,7 +57,7 @@ impl Mark {
         out.push(b';');
         out.extend_from_slice(MARK);
         out.extend_from_slice(&[b'=', self.letter()]);
-        write!(out, "{mac:016x}").expect("a Vec takes all");
+        write_hex(mac, MAC_DIGITS, out);
     }
 
     /// What a node of the cluster says of a request that it sent here. None: who sent it is no such node.
@@ -85,6 +85,17 @@ impl Mark {
             return None;
         }
         Self::read(snapshot.keys(), *key, *branch, via, message)
+    }
+
+    /// Whether we said that somebody else holds the request that a response answers, if its sender has left that as it was.
+    pub(crate) fn is_of_other(response: &Response<'_>) -> bool {
+        let says = |letter| letter == Self::Before.letter() || letter == Self::Open.letter();
+        let via = &response.via;
+        via.has_private
+            && via
+                .find_param(response.message, MARK)
+                .and_then(|(_, value)| value.first().copied())
+                .is_some_and(says)
     }
 
     fn read(
@@ -132,7 +143,7 @@ impl Check {
         out.push(b';');
         out.extend_from_slice(CHECK);
         out.extend_from_slice(&[b'=', self.letter()]);
-        write!(out, "{mac:016x}").expect("a Vec takes all");
+        write_hex(mac, MAC_DIGITS, out);
     }
 
     /// What a peer that is believed says of a request. What is not as we write it, or is of another request, says
@@ -193,7 +204,8 @@ pub(crate) fn tell_room(
         let checks = if room.checks { CHECKS } else { "" };
         write!(out, "{per_s}.{validity_ms}{checks}").expect("a Vec takes all");
         let mac = mac(keys, response.key, branch.id, &out[start..]);
-        write!(out, ".{mac:016x}").expect("a Vec takes all");
+        out.push(b'.');
+        write_hex(mac, MAC_DIGITS, out);
     });
 }
 
