@@ -840,6 +840,37 @@ mod tests {
         assert!((100..=125).contains(&comes), "{comes}");
     }
 
+    /// What a full buffer had lost before a cut counted as too much after it, so the share was cut again.
+    #[test]
+    fn what_was_lost_before_a_cut_does_not_count() {
+        let mut share = Share::new(Duration::ZERO);
+        (share.share, share.cut_at) = (0.2, Some(TICK * 10));
+        share.lost(TICK * 21 / 2, 500);
+        share.missed(TICK * 12, 500, TICK * 3);
+        assert_eq!([share.tick.lost, share.tick.came], [0; 2]);
+        share.lost(TICK * 12, 500);
+        share.missed(TICK * 12, 500, TICK);
+        assert_eq!([share.tick.lost, share.tick.came], [500; 2]);
+    }
+
+    /// After a cut, what belonged to calls of before was served and counted as room, so a share opened in the middle of a flood.
+    #[test]
+    fn a_share_does_not_open_for_five_seconds_after_a_cut() {
+        let mut share = Share::new(Duration::ZERO);
+        (share.share, share.capacity, share.most) = (0.2, 95.0, 95.0);
+        share.cut_at = Some(Duration::ZERO);
+        let opened = (1..=60).find(|&tick| {
+            for _ in 0..95 {
+                share.came();
+                share.served();
+            }
+            share.stayed_out(55);
+            share.next(TICK * tick, Read::default(), own(true), TICK);
+            share.get() > 0.5
+        });
+        assert_eq!(opened, Some(50));
+    }
+
     #[test]
     fn the_share_follows_what_is_served() {
         let share = Share::new(Duration::ZERO);
