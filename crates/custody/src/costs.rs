@@ -66,6 +66,12 @@ impl Costs {
         self.hold_s
     }
 
+    /// The seconds that these take.
+    #[must_use]
+    pub(crate) fn of(&self, requests: u32, held: u32) -> f64 {
+        f64::from(requests) * self.pass_s + f64::from(held) * self.hold_s
+    }
+
     /// Whether enough was measured to tell anything.
     #[must_use]
     pub(crate) fn are_known(&self) -> bool {

@@ -27,8 +27,17 @@ const SMOOTHED_OVER: Duration = Duration::from_millis(200);
 const BEHIND: f64 = 0.1;
 
 /// What a worker holds changes by so much of its requests in an interval at most. It may be wrong about the costs. And
-/// what it leaves open at once fills the nodes behind it: with 0.3 waves ran through a chain.
-const STEP_MAX: f64 = 0.15;
+/// what it leaves open at once fills the nodes behind it: with 0.3 waves ran through a chain, with 0.15 through a long one.
+const STEP_MAX: f64 = 0.1;
+
+/// A worker that is idle for so much of its time holds all it can at once: there is room for an error.
+const IDLE: f64 = 0.2;
+
+/// A worker that is busier has no time left. What came and what was done differ then, so it tells nothing of the costs.
+const FULL: f64 = 0.99;
+
+/// A worker that takes so many times as long as its costs tell has become slower.
+const SLOWER: f64 = 1.25;
 
 /// An interval that is longer tells nothing of the load.
 const INTERVAL_MAX: Duration = Duration::from_secs(1);
@@ -104,6 +113,10 @@ pub struct Custody {
     held: u32,
     busy: Duration,
     is_behind: bool,
+    /// It had no time left in this interval.
+    is_full: bool,
+    /// Requests per second when it last had some.
+    kept_up_per_s: f64,
     /// Shares by hand; none: as they are found.
     fixed: Option<f64>,
 }
@@ -139,6 +152,8 @@ impl Custody {
             held: 0,
             busy: Duration::ZERO,
             is_behind: false,
+            is_full: false,
+            kept_up_per_s: 0.0,
             fixed: None,
         }
     }
@@ -267,7 +282,9 @@ impl Custody {
 
     fn measure(&mut self, lasted: Duration) {
         let seconds = lasted.as_secs_f64();
-        if lasted <= INTERVAL_MAX && !(self.is_behind && self.costs.are_known()) {
+        let busy = self.busy.as_secs_f64() / seconds;
+        self.is_full = self.is_behind || busy > FULL;
+        if lasted <= INTERVAL_MAX && !(self.is_full && self.costs.are_known()) {
             self.costs.learn(self.requests, self.held, self.busy);
         }
         let weight = 1.0 - (-seconds / SMOOTHED_OVER.as_secs_f64()).exp();
@@ -275,27 +292,47 @@ impl Custody {
         self.flows.smooth(end, seconds, weight);
         let figures = &mut self.figures;
         let smooth = |rate: &mut f64, now: f64| *rate += weight * (now - *rate);
-        smooth(&mut figures.busy, self.busy.as_secs_f64() / seconds);
+        smooth(&mut figures.busy, busy);
         smooth(
             &mut figures.requests_per_s,
             f64::from(self.requests) / seconds,
         );
         smooth(&mut figures.held_per_s, f64::from(self.held) / seconds);
         figures.open_per_s = self.flows.open(end);
+        if !self.is_full {
+            self.kept_up_per_s = figures.requests_per_s;
+        }
         (figures.pass_s, figures.hold_s) = (self.costs.pass_s(), self.costs.hold_s());
     }
 
-    fn divide(&mut self, now: Duration) {
-        let end = self.peers.end();
+    /// How many requests per second this worker can hold.
+    fn can_hold(&self) -> f64 {
         let mut spare = TARGET - self.figures.busy;
         if self.is_behind {
             spare = spare.min(-BEHIND);
         }
+        let mut more = spare / self.costs.hold_s();
+        if spare < IDLE {
+            let most = STEP_MAX * self.figures.requests_per_s;
+            more = more.clamp(-most, most);
+        }
+        let own = self.figures.held_per_s + more;
+        self.slowed().map_or(own, |slowed| slowed.min(own))
+    }
+
+    /// How many a worker that has become slower can hold of what it kept up with before.
+    fn slowed(&self) -> Option<f64> {
+        let slower = self.busy.as_secs_f64() / self.costs.of(self.requests, self.held);
+        (self.is_full && slower > SLOWER).then(|| {
+            let left = TARGET / slower - self.kept_up_per_s * self.costs.pass_s();
+            (left / self.costs.hold_s()).max(0.0)
+        })
+    }
+
+    fn divide(&mut self, now: Duration) {
+        let end = self.peers.end();
         let own = match self.costs.are_known() {
-            true => {
-                let most = STEP_MAX * self.figures.requests_per_s;
-                self.figures.held_per_s + (spare / self.costs.hold_s()).clamp(-most, most)
-            }
+            true => self.can_hold(),
             false => f64::INFINITY,
         };
         self.figures.room_per_s = own;

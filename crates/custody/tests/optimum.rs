@@ -139,10 +139,27 @@ fn half_a_node_lost_is_noticed() {
     assert!(world.take_carried() as f64 > 0.97 * 3.0 * 5000.0);
 }
 
+/// What a full node did in that time was taken for its costs, and the node behind took a tenth more at a time: for two seconds
+/// calls were lost.
+#[test]
+fn a_first_node_that_slows_leaves_all_open_within_half_a_second() {
+    let two = topology(&[PAPER; 2], &[(&[0, 1], 1.0)]);
+    for seed in 0..6 {
+        let mut world = World::new(&two, seed);
+        world.run(2790.0, 3.0);
+        world.set_speed(0, 0.5);
+        world.run(2790.0, 0.5);
+        world.take_carried();
+        world.run(2790.0, 2.0);
+        let carried = world.take_carried() as f64 / 2.0 / 2790.0;
+        assert!(carried > 0.97, "seed {seed}: {carried:.3}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// A bound of 0.95 of the best failed where less than 0.97 had come, by chance. Four of 1,501 needed more than 3 s to settle.
+    /// A bound of 0.95 of the best failed where less than 0.97 had come, by chance. Five of 1,500 needed more than 3 s to settle.
     #[test]
     fn random_chains_and_trees_carry_nearly_the_best(seed: u64) {
         let mut rng = Rng::with_seed(seed);
