@@ -37,7 +37,7 @@ const IDLE: f64 = 0.2;
 const FULL: f64 = 0.99;
 
 /// A worker that takes so many times as long as its costs tell has become slower.
-const SLOWER: f64 = 1.25;
+const SLOWER: f64 = 1.5;
 
 /// An interval that is longer tells nothing of the load.
 const INTERVAL_MAX: Duration = Duration::from_secs(1);
