@@ -40,6 +40,7 @@ const NOBODY: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9);
 pub(crate) enum Mode {
     Stateless,
     StatelessProven,
+    StatelessProvenBySha256,
     StatelessLookUp,
     Transactions,
     Dynamic,
@@ -83,9 +84,10 @@ pub(crate) struct Results {
 }
 
 impl Mode {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Stateless,
         Self::StatelessProven,
+        Self::StatelessProvenBySha256,
         Self::StatelessLookUp,
         Self::Transactions,
         Self::Dynamic,
@@ -98,6 +100,7 @@ impl Mode {
         match self {
             Self::Stateless => "stateless",
             Self::StatelessProven => "stateless, digest",
+            Self::StatelessProvenBySha256 => "stateless, digest by SHA-256",
             Self::StatelessLookUp => "stateless, look-up",
             Self::Transactions => "transactions",
             Self::Dynamic => "transactions, dynamic",
@@ -115,7 +118,14 @@ impl Mode {
     }
 
     fn is_proven(self) -> bool {
-        matches!(self, Self::StatelessProven | Self::Proven)
+        matches!(
+            self,
+            Self::StatelessProven | Self::StatelessProvenBySha256 | Self::Proven
+        )
+    }
+
+    fn is_by_sha256(self) -> bool {
+        self == Self::StatelessProvenBySha256
     }
 
     fn has_dialogs(self) -> bool {
@@ -126,13 +136,17 @@ impl Mode {
     fn definitions(self) -> Vec<&'static str> {
         let is_stateful = !matches!(
             self,
-            Self::Stateless | Self::StatelessProven | Self::StatelessLookUp
+            Self::Stateless
+                | Self::StatelessProven
+                | Self::StatelessProvenBySha256
+                | Self::StatelessLookUp
         );
         let all = [
             ("LOOKUP", self.looks_up()),
             ("TRANSACTIONS", is_stateful),
             ("DIALOGS", self.has_dialogs()),
             ("AUTH", self.is_proven()),
+            ("SHA256", self.is_by_sha256()),
         ];
         let told = all.into_iter().filter(|(_, is_told)| *is_told);
         told.map(|(name, _)| name).collect()
@@ -173,7 +187,13 @@ impl Program {
             Self::Kamailio => subject::kamailio_in_mode(server, &mode.definitions()),
             Self::Sipyard => {
                 let server = if mode.looks_up() { NOBODY } else { server };
-                subject::sipyard_in_mode(server, &mode.route(), mode.has_dialogs(), &table())
+                let algorithm = if mode.is_by_sha256() { "SHA-256" } else { "MD5" };
+                let filled = [
+                    ("@ROUTE@", mode.route()),
+                    ("@RECORD@", mode.has_dialogs().to_string()),
+                    ("@ALGORITHM@", algorithm.to_owned()),
+                ];
+                subject::sipyard_in_mode(server, &filled, &table())
             }
         }?;
         subject::wait_for_sockets(&[running.address])?;

@@ -262,11 +262,10 @@ pub(crate) fn kamailio_registrar() -> io::Result<Running> {
     })
 }
 
-/// Starts Sipyard in a mode of SERvartuka's Figure 1, which its route says. The users of a table may call.
+/// Starts Sipyard in a mode of SERvartuka's Figure 1, which the words that are filled in say. The users of a table may call.
 pub(crate) fn sipyard_in_mode(
     server: SocketAddr,
-    route: &str,
-    records: bool,
+    filled: &[(&str, String)],
     users: &str,
 ) -> io::Result<Running> {
     let files = tempfile::tempdir()?;
@@ -278,10 +277,9 @@ pub(crate) fn sipyard_in_mode(
         return Err(io::Error::other(String::from_utf8_lossy(&imported.stderr)));
     }
     let config = include_str!("../peers/sipyard-modes.toml")
-        .replace("@SERVERS@", &format!("{{ address = \"{server}\" }}"))
-        .replace("@ROUTE@", route)
-        .replace("@RECORD@", &records.to_string());
-    serve_in(files, &sipyard(), &config)
+        .replace("@SERVERS@", &format!("{{ address = \"{server}\" }}"));
+    let fill = |config: String, (word, by): &(&str, String)| config.replace(word, by);
+    serve_in(files, &sipyard(), &filled.iter().fold(config, fill))
 }
 
 /// Starts Kamailio in the mode that these definitions say.
