@@ -187,7 +187,11 @@ impl Program {
             Self::Kamailio => subject::kamailio_in_mode(server, &mode.definitions()),
             Self::Sipyard => {
                 let server = if mode.looks_up() { NOBODY } else { server };
-                let algorithm = if mode.is_by_sha256() { "SHA-256" } else { "MD5" };
+                let algorithm = if mode.is_by_sha256() {
+                    "SHA-256"
+                } else {
+                    "MD5"
+                };
                 let filled = [
                     ("@ROUTE@", mode.route()),
                     ("@RECORD@", mode.has_dialogs().to_string()),
