@@ -26,7 +26,7 @@ pub use nonce::{Nonce, Nonces};
 pub use prover::Prover;
 
 use nonce::Freshness;
-use replays::{Count, Replays};
+use replays::{Count, Issued, Replays};
 
 /// The verdict on credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,10 @@ impl Verifier {
         let Freshness::Fresh(nonce) = self.nonces.check(now, credentials.nonce, call_id) else {
             return Verdict::Stale;
         };
-        match self.replays.count(nonce, credentials.nc) {
+        let Some(mac) = nonce::mac(credentials.nonce) else {
+            return Verdict::Stale;
+        };
+        match self.replays.count(Issued { nonce, mac }, credentials.nc) {
             Count::New => Verdict::Good,
             Count::Seen => Verdict::Replayed,
             Count::Unknown => Verdict::Stale,

@@ -54,6 +54,12 @@ pub(super) enum Freshness {
     Stale,
 }
 
+/// The MAC in a nonce's text, of which [`Nonces::check`] has said that it is ours.
+pub(super) fn mac(text: &[u8]) -> Option<u64> {
+    let digits = std::str::from_utf8(text.get(24..)?).ok()?;
+    u64::from_str_radix(digits, 16).ok()
+}
+
 impl Nonces {
     /// Nonces under a key that only the nodes of a cluster have. Each nonce is valid for a
     /// lifetime.

@@ -7,13 +7,21 @@ use super::nonce::Nonce;
 /// How far behind the highest count one may come: requests overtake each other.
 const WINDOW: u32 = 64;
 
+/// A nonce by all that tells it apart. Two requests of a busy second may have got the same random number; the MAC is over their
+/// Call-IDs, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Issued {
+    pub(super) nonce: Nonce,
+    pub(super) mac: u64,
+}
+
 /// The counts of the latest nonces.
 #[derive(Debug)]
 pub(super) struct Replays {
-    seen: BTreeMap<Nonce, Window>,
+    seen: BTreeMap<Issued, Window>,
     nonces_max: usize,
     /// The youngest nonce that was forgotten: of it and older ones nothing is known.
-    forgotten: Option<Nonce>,
+    forgotten: Option<Issued>,
 }
 
 /// The highest count, and which of the 64 up to it were used: its own is the lowest bit.
@@ -41,7 +49,7 @@ impl Replays {
     }
 
     /// Marks a count as used.
-    pub(super) fn count(&mut self, nonce: Nonce, nc: u32) -> Count {
+    pub(super) fn count(&mut self, nonce: Issued, nc: u32) -> Count {
         if let Some(window) = self.seen.get_mut(&nonce) {
             return window.count(nc);
         }
