@@ -115,7 +115,7 @@ pub struct Custody {
     is_behind: bool,
     /// It had no time left in this interval.
     is_full: bool,
-    /// Requests per second when it last had some.
+    /// Requests per second when it last had time left.
     kept_up_per_s: f64,
     /// Shares by hand; none: as they are found.
     fixed: Option<f64>,

@@ -139,8 +139,7 @@ fn half_a_node_lost_is_noticed() {
     assert!(world.take_carried() as f64 > 0.97 * 3.0 * 5000.0);
 }
 
-/// What a full node did in that time was taken for its costs, and the node behind took a tenth more at a time: for two seconds
-/// calls were lost.
+/// What a full node did was taken for its costs, and the node behind took 15 % more at a time. So calls were lost for two seconds.
 #[test]
 fn a_first_node_that_slows_leaves_all_open_within_half_a_second() {
     let two = topology(&[PAPER; 2], &[(&[0, 1], 1.0)]);
