@@ -8,12 +8,11 @@ use transaction::Flow;
 use super::{lane::Lane, urgent::is_of};
 use crate::{context::Context, io::Datagram, snapshot::Snapshot, stats::Event};
 
-/// How long a request may wait here. RFC 3261 has callers repeat an INVITE after 500 ms.
+/// How long a request may wait, here and in its socket. RFC 3261 has callers repeat an INVITE after 500 ms: who is refused
+/// then may have a copy here that is served.
 pub(super) const PATIENCE: Duration = Duration::from_millis(400);
-/// The same while a share stays out: others come who need not wait.
-const PATIENCE_OF_MANY: Duration = Duration::from_millis(60);
-/// The same in a lane: a CFS quota has a node stand still for 40 ms.
-const PATIENCE_IN_LANE: Duration = Duration::from_millis(90);
+/// The same while a share stays out: others come who need not wait. But a CFS quota has a node stand still for 40 ms.
+const PATIENCE_OF_MANY: Duration = Duration::from_millis(90);
 /// The same of a REGISTER: nobody listens for its answer, and its phone waits for 32 s. To drop it while the node is
 /// idle again later would waste what it can serve.
 const PATIENCE_OF_REGISTERS: Duration = Duration::from_secs(3);
@@ -98,8 +97,8 @@ impl Class {
 /// waited for longer than it takes to be repeated comes twice.
 pub(super) fn patience_in(lane: Lane, [calls, registers]: [f64; 2]) -> Duration {
     match lane {
-        Lane::Calls if calls < 1.0 => PATIENCE_IN_LANE,
-        Lane::Registers if registers < 1.0 => PATIENCE_IN_LANE,
+        Lane::Calls if calls < 1.0 => PATIENCE_OF_MANY,
+        Lane::Registers if registers < 1.0 => PATIENCE_OF_MANY,
         Lane::Registers => PATIENCE_OF_REGISTERS,
         Lane::Calls | Lane::Others | Lane::Urgent | Lane::OfCalls => PATIENCE,
     }

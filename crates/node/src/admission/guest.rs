@@ -18,6 +18,14 @@ pub(super) fn comes_once(flow: Flow) -> bool {
     flow.transport.is_stream()
 }
 
+/// When a request came that has waited for so long in its socket. Another worker hands over what it has just read.
+pub(super) fn came(now: Duration, origin: Origin, waited: Duration) -> Duration {
+    match origin {
+        Origin::Socket => now.saturating_sub(waited),
+        Origin::Worker(_) => now,
+    }
+}
+
 /// Whose a new request is.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Standing {
@@ -60,6 +68,8 @@ pub(crate) struct Guest {
     pub(crate) origin: Origin,
     pub(super) bytes: Kept,
     pub(super) came: Duration,
+    /// Since when it waits here.
+    pub(super) since: Duration,
     pub(super) class: Class,
     pub(super) standing: Standing,
     /// Names the request, if its repetitions may come while it waits.

@@ -20,7 +20,7 @@ use crate::config::bytes_of;
 /// Requests of average length that may wait.
 const GUESTS: usize = 4_096;
 
-/// Requests that wait, by their classes.
+/// Requests that wait, by their classes: those first that came first. They have been read from several sockets.
 #[derive(Debug)]
 pub(super) struct Guests {
     of: [VecDeque<Guest>; 6],
@@ -80,7 +80,9 @@ impl Guests {
         };
         guest.bytes = bytes;
         self.names.extend(guest.name);
-        self.of[guest.class as usize].push_back(guest);
+        let guests = &mut self.of[guest.class as usize];
+        let before = guests.iter().rposition(|other| other.came <= guest.came);
+        guests.insert(before.map_or(0, |index| index + 1), guest);
         true
     }
 
@@ -125,7 +127,7 @@ impl Guests {
 /// The next of a class: the first while none has waited long, or else the last, as the first ones are too late.
 fn take(guests: &mut VecDeque<Guest>, now: Duration) -> Option<Guest> {
     let first = guests.front()?;
-    if first.came + BEHIND > now || first.name.is_some() {
+    if first.since + BEHIND > now || first.name.is_some() {
         guests.pop_front()
     } else {
         guests.pop_back()

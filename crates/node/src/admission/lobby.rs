@@ -17,7 +17,7 @@ use super::{
     backlog::Backlog,
     class::{Class, PATIENCE, patience_in},
     delays::Delays,
-    guest::{Guest, Leaves, Standing, Taken, comes_once, name_of},
+    guest::{Guest, Leaves, Standing, Taken, came, comes_once, name_of},
     guests::Guests,
     lane::Lane,
     queue::Queue,
@@ -41,8 +41,7 @@ const ENOUGH: f64 = 0.6;
 const GUESTS_AT_HAND: usize = 64;
 /// Lanes stay for so long after they were needed.
 const LANES_STAY: Duration = Duration::from_secs(10);
-/// An overload that is shorter is a burst: who waits too long is not refused, as the node can serve the repeated
-/// request.
+/// An overload that is shorter is a burst: who waits too long is not refused, as the node can serve what is repeated.
 const BURST: Duration = Duration::from_secs(2);
 /// The same while a share stays out.
 const BURST_TOO_BIG: Duration = Duration::from_millis(1500);
@@ -61,8 +60,10 @@ pub(crate) struct Lobby {
     salt: u32,
     guests: Guests,
     delays: Delays,
-    /// The lane of what comes next, and how long that has waited there.
-    lane: Option<(Lane, Duration)>,
+    /// The lane of what comes next; none: it comes with all others.
+    lane: Option<Lane>,
+    /// How long it has waited there.
+    waited: Duration,
     behind_until: Duration,
     backlog: Backlog,
     queue: Queue,
@@ -100,6 +101,7 @@ impl Lobby {
             guests: Guests::new(message_bytes),
             delays: Delays::default(),
             lane: None,
+            waited: Duration::ZERO,
             behind_until: Duration::ZERO,
             backlog: Backlog::default(),
             queue: Queue::default(),
@@ -124,7 +126,7 @@ impl Lobby {
 
     /// The driver has seen datagrams that waited for so long, in a lane or with all others.
     pub(crate) fn note_delay(&mut self, now: Duration, lane: Option<Lane>, delay: Duration) {
-        self.lane = lane.map(|lane| (lane, delay));
+        (self.lane, self.waited) = (lane, delay);
         self.queue.note_lane(now, lane);
         if lane.is_none() && self.has_lanes {
             self.queue.note(now, delay);
@@ -179,14 +181,14 @@ impl Lobby {
 
     /// Whether what comes next has waited too long in its lane, and can't even be refused.
     pub(crate) fn is_too_late(&self, now: Duration) -> bool {
-        let is_of_calls = matches!(self.lane, Some((Lane::OfCalls, _)));
+        let is_of_calls = self.lane == Some(Lane::OfCalls);
         self.is_late_in_lane()
             && (is_of_calls || !self.is_over(now) || !self.refusals.are_enough_for(1))
     }
 
     fn is_late_in_lane(&self) -> bool {
         self.lane
-            .is_some_and(|(lane, delay)| delay > patience_in(lane, self.shares()))
+            .is_some_and(|lane| self.waited > patience_in(lane, self.shares()))
     }
 
     /// So many requests found no room in a lane.
@@ -199,7 +201,7 @@ impl Lobby {
 
     /// What came next from a lane was too late.
     pub(crate) fn note_too_late(&mut self, now: Duration, bytes: &[u8]) {
-        let Some((lane, waited)) = self.lane else {
+        let (Some(lane), waited) = (self.lane, self.waited) else {
             return;
         };
         let class = Class::of(lane)[0];
@@ -368,7 +370,8 @@ impl Lobby {
             flow: datagram.flow,
             origin,
             bytes: Kept::default(),
-            came: cx.now,
+            came: came(cx.now, origin, self.waited),
+            since: cx.now,
             class,
             standing,
             name,
@@ -395,10 +398,8 @@ impl Lobby {
         if let Some(share) = self.share_of(guest.class) {
             share.came();
         }
-        if let Some((_, waited)) = self.lane
-            && self.is_late_in_lane()
-        {
-            return self.turn_away_at_once(cx.now, guest.class, waited, datagram);
+        if self.is_late_in_lane() {
+            return self.turn_away_at_once(cx.now, guest.class, self.waited, datagram);
         }
         if guest.class == Class::Call && !self.is_surely_new(datagram) {
             guest.class = Class::Repeated;
