@@ -25,8 +25,7 @@ pub use hash::{Algorithm, Ha1};
 pub use nonce::{Nonce, Nonces};
 pub use prover::Prover;
 
-use nonce::Freshness;
-use replays::{Count, Issued, Replays};
+use replays::{Count, Replays};
 
 /// The verdict on credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,13 +77,10 @@ impl Verifier {
         if !credentials.matches(method, ha1) {
             return Verdict::Wrong;
         }
-        let Freshness::Fresh(nonce) = self.nonces.check(now, credentials.nonce, call_id) else {
+        let Some(issued) = self.nonces.check(now, credentials.nonce, call_id) else {
             return Verdict::Stale;
         };
-        let Some(mac) = nonce::mac(credentials.nonce) else {
-            return Verdict::Stale;
-        };
-        match self.replays.count(Issued { nonce, mac }, credentials.nc) {
+        match self.replays.count(issued, credentials.nc) {
             Count::New => Verdict::Good,
             Count::Seen => Verdict::Replayed,
             Count::Unknown => Verdict::Stale,

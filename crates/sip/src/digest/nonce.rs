@@ -46,18 +46,12 @@ impl Nonce {
     }
 }
 
-/// What a client's nonce is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Freshness {
-    Fresh(Nonce),
-    /// Too old, from the future, of another Call-ID, or not ours.
-    Stale,
-}
-
-/// The MAC in a nonce's text, of which [`Nonces::check`] has said that it is ours.
-pub(super) fn mac(text: &[u8]) -> Option<u64> {
-    let digits = std::str::from_utf8(text.get(24..)?).ok()?;
-    u64::from_str_radix(digits, 16).ok()
+/// A nonce by all that tells it apart. Two requests of a busy second may have got the same random number; the MAC is over their
+/// Call-IDs, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Issued {
+    pub(super) nonce: Nonce,
+    pub(super) mac: u64,
 }
 
 impl Nonces {
@@ -78,40 +72,38 @@ impl Nonces {
             issued_s: now.as_secs() as u32,
             random,
         };
-        String::from_utf8_lossy(self.text(nonce, call_id).as_bytes()).into_owned()
+        let text = text(nonce, self.mac(nonce, call_id));
+        String::from_utf8_lossy(text.as_bytes()).into_owned()
     }
 
     /// The random part of a nonce that is valid at this time for requests with this Call-ID; none if it
     /// is not.
     pub fn random(&self, now: Duration, text: &[u8], call_id: &[u8]) -> Option<u64> {
-        match self.check(now, text, call_id) {
-            Freshness::Fresh(nonce) => Some(nonce.random),
-            Freshness::Stale => None,
-        }
+        Some(self.check(now, text, call_id)?.nonce.random)
     }
 
-    pub(super) fn check(&self, now: Duration, text: &[u8], call_id: &[u8]) -> Freshness {
-        let is_ours = |nonce: &Nonce| self.text(*nonce, call_id).is(text);
-        let Some(nonce) = Nonce::read(text).filter(is_ours) else {
-            return Freshness::Stale;
-        };
-        let age = now.abs_diff(Duration::from_secs(nonce.issued_s.into()));
+    /// What a client's nonce tells; none: it is too old, from the future, of another Call-ID, or not ours.
+    pub(super) fn check(&self, now: Duration, shown: &[u8], call_id: &[u8]) -> Option<Issued> {
+        let nonce = Nonce::read(shown)?;
+        let mac = self.mac(nonce, call_id);
         // Clocks of nodes differ, so one may be ahead of ours.
-        if age > self.lifetime {
-            return Freshness::Stale;
-        }
-        Freshness::Fresh(nonce)
+        let age = now.abs_diff(Duration::from_secs(nonce.issued_s.into()));
+        (text(nonce, mac).is(shown) && age <= self.lifetime).then_some(Issued { nonce, mac })
     }
 
-    fn text(&self, nonce: Nonce, call_id: &[u8]) -> Hex {
-        let mut bytes = [0; BYTES];
-        let (signed, mac) = bytes.split_at_mut(12);
-        signed[..4].copy_from_slice(&nonce.issued_s.to_be_bytes());
-        signed[4..].copy_from_slice(&nonce.random.to_be_bytes());
+    fn mac(&self, nonce: Nonce, call_id: &[u8]) -> u64 {
         let mut hasher = self.mac;
-        hasher.write(signed);
+        hasher.write(&nonce.issued_s.to_be_bytes());
+        hasher.write(&nonce.random.to_be_bytes());
         hasher.write(call_id);
-        mac.copy_from_slice(&hasher.finish().to_be_bytes());
-        Hex::of(&bytes)
+        hasher.finish()
     }
+}
+
+fn text(nonce: Nonce, mac: u64) -> Hex {
+    let mut bytes = [0; BYTES];
+    bytes[..4].copy_from_slice(&nonce.issued_s.to_be_bytes());
+    bytes[4..12].copy_from_slice(&nonce.random.to_be_bytes());
+    bytes[12..].copy_from_slice(&mac.to_be_bytes());
+    Hex::of(&bytes)
 }

@@ -2,18 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::nonce::Nonce;
+use super::nonce::Issued;
 
 /// How far behind the highest count one may come: requests overtake each other.
 const WINDOW: u32 = 64;
-
-/// A nonce by all that tells it apart. Two requests of a busy second may have got the same random number; the MAC is over their
-/// Call-IDs, too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Issued {
-    pub(super) nonce: Nonce,
-    pub(super) mac: u64,
-}
 
 /// The counts of the latest nonces.
 #[derive(Debug)]
