@@ -492,6 +492,7 @@ impl Share {
         let is_flood = |excess| excess < TOO_MUCH && seen.excess > FLOODS * excess;
         if self.overload.excess(serves).is_some_and(is_flood) {
             self.overload = Overload::default();
+            self.too_much = seen.excess - 1.0;
         }
         self.overload.add(seen);
         self.overload.excess(serves).map_or(seen.excess, |excess| {
@@ -707,6 +708,21 @@ mod tests {
             share.next(TICK * tick, Read::default(), own(true), TICK)
         });
         assert!(cut.is_some_and(|cut| (0.1..0.13).contains(&cut)), "{cut:?}");
+    }
+
+    /// A node had been a little behind for two seconds. Then those came again in one tick whom it had turned away one second before,
+    /// and the share was cut to a half, as the little had piled up.
+    #[test]
+    fn copies_that_come_in_one_tick_are_no_flood() {
+        let mut share = Share::new(Duration::ZERO);
+        let cut = (1..=60).find_map(|tick| {
+            let comes = if tick == 46 { 250 } else { 120 };
+            (0..comes).for_each(|_| share.came());
+            (0..100).for_each(|_| share.served());
+            (100..comes).for_each(|_| share.turned_away(false));
+            share.next(TICK * tick, Read::default(), own(true), TICK)
+        });
+        assert_eq!(cut, None);
     }
 
     /// 24,100 INVITEs came in a second. In the second tick of that, 448 were read that had come in a sixth of the tick, and those
