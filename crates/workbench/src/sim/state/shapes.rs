@@ -5,6 +5,9 @@ use topology::{Node, Path, Topology};
 /// Calls per second without and with state, §2.2 of the paper.
 pub(super) const PAPER: (f64, f64) = (5700.0, 4700.0);
 
+/// Those of Sipyard on one core, docs/results/modes.md.
+const OURS: (f64, f64) = (33_333.0, 24_450.0);
+
 /// Half as fast.
 const SLOW: (f64, f64) = (2850.0, 2350.0);
 
@@ -18,6 +21,7 @@ pub(super) fn all() -> Vec<(&'static str, Topology)> {
     let both: [(&[usize], f64); 2] = [(&[0, 1], 1.0), (&[1, 0], 1.0)];
     vec![
         ("2 in series", series(&[PAPER; 2])),
+        ("2 in series, Sipyard's costs", series(&[OURS; 2])),
         ("3 in series", series(&[PAPER; 3])),
         ("4 in series", series(&[PAPER; 4])),
         ("5 in series", series(&[PAPER; 5])),
