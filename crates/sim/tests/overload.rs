@@ -225,8 +225,8 @@ fn without_control_a_node_collapses() {
     assert!(late, "{seconds:?}");
 }
 
-/// Less is carried of bursts by chance: 90.8 to 100 % with twelve seeds. A share that took copies for a flood carried 96.4 % with
-/// these four.
+/// What is carried of bursts depends on the seed: 90.8 to 100 % with twelve of them. While the share took copies for a flood, it was
+/// 96.4 % with these four.
 #[test]
 fn of_bursts_below_the_capacity_little_is_refused() {
     let bursts = Bursts {
