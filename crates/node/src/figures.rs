@@ -309,7 +309,7 @@ pub const SERVER: &[Figure<ServerAt>] = &[
     ),
     Figure::gauge(
         "unanswered",
-        "Requests that begin something and wait for their first response",
+        "Requests that begin something and wait for their first response, without those that are taken for lost",
         |at| count(at.member.room.waiting().into()),
     ),
     Figure::gauge(

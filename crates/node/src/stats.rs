@@ -143,7 +143,7 @@ counted! {
         NoRoom = "no_room", "A request was refused, as the servers that could take it answer slowly and have as many as they answer in time",
         ControlTaken = "overload_control_taken", "A server told how much to send it. RFC 7339 §5.4",
         ControlIgnored = "overload_control_ignored", "A response told how much to send, but not from a server at which its request is open, or too late",
-        RepeatWithheld = "overload_control_repeat_withheld", "An INVITE without an answer was not sent again, as its server had told how much to send",
+        RepeatWithheld = "overload_control_repeat_withheld", "An INVITE without an answer was not sent again, as its server had no room or had told how much to send",
         Unruly = "overload_unruly", "A neighbour began to send more than its share whatever it was told, so its new requests wait as those of strangers do",
         ControlRefused = "overload_control_refused", "A server answered 400 to an offer of overload control twice, so it gets none for an hour",
         Held = "held", "A transaction was begun, and not only passed on",

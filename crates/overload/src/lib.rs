@@ -45,6 +45,7 @@
 mod allotment;
 mod fair;
 mod history;
+mod in_flight;
 mod limit;
 mod neighbours;
 mod restriction;
@@ -53,7 +54,7 @@ mod terms;
 mod utilisation;
 
 pub use allotment::{Allotment, SURPLUS};
-pub use limit::Limit;
+pub use limit::{Limit, Wait};
 pub use neighbours::{INTERVAL, NEIGHBOURS_MAX, Neighbour, Neighbours};
 pub use restriction::{Class, Restriction};
 pub use share::{Read, Share, Waiting};

@@ -5,6 +5,8 @@ use std::{
     time::Duration,
 };
 
+use crate::in_flight::{InFlight, LOST};
+
 /// How often the limit is looked at.
 const WINDOW: Duration = Duration::from_millis(100);
 /// A window goes on until it has so many answers, for [`WINDOW_MAX`] at most.
@@ -12,6 +14,8 @@ const ANSWERS_MIN: u64 = 8;
 const WINDOW_MAX: Duration = Duration::from_millis(500);
 /// Who answers within this time is not limited. It is below RFC 3261's T1, after which requests are repeated.
 const PROMPT: Duration = Duration::from_millis(150);
+/// Who says nothing for so long has lost what was not sent lately, or stands still.
+const SILENT: Duration = Duration::from_millis(200);
 /// A server may take so many times as long as with a quarter of the requests. One that is full takes four times as
 /// long; one that is slow by nature as long as ever.
 const SLOWER: f64 = 3.0;
@@ -45,7 +49,7 @@ const STALLED_MIN: u32 = 8;
 /// might have been taken while it was full. Who answers promptly has no limit either.
 #[derive(Debug)]
 pub struct Limit {
-    waiting: AtomicU32,
+    waiting: InFlight,
     /// The most that waited in this window.
     peak: AtomicU32,
     /// As bits; 0: there is none.
@@ -69,7 +73,7 @@ pub struct Limit {
 impl Default for Limit {
     fn default() -> Self {
         Self {
-            waiting: AtomicU32::new(0),
+            waiting: InFlight::default(),
             peak: AtomicU32::new(0),
             limit: AtomicU64::new(0),
             due_at: AtomicU64::new(0),
@@ -91,7 +95,17 @@ impl Limit {
     #[must_use]
     pub fn has_room(&self, now: Duration) -> bool {
         self.look(now);
-        self.get(now).is_none_or(|limit| self.waiting() < limit)
+        self.get(now)
+            .is_none_or(|limit| self.in_flight(now) < limit)
+    }
+
+    /// Requests that the server may have. If it is silent, those alone that were sent lately.
+    fn in_flight(&self, now: Duration) -> u32 {
+        let silent = ns(now).saturating_sub(self.heard_at.load(Relaxed));
+        if silent < ns(SILENT) {
+            return self.waiting.count();
+        }
+        self.waiting.count_within(now.saturating_sub(LOST), now)
     }
 
     /// The limit; none: there need not be one.
@@ -105,27 +119,31 @@ impl Limit {
         at > self.due_at.load(Relaxed).saturating_add(ns(STALE))
     }
 
-    /// Requests that wait for their first response.
+    /// Requests that wait for their first response, without those that are taken for lost.
     #[must_use]
     pub fn waiting(&self) -> u32 {
-        self.waiting.load(Relaxed)
+        self.waiting.count()
     }
 
-    /// A request is sent. Returns how many wait then, which one of the next three is to be told.
-    pub fn begin(&self, now: Duration) -> u32 {
-        let waiting = self.waiting.fetch_add(1, Relaxed).saturating_add(1);
-        self.peak.fetch_max(waiting, Relaxed);
-        if waiting == 1 {
+    /// A request is sent. One of the next four is to be told what became of it.
+    pub fn begin(&self, now: Duration) -> Wait {
+        let met = self.waiting.begin(now);
+        if read(&self.limit).is_some() {
+            self.peak.fetch_max(self.in_flight(now), Relaxed);
+        }
+        if met == 1 {
             self.heard_at.store(ns(now), Relaxed);
         }
-        waiting
+        Wait { since: now, met }
     }
 
-    /// A request has got its first response after this time.
-    pub fn answered(&self, now: Duration, met: u32, after: Duration) {
+    /// A request has got its first response, which may have been here since so long ago.
+    pub fn answered(&self, now: Duration, late: Duration, wait: Wait) {
+        let after = now.saturating_sub(wait.since + late);
         self.heard_at.store(ns(now), Relaxed);
-        self.note(met, after);
-        self.end();
+        self.waiting.answer(wait.since);
+        self.note(&wait, after);
+        self.end(wait);
         if after < AT_ONCE
             && let Some(limit) = read(&self.limit)
         {
@@ -133,29 +151,31 @@ impl Limit {
         }
     }
 
-    /// A request was refused after this time. A refusal at once tells nothing, and a late one has waited as long as an
-    /// answer.
-    pub fn refused(&self, now: Duration, met: u32, after: Duration) {
-        if after > PROMPT {
-            return self.answered(now, met, after);
+    /// A request was refused. A refusal at once tells nothing, and a late one has waited as long as an answer.
+    pub fn refused(&self, now: Duration, late: Duration, wait: Wait) {
+        if now.saturating_sub(wait.since + late) > PROMPT {
+            return self.answered(now, late, wait);
         }
-        self.end();
+        self.end(wait);
     }
 
-    /// A request is given up that had no response for this time.
-    pub fn silent(&self, met: u32, after: Duration) {
-        self.note(met, after);
-        self.end();
+    /// A request is given up that had no response.
+    pub fn silent(&self, now: Duration, wait: Wait) {
+        self.note(&wait, now.saturating_sub(wait.since));
+        self.end(wait);
     }
 
     /// A request ends that tells nothing.
-    pub fn end(&self) {
-        let less = |waiting: u32| waiting.checked_sub(1);
-        let _ = self.waiting.fetch_update(Relaxed, Relaxed, less);
+    pub fn end(&self, wait: Wait) {
+        self.waiting.end(wait.since);
     }
 
-    fn note(&self, met: u32, after: Duration) {
-        let (time, met) = (log(ns(after) as f64), met.max(1));
+    /// Notes how long a request has waited. One that was lost tells when it was sent again.
+    fn note(&self, wait: &Wait, after: Duration) {
+        if self.waiting.is_lost(wait.since) {
+            return;
+        }
+        let (time, met) = (log(ns(after) as f64), wait.met.max(1));
         self.times.fetch_add((time * PART) as u64, Relaxed);
         self.met.fetch_add((log(met.into()) * PART) as u64, Relaxed);
         self.answers.fetch_add(1, Relaxed);
@@ -188,7 +208,8 @@ impl Limit {
     }
 
     fn next(&self, at: u64) {
-        let peak = self.peak.swap(self.waiting(), Relaxed);
+        let in_flight = self.in_flight(Duration::from_nanos(at));
+        let peak = self.peak.swap(in_flight, Relaxed);
         let answers = self.answers.swap(0, Relaxed);
         let (times, met) = (self.times.swap(0, Relaxed), self.met.swap(0, Relaxed));
         if answers == 0 {
@@ -253,6 +274,15 @@ impl Limit {
             self.calm.store(0, Relaxed);
         }
     }
+}
+
+/// A request that waits for its first response.
+#[derive(Clone, Debug)]
+pub struct Wait {
+    /// When it was sent.
+    since: Duration,
+    /// How many waited then, itself included.
+    met: u32,
 }
 
 struct Wanted {

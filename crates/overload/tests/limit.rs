@@ -1,12 +1,11 @@
 //! What is learned of servers that hold up, slow down, stall, or are slow by nature. All on virtual time.
 
 use std::{
-    cmp::Reverse,
-    collections::{BinaryHeap, VecDeque},
+    collections::{BTreeMap, VecDeque},
     time::Duration,
 };
 
-use overload::Limit;
+use overload::{Limit, Wait};
 
 /// A server that serves so many at a time, each in so long, and those who send to it.
 struct Server {
@@ -14,8 +13,10 @@ struct Server {
     now: Duration,
     at_once: usize,
     service: Duration,
-    waiting: VecDeque<(Duration, u32)>,
-    serving: BinaryHeap<Reverse<(Duration, Duration, u32)>>,
+    waiting: VecDeque<(Duration, Wait)>,
+    /// By when they are served, and by number.
+    serving: BTreeMap<(Duration, u32), (Duration, Wait)>,
+    number: u32,
     stalled_until: Duration,
     /// Who has waited for longer is refused.
     refuses_after: Duration,
@@ -49,7 +50,8 @@ impl Server {
             at_once,
             service,
             waiting: VecDeque::new(),
-            serving: BinaryHeap::new(),
+            serving: BTreeMap::new(),
+            number: 0,
             stalled_until: Duration::ZERO,
             refuses_after: Duration::MAX,
             every: per_s(1.0),
@@ -62,7 +64,7 @@ impl Server {
         self.every = per_s(rate);
         self.next = self.now;
         while self.now < end {
-            let done = self.serving.peek().map(|Reverse((at, ..))| *at);
+            let done = self.serving.first_key_value().map(|(&(at, _), _)| at);
             let done = done.map(|at| at.max(self.stalled_until));
             self.now = done.map_or(self.next, |done| done.min(self.next));
             if done == Some(self.now) {
@@ -71,27 +73,28 @@ impl Server {
                 self.next += self.every;
                 seen.offered += 1;
                 if self.limit.has_room(self.now) {
-                    let met = self.limit.begin(self.now);
-                    self.waiting.push_back((self.now, met));
+                    let wait = self.limit.begin(self.now);
+                    self.waiting.push_back((self.now, wait));
                     seen.sent += 1;
                 }
             }
             while self.serving.len() < self.at_once
-                && let Some((sent, met)) = self.waiting.pop_front()
+                && let Some(waiting) = self.waiting.pop_front()
             {
                 let done = self.now.max(self.stalled_until) + self.service;
-                self.serving.push(Reverse((done, sent, met)));
+                self.number += 1;
+                self.serving.insert((done, self.number), waiting);
             }
         }
         seen
     }
 
     fn finish(&mut self, seen: &mut Seen) {
-        if let Some(Reverse((_, sent, met))) = self.serving.pop() {
+        if let Some((_, (sent, wait))) = self.serving.pop_first() {
             let after = self.now - sent;
             match after > self.refuses_after {
-                true => self.limit.refused(self.now, met, after),
-                false => self.limit.answered(self.now, met, after),
+                true => self.limit.refused(self.now, Duration::ZERO, wait),
+                false => self.limit.answered(self.now, Duration::ZERO, wait),
             }
             seen.answered += 1;
             seen.slowest = seen.slowest.max(after);

@@ -12,7 +12,8 @@ use load::{
     Arrivals, CallerConfig, Failure, Law, Rate, Retransmission, ServerConfig, Service, Stats,
     Stream,
 };
-use sim::{Link, Machine, PartyId, World, edge_address, server_address};
+use node::config::Mode;
+use sim::{Link, Machine, Pace, PartyId, Quota, World, edge_address, server_address};
 
 /// Each server carries so many calls per second.
 const CAPACITY: f64 = 100.0;
@@ -164,4 +165,83 @@ fn the_limit_follows_servers_that_slow_down_and_recover() {
     }
     let refused = scene.run(s(1)).failed;
     assert!(refused.contains_key(&Failure::Rejected(503)), "{refused:?}");
+}
+
+/// A sending node, which repeats what is not answered, before a receiving one that carries less and drops what is too much.
+/// Only answers tell how much that is.
+struct Series {
+    world: World,
+    caller: PartyId,
+}
+
+/// What the receiving node carries, calls/s.
+const RECEIVER: f64 = 1000.0;
+
+impl Series {
+    fn new(seed: u64, times: f64) -> Self {
+        let mut world = World::new(seed, Link::clean(Duration::from_millis(1)));
+        world.add_server(ServerConfig::prompt(server_address(0)));
+        let mut setup = setup();
+        setup.servers.truncate(1);
+        setup.pool.answer_timeout = s(32);
+        let node = |number, to, learn_room| {
+            let mut config = setup.node(number);
+            config.routes[0].state = Mode::Stateful;
+            config.trust.peers = vec!["198.18.0.0/15".parse().unwrap()];
+            config.pools[0].learn_room = learn_room;
+            config.pools[0].servers[0].address = to;
+            config.limits.sessions = 1 << 20;
+            config.limits.transactions = 1 << 20;
+            config.limits.held_transactions = 1 << 20;
+            config
+        };
+        let held = Machine {
+            pace: Some(Pace::of(Duration::from_nanos(16_600))),
+            quota: Some(Quota {
+                run: Duration::from_millis(1),
+                period: Duration::from_millis(10),
+            }),
+            ..Machine::default()
+        };
+        let receiver = node(0, server_address(0), false);
+        world.add_node("receiver", receiver, 1, held).unwrap();
+        let sender = node(1, edge_address(0), true);
+        world
+            .add_node("sender", sender, 1, Machine::default())
+            .unwrap();
+        let sockets = (0..16).map(|port| ([198, 51, 100, 0], 5060 + port).into());
+        let rate = Rate::Constant(times * RECEIVER);
+        let arrivals = Arrivals::Open(rate, Stream::Poisson);
+        let config = CallerConfig {
+            holding: Law::ZERO,
+            retransmission: Retransmission::Rfc3261,
+            ..CallerConfig::plain(sockets.collect(), edge_address(1), arrivals)
+        };
+        let caller = world.add_caller(config);
+        Self { world, caller }
+    }
+
+    fn run(&mut self, time: Duration) -> Stats {
+        self.world.run_until(self.world.now() + time, &mut ());
+        self.world.caller_mut(self.caller).stats_mut().take()
+    }
+}
+
+/// What the receiving node had dropped held its places at the sending one until copies were answered: at ten times the load
+/// nothing was carried in most seconds.
+#[test]
+fn what_a_server_has_lost_takes_no_place() {
+    for (seed, times, least) in [
+        (2, 1.5, 0.95),
+        (1, 2.0, 0.95),
+        (2, 2.0, 0.95),
+        (0, 5.0, 0.5),
+        (2, 10.0, 0.5),
+    ] {
+        let mut series = Series::new(seed, times);
+        series.run(s(2));
+        let stats = series.run(s(18));
+        let goodput = stats.carried as f64 / 18.0 / RECEIVER;
+        assert!(goodput > least, "{times} x: {goodput}, {stats:?}");
+    }
 }

@@ -10,6 +10,7 @@ use transaction::{Flow, Sender};
 use super::Control;
 use crate::{
     admission::{self, NotNow, RETRY_AFTER_S},
+    config,
     context::Context,
     io::Outbox,
     member::Member,
@@ -74,10 +75,35 @@ pub(crate) fn withhold(
     avoid.len() > before
 }
 
-/// Sends for held transactions. What they repeat counts as new to a server that has told a rate: it serves that as well.
+/// Sends for held transactions. What they repeat counts as new to a server that has told a rate, which serves that as well,
+/// and goes to no server that has no room for what is new. What belongs to a call always goes.
 pub(crate) struct Repeats<'a, 'o> {
     pub(crate) cx: Context<'a>,
     pub(crate) out: &'o mut Outbox,
+}
+
+impl Repeats<'_, '_> {
+    fn admits(&self, member: &Member, pool: &config::Pool, invite: &[u8]) -> bool {
+        let now = self.cx.now;
+        let restriction = &member.control.restriction;
+        let is_full = pool.learn_room && !member.room.calls.has_room(now);
+        let is_restricted = pool.overload_control && restriction.is_active(now);
+        if !is_full && !is_restricted {
+            return true;
+        }
+        let Some(class) = class_of_repeated(self.cx.snapshot, invite) else {
+            return true;
+        };
+        if is_full && class != Class::Emergency {
+            return false;
+        }
+        // By loss the first copy was drawn for all.
+        let is_admitted = !is_restricted || restriction.admits(now, class, u64::MAX);
+        if is_restricted && is_admitted {
+            restriction.pass(now);
+        }
+        is_admitted
+    }
 }
 
 impl Sender for Repeats<'_, '_> {
@@ -86,33 +112,31 @@ impl Sender for Repeats<'_, '_> {
     }
 
     fn may_repeat(&mut self, flow: Flow, invite: &[u8]) -> bool {
-        let cx = self.cx;
-        let Some(member) = cx.snapshot.member_of(flow) else {
+        let snapshot = self.cx.snapshot;
+        let Some(member) = snapshot.member_of(flow) else {
             return true;
         };
-        let restriction = &member.control.restriction;
-        let pool = cx.snapshot.pool_of(member);
-        if !restriction.is_active(cx.now) || !pool.is_some_and(|it| it.config().overload_control) {
+        let Some(pool) = snapshot.pool_of(member) else {
             return true;
-        }
-        // By loss the first copy was drawn for all.
-        let is_admitted =
-            restriction.admits(cx.now, class_of_repeated(cx.snapshot, invite), u64::MAX);
-        if is_admitted {
-            restriction.pass(cx.now);
-        } else {
-            cx.stats.count(Event::RepeatWithheld, 1);
+        };
+        let is_admitted = self.admits(member, pool.config(), invite);
+        if !is_admitted {
+            self.cx.stats.count(Event::RepeatWithheld, 1);
         }
         is_admitted
     }
 }
 
-/// Whether a peer may call it urgent is not known any more.
-fn class_of_repeated(snapshot: &Snapshot, invite: &[u8]) -> Class {
-    match Message::parse(invite, usize::MAX) {
-        Ok(message) if admission::is_called_first(snapshot, &message) => Class::Emergency,
-        _ => Class::New,
+/// None: it belongs to a call. Whether a peer may call it urgent is not known any more.
+fn class_of_repeated(snapshot: &Snapshot, invite: &[u8]) -> Option<Class> {
+    let message = Message::parse(invite, usize::MAX).ok()?;
+    if message.to_tag().is_ok_and(|tag| tag.is_some()) {
+        return None;
     }
+    if admission::is_called_first(snapshot, &message) {
+        return Some(Class::Emergency);
+    }
+    Some(Class::New)
 }
 
 /// Refuses a request for which no server was found. Who calls is told to try elsewhere; phones that

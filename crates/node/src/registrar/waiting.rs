@@ -1,9 +1,9 @@
 //! Requests that wait for the store.
 
-use std::{collections::BTreeMap, mem, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use location::UsedNonce;
-use overload::Limit;
+use overload::{Limit, Wait};
 use slots::{Buffers, Id, Table, Ticket};
 use transaction::Flow;
 
@@ -23,9 +23,8 @@ pub(crate) const STORE_WAIT_MAX: Duration = Duration::from_secs(3);
 #[derive(Debug)]
 pub(crate) struct Waiting<T> {
     id: u64,
-    /// When it asked its last question, and how many were open then; 0: it has its answer.
-    asked_at: Duration,
-    met: u32,
+    /// Its last question; none: it has its answer.
+    question: Option<Wait>,
     pub(crate) request: KeptRequest,
     pub(crate) progress: T,
 }
@@ -65,25 +64,22 @@ pub(super) enum Step {
 impl<T> Waiting<T> {
     /// It asks the store something.
     pub(super) fn asks(&mut self, now: Duration, store: &Limit) {
-        (self.asked_at, self.met) = (now, store.begin(now));
+        self.question = Some(store.begin(now));
     }
 
     /// The store has answered. That it failed tells nothing of its speed.
     pub(super) fn is_answered(&mut self, now: Duration, store: &Limit, answer: &Answer) {
-        let after = now.saturating_sub(self.asked_at);
-        match mem::take(&mut self.met) {
-            0 => {}
-            _ if *answer == Answer::Failed => store.end(),
-            met => store.answered(now, met, after),
+        match self.question.take() {
+            None => {}
+            Some(question) if *answer == Answer::Failed => store.end(question),
+            Some(question) => store.answered(now, Duration::ZERO, question),
         }
     }
 
     /// It waits no longer for the store.
     pub(super) fn gives_up(&mut self, now: Duration, store: &Limit) {
-        let after = now.saturating_sub(self.asked_at);
-        match mem::take(&mut self.met) {
-            0 => {}
-            met => store.silent(met, after),
+        if let Some(question) = self.question.take() {
+            store.silent(now, question);
         }
     }
 }
@@ -135,8 +131,7 @@ impl<T> Waitings<T> {
     ) -> Option<Id<Waiting<T>>> {
         let waiting = Waiting {
             id: request.id,
-            asked_at: now,
-            met: 0,
+            question: None,
             request: KeptRequest::new(request, &mut self.copies)?,
             progress: progress(&mut self.copies),
         };

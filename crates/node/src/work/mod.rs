@@ -238,7 +238,7 @@ impl Work {
             waits,
             met_idle,
             offer: Offer::No,
-            met: 0,
+            wait: None,
             mark: None,
             is_unchecked: request.is_unchecked(),
         };

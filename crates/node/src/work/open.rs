@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use balance::{Cost, ServerId};
+use overload::Wait;
 use sip::Method;
 use slots::Id;
 
@@ -61,9 +62,8 @@ pub(crate) struct OpenRequest {
     /// It was sent when no other waited.
     pub(crate) met_idle: bool,
     pub(crate) offer: Offer,
-    /// How many waited at its server for their first response when it was sent, itself included. 0: it has one, or is
-    /// not counted.
-    pub(crate) met: u32,
+    /// That it waits for its first response; none: it has one, or is not counted.
+    pub(crate) wait: Option<Wait>,
     /// What the next node is told of who holds it.
     pub(crate) mark: Option<Mark>,
     /// Its next node has to check who sent it, so it may go to no other.

@@ -1,6 +1,6 @@
 //! What open requests tell of the room at their servers.
 
-use std::{mem, time::Duration};
+use std::time::Duration;
 
 use balance::ServerId;
 use overload::Limit;
@@ -24,7 +24,7 @@ impl OpenRequest {
 
     /// It begins something, and goes to a server.
     pub(super) fn enters(&mut self, now: Duration, member: &Member) {
-        self.met = self.limit(member).begin(now);
+        self.wait = Some(self.limit(member).begin(now));
     }
 
     /// It has its first response, which may have been here since so long ago.
@@ -35,27 +35,25 @@ impl OpenRequest {
         member: &Member,
         response: &Response<'_>,
     ) {
-        let after = now.saturating_sub(self.sent_at + late);
-        match mem::take(&mut self.met) {
-            0 => {}
-            met if response.status == 503 => self.limit(member).refused(now, met, after),
-            met => self.limit(member).answered(now, met, after),
+        let limit = self.limit(member);
+        match self.wait.take() {
+            None => {}
+            Some(wait) if response.status == 503 => limit.refused(now, late, wait),
+            Some(wait) => limit.answered(now, late, wait),
         }
     }
 
     /// Its server was silent for so long that it is given up.
     pub(super) fn waits_in_vain(&mut self, now: Duration, member: &Member) {
-        let after = now.saturating_sub(self.sent_at);
-        match mem::take(&mut self.met) {
-            0 => {}
-            met => self.limit(member).silent(met, after),
+        if let Some(wait) = self.wait.take() {
+            self.limit(member).silent(now, wait);
         }
     }
 
     /// It is open there no longer.
     pub(super) fn leaves(&mut self, member: &Member) {
-        if mem::take(&mut self.met) != 0 {
-            self.limit(member).end();
+        if let Some(wait) = self.wait.take() {
+            self.limit(member).end(wait);
         }
     }
 }

@@ -35,3 +35,16 @@ fn an_unanswered_invite_is_repeated_only_as_the_server_wants() {
     assert_eq!(to(&shorter.wait(ms(1_400)), ONE), 0);
     assert_eq!(to(&shorter.wait(ms(200)), ONE), 1, "as usual again");
 }
+
+/// An INVITE within a call was withheld like a new one, and refused after 1.5 s.
+#[test]
+fn an_unanswered_invite_within_a_call_is_repeated_all_the_same() {
+    let mut cluster = Cluster::new(controlled(stateful(&[ONE])));
+    let mut call = cluster.establish("call");
+    cluster.pass(&call.caller.request("INVITE"));
+    let terms = ";oc=0;oc-algo=\"rate\";oc-validity=5000;oc-seq=1.0";
+    tell(&mut cluster, "other", terms);
+    let sent = cluster.wait(ms(1_600));
+    let repeated = sent.iter().filter(|it| it.to == address(ONE)).count();
+    assert_eq!((repeated, cluster.event(Event::RepeatWithheld)), (2, 0));
+}
