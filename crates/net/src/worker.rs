@@ -160,7 +160,7 @@ impl Worker {
     fn look_at_pace(&mut self, now: Duration) {
         let by_streams = self.streams.as_ref().map_or(0, Streams::received);
         let received = self.team.seats[self.number].counters.received() + by_streams;
-        self.pace.look(now, received);
+        self.pace.look(now, received, self.node.utilisation());
     }
 
     /// Lets some messages gather, if nothing is left to do. In an overload there always is, and rest would look like room for

@@ -116,6 +116,12 @@ impl Node {
         self.desks.lobby.note_busy(used, for_strangers);
     }
 
+    /// The part of the time that the worker can have which it used lately.
+    #[must_use]
+    pub fn utilisation(&self) -> f64 {
+        self.utilisation.get()
+    }
+
     /// Learns that so many requests were stopped by a lane's filter.
     pub fn handle_filtered(&mut self, lane: Lane, number: u32) {
         self.desks.lobby.note_filtered(lane, number);

@@ -60,6 +60,12 @@ impl Utilisation {
         self.can_run = self.can_run.clamp(LEAST, 1.0);
         ran.div_f64(self.can_run)
     }
+
+    /// The part of what it can run that it ran lately.
+    #[must_use]
+    pub fn get(&self) -> f64 {
+        self.ran / self.can_run
+    }
 }
 
 #[cfg(test)]

@@ -12,6 +12,10 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const BUSY_FROM: f64 = 8.0;
 const BUSY_UNTIL: f64 = 6.0;
 
+/// It is busy, too, from this utilisation on, and until this one: under a CPU quota few messages can take it all.
+const FULL_FROM: f64 = 0.8;
+const FULL_UNTIL: f64 = 0.2;
+
 /// When a worker woke up, and whether it is to wait before it does again.
 #[derive(Debug)]
 pub(super) struct Pace {
@@ -38,14 +42,17 @@ impl Pace {
     }
 
     /// So many messages came since the start.
-    pub(super) fn look(&mut self, now: Duration, received: u64) {
+    pub(super) fn look(&mut self, now: Duration, received: u64, utilisation: f64) {
         if now < self.looked_at + INTERVAL {
             return;
         }
         let passed = now - mem::replace(&mut self.looked_at, now);
         let came = received - mem::replace(&mut self.received, received);
-        let from = if self.is_busy { BUSY_UNTIL } else { BUSY_FROM };
-        self.is_busy = PACE.mul_f64(came as f64) >= passed.mul_f64(from);
+        let (from, full) = match self.is_busy {
+            true => (BUSY_UNTIL, FULL_UNTIL),
+            false => (BUSY_FROM, FULL_FROM),
+        };
+        self.is_busy = PACE.mul_f64(came as f64) >= passed.mul_f64(from) || utilisation >= full;
     }
 
     /// How long messages may gather now, if nothing is left to do.
@@ -68,19 +75,23 @@ mod tests {
     #[test]
     fn only_a_busy_worker_lets_messages_gather() {
         let mut pace = Pace::new(ms(0));
-        pace.look(ms(100), 799);
+        pace.look(ms(100), 799, 0.0);
         pace.wake(ms(100));
         assert_eq!(pace.rest(ms(100)), ms(0));
-        pace.look(ms(150), 10_000);
+        pace.look(ms(150), 10_000, 0.0);
         assert_eq!(pace.rest(ms(150)), ms(0));
-        pace.look(ms(200), 799 + 800);
+        pace.look(ms(200), 799 + 800, 0.0);
         pace.wake(ms(200));
         assert_eq!(pace.rest(ms(200)), PACE);
         assert_eq!(pace.rest(ms(200) + PACE / 4), PACE * 3 / 4);
         assert_eq!(pace.rest(ms(202)), ms(0));
-        pace.look(ms(300), 1_599 + 600);
+        pace.look(ms(300), 1_599 + 600, 0.0);
         assert_eq!(pace.rest(ms(200)), PACE);
-        pace.look(ms(400), 2_199 + 599);
+        pace.look(ms(400), 2_199 + 599, 0.0);
         assert_eq!(pace.rest(ms(200)), ms(0));
+        for (at, utilisation, rest) in [(500, 0.8, PACE), (600, 0.2, PACE), (700, 0.19, ms(0))] {
+            pace.look(ms(at), 2_798, utilisation);
+            assert_eq!(pace.rest(ms(200)), rest, "{utilisation}");
+        }
     }
 }
