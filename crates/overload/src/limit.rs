@@ -170,7 +170,7 @@ impl Limit {
         self.waiting.end(wait.since);
     }
 
-    /// Notes how long a request has waited. One that was lost tells when it was sent again.
+    /// Notes how long a request has waited. What answers one that was lost is the answer to a copy.
     fn note(&self, wait: &Wait, after: Duration) {
         if self.waiting.is_lost(wait.since) {
             return;

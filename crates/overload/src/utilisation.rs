@@ -102,6 +102,7 @@ mod tests {
         for wants in [0.02, 0.05, 0.09] {
             let used = after(&mut utilisation, 100, wants, 0.1);
             assert!(about(used, wants / 0.1), "{used} of {wants}");
+            assert!(about(utilisation.get(), wants / 0.1), "{wants}");
         }
     }
 

@@ -97,9 +97,12 @@ impl Repeats<'_, '_> {
         if is_full && class != Class::Emergency {
             return false;
         }
+        if !is_restricted {
+            return true;
+        }
         // By loss the first copy was drawn for all.
-        let is_admitted = !is_restricted || restriction.admits(now, class, u64::MAX);
-        if is_restricted && is_admitted {
+        let is_admitted = restriction.admits(now, class, u64::MAX);
+        if is_admitted {
             restriction.pass(now);
         }
         is_admitted
