@@ -44,7 +44,6 @@
 
 mod allotment;
 mod fair;
-mod history;
 mod in_flight;
 mod limit;
 mod neighbours;

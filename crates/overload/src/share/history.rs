@@ -11,7 +11,7 @@ const REPEATED: u32 = 6;
 /// A request that is heard for the first time is new, or all its copies before were kept out. Copies come at known
 /// times. So whoever drew a share that was open at these times would have been heard then.
 #[derive(Debug)]
-pub(crate) struct History {
+pub(super) struct History {
     shares: [f64; TICKS],
     newest: usize,
 }
@@ -27,18 +27,18 @@ impl Default for History {
 
 impl History {
     /// A tick is over in which this share was let in.
-    pub(crate) fn push(&mut self, share: f64) {
+    pub(super) fn push(&mut self, share: f64) {
         self.newest = (self.newest + 1) % TICKS;
         self.shares[self.newest] = share;
     }
 
     /// Of those who come in this tick some are not heard.
-    pub(crate) fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         self.shares[self.newest] = 0.0;
     }
 
     /// Who drew less is new if he comes in this tick.
-    pub(crate) fn surely_new(&self) -> f64 {
+    pub(super) fn surely_new(&self) -> f64 {
         let copies = (1..=REPEATED).map(|copy| self.open_before(copy));
         copies.fold(1.0, f64::min)
     }
