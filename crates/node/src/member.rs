@@ -10,6 +10,7 @@ use std::{
 };
 
 use balance::{Server, ServerId};
+use sip::Method;
 use transaction::{Flow, NextHop, Transport};
 
 use crate::{
@@ -107,6 +108,12 @@ impl Member {
 }
 
 impl Member {
+    /// Whether it has room for a request. Whoever tells how much it takes has room for that: what its answers tell includes what it
+    /// has lost before.
+    pub(crate) fn has_room(&self, now: Duration, method: Method<'_>) -> bool {
+        self.control.restriction.is_active(now) || self.room.of(method).has_room(now)
+    }
+
     /// It had no room for a request. Returns whether it had room for all before.
     pub(crate) fn note_full(&self, now: Duration) -> bool {
         let until = (now + FULL_FOR).as_nanos() as u64;

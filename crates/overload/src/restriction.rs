@@ -25,6 +25,8 @@ const LATE_FOR: Duration = Duration::from_secs(5);
 /// Requests by how soon they are withheld. Those that belong to something that has begun never are. RFC 7339 §5.10.1
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
+    /// It repeats what was sent and not answered: it has no claim on a rate that others use up.
+    Repeated,
     /// It begins something.
     New,
     /// The same, in an emergency: it is withheld when nothing else is left to withhold.
@@ -112,6 +114,8 @@ impl Restriction {
             return true;
         };
         match (terms.algorithm, class) {
+            // Its first copy was drawn for all.
+            (Algorithm::Loss, Class::Repeated) => true,
             (Algorithm::Loss, Class::New) => percent(draw) >= terms.value,
             (Algorithm::Loss, Class::Emergency) => terms.value < 100,
             (Algorithm::Rate, class) => self.has_room(now, &terms, class),
@@ -137,6 +141,7 @@ fn tolerance(class: Class, interval: u64) -> u64 {
     match class {
         Class::Emergency => TOLERANCE_FIRST_NS.max(TOLERANCE_FIRST * interval),
         Class::New => TOLERANCE_NS.max(TOLERANCE * interval),
+        Class::Repeated => 0,
     }
 }
 
@@ -237,6 +242,18 @@ mod tests {
         assert!(!restriction.admits(ms(0), Class::New, u64::MAX));
         assert!(!restriction.admits(ms(499), Class::Emergency, u64::MAX));
         assert!(restriction.admits(ms(500), Class::New, 0), "it has expired");
+    }
+
+    /// Copies had an equal claim on the rate, so a server that had lost thousands of calls served them late, and not new ones.
+    #[test]
+    fn copies_go_only_if_some_of_the_rate_is_left() {
+        let rate = told(Algorithm::Rate, 100, 60_000);
+        assert!(rate.admits(ms(1), Class::Repeated, 0));
+        rate.pass(ms(1));
+        assert!(rate.admits(ms(2), Class::New, 0) && !rate.admits(ms(2), Class::Repeated, 0));
+        assert!(rate.admits(ms(11), Class::Repeated, 0));
+        let loss = told(Algorithm::Loss, 99, 500);
+        assert!(loss.admits(ms(1), Class::Repeated, 0));
     }
 
     #[test]

@@ -223,8 +223,7 @@ impl Series {
             .add_node("sender", sending, 1, Machine::default())
             .unwrap();
         let sockets = (0..16).map(|port| ([198, 51, 100, 0], 5060 + port).into());
-        let rate = Rate::Constant(times * RECEIVER);
-        let arrivals = Arrivals::Open(rate, Stream::Poisson);
+        let arrivals = Arrivals::poisson(times * RECEIVER);
         let config = CallerConfig {
             holding: Law::ZERO,
             retransmission: Retransmission::Rfc3261,
@@ -232,6 +231,14 @@ impl Series {
         };
         let caller = world.add_caller(config);
         Self { world, caller }
+    }
+
+    fn call(&mut self, times: f64) {
+        let arrivals = Arrivals::poisson(times * RECEIVER);
+        let now = self.world.now();
+        self.world
+            .caller_mut(self.caller)
+            .set_arrivals(now, arrivals);
     }
 
     fn run(&mut self, time: Duration) -> Stats {
@@ -266,19 +273,24 @@ fn what_a_server_has_lost_takes_no_place() {
     }
 }
 
-/// Terms reach a peer in the second in which too much comes first, before its receiver has known a calm one.
+/// A peer that was told a rate was kept back by what its server had lost before that, too. And the rate grew by 5 % of what was
+/// served while the server was idle for a tenth of the time. So 0.80 to 0.93 and 0.92 to 0.94 were carried in the second and third
+/// second.
 #[test]
-fn a_peer_that_obeys_is_told_in_the_first_second() {
-    for times in [2.0, 5.0, 10.0] {
-        let mut series = Series::new(1, Sender::Obeys, times);
-        let goodput = [1, 1, 8].map(|seconds| series.goodput(seconds));
-        let least = [0.5, 0.7, 0.95];
+fn a_peer_that_obeys_gets_the_whole_capacity_after_two_seconds() {
+    for (seed, times) in [(0, 5.0), (0, 10.0), (3, 10.0)] {
+        let mut series = Series::new(seed, Sender::Obeys, 0.5);
+        series.run(s(5));
+        series.call(times);
+        series.run(s(1));
+        let goodput = [1, 1].map(|seconds| series.goodput(seconds));
+        let least = [0.85, 0.97];
         assert!(
             goodput
                 .iter()
                 .zip(least)
                 .all(|(carried, least)| *carried > least),
-            "{times} x: {goodput:?}"
+            "{times} x, seed {seed}: {goodput:?}"
         );
     }
 }
@@ -303,8 +315,12 @@ fn series() {
 
 fn table_row(sender: Sender, times: f64) -> String {
     let mut worlds: Vec<Series> = (0..SEEDS)
-        .map(|seed| Series::new(seed, sender, times))
+        .map(|seed| Series::new(seed, sender, 0.5))
         .collect();
+    for world in &mut worlds {
+        world.run(s(5));
+        world.call(times);
+    }
     let mut from = 0;
     let parts = [1, 2, 3, 10, 30].map(|to| {
         let seconds = to - from;

@@ -74,6 +74,11 @@ impl Backlog {
         self.of_neighbours.note(now);
     }
 
+    /// Whether what neighbours who obey send is late.
+    pub(super) fn has_neighbours(&self, now: Duration) -> bool {
+        self.of_neighbours.is_now(now)
+    }
+
     /// Whether neighbours who obey send too much, and not by a burst.
     pub(super) fn is_long(&self, now: Duration) -> bool {
         self.of_neighbours.is_long(now)
@@ -87,7 +92,7 @@ impl Backlog {
     /// How much of what is served neighbours are told, so that the backlog ends.
     pub(super) fn allows(&mut self, now: Duration, served_per_s: f64) -> f64 {
         self.best_per_s = served_per_s.max(self.best_per_s * FORGETS);
-        if !self.of_neighbours.is_now(now) {
+        if !self.has_neighbours(now) {
             return served_per_s;
         }
         let seconds = self.delay.as_secs_f64();

@@ -550,14 +550,19 @@ impl Lobby {
     }
 
     /// New requests that can be served per second; none: there are not more. Neighbours that are restricted don't show
-    /// what they would send: then a node that is never idle has as many as it can serve.
+    /// what they would send: then a node that is hardly idle has as many as it can serve.
     pub(crate) fn capacity_per_s(&mut self, now: Duration, are_restricted: bool) -> Option<f64> {
         let is_over = (self.is_over(now) || !self.sieve.is_open()) && !self.has_time_left(now);
         let is_long = are_restricted || self.backlog.is_long(now) || self.queue.is_long(now);
-        let is_full = is_long && self.calls.is_busy() || are_restricted && self.queue.is_late(now);
-        let could = self.throughput.capacity_per_s();
+        let is_late = are_restricted && self.queue.is_late(now);
+        let is_full = is_long && self.calls.is_busy();
+        let waits = is_over || is_late || self.backlog.has_neighbours(now);
+        let could = match waits {
+            true => self.throughput.served_per_s(),
+            false => self.throughput.pace_per_s(),
+        };
         let allowed = self.queue.allows(now, self.backlog.allows(now, could));
-        (is_over || is_full).then_some(allowed)
+        (is_over || is_full || is_late).then_some(allowed)
     }
 
     /// The shares of INVITEs and of REGISTERs that may come in.

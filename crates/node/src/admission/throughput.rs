@@ -6,6 +6,8 @@ use std::time::Duration;
 const LATELY: f64 = 0.2;
 /// The least part of the time that counts as that of known hosts.
 const LEAST: f64 = 0.1;
+/// A worker that is idle for no more than the rest of the time tells what it could serve in all of it.
+const BUSY: f64 = 0.9;
 
 /// How many new requests a worker serves, and how much of its time strangers' connections take.
 ///
@@ -16,8 +18,10 @@ pub(super) struct Throughput {
     busy: Duration,
     for_strangers: Duration,
     served: u32,
-    /// The means of what was served in a second, and of the part of the busy time that strangers' connections took.
+    /// The means of what was served in a second, of the part of the time that the worker was busy, and of the part of that
+    /// which strangers' connections took.
     served_per_s: f64,
+    part_busy: f64,
     part_for_strangers: f64,
 }
 
@@ -35,27 +39,35 @@ impl Throughput {
 
     /// Looks at what happened since the last time; how long the worker was busy.
     pub(super) fn look(&mut self, now: Duration) -> Duration {
-        let passed = now.saturating_sub(self.looked_at).as_secs_f64();
+        let passed = now.saturating_sub(self.looked_at);
+        let part_busy = self.busy.as_secs_f64() / passed.as_secs_f64().max(f64::MIN_POSITIVE);
         let part = match self.busy.is_zero() {
             true => 0.0,
             false => self.for_strangers.div_duration_f64(self.busy).min(1.0),
         };
-        let served_per_s = f64::from(self.served) / passed.max(f64::MIN_POSITIVE);
+        let served_per_s = f64::from(self.served) / passed.as_secs_f64().max(f64::MIN_POSITIVE);
         self.served_per_s += (served_per_s - self.served_per_s) * LATELY;
+        self.part_busy += (part_busy.min(1.0) - self.part_busy) * LATELY;
         self.part_for_strangers += (part - self.part_for_strangers) * LATELY;
         let busy = self.busy;
         *self = Self {
             looked_at: now,
             served_per_s: self.served_per_s,
+            part_busy: self.part_busy,
             part_for_strangers: self.part_for_strangers,
             ..Self::default()
         };
         busy
     }
 
-    /// New requests that could be served in a second, if strangers' connections took nothing.
-    pub(super) fn capacity_per_s(&self) -> f64 {
+    /// New requests that are served in a second, and would be if strangers' connections took nothing.
+    pub(super) fn served_per_s(&self) -> f64 {
         self.served_per_s / (1.0 - self.part_for_strangers).max(LEAST)
+    }
+
+    /// New requests that could be served in a second if the worker were never idle, if that is hardly ever.
+    pub(super) fn pace_per_s(&self) -> f64 {
+        self.served_per_s() / self.part_busy.max(BUSY)
     }
 }
 
@@ -67,24 +79,33 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// The capacity after ticks with this many requests served, and of each so many milliseconds for strangers.
-    fn capacity(served: u32, for_strangers: u64) -> f64 {
+    /// After ticks with this many requests served, and so many milliseconds of each busy and for strangers.
+    fn after(served: u32, busy: u64, for_strangers: u64) -> Throughput {
         let mut throughput = Throughput::default();
         for tick in 1..=50 {
             throughput.note_served(true);
             (0..served).for_each(|_| throughput.note_served(false));
-            throughput.note_busy(ms(100), ms(for_strangers));
-            assert_eq!(throughput.look(ms(100 * tick)), ms(100));
+            throughput.note_busy(ms(busy), ms(for_strangers));
+            assert_eq!(throughput.look(ms(100 * tick)), ms(busy));
         }
-        throughput.capacity_per_s()
+        throughput
     }
 
     /// Strangers' connections took the time that neighbours left, so that the node told these less and less.
     #[test]
     fn the_time_of_strangers_is_free_for_neighbours() {
         for (served, for_strangers, per_s) in [(60, 0, 600.0), (30, 50, 600.0), (1, 100, 100.0)] {
-            let capacity = capacity(served, for_strangers);
-            assert!((capacity - per_s).abs() < 1.0, "{capacity} of {per_s}");
+            let could = after(served, 100, for_strangers).served_per_s();
+            assert!((could - per_s).abs() < 1.0, "{could} of {per_s}");
+        }
+    }
+
+    /// A worker that was idle for a tenth of the time told neighbours what it served, and they took seconds to send more.
+    #[test]
+    fn a_worker_that_is_hardly_idle_tells_what_it_could_serve() {
+        for (busy, per_s) in [(100, 600.0), (95, 631.6), (90, 666.7), (50, 666.7)] {
+            let pace = after(60, busy, 0).pace_per_s();
+            assert!((pace - per_s).abs() < 1.0, "{pace} of {per_s}");
         }
     }
 }

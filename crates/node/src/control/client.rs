@@ -75,8 +75,9 @@ pub(crate) fn withhold(
     avoid.len() > before
 }
 
-/// Sends for held transactions. What they repeat counts as new to a server that has told a rate, which serves that as well,
-/// and goes to no server that has no room for what is new. What belongs to a call always goes.
+/// Sends for held transactions. What they repeat counts as new to a server that has told a rate, which serves that as well.
+/// So it goes only if others leave some of the rate, and to no server that has no room for what is new. What belongs to a call
+/// always goes.
 pub(crate) struct Repeats<'a, 'o> {
     pub(crate) cx: Context<'a>,
     pub(crate) out: &'o mut Outbox,
@@ -86,22 +87,18 @@ impl Repeats<'_, '_> {
     fn admits(&self, member: &Member, pool: &config::Pool, invite: &[u8]) -> bool {
         let now = self.cx.now;
         let restriction = &member.control.restriction;
-        let is_full = pool.learn_room && !member.room.calls.has_room(now);
         let is_restricted = pool.overload_control && restriction.is_active(now);
+        let is_full = pool.learn_room && !member.has_room(now, Method::Invite);
         if !is_full && !is_restricted {
             return true;
         }
         let Some(class) = class_of_repeated(self.cx.snapshot, invite) else {
             return true;
         };
-        if is_full && class != Class::Emergency {
-            return false;
+        if is_full {
+            return class == Class::Emergency;
         }
-        if !is_restricted {
-            return true;
-        }
-        // By loss the first copy was drawn for all.
-        let is_admitted = restriction.admits(now, class, u64::MAX);
+        let is_admitted = restriction.admits(now, class, 0);
         if is_admitted {
             restriction.pass(now);
         }
@@ -139,7 +136,7 @@ fn class_of_repeated(snapshot: &Snapshot, invite: &[u8]) -> Option<Class> {
     if admission::is_called_first(snapshot, &message) {
         return Some(Class::Emergency);
     }
-    Some(Class::New)
+    Some(Class::Repeated)
 }
 
 /// Refuses a request for which no server was found. Who calls is told to try elsewhere; phones that

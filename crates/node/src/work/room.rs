@@ -93,7 +93,7 @@ impl Work {
 }
 
 /// Adds the servers of a pool that have no room for a request. Returns whether there are any. What is urgent finds
-/// room everywhere.
+/// room everywhere, and whoever tells how much it takes has room for that.
 pub(super) fn avoid_full(
     cx: Context<'_>,
     request: &Request<'_>,
@@ -106,8 +106,7 @@ pub(super) fn avoid_full(
     let before = avoid.len();
     for server in pool.pool().all_servers() {
         let member = cx.snapshot.member(server.id());
-        let is_full = |member: &Member| !member.room.of(request.method).has_room(cx.now);
-        if member.is_some_and(|member| is_full(member)) {
+        if member.is_some_and(|member| !member.has_room(cx.now, request.method)) {
             avoid.push(server.id());
         }
     }
