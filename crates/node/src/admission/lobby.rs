@@ -60,9 +60,8 @@ pub(crate) struct Lobby {
     salt: u32,
     guests: Guests,
     delays: Delays,
-    /// The lane of what comes next; none: it comes with all others.
+    /// The lane of what comes next, and how long that has waited there; none: it comes with all others.
     lane: Option<Lane>,
-    /// How long it has waited there.
     waited: Duration,
     behind_until: Duration,
     backlog: Backlog,
@@ -552,17 +551,14 @@ impl Lobby {
     /// New requests that can be served per second; none: there are not more. Neighbours that are restricted don't show
     /// what they would send: then a node that is hardly idle has as many as it can serve.
     pub(crate) fn capacity_per_s(&mut self, now: Duration, are_restricted: bool) -> Option<f64> {
-        let is_over = (self.is_over(now) || !self.sieve.is_open()) && !self.has_time_left(now);
+        let is_over = are_restricted && self.queue.is_late(now)
+            || (self.is_over(now) || !self.sieve.is_open()) && !self.has_time_left(now);
         let is_long = are_restricted || self.backlog.is_long(now) || self.queue.is_long(now);
-        let is_late = are_restricted && self.queue.is_late(now);
-        let is_full = is_long && self.calls.is_busy();
-        let waits = is_over || is_late || self.backlog.has_neighbours(now);
-        let could = match waits {
-            true => self.throughput.served_per_s(),
-            false => self.throughput.pace_per_s(),
-        };
+        let could = self
+            .throughput
+            .capacity_per_s(is_over || self.backlog.has_neighbours(now));
         let allowed = self.queue.allows(now, self.backlog.allows(now, could));
-        (is_over || is_full || is_late).then_some(allowed)
+        (is_over || is_long && self.calls.is_busy()).then_some(allowed)
     }
 
     /// The shares of INVITEs and of REGISTERs that may come in.
@@ -581,8 +577,7 @@ impl Lobby {
 
     /// Whether neighbours are to learn of this capacity: it is news as long as there is one, and once after that.
     pub(crate) fn tells(&mut self, capacity_per_s: Option<f64>) -> bool {
-        let was_over = mem::replace(&mut self.is_over, capacity_per_s.is_some());
-        was_over || self.is_over
+        mem::replace(&mut self.is_over, capacity_per_s.is_some()) || self.is_over
     }
 
     pub(crate) fn set_filtered(&mut self, is_filtered: bool) {

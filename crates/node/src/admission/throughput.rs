@@ -60,14 +60,14 @@ impl Throughput {
         busy
     }
 
-    /// New requests that are served in a second, and would be if strangers' connections took nothing.
-    pub(super) fn served_per_s(&self) -> f64 {
-        self.served_per_s / (1.0 - self.part_for_strangers).max(LEAST)
-    }
-
-    /// New requests that could be served in a second if the worker were never idle, if that is hardly ever.
-    pub(super) fn pace_per_s(&self) -> f64 {
-        self.served_per_s() / self.part_busy.max(BUSY)
+    /// New requests that could be served in a second, if strangers' connections took nothing. If some `wait`, these are as many as are
+    /// served; else the worker could be busy all the time.
+    pub(super) fn capacity_per_s(&self, wait: bool) -> f64 {
+        let served_per_s = self.served_per_s / (1.0 - self.part_for_strangers).max(LEAST);
+        match wait {
+            true => served_per_s,
+            false => served_per_s / self.part_busy.max(BUSY),
+        }
     }
 }
 
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn the_time_of_strangers_is_free_for_neighbours() {
         for (served, for_strangers, per_s) in [(60, 0, 600.0), (30, 50, 600.0), (1, 100, 100.0)] {
-            let could = after(served, 100, for_strangers).served_per_s();
+            let could = after(served, 100, for_strangers).capacity_per_s(true);
             assert!((could - per_s).abs() < 1.0, "{could} of {per_s}");
         }
     }
@@ -104,8 +104,8 @@ mod tests {
     #[test]
     fn a_worker_that_is_hardly_idle_tells_what_it_could_serve() {
         for (busy, per_s) in [(100, 600.0), (95, 631.6), (90, 666.7), (50, 666.7)] {
-            let pace = after(60, busy, 0).pace_per_s();
-            assert!((pace - per_s).abs() < 1.0, "{pace} of {per_s}");
+            let could = after(60, busy, 0).capacity_per_s(false);
+            assert!((could - per_s).abs() < 1.0, "{could} of {per_s}");
         }
     }
 }
