@@ -244,7 +244,7 @@ mod tests {
         assert!(restriction.admits(ms(500), Class::New, 0), "it has expired");
     }
 
-    /// Copies had an equal claim on the rate, so a server that had lost thousands of calls served them late, and not new ones.
+    /// Copies had an equal claim on the rate, so for two seconds after a step a hundredth of the calls was answered 1.5 s late.
     #[test]
     fn copies_go_only_if_some_of_the_rate_is_left() {
         let rate = told(Algorithm::Rate, 100, 60_000);

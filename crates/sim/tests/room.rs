@@ -274,8 +274,8 @@ fn what_a_server_has_lost_takes_no_place() {
 }
 
 /// A peer that was told a rate was kept back by what its server had lost before that, too. And the rate grew by 5 % of what was
-/// served while the server was idle for a tenth of the time. So 0.80 to 0.93 and 0.92 to 0.94 were carried in the second and third
-/// second.
+/// served while the server was idle for a tenth of the time. In the second second 0.80 to 0.93 were carried, and 0.92 to 0.94 in the
+/// third.
 #[test]
 fn a_peer_that_obeys_gets_the_whole_capacity_after_two_seconds() {
     for (seed, times) in [(0, 5.0), (0, 10.0), (3, 10.0)] {
@@ -283,15 +283,9 @@ fn a_peer_that_obeys_gets_the_whole_capacity_after_two_seconds() {
         series.run(s(5));
         series.call(times);
         series.run(s(1));
-        let goodput = [1, 1].map(|seconds| series.goodput(seconds));
-        let least = [0.85, 0.97];
-        assert!(
-            goodput
-                .iter()
-                .zip(least)
-                .all(|(carried, least)| *carried > least),
-            "{times} x, seed {seed}: {goodput:?}"
-        );
+        let (second, third) = (series.goodput(1), series.goodput(1));
+        let what = format!("{times} x, seed {seed}: {second}, {third}");
+        assert!(second > 0.85 && third > 0.97, "{what}");
     }
 }
 
@@ -304,7 +298,7 @@ const SEEDS: u64 = 6;
 #[expect(clippy::print_stdout, reason = "it prints")]
 fn series() {
     println!(
-        "seconds: carried of what can be, least and mean of {SEEDS} seeds; p50 and p99 of the answers in ms"
+        "seconds after a step from 0.5 x: carried of what can be, least and mean of {SEEDS} seeds; p50 and p99 of the answers in ms"
     );
     for sender in [Sender::Stranger, Sender::Peer, Sender::Obeys] {
         for times in [1.5, 2.0, 5.0, 10.0] {

@@ -39,13 +39,13 @@ impl Throughput {
 
     /// Looks at what happened since the last time; how long the worker was busy.
     pub(super) fn look(&mut self, now: Duration) -> Duration {
-        let passed = now.saturating_sub(self.looked_at);
-        let part_busy = self.busy.as_secs_f64() / passed.as_secs_f64().max(f64::MIN_POSITIVE);
+        let passed = now.saturating_sub(self.looked_at).as_secs_f64();
+        let part_busy = self.busy.as_secs_f64() / passed.max(f64::MIN_POSITIVE);
         let part = match self.busy.is_zero() {
             true => 0.0,
             false => self.for_strangers.div_duration_f64(self.busy).min(1.0),
         };
-        let served_per_s = f64::from(self.served) / passed.as_secs_f64().max(f64::MIN_POSITIVE);
+        let served_per_s = f64::from(self.served) / passed.max(f64::MIN_POSITIVE);
         self.served_per_s += (served_per_s - self.served_per_s) * LATELY;
         self.part_busy += (part_busy.min(1.0) - self.part_busy) * LATELY;
         self.part_for_strangers += (part - self.part_for_strangers) * LATELY;
@@ -60,11 +60,11 @@ impl Throughput {
         busy
     }
 
-    /// New requests that could be served in a second, if strangers' connections took nothing. If some `wait`, these are as many as are
-    /// served; else the worker could be busy all the time.
-    pub(super) fn capacity_per_s(&self, wait: bool) -> f64 {
+    /// New requests that could be served in a second, if strangers' connections took nothing. While some wait, these are as many as
+    /// are served; else the worker could be busy all the time.
+    pub(super) fn capacity_per_s(&self, some_wait: bool) -> f64 {
         let served_per_s = self.served_per_s / (1.0 - self.part_for_strangers).max(LEAST);
-        match wait {
+        match some_wait {
             true => served_per_s,
             false => served_per_s / self.part_busy.max(BUSY),
         }
