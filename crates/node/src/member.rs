@@ -14,8 +14,12 @@ use sip::Method;
 use transaction::{Flow, NextHop, Transport};
 
 use crate::{
-    config::PoolServer, control::Control, histogram::Histogram, room::Room,
-    service_times::ServiceTimes, stats::MethodLabel,
+    config::{Pool, PoolServer},
+    control::Control,
+    histogram::Histogram,
+    room::Room,
+    service_times::ServiceTimes,
+    stats::MethodLabel,
 };
 
 /// A server that had no room for a request counts as one without room for all for so long.
@@ -110,8 +114,9 @@ impl Member {
 impl Member {
     /// Whether it has room for a request. Whoever tells how much it takes has room for that: what its answers tell includes what it
     /// has lost before.
-    pub(crate) fn has_room(&self, now: Duration, method: Method<'_>) -> bool {
-        self.control.restriction.is_active(now) || self.room.of(method).has_room(now)
+    pub(crate) fn has_room(&self, now: Duration, method: Method<'_>, pool: &Pool) -> bool {
+        let tells = pool.overload_control && self.control.restriction.is_active(now);
+        tells || !pool.learn_room || self.room.of(method).has_room(now)
     }
 
     /// It had no room for a request. Returns whether it had room for all before.

@@ -88,7 +88,7 @@ impl Repeats<'_, '_> {
         let now = self.cx.now;
         let restriction = &member.control.restriction;
         let is_restricted = pool.overload_control && restriction.is_active(now);
-        let is_full = pool.learn_room && !member.has_room(now, Method::Invite);
+        let is_full = !member.has_room(now, Method::Invite, pool);
         if !is_full && !is_restricted {
             return true;
         }

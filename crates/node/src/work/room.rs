@@ -106,7 +106,7 @@ pub(super) fn avoid_full(
     let before = avoid.len();
     for server in pool.pool().all_servers() {
         let member = cx.snapshot.member(server.id());
-        if member.is_some_and(|member| !member.has_room(cx.now, request.method)) {
+        if member.is_some_and(|member| !member.has_room(cx.now, request.method, pool.config())) {
             avoid.push(server.id());
         }
     }
