@@ -1,6 +1,6 @@
 //! Overload control with neighbours: RFC 7339, RFC 7415.
 
-use std::net::SocketAddr;
+use std::{collections::VecDeque, net::SocketAddr};
 
 use node::{Algorithm, Config, stats::Event};
 
@@ -244,6 +244,36 @@ fn a_pool_without_control_is_not_controlled() {
         cluster.pass(&request("INVITE", ALICE, "another")).to,
         address(ONE)
     );
+}
+
+/// Twice as many calls as the server answers, for 5 s; returns how many get no further than the edge.
+fn refused_at_twice_its_capacity(cluster: &mut Cluster, name: &str) -> usize {
+    let (mut waiting, mut refused) = (VecDeque::new(), 0);
+    for number in 0..500 {
+        cluster.wait(ms(10));
+        for sent in cluster.send(&request("INVITE", ALICE, &format!("{name}{number}"))) {
+            match sent.is_request() {
+                true => waiting.push_back(sent),
+                false => refused += usize::from(sent.status() == 503),
+            }
+        }
+        if number % 2 == 0
+            && let Some(oldest) = waiting.pop_front()
+        {
+            cluster.send(&oldest.respond(486));
+        }
+    }
+    refused
+}
+
+/// What a server had told went on to lift the limit that is learned, after a reload by which the pool no longer asks.
+#[test]
+fn terms_that_nobody_asks_for_lift_no_limit() {
+    let mut cluster = Cluster::new(controlled(config(&[ONE])));
+    let terms = ";oc=1000;oc-algo=\"rate\";oc-validity=60000;oc-seq=1.0";
+    tell(&mut cluster, "call", terms);
+    cluster.shared.reload(config(&[ONE]), cluster.now).unwrap();
+    assert!(refused_at_twice_its_capacity(&mut cluster, "alone") > 50);
 }
 
 #[test]
