@@ -49,7 +49,9 @@ const STALLED_MIN: u32 = 8;
 /// might have been taken while it was full. Who answers promptly has no limit either.
 #[derive(Debug)]
 pub struct Limit {
+    /// Requests that may get lost on their way, and the number of the others.
     waiting: InFlight,
+    reliable: AtomicU32,
     /// The most that waited in this window.
     peak: AtomicU32,
     /// As bits; 0: there is none.
@@ -74,6 +76,7 @@ impl Default for Limit {
     fn default() -> Self {
         Self {
             waiting: InFlight::default(),
+            reliable: AtomicU32::new(0),
             peak: AtomicU32::new(0),
             limit: AtomicU64::new(0),
             due_at: AtomicU64::new(0),
@@ -99,13 +102,14 @@ impl Limit {
             .is_none_or(|limit| self.in_flight(now) < limit)
     }
 
-    /// Requests that the server may have. If it is silent, those alone that were sent lately.
+    /// Requests that the server may have. If it is silent, those alone that were sent lately or can't be lost.
     fn in_flight(&self, now: Duration) -> u32 {
         let silent = ns(now).saturating_sub(self.heard_at.load(Relaxed));
         if silent < ns(SILENT) {
-            return self.waiting.count();
+            return self.waiting();
         }
-        self.waiting.count_within(now.saturating_sub(LOST), now)
+        let lately = self.waiting.count_within(now.saturating_sub(LOST), now);
+        lately.saturating_add(self.reliable.load(Relaxed))
     }
 
     /// The limit; none: there need not be one.
@@ -122,26 +126,38 @@ impl Limit {
     /// Requests that wait for their first response, without those that are taken for lost.
     #[must_use]
     pub fn waiting(&self) -> u32 {
-        self.waiting.count()
+        let reliable = self.reliable.load(Relaxed);
+        self.waiting.count().saturating_add(reliable)
     }
 
-    /// A request is sent. One of the next four is to be told what became of it.
-    pub fn begin(&self, now: Duration) -> Wait {
-        let met = self.waiting.begin(now);
+    /// A request is sent, over a transport that is reliable or not. One of the next four is to be told what became of it.
+    pub fn begin(&self, now: Duration, is_reliable: bool) -> Wait {
+        if is_reliable {
+            self.reliable.fetch_add(1, Relaxed);
+        } else {
+            self.waiting.begin(now);
+        }
+        let met = self.waiting();
         if read(&self.limit).is_some() {
             self.peak.fetch_max(self.in_flight(now), Relaxed);
         }
         if met == 1 {
             self.heard_at.store(ns(now), Relaxed);
         }
-        Wait { since: now, met }
+        Wait {
+            since: now,
+            met,
+            is_reliable,
+        }
     }
 
     /// A request has got its first response, which may have been here since so long ago.
     pub fn answered(&self, now: Duration, late: Duration, wait: Wait) {
         let after = now.saturating_sub(wait.since + late);
         self.heard_at.store(ns(now), Relaxed);
-        self.waiting.answer(wait.since);
+        if !wait.is_reliable {
+            self.waiting.answer(wait.since);
+        }
         self.note(&wait, after);
         self.end(wait);
         if after < AT_ONCE
@@ -167,12 +183,16 @@ impl Limit {
 
     /// A request ends that tells nothing.
     pub fn end(&self, wait: Wait) {
-        self.waiting.end(wait.since);
+        if wait.is_reliable {
+            self.reliable.fetch_sub(1, Relaxed);
+        } else {
+            self.waiting.end(wait.since);
+        }
     }
 
     /// Notes how long a request has waited. What answers one that was lost is the answer to a copy.
     fn note(&self, wait: &Wait, after: Duration) {
-        if self.waiting.is_lost(wait.since) {
+        if !wait.is_reliable && self.waiting.is_lost(wait.since) {
             return;
         }
         let (time, met) = (log(ns(after) as f64), wait.met.max(1));
@@ -283,6 +303,8 @@ pub struct Wait {
     since: Duration,
     /// How many waited then, itself included.
     met: u32,
+    /// It went over a reliable transport.
+    is_reliable: bool,
 }
 
 struct Wanted {

@@ -73,7 +73,7 @@ impl Server {
                 self.next += self.every;
                 seen.offered += 1;
                 if self.limit.has_room(self.now) {
-                    let wait = self.limit.begin(self.now);
+                    let wait = self.limit.begin(self.now, false);
                     self.waiting.push_back((self.now, wait));
                     seen.sent += 1;
                 }
@@ -165,7 +165,7 @@ fn who_first_meets_a_full_server_learns_what_it_can() {
     let now = Duration::ZERO;
     server
         .waiting
-        .extend((0..300).map(|_| (now, server.limit.begin(now))));
+        .extend((0..300).map(|_| (now, server.limit.begin(now, false))));
     server.run(200.0, ms(20_000));
     let seen = server.run(200.0, ms(10_000));
     assert!(seen.slowest < ms(300) && seen.answered > 970, "{seen:?}");
@@ -221,4 +221,20 @@ fn who_refuses_late_is_limited_as_who_answers_late() {
         limits.push(server.limit.get(server.now));
     }
     assert!(limits[0].is_some() && limits[0] == limits[1], "{limits:?}");
+}
+
+/// What waited over a stream for half a second was taken for lost, so others were sent to a server that was full: of 500
+/// senders it carried 62 % of what it can.
+#[test]
+fn what_a_stream_has_taken_keeps_its_place() {
+    for (is_reliable, left) in [(false, 1), (true, 11)] {
+        let limit = Limit::default();
+        let early: Vec<_> = (0..10).map(|_| limit.begin(ms(0), is_reliable)).collect();
+        let [later, last] = [800, 810].map(|at| limit.begin(ms(at), is_reliable));
+        assert_eq!(limit.waiting(), 12);
+        limit.answered(ms(820), Duration::ZERO, later);
+        assert_eq!(limit.waiting(), left);
+        early.into_iter().chain([last]).for_each(|it| limit.end(it));
+        assert_eq!(limit.waiting(), 0);
+    }
 }

@@ -64,7 +64,7 @@ pub(super) enum Step {
 impl<T> Waiting<T> {
     /// It asks the store something.
     pub(super) fn asks(&mut self, now: Duration, store: &Limit) {
-        self.question = Some(store.begin(now));
+        self.question = Some(store.begin(now, true));
     }
 
     /// The store has answered. That it failed tells nothing of its speed.

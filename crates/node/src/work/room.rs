@@ -24,7 +24,8 @@ impl OpenRequest {
 
     /// It begins something, and goes to a server.
     pub(super) fn enters(&mut self, now: Duration, member: &Member) {
-        self.wait = Some(self.limit(member).begin(now));
+        let is_reliable = member.transport.is_stream();
+        self.wait = Some(self.limit(member).begin(now, is_reliable));
     }
 
     /// It has its first response, which may have been here since so long ago.
