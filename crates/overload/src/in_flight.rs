@@ -133,7 +133,9 @@ mod tests {
     #[test]
     fn what_is_lost_ends_without_effect() {
         let waiting = InFlight::default();
-        [0, 10, 1_000, 1_010].map(|at| waiting.begin(ms(at)));
+        [0, 10, 1_000, 1_010]
+            .iter()
+            .for_each(|&at| waiting.begin(ms(at)));
         assert_eq!(waiting.count(), 4);
         waiting.end(ms(0));
         waiting.answer(ms(1_010));

@@ -50,15 +50,19 @@ impl Guests {
     }
 
     /// Which INVITEs and REGISTERs wait that were not granted to a neighbour, for the share of INVITEs and for that of
-    /// REGISTERs.
-    pub(super) fn waiting(&self) -> [Waiting; 2] {
-        let wait = |class: Class| {
-            let mut guests = self.of[class as usize].iter();
-            guests.any(|guest| !guest.standing.is_granted)
+    /// REGISTERs. Who takes turns with others has to wait for these a little: only who waits for longer counts then.
+    pub(super) fn waiting(&self, now: Duration) -> [Waiting; 2] {
+        let wait = |classes: &[Class], long: Duration| {
+            let mut guests = classes.iter().flat_map(|&class| &self.of[class as usize]);
+            guests.any(|guest| !guest.standing.is_granted && guest.came + long <= now)
         };
-        let calls = wait(Class::Call);
-        let registers = wait(Class::Register) || wait(Class::Login);
-        [(calls, registers), (registers, calls)].map(|(own, others)| Waiting { own, others })
+        let [calls, registers] = [&[Class::Call][..], &[Class::Register, Class::Login]];
+        [(calls, registers), (registers, calls)].map(|(own, others)| {
+            let others = wait(others, Duration::ZERO);
+            let long = if others { BEHIND } else { Duration::ZERO };
+            let own = wait(own, long);
+            Waiting { own, others }
+        })
     }
 
     /// Whether a request of this name waits.
@@ -131,5 +135,46 @@ fn take(guests: &mut VecDeque<Guest>, now: Duration) -> Option<Guest> {
         guests.pop_front()
     } else {
         guests.pop_back()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use slots::Kept;
+    use transaction::Flow;
+
+    use super::*;
+    use crate::{admission::guest::Standing, io::Origin};
+
+    fn guest(class: Class, came: Duration) -> Guest {
+        Guest {
+            flow: Flow::udp(0, (Ipv4Addr::LOCALHOST, 5060).into()),
+            origin: Origin::Socket,
+            bytes: Kept::default(),
+            came,
+            since: came,
+            class,
+            standing: Standing {
+                is_granted: false,
+                is_apart: false,
+            },
+            name: None,
+        }
+    }
+
+    /// Beside a flood of REGISTERs the share of calls did not grow: at most ticks some call waited for its turn. After an outage a
+    /// tenth of the calls that the node could serve were carried for as long as the flood lasted.
+    #[test]
+    fn who_waits_for_a_turn_does_not_lack_turns() {
+        let ms = Duration::from_millis;
+        let mut guests = Guests::new(700);
+        guests.keep(guest(Class::Call, ms(100)), b"INVITE");
+        let waits = |guests: &Guests, now| guests.waiting(ms(now)).map(|of| (of.own, of.others));
+        assert_eq!(waits(&guests, 101), [(true, false), (false, true)]);
+        guests.keep(guest(Class::Register, ms(50)), b"REGISTER");
+        assert_eq!(waits(&guests, 119), [(false, true), (true, true)]);
+        assert_eq!(waits(&guests, 120), [(true, true), (true, true)]);
     }
 }

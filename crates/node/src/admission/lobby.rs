@@ -533,7 +533,7 @@ impl Lobby {
         let is_due = self.calls.is_due(now);
         if is_due {
             let busy = self.throughput.look(now);
-            let waiting = self.guests.waiting();
+            let waiting = self.guests.waiting(now);
             let [calls, registers] = self.delays.take(now);
             let changes = [
                 self.calls.next(now, calls, waiting[0], busy),
