@@ -38,10 +38,15 @@ listening() {
     within grep -q ":$(printf %04X "${1##*:}") " /proc/net/tcp /proc/net/udp
 }
 
+# awake CORE: keeps it from sleeping. To wake it up would be charged to what is measured.
+awake() {
+    on "$1" chrt --idle 0 sh -c 'while :; do :; done'
+}
+
 # cage NAME SHARE: makes a group of processes that together have this part of core 0, by a CFS quota with a period of 10 ms.
-# Its folder is in `caged`. The core never sleeps: to wake it up would be charged to them.
+# Its folder is in `caged`.
 cage() {
-    on 0 chrt --idle 0 sh -c 'while :; do :; done'
+    awake 0
     local quota
     quota=$(awk "BEGIN { print int($2 * 10000) }")
     caged=/sys/fs/cgroup/cpu/sipyard-$1-$$

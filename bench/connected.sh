@@ -98,6 +98,7 @@ answer() {
 # CPU of a call over one connection each side, or over UDP (TRANSPORTS), and the time to its answer.
 calls() {
     local rate=${RATE:-1000} duration=${DURATION:-8s}
+    awake 0
     for round in 1 2; do
         for transport in ${TRANSPORTS:-tcp tls}; do
             local at=(--transport "$transport") to=$edge way=(--transport "$transport" --connections 1)
