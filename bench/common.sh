@@ -60,6 +60,34 @@ cage() {
     fi
 }
 
+# on_caged COMMAND...: starts a program on core 0 that is held from its first instruction on, and so are its children.
+on_caged() {
+    on 0 sh -c 'echo $$ >"$0/cgroup.procs"; exec "$@"' "$caged" "$@"
+}
+
+# The first lines of each configuration of Kamailio.
+kamailio_head() {
+    cat <<'END'
+#!KAMAILIO
+debug=-1
+log_stderror=yes
+children=1
+auto_aliases=no
+dns=no
+rev_dns=no
+loadmodule "tm.so"
+loadmodule "sl.so"
+loadmodule "rr.so"
+loadmodule "pv.so"
+loadmodule "maxfwd.so"
+loadmodule "siputils.so"
+loadmodule "textops.so"
+END
+}
+
+# What starts Kamailio with kamailio.cfg of the folder.
+kamailio_command=(/usr/sbin/kamailio -f "$folder/kamailio.cfg" -m 1024 -M 32 -x tlsf -X tlsf -DD -E -P "$folder/pid" -Y "$folder" -w "$folder")
+
 end() {
     kill "$1" 2>/dev/null || true
     wait "$1" 2>/dev/null || true

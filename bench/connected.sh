@@ -39,27 +39,14 @@ END
 # start_kamailio TARGET: on UDP, TCP and TLS, one worker each.
 start_kamailio() {
     cat >"$folder/kamailio.cfg" <<END
-#!KAMAILIO
-debug=-1
-log_stderror=yes
-children=1
+$(kamailio_head)
 tcp_children=1
 tcp_max_connections=65536
 tls_max_connections=65536
-auto_aliases=no
 enable_tls=yes
 listen=udp:$edge
 listen=tcp:$edge
 listen=tls:$edge_tls
-dns=no
-rev_dns=no
-loadmodule "tm.so"
-loadmodule "sl.so"
-loadmodule "rr.so"
-loadmodule "pv.so"
-loadmodule "maxfwd.so"
-loadmodule "siputils.so"
-loadmodule "textops.so"
 loadmodule "tls.so"
 modparam("tls", "certificate", "$folder/chain.pem")
 modparam("tls", "private_key", "$folder/key.pem")
@@ -74,7 +61,7 @@ request_route {
   exit;
 }
 END
-    on 0 /usr/sbin/kamailio -f "$folder/kamailio.cfg" -m 1024 -M 32 -x tlsf -X tlsf -DD -E -P "$folder/pid" -Y "$folder" -w "$folder"
+    on 0 "${kamailio_command[@]}"
     program=$last
     listening "$edge"
 }

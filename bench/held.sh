@@ -59,25 +59,12 @@ END
 
 start_kamailio() {
     cat >"$folder/kamailio.cfg" <<END
-#!KAMAILIO
-debug=-1
-log_stderror=yes
-children=1
+$(kamailio_head)
 tcp_children=1
-auto_aliases=no
 enable_tls=yes
 listen=udp:$receiver
 listen=tcp:$receiver
 listen=tls:$receiver_tls
-dns=no
-rev_dns=no
-loadmodule "tm.so"
-loadmodule "sl.so"
-loadmodule "rr.so"
-loadmodule "pv.so"
-loadmodule "maxfwd.so"
-loadmodule "siputils.so"
-loadmodule "textops.so"
 loadmodule "tls.so"
 modparam("tls", "certificate", "$folder/chain.pem")
 modparam("tls", "private_key", "$folder/key.pem")
@@ -91,7 +78,7 @@ request_route {
   exit;
 }
 END
-    on 0 /usr/sbin/kamailio -f "$folder/kamailio.cfg" -m 256 -M 32 -DD -E -P "$folder/pid" -Y "$folder" -w "$folder"
+    on 0 "${kamailio_command[@]}"
     program=$last
     listening "$receiver_tls"
 }

@@ -27,23 +27,9 @@ to = "app"
 END
 
 cat >"$folder/kamailio.cfg" <<END
-#!KAMAILIO
-debug=-1
-log_stderror=yes
-children=1
-auto_aliases=no
+$(kamailio_head)
 listen=udp:$node
 disable_tcp=yes
-dns=no
-rev_dns=no
-mpath="/usr/lib/x86_64-linux-gnu/kamailio/modules/"
-loadmodule "tm.so"
-loadmodule "sl.so"
-loadmodule "rr.so"
-loadmodule "pv.so"
-loadmodule "maxfwd.so"
-loadmodule "siputils.so"
-loadmodule "textops.so"
 loadmodule "usrloc.so"
 loadmodule "registrar.so"
 request_route {
@@ -57,16 +43,16 @@ request_route {
 }
 END
 
-program_of() {
-    case $1 in
-        sipyard) echo "$sipyard serve $folder/node.toml" ;;
-        kamailio) echo "/usr/sbin/kamailio -f $folder/kamailio.cfg -m 512 -M 32 -x tlsf -X tlsf -DD -E -P $folder/pid -Y $folder -w $folder" ;;
-    esac
+start_sipyard() {
+    on_caged "$sipyard" serve "$folder/node.toml"
 }
 
-# The node and its children are held from their first instruction on.
+start_kamailio() {
+    on_caged "${kamailio_command[@]}"
+}
+
 start_node() {
-    on 0 sh -c "echo \$\$ >$caged/cgroup.procs; exec $(program_of "$1")"
+    start_"$1"
     program=$last
     listening "$node"
 }
@@ -83,6 +69,8 @@ kill_node() {
 
 on 1 "$sipyard" load serve --address "$core"
 listening "$core"
+
+# storm PROGRAM: what became of the calls and the phones is in calls.json and phones.json.
 storm() {
     start_node "$1"
     taskset --cpu-list 1 "$sipyard" load call --to "$node" --from "$(seq -s, -f 127.9.0.%g 10)" --ports 4 --domain calls.example \
@@ -102,21 +90,24 @@ outcome() {
     python3 - "$folder" "$before" "$down" "$after" "$phones" <<'END'
 import json, sys
 folder, (before, down, after, phones) = sys.argv[1], map(int, sys.argv[2:])
-samples = lambda name: {round(at["at_s"]): at for at in json.load(open(folder + "/" + name))["samples"]}
+samples = lambda name: json.load(open(folder + "/" + name))["samples"]
 calls, logins = samples("calls.json"), samples("phones.json")
-def mean(of, name, seconds):
-    found = [of[at][name] or 0 for at in seconds if at in of]
-    return sum(found) / max(len(found), 1)
-def row(name, seconds, registered=""):
-    offered, carried = (mean(calls, of, seconds) for of in ("offered_per_s", "succeeded_per_s"))
-    p99 = max([calls[at]["p99_ms"] or 0 for at in seconds if at in calls] or [0])
+def number(of, name, begin, end):
+    """The integral of a rate between two times."""
+    total = last = 0.0
+    for at in of:
+        total += (at[name] or 0) * max(0.0, min(end, at["at_s"]) - max(begin, last))
+        last = at["at_s"]
+    return total
+def row(name, begin, end, registered=""):
+    offered, carried = (number(calls, of, begin, end) / (end - begin) for of in ("offered_per_s", "succeeded_per_s"))
+    p99 = max([at["p99_ms"] or 0 for at in calls if begin < at["at_s"] <= end] or [0])
     print("%-24s %5.0f calls/s of %5.0f, worst p99 of a second %6.0f ms %s" % (name, carried, offered, p99, registered))
-row("before", range(6, before))
-row("while it is dead", range(before + 2, before + down))
-total = 0
+row("before", 5, before)
+row("while it is dead", before + 1, before + down)
+back = before + down
 for at in range(0, after, 5):
-    total += sum(logins[second]["succeeded_per_s"] for second in range(at + 1, at + 6) if second in logins)
-    row("%d to %d s after" % (at, at + 5), range(before + down + at + 1, before + down + at + 6), "%6.0f of %d phones" % (total, phones))
+    row("%d to %d s after" % (at, at + 5), back + at, back + at + 5, "%6.0f of %d phones" % (number(logins, "succeeded_per_s", 0, at + 5), phones))
 END
 }
 

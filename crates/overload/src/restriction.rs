@@ -233,8 +233,8 @@ mod tests {
         }
     }
 
-    /// Of 500 clients that are told two requests a second, half sent in the same tenth of a second: the server was idle for a
-    /// tenth of the time. RFC 7415 §3.5.3
+    /// 500 clients that were told two requests a second sent in waves, one each half second: their server was idle for a tenth of
+    /// the time. RFC 7415 §3.5.3
     #[test]
     fn clients_that_are_told_at_once_do_not_send_at_once() {
         let clients: Vec<_> = (0..500).map(|_| told(Algorithm::Rate, 2, 60_000)).collect();

@@ -50,7 +50,7 @@ impl Guests {
     }
 
     /// Which INVITEs and REGISTERs wait that were not granted to a neighbour, for the share of INVITEs and for that of
-    /// REGISTERs. Who takes turns with others has to wait for these a little: only who waits for longer counts then.
+    /// REGISTERs. One that takes turns with others waits a little for these, so beside others it counts after a while only.
     pub(super) fn waiting(&self, now: Duration) -> [Waiting; 2] {
         let wait = |classes: &[Class], long: Duration| {
             let mut guests = classes.iter().flat_map(|&class| &self.of[class as usize]);
@@ -164,8 +164,8 @@ mod tests {
         }
     }
 
-    /// Beside a flood of REGISTERs the share of calls did not grow: at most ticks some call waited for its turn. After an outage a
-    /// tenth of the calls that the node could serve were carried for as long as the flood lasted.
+    /// A call that waited for its turn beside REGISTERs looked like one too many. So the share of calls did not grow, although there were
+    /// turns that calls did not use.
     #[test]
     fn who_waits_for_a_turn_does_not_lack_turns() {
         let ms = Duration::from_millis;
