@@ -66,11 +66,11 @@ END
     listening "$edge"
 }
 
-# call TO ARGUMENTS...: makes calls; the outcome is in $folder/calls.json.
+# call TO ARGUMENTS...: makes calls; the outcome is in $folder/calls.json. They go before all else on their core.
 call() {
     local to=$1
     shift
-    taskset --cpu-list 1 "$sipyard" load call --to "$to" --json "$folder/calls.json" --success 0 "$@" >/dev/null 2>&1 || true
+    taskset --cpu-list 1 chrt --rr 1 "$sipyard" load call --to "$to" --json "$folder/calls.json" --success 0 "$@" >/dev/null 2>&1 || true
 }
 
 figure() {
@@ -171,7 +171,7 @@ to = \"registrar\""
 # Phones that connect and register all at once, and UDP calls meanwhile.
 avalanche() {
     local number=${NUMBER:-$(($(ulimit -n) > 20100 ? 20000 : $(ulimit -n) - 1000))}
-    on 1 "$sipyard" load serve --address "$core"
+    on 1 chrt --rr 1 "$sipyard" load serve --address "$core"
     local server=$last
     start_sipyard "$core" "registrar = { domains = [\"phones.example\"], store = \"memory\", auth = false }
 [[route]]
@@ -197,7 +197,7 @@ to = \"registrar\""
 
 # UDP calls beside 1,000 TLS servers that answer no SYN, 200 clients that stop in the handshake, 500 that don't read.
 stalled() {
-    on 1 "$sipyard" load serve --address "$core"
+    on 1 chrt --rr 1 "$sipyard" load serve --address "$core"
     local server=$last port=$((base + 9)) dead=()
     for round in 1 2; do
         for what in without with; do

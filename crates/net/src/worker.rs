@@ -172,7 +172,7 @@ impl Worker {
             || self.lanes.is_some() && self.node.is_behind(now)
             || self.node.has_waiting()
             || !self.team.seats[self.number].mailbox.is_empty()
-            || streams.is_some_and(Streams::has_turns);
+            || streams.is_some_and(Streams::has_more);
         let time = self.pace.rest(now);
         if !has_work && !time.is_zero() {
             nap(time);

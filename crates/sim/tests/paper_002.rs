@@ -443,6 +443,29 @@ fn unequal() {
     }
 }
 
+/// The paper's Figures 23 to 27, 34 and 35: smart forwarding to a receiving node with other buffers, in bytes.
+#[test]
+#[ignore = "it prints what is carried"]
+fn buffers() {
+    for senders in list("SENDERS", "10") {
+        for receive in list("RECEIVE", "2048,4096,16384,65536") {
+            for read in list("READ", "2048,65536") {
+                let mut control = SMART;
+                control.conduct.buffers.receive = receive as usize;
+                control.conduct.read_bytes = read as usize;
+                for times in list("TIMES", "2.5,12.5") {
+                    let mut scene = Scene::new(senders as usize, times, control);
+                    drop(scene.stats(s(10)));
+                    let repeated = scene.answers_again();
+                    let stats = scene.stats(s(10));
+                    let row = format!("{receive} | {read} | {times}");
+                    print(&row, s(10), &stats, scene.answers_again() - repeated);
+                }
+            }
+        }
+    }
+}
+
 /// Half the capacity, ten times as much, and half of it again.
 #[test]
 #[ignore = "it prints each second"]

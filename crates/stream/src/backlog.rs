@@ -67,6 +67,7 @@ impl<L: Layer> Connections<L> {
         let connection = self.table.get_mut(id);
         if connection.backlog.look(now) {
             self.counters.backed_up += 1;
+            self.backed_up += 1;
             let flow = connection.flow;
             self.tell_backlog(flow);
         }
@@ -80,6 +81,7 @@ impl<L: Layer> Connections<L> {
         }
         connection.backlog.since = None;
         if std::mem::take(&mut connection.backlog.is_too_long) {
+            self.backed_up -= 1;
             let flow = connection.flow;
             self.tell_backlog(flow);
         }
@@ -87,6 +89,9 @@ impl<L: Layer> Connections<L> {
 
     /// A connection has opened or closed: that is news if another one to this peer is backed up.
     pub(crate) fn recheck_backlog(&mut self, flow: Flow) {
+        if self.backed_up == 0 {
+            return;
+        }
         let (has_any, has_free) = self.backlog_of(flow);
         if has_any {
             self.events.push_back(Event::Backlog {

@@ -87,6 +87,8 @@ pub struct Connections<L> {
     pub(crate) by_listener: Vec<usize>,
     /// The memory of all buffers in use, in bytes.
     pub(crate) held: usize,
+    /// How many are backed up for too long.
+    pub(crate) backed_up: usize,
 }
 
 impl<L: Layer> Connections<L> {
@@ -103,6 +105,7 @@ impl<L: Layer> Connections<L> {
             opening: [0; Opener::ALL.len()],
             by_listener: Vec::new(),
             held: 0,
+            backed_up: 0,
         }
     }
 

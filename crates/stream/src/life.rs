@@ -292,6 +292,7 @@ impl<L: Layer> Connections<L> {
                 .map(String::into_boxed_str),
         }));
         if connection.backlog.is_too_long {
+            self.backed_up -= 1;
             self.tell_backlog(flow);
         } else {
             self.recheck_backlog(flow);

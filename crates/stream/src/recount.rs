@@ -35,6 +35,7 @@ impl<L: Layer> Connections<L> {
             let is_its = |of: &Connection<L>| usize::from(of.flow.listener) == listener;
             assert_eq!(counted, count(&is_its));
         }
+        assert_eq!(self.backed_up, count(&|of| of.backlog.is_too_long));
         assert_eq!(self.held, all().map(Connection::capacity).sum::<usize>());
         let counters = &self.counters;
         let closed: u64 = Why::ALL.iter().map(|&why| counters.closed(why)).sum();

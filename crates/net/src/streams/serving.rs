@@ -53,12 +53,12 @@ impl Streams {
 
     /// Whether [`Self::turn`] has something to do.
     pub(crate) fn has_ready(&self) -> bool {
-        self.watch.has_ready() || self.has_turns()
+        self.watch.has_ready() || !self.turns.are_empty()
     }
 
-    /// Whether connections wait for their turn.
-    pub(crate) fn has_turns(&self) -> bool {
-        !self.turns.are_empty()
+    /// Whether a turn has left something: connections wait for theirs, or in their handshakes.
+    pub(crate) fn has_more(&self) -> bool {
+        self.watch.has_more(Lane::Opening) || !self.turns.are_empty()
     }
 
     /// Messages that came so far.
@@ -249,9 +249,10 @@ impl Streams {
         };
         let delay = waited.max(now.saturating_sub(since));
         self.is_late |= delay > LATE && held.lane == Lane::Known;
-        node.handle_stream_delay(now, delay);
-        // A request may come with the end of the handshake.
-        let mut asks = held.alias == Alias::Possible || held.lane == Lane::Opening;
+        // A request may come with the end of the handshake. It has waited for that, and not for requests before it.
+        let is_opening = held.lane == Lane::Opening;
+        node.handle_stream_delay(now, if is_opening { Duration::ZERO } else { delay });
+        let mut asks = held.alias == Alias::Possible || is_opening;
         let mut port = None;
         let bytes = &self.buffer[..length];
         self.connections

@@ -102,6 +102,15 @@ impl Watch {
         self.is_opening || self.has_strangers || !self.ready.is_empty()
     }
 
+    /// Whether more of a lane may be ready than was gathered.
+    pub(super) fn has_more(&self, lane: Lane) -> bool {
+        match lane {
+            Lane::Known => false,
+            Lane::Strangers => self.has_strangers,
+            Lane::Opening => self.is_opening,
+        }
+    }
+
     /// Replaces what is ready by more of a lane; returns how many that are. All known hosts that are ready are those of
     /// [`Self::wait`].
     pub(super) fn gather(&mut self, lane: Lane) -> usize {
@@ -167,4 +176,35 @@ pub(super) fn token(id: ConnectionId) -> u64 {
 pub(super) fn connection(token: u64) -> Option<ConnectionId> {
     let number = u32::try_from(token).ok()?;
     std::num::NonZeroU32::new(number).map(ConnectionId)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Write, iter, os::unix::net::UnixStream};
+
+    use super::*;
+
+    /// A busy worker slept for a millisecond after two handshakes, while thousands waited: it had not looked whether more was ready.
+    #[test]
+    fn handshakes_that_are_left_are_told() {
+        let mut watch = Watch::new(iter::empty()).expect("there are descriptors");
+        let pairs =
+            [(); HANDSHAKES + 1].map(|()| UnixStream::pair().expect("there are descriptors"));
+        for ((ours, theirs), token) in pairs.iter().zip(1..) {
+            (&*ours).write_all(b"hello").expect("there is room");
+            watch
+                .add(theirs, token, Interest::Read, Lane::Opening)
+                .expect("it is new");
+        }
+        watch.wait(Duration::ZERO);
+        assert_eq!(watch.gather(Lane::Opening), HANDSHAKES);
+        assert!(watch.has_more(Lane::Opening));
+        for ((_, theirs), token) in pairs.iter().zip(1..) {
+            if watch.ready.iter().any(|ready| ready.token == token) {
+                watch.remove(theirs, Lane::Opening);
+            }
+        }
+        assert_eq!(watch.gather(Lane::Opening), 1);
+        assert!(!watch.has_more(Lane::Opening));
+    }
 }

@@ -15,7 +15,7 @@ use transaction::Flow;
 
 use super::{
     backlog::Backlog,
-    class::{Class, PATIENCE, patience_in},
+    class::{Class, patience_in},
     delays::Delays,
     guest::{Guest, Leaves, Standing, Taken, came, comes_once, name_of},
     guests::Guests,
@@ -286,7 +286,9 @@ impl Lobby {
                 && !self.is_surely_new(datagram)
         };
         let passes = match comes_once(datagram.flow) {
-            true => class == Class::Emergency || !self.backlog.waits_longer(now, PATIENCE),
+            true => {
+                class == Class::Emergency || !self.backlog.waits_longer(now, class.patience(false))
+            }
             false => !self.is_open(now) && !is_unwelcome(),
         };
         if passes {
