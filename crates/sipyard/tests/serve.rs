@@ -37,6 +37,23 @@ fn a_node_answers_from_its_start_to_its_end() {
     assert_eq!(edge.wait().code(), Some(0));
 }
 
+/// Linux enlarged the table of descriptors while thousands of phones connected, and calls waited for 10 to 30 ms each time.
+#[test]
+fn the_table_of_descriptors_has_its_size_from_the_start() {
+    let mut settings = Settings::new();
+    settings.sip = free_address();
+    settings.write(POOL, "connections = { total = 3_000 }");
+    let text = fs::read_to_string(settings.path()).unwrap();
+    let sip = settings.sip;
+    let streams = format!("listen = [ {{ transport = \"tcp\", address = \"{sip}\" }}, ");
+    settings.write_whole(&text.replace("listen = [ ", &streams));
+    let edge = settings.start();
+    let status = fs::read_to_string(format!("/proc/{}/status", edge.pid())).unwrap();
+    let mut lines = status.lines();
+    let size = lines.find_map(|line| line.strip_prefix("FDSize:")).unwrap();
+    assert!(size.trim().parse::<u64>().unwrap() >= 4_024, "{size}");
+}
+
 #[test]
 fn pages_of_other_sites_are_refused() {
     let edge = edge();

@@ -11,6 +11,10 @@ use std::{
 
 use net::{Start, StartError, Witness, Workers};
 use node::{Shared, Transport};
+use rustix::{
+    io::fcntl_dupfd_cloexec,
+    process::{Resource, Rlimit, getrlimit, setrlimit},
+};
 use settings::{Place, Problem};
 use socket::{
     Clock,
@@ -88,6 +92,26 @@ pub(super) fn store(
     Ok(Some(Arc::new(store)))
 }
 
+/// Descriptors that are no connections, at most.
+const DESCRIPTORS_BESIDES: u64 = 1_024;
+
+/// Lets the process have as many descriptors as the system allows, and makes their table large enough for so many
+/// connections. Linux would enlarge it step by step, and stop a worker for 10 to 30 ms at each step.
+fn reserve_descriptors(connections: usize) {
+    let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: maximum,
+        maximum,
+    };
+    // Where this fails, the table grows later, and without descriptors peers wait.
+    let _ = setrlimit(Resource::Nofile, raised);
+    let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let number = (connections as u64 + DESCRIPTORS_BESIDES).min(most);
+    if let Ok(last) = i32::try_from(number - 1) {
+        let _ = fcntl_dupfd_cloexec(io::stderr(), last);
+    }
+}
+
 /// The workers, and what they have in common with the control.
 pub(super) struct Running {
     pub(super) shared: Arc<Shared>,
@@ -108,6 +132,10 @@ pub(super) fn workers(
         count => count,
     };
     let whole_file = |message: String| vec![Place::file(path).problem(message)];
+    let mut listeners = configuration.node.listeners.iter();
+    if listeners.any(|listener| listener.transport.is_stream()) {
+        reserve_descriptors(configuration.node.connections.total);
+    }
     let shared = Shared::new(configuration.node.clone(), count)
         .map_err(|error| whole_file(error.to_string()))?;
     let shared = Arc::new(shared);
