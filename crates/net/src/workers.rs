@@ -148,6 +148,9 @@ impl Workers {
             let streams = streams.transpose().map_err(StartError::System)?;
             let body = move || {
                 let _guard = AbortOnPanic;
+                if streams.is_some() {
+                    tls::prepare_thread();
+                }
                 Worker::new(number, team, shared, clock, seed(), streams).run();
             };
             let thread = thread::Builder::new()

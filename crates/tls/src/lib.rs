@@ -28,4 +28,4 @@ pub use identity::{Identity, Names};
 pub use overheard::{Overheard, Secrets};
 pub use server::{Clients, Server};
 pub use session::{Session, Wall};
-pub use trust::Trust;
+pub use trust::{Trust, prepare_thread};

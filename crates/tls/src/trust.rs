@@ -84,6 +84,13 @@ impl Trust {
     }
 }
 
+/// Has the thread's source of random numbers ready. It takes 20 ms, which the first handshake would wait for otherwise, and all
+/// that the thread does besides.
+pub fn prepare_thread() {
+    // A handshake that gets no random numbers fails, and says so.
+    let _ = provider().secure_random.fill(&mut [0]);
+}
+
 pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::aws_lc_rs::default_provider())
 }
