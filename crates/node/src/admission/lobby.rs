@@ -286,9 +286,7 @@ impl Lobby {
                 && !self.is_surely_new(datagram)
         };
         let passes = match comes_once(datagram.flow) {
-            true => {
-                class == Class::Emergency || !self.backlog.waits_longer(now, class.patience(false))
-            }
+            true => !self.backlog.is_too_late_for(now, class),
             false => !self.is_open(now) && !is_unwelcome(),
         };
         if passes {
