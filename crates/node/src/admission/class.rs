@@ -10,7 +10,7 @@ use crate::{context::Context, io::Datagram, snapshot::Snapshot, stats::Event};
 
 /// How long a request may wait, in its socket and here. RFC 3261 has callers repeat an INVITE after 500 ms: if the first one
 /// waits for longer and is refused, its copy is served in vain.
-const PATIENCE: Duration = Duration::from_millis(400);
+pub(super) const PATIENCE: Duration = Duration::from_millis(400);
 /// The same while a share stays out: others come who need not wait. But a CFS quota has a node stand still for 40 ms.
 const PATIENCE_OF_MANY: Duration = Duration::from_millis(90);
 /// The same of a REGISTER: nobody listens for its answer, and its phone waits for 32 s. To drop it while the node is
