@@ -3,19 +3,39 @@
 # back, all its phones register within 5 s. bench/outage.sh PROGRAM..., where each is sipyard or kamailio. It needs root,
 # target/release/sipyard (or SIPYARD) and kamailio. The node has core 0, all others core 1. Sipyard asks for digest and has users in a file;
 # Kamailio takes any phone, and its bindings are in memory. DOWN is how long it is dead, in seconds; PHONES, RATE (calls/s) and
-# SHARE choose the rest.
+# SHARE choose the rest. With TRANSPORT=tls phones connect over TLS, each with a full handshake; calls stay on UDP. Kamailio needs
+# kamailio-tls-modules then.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 . bench/common.sh
 base=${PORT:-20300} down=${DOWN:-180} phones=${PHONES:-25000} rate=${RATE:-700} share=${SHARE:-0.1}
 before=20 after=60
-core=127.0.0.1:$base node=127.0.0.1:$((base + 1))
+core=127.0.0.1:$base node=127.0.0.1:$((base + 1)) node_tls=127.0.0.1:$((base + 3))
+certify
 cage outage "$share"
+
+registrar=$node way=(--ports 4) of_kamailio=disable_tcp=yes
+if [ "${TRANSPORT:-udp}" = tls ]; then
+    registrar=$node_tls way=(--transport tls --authorities "$folder/chain.pem")
+    of_kamailio="tcp_children=1
+tcp_max_connections=65536
+tls_max_connections=65536
+enable_tls=yes
+listen=tls:$node_tls
+loadmodule \"tls.so\"
+modparam(\"tls\", \"certificate\", \"$folder/chain.pem\")
+modparam(\"tls\", \"private_key\", \"$folder/key.pem\")
+modparam(\"tls\", \"tls_method\", \"TLSv1.2+\")"
+fi
 
 cat >"$folder/node.toml" <<END
 node = { name = "node", secret = "a secret for benchmarks, of no use elsewhere", workers = 1 }
-listen = [ { transport = "udp", address = "$node" } ]
+listen = [
+    { transport = "udp", address = "$node" },
+    { transport = "tls", address = "$node_tls", certificates = [ { chain = "chain.pem", key = "key.pem" } ] },
+]
+connections = { per_source = 100000 }
 admin = { address = "127.0.0.1:$((base + 2))", socket = "node.sock" }
 registrar = { domains = ["example.com"], store = "file:users" }
 pool.app = { policy = "hash", probe = false, servers = [ "$core" ] }
@@ -29,7 +49,7 @@ END
 cat >"$folder/kamailio.cfg" <<END
 $(kamailio_head)
 listen=udp:$node
-disable_tcp=yes
+$of_kamailio
 loadmodule "usrloc.so"
 loadmodule "registrar.so"
 request_route {
@@ -80,7 +100,7 @@ storm() {
     kill_node
     sleep "$down"
     start_node "$1"
-    taskset --cpu-list 1 "$sipyard" load register --to "$node" --from "$(seq -s, -f 127.8.0.%g 10)" --ports 4 --users "$phones" \
+    taskset --cpu-list 1 "$sipyard" load register --to "$registrar" --from "$(seq -s, -f 127.8.0.%g 10)" "${way[@]}" --users "$phones" \
         --rate $((phones / 5)) --password 'secret-{user}' --expires 3600s --stay --success 0 --json "$folder/phones.json" >/dev/null 2>&1 || true
     wait "$calling" || true
     kill_node
