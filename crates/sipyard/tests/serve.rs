@@ -37,7 +37,7 @@ fn a_node_answers_from_its_start_to_its_end() {
     assert_eq!(edge.wait().code(), Some(0));
 }
 
-/// Linux enlarged the table of descriptors while thousands of phones connected, and calls waited for 10 to 30 ms each time.
+/// Linux enlarged the table of descriptors while thousands of phones connected, and calls waited for 10 to 24 ms each time.
 #[test]
 fn the_table_of_descriptors_has_its_size_from_the_start() {
     let mut settings = Settings::new();

@@ -58,7 +58,7 @@ impl Streams {
 
     /// Whether a turn has left something: connections wait for theirs, or in their handshakes.
     pub(crate) fn has_more(&self) -> bool {
-        self.watch.has_more(Lane::Opening) || !self.turns.are_empty()
+        self.watch.has_more_handshakes() || !self.turns.are_empty()
     }
 
     /// Messages that came so far.

@@ -102,13 +102,9 @@ impl Watch {
         self.is_opening || self.has_strangers || !self.ready.is_empty()
     }
 
-    /// Whether more of a lane may be ready than was gathered.
-    pub(super) fn has_more(&self, lane: Lane) -> bool {
-        match lane {
-            Lane::Known => false,
-            Lane::Strangers => self.has_strangers,
-            Lane::Opening => self.is_opening,
-        }
+    /// Whether more handshakes may be ready than were gathered.
+    pub(super) fn has_more_handshakes(&self) -> bool {
+        self.is_opening
     }
 
     /// Replaces what is ready by more of a lane; returns how many that are. All known hosts that are ready are those of
@@ -198,13 +194,13 @@ mod tests {
         }
         watch.wait(Duration::ZERO);
         assert_eq!(watch.gather(Lane::Opening), HANDSHAKES);
-        assert!(watch.has_more(Lane::Opening));
+        assert!(watch.has_more_handshakes());
         for ((_, theirs), token) in pairs.iter().zip(1..) {
             if watch.ready.iter().any(|ready| ready.token == token) {
                 watch.remove(theirs, Lane::Opening);
             }
         }
         assert_eq!(watch.gather(Lane::Opening), 1);
-        assert!(!watch.has_more(Lane::Opening));
+        assert!(!watch.has_more_handshakes());
     }
 }

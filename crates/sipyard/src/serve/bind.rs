@@ -96,7 +96,7 @@ pub(super) fn store(
 const DESCRIPTORS_BESIDES: u64 = 1_024;
 
 /// Lets the process have as many descriptors as the system allows, and makes their table large enough for so many
-/// connections. Linux would enlarge it step by step, and stop a worker for 10 to 30 ms at each step.
+/// connections. Linux would enlarge it step by step, and stop a worker for 10 to 24 ms at each step.
 fn reserve_descriptors(connections: usize) {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     let raised = Rlimit {
@@ -107,7 +107,7 @@ fn reserve_descriptors(connections: usize) {
     let _ = setrlimit(Resource::Nofile, raised);
     let most = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let number = (connections as u64 + DESCRIPTORS_BESIDES).min(most);
-    if let Ok(last) = i32::try_from(number - 1) {
+    if let Ok(last) = i32::try_from(number.saturating_sub(1)) {
         let _ = fcntl_dupfd_cloexec(io::stderr(), last);
     }
 }
