@@ -1,6 +1,6 @@
 mod config;
 
-use std::{net::SocketAddr, time::Duration};
+use std::{mem, net::SocketAddr, time::Duration};
 
 use fastrand::Rng;
 use sip::{Message, Method, StartLine};
@@ -18,8 +18,8 @@ use crate::{
     timers::{Alarm, T1, T2, Timers},
 };
 
-/// After a failure a phone tries again so much later, or half of it, or something in between
-/// (RFC 5626 §4.5).
+/// After a failure, or when its connection is lost, a phone tries again so much later, or half of it, or something in
+/// between (RFC 5626 §4.5).
 const RETRY: Duration = Duration::from_secs(30);
 
 /// The most challenges of one registration that a phone answers, if each says that only the nonce
@@ -158,6 +158,32 @@ impl Phones {
         }
     }
 
+    /// The connection in the place of a socket is lost. Its phones register again later.
+    pub fn handle_closed(&mut self, now: Duration, socket: usize) {
+        let sockets = self.config.sockets.len();
+        let (first, step) = match self.config.turns {
+            Turns::Once => (socket, sockets),
+            Turns::Drawn => (0, 1),
+        };
+        for place in (first..self.phones.len()).step_by(step) {
+            let phone = &mut self.phones[place];
+            if phone.user as usize % sockets != socket {
+                continue;
+            }
+            let number = place as u32;
+            match phone.state {
+                Phase::Registering | Phase::Leaving => {
+                    self.fail(now, number, Failure::RegisterClosed, RETRY);
+                }
+                Phase::Waiting if mem::take(&mut phone.is_registered) => {
+                    self.registered -= 1;
+                    self.retry(now, number, RETRY);
+                }
+                Phase::Waiting | Phase::Idle => {}
+            }
+        }
+    }
+
     /// Sends the requests that are due.
     pub fn handle_timeout(&mut self, now: Duration, out: &mut Outbox) {
         while let Some((due, number)) = self
@@ -211,7 +237,7 @@ impl Phones {
         self.turn
     }
 
-    /// Phones whose last REGISTER was granted.
+    /// Phones whose last REGISTER was granted, and whose connection was not lost since.
     #[must_use]
     pub fn registered(&self) -> usize {
         self.registered
@@ -472,9 +498,13 @@ impl Phones {
             .fail(self.phones[number as usize].member, failure);
         self.end(number, false);
         if self.stage == Stage::Open && self.config.turns == Turns::Once {
-            let later = retry.mul_f64(1.0 - self.rng.f64() / 2.0);
-            self.wait(number, now + later);
+            self.retry(now, number, retry);
         }
+    }
+
+    fn retry(&mut self, now: Duration, number: u32, at_most: Duration) {
+        let later = at_most.mul_f64(1.0 - self.rng.f64() / 2.0);
+        self.wait(number, now + later);
     }
 
     /// The registration in progress is over.

@@ -61,6 +61,8 @@ pub enum Failure {
     HungUp,
     /// The REGISTER got no response (Timer F).
     RegisterSilence,
+    /// The REGISTER's connection was lost before its final response, or could not be opened.
+    RegisterClosed,
     /// The REGISTER got this final response.
     RegisterRejected(u16),
 }
@@ -165,6 +167,7 @@ impl fmt::Display for Failure {
             Self::ByeRejected(status) => write!(f, "BYE answered {status}"),
             Self::HungUp => f.write_str("hung up by the other side"),
             Self::RegisterSilence => f.write_str("no response to REGISTER"),
+            Self::RegisterClosed => f.write_str("connection lost before the response to REGISTER"),
             Self::RegisterRejected(status) => write!(f, "REGISTER answered {status}"),
         }
     }

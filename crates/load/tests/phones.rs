@@ -176,6 +176,30 @@ fn silence_is_a_failure_and_the_phone_tries_again() {
     assert_eq!((world.phones.registered(), silence(&world)), (1, 1));
 }
 
+/// A phone whose connection was closed waited for the response until Timer F, and one that was registered noticed nothing.
+#[test]
+fn phones_whose_connection_is_lost_register_again() {
+    let mut world = World::new(config(4, 4.0), 0.0);
+    world.run(2 * S);
+    assert_eq!(world.phones.registered(), 4);
+    world.phones.handle_closed(world.now, 1);
+    assert_eq!(world.phones.registered(), 2);
+    world.loss = 1.0;
+    world.run(33 * S);
+    assert_eq!(world.phones.in_progress(), 2);
+    world.phones.handle_closed(world.now, 1);
+    assert_eq!(world.phones.in_progress(), 0);
+    assert_eq!(
+        world.phones.stats().failed[&Failure::RegisterClosed],
+        2,
+        "{:?}",
+        world.phones.stats()
+    );
+    world.loss = 0.0;
+    world.run(64 * S);
+    assert_eq!(world.phones.registered(), 4);
+}
+
 /// What one phone does about a response of its registrar: the lines of the request that follows at
 /// once.
 fn answered(status: u16, headers: &[(&str, &str)]) -> (Phones, Option<String>) {

@@ -14,6 +14,9 @@ pub trait Agent {
         out: &mut Outbox,
     );
 
+    /// The connection in the place of a socket was lost, or could not be opened.
+    fn handle_closed(&mut self, _now: Duration, _socket: usize) {}
+
     /// Does what is due.
     fn handle_timeout(&mut self, now: Duration, out: &mut Outbox);
 
@@ -58,6 +61,10 @@ impl Agent for Phones {
         out: &mut Outbox,
     ) {
         self.handle_input(now, socket, from, bytes, out);
+    }
+
+    fn handle_closed(&mut self, now: Duration, socket: usize) {
+        self.handle_closed(now, socket);
     }
 
     delegate_time!();

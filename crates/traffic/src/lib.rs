@@ -145,7 +145,8 @@ impl<A: Agent> Endpoint<A> {
         if let Some(streams) = &mut self.streams {
             streams.flush(clock.now(), &mut buffers.out);
             streams.turn(clock.now(), &mut self.agent, &mut buffers.out);
-            return streams.flush(clock.now(), &mut buffers.out);
+            streams.flush(clock.now(), &mut buffers.out);
+            return streams.tell_closed(clock.now(), &mut self.agent);
         }
         self.flush(buffers);
         for place in 0..self.sockets.len() {

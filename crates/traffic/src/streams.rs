@@ -41,6 +41,8 @@ pub struct Streams {
     buffer: Box<[u8]>,
     resumed: u64,
     lost: u64,
+    /// Places whose connection was lost, or could not be opened, since the agent was told last.
+    closed: Vec<usize>,
 }
 
 /// Where connections lead.
@@ -134,6 +136,7 @@ impl Streams {
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
             resumed: 0,
             lost: 0,
+            closed: Vec::new(),
         })
     }
 
@@ -191,7 +194,11 @@ impl Streams {
     pub(crate) fn flush(&mut self, now: Duration, out: &mut Outbox) {
         for (place, to, message) in out.datagrams() {
             let id = match &self.end {
-                End::To(_) => self.connect(now, place),
+                End::To(_) => {
+                    let id = self.connect(now, place);
+                    self.closed.extend(id.is_none().then_some(place));
+                    id
+                }
                 End::At(at, _) => self.connections.find(flow(at.transport, to)),
             };
             let is_sent = id.is_some_and(|id| self.connections.send(now, id, message).is_ok());
@@ -199,6 +206,13 @@ impl Streams {
         }
         out.clear();
         self.settle(now);
+    }
+
+    /// Tells the agent which connections were lost.
+    pub(crate) fn tell_closed(&mut self, now: Duration, agent: &mut impl Agent) {
+        for place in self.closed.drain(..) {
+            agent.handle_closed(now, place);
+        }
     }
 
     /// Takes peers that wait.
@@ -348,9 +362,11 @@ impl Streams {
                 }
                 Event::Close(closed) => {
                     let held = self.sockets.remove(&closed.id);
-                    let place = held.and_then(|held| self.places.get_mut(held.place));
-                    if let Some(place) = place {
+                    if let Some(held) = held
+                        && let Some(place) = self.places.get_mut(held.place)
+                    {
                         place.connection = None;
+                        self.closed.push(held.place);
                     }
                 }
                 Event::Unsent { .. } => self.lost += 1,

@@ -344,6 +344,10 @@ impl Agent for Users {
         self.phones.handle_input(now, socket, from, bytes, out);
     }
 
+    fn handle_closed(&mut self, now: Duration, socket: usize) {
+        self.phones.handle_closed(now, socket);
+    }
+
     fn handle_timeout(&mut self, now: Duration, out: &mut Outbox) {
         self.phones.handle_timeout(now, out);
     }
