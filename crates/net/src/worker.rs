@@ -229,7 +229,7 @@ impl Worker {
             let now = self.clock.now();
             is_closed = self.on_streams(now, |streams, ground| {
                 streams.wait(TICK);
-                streams.turn(ground);
+                streams.turn(ground, false);
                 streams.close(ground)
             });
         }
@@ -288,7 +288,8 @@ impl Worker {
         }
         if self.streams.as_ref().is_some_and(Streams::has_ready) {
             now = self.clock.now();
-            self.on_streams(now, Streams::turn);
+            let has_other_work = self.taken > 0 || self.has_more || self.node.has_waiting();
+            self.on_streams(now, |streams, ground| streams.turn(ground, has_other_work));
         }
         now
     }

@@ -437,7 +437,7 @@ impl Default for Connections {
         Self {
             total: 65_536,
             per_source: 1_024,
-            handshakes: 1_024,
+            handshakes: 8_192,
             per_server: 1,
             handshake: Duration::from_secs(5),
             // More than the two minutes for which RFC 5626 §4.4.1 lets a phone be silent, and a NAT remember.

@@ -28,7 +28,9 @@ const RESERVED_PART: usize = 16;
 /// take all that they may have.
 const OPENING_PART: usize = 4;
 
-/// A source may have so many handshakes if there is any room.
+/// A source may have this part of all handshakes if there is any room, and so many at least. So a crowd of many sources fills
+/// all of them before one is refused.
+const OPENING_PART_OF_ALL: usize = 128;
 const OPENING_MIN: usize = 4;
 
 /// The connections of a worker.
@@ -191,8 +193,9 @@ impl<L: Layer> Connections<L> {
 
     /// How many handshakes a stranger's source may have at once.
     fn opening_of_source(&self) -> usize {
-        let part = self.opening_free(Opener::Stranger) / OPENING_PART;
-        part.max(OPENING_MIN)
+        let of_free = self.opening_free(Opener::Stranger) / OPENING_PART;
+        let of_all = self.limits.handshaking / OPENING_PART_OF_ALL;
+        of_free.max(of_all).max(OPENING_MIN)
     }
 
     /// Takes a connection that the driver begins to open, and tells the outcome of by [`connected`](Self::connected)

@@ -34,6 +34,23 @@ fn no_source_takes_all_handshakes() {
     assert_eq!(taken(&last)[9], 7);
 }
 
+/// The last of many sources were refused while handshakes were free: a quarter of these was less than the others had.
+#[test]
+fn a_crowd_of_many_sources_fills_all_handshakes() {
+    let limits = Limits {
+        total: 10_000,
+        per_source: 1_000,
+        handshaking: 1_280,
+        ..LIMITS
+    };
+    let mut connections = Connections::new(0, 1, limits, ZERO);
+    for (host, port) in (0..10).flat_map(|port| (0..128).map(move |host| (host, port))) {
+        let id = connections.accept(ZERO, flow(host, port), slow(false));
+        assert!(id.is_ok(), "{host} {port}");
+    }
+    assert!(!connections.may_accept(false));
+}
+
 /// A host behind a balancer is a source, too: its handshakes are counted once its address is told.
 #[test]
 fn handshakes_behind_a_balancer_are_counted_by_host() {

@@ -2,6 +2,7 @@
 
 mod ahead;
 mod aliases;
+mod allowance;
 mod closings;
 mod common;
 mod layer;
@@ -21,6 +22,7 @@ use wire::Wire;
 
 use ahead::Ahead;
 use aliases::Alias;
+use allowance::Allowance;
 pub use closings::Closing;
 pub(crate) use common::Common;
 pub use layer::{Bound, Security};
@@ -52,6 +54,7 @@ pub(crate) struct Streams {
     turns: AllTurns,
     /// When strangers were served last.
     strangers_at: Duration,
+    allowance: Allowance,
     /// How long they were served since somebody asked last.
     strangers_took: Duration,
 }
@@ -76,6 +79,7 @@ pub struct ConnectionStats {
 struct Listening {
     index: u8,
     socket: tcp::Listener,
+    lane: Lane,
     is_accepting: bool,
 }
 
@@ -115,19 +119,19 @@ impl Streams {
         let divided_by = shared.snapshot();
         let limits = limits_of(divided_by.config(), shared.workers().len());
         let watch = Watch::new(own)?;
-        for (place, (_, listener)) in listeners.iter().enumerate() {
-            watch.add(
-                listener,
-                LISTENERS + place as u64,
-                Interest::Read,
-                Lane::Known,
-            )?;
+        let listeners: Vec<_> = listeners
+            .into_iter()
+            .map(|(index, socket)| Listening::new(index, socket, &security))
+            .collect();
+        for (place, listening) in listeners.iter().enumerate() {
+            let token = LISTENERS + place as u64;
+            watch.add(&listening.socket, token, Interest::Read, listening.lane)?;
         }
         Ok(Self {
             clock,
             connections: Connections::new(worker, seed(), limits, now),
             sockets: HashMap::new(),
-            listeners: listeners.into_iter().map(Listening::new).collect(),
+            listeners,
             watch,
             ahead: Ahead::new(seed(), now),
             common,
@@ -139,6 +143,7 @@ impl Streams {
             is_late: false,
             turns: AllTurns::default(),
             strangers_at: now,
+            allowance: Allowance::default(),
             strangers_took: Duration::ZERO,
         })
     }
@@ -205,7 +210,7 @@ impl Streams {
         };
         let token = LISTENERS + place as u64;
         self.watch
-            .change(&listening.socket, token, interest, Lane::Known);
+            .change(&listening.socket, token, interest, listening.lane);
     }
 
     /// What there is, and what has happened.
@@ -483,10 +488,16 @@ impl Streams {
 }
 
 impl Listening {
-    fn new((index, socket): (u8, tcp::Listener)) -> Self {
+    fn new(index: u8, socket: tcp::Listener, security: &Security) -> Self {
+        let bound = security.listener(index);
+        let lane = match bound.is_some_and(Bound::has_handshake) {
+            true => Lane::Opening,
+            false => Lane::Known,
+        };
         Self {
             index,
             socket,
+            lane,
             is_accepting: true,
         }
     }

@@ -3,7 +3,7 @@
 use std::{mem, time::Duration};
 
 use node::{ConnectionId, Datagram, Input};
-use socket::{Interest, Ready};
+use socket::{Interest, Ready, own_processor_time};
 use stream::{Why, read_bytes};
 
 use super::{
@@ -66,9 +66,9 @@ impl Streams {
         self.connections.counters().messages_received
     }
 
-    /// Does what is ready, a bounded part of it.
-    pub(crate) fn turn(&mut self, ground: &mut Ground<'_>) {
-        let began = self.clock.now();
+    /// Does what is ready, a bounded part of it. The worker may have other work.
+    pub(crate) fn turn(&mut self, ground: &mut Ground<'_>, has_other_work: bool) {
+        let (began, before) = (self.clock.now(), self.received());
         self.take_ready(ground, Lane::Known);
         let portion = Portion {
             until: began + KNOWN_FOR,
@@ -77,7 +77,8 @@ impl Streams {
         self.serve_turns(ground, Lane::Known, &portion);
         let took = self.clock.now() - began;
         self.serve_strangers(ground, took);
-        self.take_ready(ground, Lane::Opening);
+        let has_other_work = has_other_work || self.received() > before;
+        self.serve_handshakes(ground, has_other_work);
         self.settle(ground);
     }
 
@@ -108,6 +109,21 @@ impl Streams {
         };
         self.serve_turns(ground, Lane::Strangers, &portion);
         self.strangers_took += self.clock.now() - began;
+    }
+
+    /// Has handshakes go on: a few while there is no other work, and otherwise as many as they have time for.
+    fn serve_handshakes(&mut self, ground: &mut Ground<'_>, has_other_work: bool) {
+        if !self.watch.has_more_handshakes() {
+            return;
+        }
+        self.allowance.earn_until(own_processor_time());
+        if !has_other_work {
+            self.take_ready(ground, Lane::Opening);
+            return self.allowance.skip_until(own_processor_time());
+        }
+        while self.allowance.has_some() && self.take_ready(ground, Lane::Opening) > 0 {
+            self.allowance.spend_until(own_processor_time());
+        }
     }
 
     /// Takes what is told to be ready of a lane; how many that were.
@@ -280,15 +296,20 @@ impl Streams {
 
 #[cfg(test)]
 mod tests {
-    use std::{io::Write, iter, net::TcpStream, sync::Arc};
+    use std::{
+        io::Write,
+        iter,
+        net::{SocketAddr, TcpStream},
+        sync::Arc,
+    };
 
-    use node::{Node, Outbox, Transport};
+    use node::{Node, Outbox, Shared, Transport};
     use socket::{Clock, tcp};
 
     use super::*;
     use crate::{
         fixtures::shared,
-        streams::{Bound, Security},
+        streams::{ACCEPTS, Bound, Security},
     };
 
     const REQUEST: &str = "OPTIONS sip:a@test SIP/2.0\r\nVia: SIP/2.0/TCP 127.0.0.1;branch=z9hG4bK1\r\n\
@@ -297,30 +318,39 @@ mod tests {
     const CALLERS: usize = 4;
     const REQUESTS: usize = 40;
 
-    /// The most messages that are read in a turn of strangers who have sent many, while known hosts wait too long or not.
-    fn most_in_a_turn(is_late: bool) -> u64 {
-        let (shared, clock) = (Arc::new(shared(Transport::Tcp, 1)), Clock::start());
+    /// Connections at a listener of this transport, with where it listens.
+    fn listening(
+        transport: Transport,
+        shared: &Arc<Shared>,
+        clock: Clock,
+    ) -> (Streams, SocketAddr) {
         let mut bound =
             tcp::Listener::bind_group(([127, 0, 0, 1], 0).into(), 1).expect("loopback has ports");
         let listener = bound.remove(0);
         let address = listener.local_addr();
         let security = Security::new(vec![Bound {
-            transport: Transport::Tcp,
+            transport,
             address,
             server: None,
             client: None,
             balancers: Vec::new(),
         }]);
-        let mut streams = Streams::new(
+        let streams = Streams::new(
             0,
-            Arc::clone(&shared),
+            Arc::clone(shared),
             vec![(0, listener)],
             Arc::new(security),
             Arc::default(),
             iter::empty(),
             clock,
-        )
-        .expect("the system has descriptors");
+        );
+        (streams.expect("the system has descriptors"), address)
+    }
+
+    /// The most messages that are read in a turn of strangers who have sent many, while known hosts wait too long or not.
+    fn most_in_a_turn(is_late: bool) -> u64 {
+        let (shared, clock) = (Arc::new(shared(Transport::Tcp, 1)), Clock::start());
+        let (mut streams, address) = listening(Transport::Tcp, &shared, clock);
         let callers = [(); CALLERS].map(|()| {
             let mut caller = TcpStream::connect(address).expect("it listens");
             caller
@@ -334,11 +364,12 @@ mod tests {
             streams.wait(STRANGERS_PAUSE);
             streams.is_late = is_late;
             let now = clock.now();
-            streams.turn(&mut Ground {
+            let mut ground = Ground {
                 now,
                 node: &mut node,
                 out: &mut out,
-            });
+            };
+            streams.turn(&mut ground, false);
             let all = streams.stats().counters.messages_received;
             most = most.max(all - received);
             received = all;
@@ -356,5 +387,23 @@ mod tests {
         let at_once = read_bytes(usize::MAX).div_ceil(REQUEST.len()) as u64;
         assert!(most_in_a_turn(false) <= STRANGERS_AT_ONCE + at_once);
         assert!(most_in_a_turn(true) <= STRANGERS_WHILE_LATE + at_once);
+    }
+
+    /// All who came were accepted at once. Most had to be refused, as their sources had all the handshakes that they may have.
+    #[test]
+    fn peers_are_accepted_as_fast_as_handshakes_go_on() {
+        let (shared, clock) = (Arc::new(shared(Transport::Ws, 1)), Clock::start());
+        let (mut streams, address) = listening(Transport::Ws, &shared, clock);
+        let callers = [(); 3 * ACCEPTS].map(|()| TcpStream::connect(address).expect("it listens"));
+        let (mut node, mut out) = (Node::new(shared, 0, 1, clock.now()), Outbox::default());
+        streams.wait(STRANGERS_PAUSE);
+        let mut ground = Ground {
+            now: clock.now(),
+            node: &mut node,
+            out: &mut out,
+        };
+        streams.turn(&mut ground, false);
+        assert_eq!(streams.stats().total, ACCEPTS);
+        drop(callers);
     }
 }

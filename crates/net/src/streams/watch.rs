@@ -12,7 +12,7 @@ use socket::{Epoll, Interest, Ready, Trigger};
 /// Connections that are told to be ready at once, at most.
 const AT_ONCE: usize = 64;
 
-/// Handshakes that go on in one turn at most: each may cost as much as a hundred messages.
+/// Handshakes that go on at once: each may cost as much as ten messages.
 const HANDSHAKES: usize = 2;
 
 /// Tokens from here on are listeners.
@@ -30,9 +30,9 @@ const STRANGERS: u64 = (1 << 34) + 1;
 /// Who waits for whom: each lane has turns of its own, so that a crowd in one does not hold up the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lane {
-    /// Handshakes.
+    /// Handshakes, and the listeners whose peers begin one: they are accepted as fast as handshakes go on.
     Opening,
-    /// Open connections to servers, other edges and trusted peers. The listeners are here too.
+    /// Open connections to servers, other edges and trusted peers. The other listeners are here too.
     Known,
     /// Open connections to all others.
     Strangers,
