@@ -13,6 +13,8 @@ target=127.0.0.1
 
 certify
 
+limits='total = 200000, per_source = 100000, handshakes = 65536, handshake = "60s"'
+
 # start_sipyard SERVER [SECTIONS]: on UDP, TCP and TLS, one worker; its number is in `program`.
 start_sipyard() {
     cat >"$folder/edge.toml" <<END
@@ -24,7 +26,7 @@ listen = [
 ]
 admin = { address = "$admin", socket = "admin.sock" }
 calls = { record = ${RECORD:-true} }
-connections = { total = 200000, per_source = 100000, handshakes = 65536, handshake = "60s" }
+connections = { $limits }
 tls = { ca = "chain.pem", names = "web" }
 pool.app = { policy = "hash", probe = false, servers = [ "$1" ] }
 ${2:-}
@@ -173,6 +175,7 @@ avalanche() {
     local number=${NUMBER:-$(($(ulimit -n) > 20100 ? 20000 : $(ulimit -n) - 1000))}
     on 1 chrt --rr 1 "$sipyard" load serve --address "$core"
     local server=$last
+    limits=
     start_sipyard "$core" "registrar = { domains = [\"phones.example\"], store = \"memory\", auth = false }
 [[route]]
 hosts = [\"phones.example\"]
@@ -186,7 +189,7 @@ to = \"registrar\""
     began=$(date +%s%N)
     taskset --cpu-list 1 "$sipyard" load register --to "$edge_tls" --transport tls --users "$number" --rate 20000 --stay \
         --domain phones.example --json "$folder/phones.json" --success 0 --authorities "$folder/chain.pem" \
-        --from 127.0.0.11,127.0.0.12,127.0.0.13,127.0.0.14,127.0.0.15 >/dev/null 2>&1 || true
+        --from "$(seq -s, -f 127.0.1.%g 250)" >/dev/null 2>&1 || true
     echo "$(((($(cpu "$program") - before)) / number)) us of CPU for each phone, with the calls' share"
     echo "$number phones: $((($(date +%s%N) - began) / 1000000)) ms, $(tr -d ' \n' <"$folder/phones.json" | grep -oE '"(carried|failed|resumed)":[0-9]+' | head -3 | tr '\n' ' ')"
     wait $calls

@@ -15,7 +15,7 @@ core=127.0.0.1:$base node=127.0.0.1:$((base + 1)) node_tls=127.0.0.1:$((base + 3
 certify
 cage outage "$share"
 
-registrar=$node way=(--ports 4) of_kamailio=disable_tcp=yes
+registrar=$node way=() of_kamailio=disable_tcp=yes
 if [ "${TRANSPORT:-udp}" = tls ]; then
     registrar=$node_tls way=(--transport tls --authorities "$folder/chain.pem")
     of_kamailio="tcp_children=1
@@ -35,7 +35,6 @@ listen = [
     { transport = "udp", address = "$node" },
     { transport = "tls", address = "$node_tls", certificates = [ { chain = "chain.pem", key = "key.pem" } ] },
 ]
-connections = { per_source = 100000 }
 admin = { address = "127.0.0.1:$((base + 2))", socket = "node.sock" }
 registrar = { domains = ["example.com"], store = "file:users" }
 pool.app = { policy = "hash", probe = false, servers = [ "$core" ] }
@@ -100,8 +99,8 @@ storm() {
     kill_node
     sleep "$down"
     start_node "$1"
-    taskset --cpu-list 1 "$sipyard" load register --to "$registrar" --from "$(seq -s, -f 127.8.0.%g 10)" "${way[@]}" --users "$phones" \
-        --rate $((phones / 5)) --password 'secret-{user}' --expires 3600s --stay --success 0 --json "$folder/phones.json" >/dev/null 2>&1 || true
+    taskset --cpu-list 1 "$sipyard" load register --to "$registrar" --from "$(seq -s, -f 127.8.0.%g 250)" "${way[@]}" --users "$phones" \
+        --rate $((phones / 5)) --password 'secret-{user}' --expires 3600s --duration "${after}s" --stay --success 0 --json "$folder/phones.json" >/dev/null 2>&1 || true
     wait "$calling" || true
     kill_node
 }
