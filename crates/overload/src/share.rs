@@ -317,7 +317,8 @@ impl Share {
         let is_first = self.share == 1.0;
         let is_recent = !is_first && self.was_cut_lately(seen.now);
         let bound = if is_first { TOO_MUCH } else { TOO_MUCH_MORE };
-        let is_sudden = self.too_much >= TOO_MUCH_TICKS && seen.excess > bound;
+        let is_known = self.pace.is_finite() || !is_first || self.overload.is_known();
+        let is_sudden = self.too_much >= TOO_MUCH_TICKS && seen.excess > bound && is_known;
         let part = (1.0 + self.surplus()) / excess;
         let is_window = self.ticks >= WINDOW && !PLAUSIBLE.contains(&self.window.surplus());
         let lasts = is_first && is_window && part < *CHANGE.start();
@@ -510,6 +511,26 @@ mod tests {
             share.next(TICK * tick, Read::default(), own(false), TICK / 2);
         }
         assert!(share.get() > 0.65, "{}", share.get());
+    }
+
+    /// A node that started amid a flood served next to nothing in its first ticks, and its share was cut to what that was of all: to
+    /// 0.07 to 0.09, where a third could be served.
+    #[test]
+    fn a_node_that_begins_amid_a_flood_is_not_cut_by_what_its_first_tick_served() {
+        let mut share = Share::new(Duration::ZERO);
+        let shares: Vec<_> = [(170, 0), (500, 30), (500, 130)]
+            .into_iter()
+            .zip(1..)
+            .map(|((came, served), tick)| {
+                (0..came).for_each(|_| share.came());
+                (0..served).for_each(|_| share.served());
+                (served..came).for_each(|_| share.turned_away(true));
+                share.next(TICK * tick, Read::default(), own(true), TICK / 5);
+                share.get()
+            })
+            .collect();
+        assert_eq!(shares[..2], [1.0; 2]);
+        assert!((0.25..0.4).contains(&shares[2]), "{shares:?}");
     }
 
     /// A little too much, long before, counted as the begin of an overload. What came then and in the overload made a mean that

@@ -126,6 +126,11 @@ impl Overload {
         }
     }
 
+    /// Whether it has lasted for long enough to tell what a tick can serve: the first may have begun late.
+    pub(super) fn is_known(&self) -> bool {
+        self.ticks >= FEW_TICKS
+    }
+
     /// What came in for each request that could be served, copies left out; none: that can't be told yet. At first the node
     /// reads more than it serves, so `most` that a tick served lately tells what it can.
     pub(super) fn excess(&self, most: f64) -> Option<f64> {
