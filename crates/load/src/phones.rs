@@ -1,6 +1,6 @@
 mod config;
 
-use std::{mem, net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, time::Duration};
 
 use fastrand::Rng;
 use sip::{Message, Method, StartLine};
@@ -175,7 +175,8 @@ impl Phones {
                 Phase::Registering | Phase::Leaving => {
                     self.fail(now, number, Failure::RegisterClosed, RETRY);
                 }
-                Phase::Waiting if mem::take(&mut phone.is_registered) => {
+                Phase::Waiting if self.stage == Stage::Open && phone.is_registered => {
+                    phone.is_registered = false;
                     self.registered -= 1;
                     self.retry(now, number, RETRY);
                 }

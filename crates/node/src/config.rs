@@ -411,7 +411,8 @@ pub struct Connections {
     /// takes its part of them, and a quarter of that as the kernel divides them by chance; 16 at least.
     pub per_source: usize,
     /// Strangers that have not ended their handshake at most, as many known hosts again, and as many connections that
-    /// this node is opening. Full: peers wait in the kernel's queue. A source may have a quarter of those that are free.
+    /// this node is opening. Full: peers wait in the kernel's queue. A source may have a quarter of those that are free,
+    /// and a 128th of all at least.
     pub handshakes: usize,
     /// Connections that each worker keeps open to each server that takes any, before there is something to send.
     pub per_server: usize,

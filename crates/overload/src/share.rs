@@ -513,8 +513,7 @@ mod tests {
         assert!(share.get() > 0.65, "{}", share.get());
     }
 
-    /// A node that started amid a flood served next to nothing in its first ticks, and its share was cut to what that was of all: to
-    /// 0.07 to 0.09, where a third could be served.
+    /// A node that started amid a flood served next to nothing in its first ticks. Its share was cut to what that was of all.
     #[test]
     fn a_node_that_begins_amid_a_flood_is_not_cut_by_what_its_first_tick_served() {
         let mut share = Share::new(Duration::ZERO);

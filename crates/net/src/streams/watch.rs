@@ -12,7 +12,7 @@ use socket::{Epoll, Interest, Ready, Trigger};
 /// Connections that are told to be ready at once, at most.
 const AT_ONCE: usize = 64;
 
-/// Handshakes that go on at once: each may cost as much as ten messages.
+/// Handshakes that go on at once: each may cost as much as several calls.
 const HANDSHAKES: usize = 2;
 
 /// Tokens from here on are listeners.

@@ -31,7 +31,8 @@ use crate::progress::Progress;
   sipyard load register --to edge:5060 --users 1000 --rate 100 --contact 127.0.0.1:7000 --stay
 
 Over TCP, TLS and WebSocket, each phone has a connection of its own, unless --connections says
-otherwise. A phone that fails, or whose connection is lost, registers again 15 to 30 s later.
+otherwise. While the run lasts, a phone that fails, or whose connection is lost, registers again 15
+to 30 s later.
 
 Phones of user-0@DOMAIN and so on register at the given rate, and again before each registration
 expires. They remove their registrations at the end, unless --stay is given. With --contact and

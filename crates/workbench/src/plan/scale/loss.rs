@@ -32,8 +32,8 @@ pub(super) struct Loss {
     pub(super) limit: &'static str,
 }
 
-/// Handshakes that a node has in progress at most (`connections.handshakes`).
-pub(super) const HANDSHAKES_MAX: f64 = 1_024.0;
+/// Handshakes that a node has in progress at most, if `connections.handshakes` is not set.
+pub(super) const HANDSHAKES_MAX: f64 = 8_192.0;
 
 /// TCP takes a round trip, and so does TLS 1.3.
 pub(super) const ROUND_TRIPS: f64 = 2.0;

@@ -171,8 +171,8 @@ fn a_lost_site_comes_back_as_fast_as_the_slowest_stage() {
     near(loss.edges_s, 90.0 / (12.0 - 0.365));
     // Two REGISTERs of 40 us; .16 cores of work and .1 on each of two registrars for news.
     near(loss.registrars_s, 24.0 / (4.0 - 0.16 - 0.2));
-    // 6 nodes with 1,024 handshakes of two round trips each.
-    near(loss.handshakes_s, 300_000.0 * 0.2 / 6_144.0);
+    // 6 nodes with 8,192 handshakes of two round trips each.
+    near(loss.handshakes_s, 300_000.0 * 0.2 / 49_152.0);
     // 300,000 changes with two look-ups, two listeners, beside 1,000 changes/s and 2,500 look-ups/s.
     near(loss.stores_s, 300_000.0 * 160e-6 / (1.0 - 0.17));
     assert_eq!(loss.limit, "stores");
