@@ -151,7 +151,6 @@ impl Worker {
                 self.tick = now + TICK;
             }
             self.serve_waiting(now);
-            self.ask(now);
             self.flush(now);
         }
         self.leave();
@@ -203,7 +202,6 @@ impl Worker {
             if self.node.has_waiting() {
                 self.node.handle_waiting(now, &mut self.out);
             }
-            self.ask(now);
             self.flush(now);
             let all_left = team.left.load(Ordering::SeqCst) == team.seats.len();
             let is_idle = all_left && team.seats.iter().all(|seat| seat.mailbox.is_empty());
@@ -440,10 +438,11 @@ impl Worker {
         }
     }
 
-    /// Sends the node's datagrams, and tells the node at once which of them failed. New datagrams
-    /// of the last round go out with the next batch.
+    /// Asks the node's questions, sends its datagrams, and tells the node at once which of them failed. What it wants done
+    /// then goes out in the next round, or with the next batch.
     fn flush(&mut self, now: Duration) {
         for _ in 0..FLUSHES {
+            self.ask(now);
             if self.out.transmits.is_empty() && self.out.handovers.is_empty() {
                 break;
             }

@@ -99,13 +99,21 @@ impl Worker {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::sync::{
+        Mutex,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    };
 
-    use node::{Flow, Handover, Shared, Transport, config::Listener, stats::Dropped};
+    use node::{
+        Answer, Ask, Flow, Handover, Named, Shared, Transport,
+        config::{Destination, Listener, Mode, Registrar, Route, WhenFull},
+        stats::Dropped,
+    };
     use socket::Clock;
 
     use super::*;
     use crate::{
+        answerer::{Answerer, Reply},
         fixtures::config_of,
         seat::{Seat, Team},
         streams::Security,
@@ -114,9 +122,33 @@ mod tests {
     const QUEUE: usize = 1_000;
     const STRANGER: [u8; 4] = [192, 0, 2, 1];
     const PEER: [u8; 4] = [198, 51, 100, 1];
+    const HOUR: Duration = Duration::from_secs(3600);
+
+    const REGISTER: &str = "REGISTER sip:test SIP/2.0\r\nVia: SIP/2.0/UDP 192.0.2.1;branch=z9hG4bK1\r\nMax-Forwards: 70\r\n\
+        From: <sip:a@test>;tag=1\r\nTo: <sip:a@test>\r\nCall-ID: 4\r\nCSeq: 1 REGISTER\r\nContact: <sip:a@192.0.2.1>\r\n\
+        Content-Length: 0\r\n\r\n";
+
+    /// Counts what it is asked.
+    #[derive(Default)]
+    struct Silent(AtomicUsize);
+
+    impl Answerer for Silent {
+        fn answer(&self, _: Ask, _: Reply) -> Option<Answer> {
+            self.0.fetch_add(1, Relaxed);
+            None
+        }
+
+        fn is_often_later(&self) -> bool {
+            true
+        }
+    }
 
     /// The first of two workers, who have no sockets.
     fn worker() -> Worker {
+        worker_with(Arc::default())
+    }
+
+    fn worker_with(answerer: Arc<Silent>) -> Worker {
         let mut config = config_of(vec![Listener {
             transport: Transport::Udp,
             address: ([127, 0, 0, 1], 5060).into(),
@@ -125,6 +157,19 @@ mod tests {
         config.limits.handover_queue = QUEUE;
         let peer = std::net::IpAddr::from(PEER);
         config.trust.peers = vec![peer.into()];
+        config.registrar = Some(Registrar {
+            domains: vec!["test".to_owned()],
+            expires_min: HOUR,
+            expires_default: HOUR,
+            expires_max: HOUR,
+            contacts_max: 1,
+            when_full: WhenFull::Refuse,
+            algorithms: Vec::new(),
+            service_route: Vec::new(),
+            removes_dead: false,
+            keep_alive: None,
+        });
+        config.routes = vec![Route::of_all(Destination::Registrar, Mode::Stateful)];
         let shared = Arc::new(Shared::new(config, 2).expect("it is valid"));
         let seat = || Seat::new(Vec::new(), Vec::new(), QUEUE, true);
         let team = Team {
@@ -134,7 +179,7 @@ mod tests {
             addresses: Vec::new(),
             security: Mutex::new(Arc::new(Security::default())),
             connections: Arc::default(),
-            answerer: None,
+            answerer: Some(answerer),
             witness: None,
             lanes: Default::default(),
         };
@@ -180,5 +225,28 @@ mod tests {
         worker.read_mail(Duration::ZERO);
         let left = std::iter::from_fn(|| worker.team.seats[1].mailbox.next_handover());
         assert_eq!(left.count(), QUEUE - READS * BATCH);
+    }
+
+    /// What a busy worker had to send went out between two batches, and what it had to ask the store was forgotten then. So phones
+    /// that registered had no answer for three seconds, and the store was taken for one that stands still.
+    #[test]
+    fn what_is_to_be_asked_is_asked_after_each_batch() {
+        let answerer = Arc::<Silent>::default();
+        let mut worker = worker_with(Arc::clone(&answerer));
+        worker.out.handovers.extend((0..2 * BATCH).map(|port| {
+            Handover {
+                worker: 0,
+                flow: Flow::udp(0, (PEER, 5060).into()),
+                bytes: REGISTER
+                    .replace("z9hG4bK1", &format!("z9hG4bK{port}"))
+                    .into_bytes()
+                    .into(),
+                named: Some(Named::Unasked),
+            }
+        }));
+        worker.hand_over(Duration::ZERO);
+        worker.read_mail(Duration::ZERO);
+        worker.flush(Duration::ZERO);
+        assert_eq!(answerer.0.load(Relaxed), 2 * BATCH);
     }
 }
