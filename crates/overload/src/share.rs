@@ -138,7 +138,7 @@ impl Share {
             busy: 0.0,
             calm: Calm::default(),
             too_much: 0.0,
-            overload: Overload::default(),
+            overload: Overload::first(),
             base: 0.0,
             since_growth: 0,
             offered: 0.0,

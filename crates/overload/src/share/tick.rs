@@ -113,13 +113,28 @@ pub(super) struct Overload {
     fresh: Offered,
     /// What was served after the first tick, and what could have been while others were turned away.
     served: f64,
+    /// It began before the node did, which has to read what has gathered. And the most of that in a tick.
+    is_first: bool,
+    most: f64,
 }
 
 impl Overload {
+    /// One in which a node begins.
+    pub(super) fn first() -> Self {
+        Self {
+            is_first: true,
+            ..Self::default()
+        }
+    }
+
     pub(super) fn add(&mut self, seen: &Seen) {
         self.ticks += 1;
         if self.ticks > 1 {
-            self.served += seen.served + TURNED_AWAY * (seen.read - seen.served).max(0.0);
+            let could = seen.served + TURNED_AWAY * (seen.read - seen.served).max(0.0);
+            self.served += could;
+            if self.is_first {
+                self.most = self.most.max(could);
+            }
         }
         if (2..=FRESH_TICKS).contains(&self.ticks) {
             self.fresh.add(seen.came);
@@ -137,7 +152,7 @@ impl Overload {
         let ticks = self.ticks.checked_sub(1).filter(|ticks| *ticks > 0)?;
         let served = match self.ticks > FRESH_TICKS {
             true => self.served / f64::from(ticks),
-            false => most,
+            false => most.max(self.most),
         };
         Some(self.fresh.in_a_tick() / served.max(1.0))
     }
