@@ -2,7 +2,7 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-use super::class::{Class, PATIENCE};
+use super::class::Class;
 
 /// What waits in a connection for longer is too much. What was read with it has waited longer.
 const LONG: Duration = Duration::from_millis(10);
@@ -88,7 +88,8 @@ impl Backlog {
 
     /// Whether a request of this class that was read last has waited too long, and not by a burst.
     pub(super) fn is_too_late_for(&self, now: Duration, class: Class) -> bool {
-        class != Class::Emergency && self.of_all.is_long(now) && self.delay > PATIENCE
+        let patience = class.patience(false);
+        class != Class::Emergency && self.of_all.is_long(now) && self.delay > patience
     }
 
     /// How much of what is served neighbours are told, so that the backlog ends.
@@ -120,6 +121,8 @@ mod tests {
         }
         assert!(backlog.is_too_late_for(ms(1_000), Class::Call));
         assert!(!backlog.is_too_late_for(ms(1_000), Class::Emergency));
+        // Its phone waits for longer, and the handshake would have been in vain.
+        assert!(!backlog.is_too_late_for(ms(1_000), Class::Register));
         assert!(!backlog.is_long(ms(1_000)));
         assert!((backlog.allows(ms(1_000), 100.0) - 100.0).abs() < 1e-9);
     }
