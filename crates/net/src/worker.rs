@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use node::{Answer, Datagram, Flow, Input, Node, Outbox, Question, Quotation, Shared};
+use node::{Answer, Datagram, Flow, Input, Node, Outbox, Question, Quotation, Shared, Work};
 use socket::{
     Clock, Poll, own_processor_time,
     udp::{self, BATCH, RecvBatch, SendBatch, Wait},
@@ -240,9 +240,16 @@ impl Worker {
         let busy = passed.saturating_sub(waited);
         let time = own_processor_time();
         let ran = time.saturating_sub(mem::replace(&mut self.processor_time, time));
-        let streams = self.streams.as_mut();
-        let for_strangers = streams.map_or(Duration::ZERO, Streams::take_strangers_took);
-        self.node.handle_busy(now, busy, ran, for_strangers);
+        let mut work = Work {
+            busy,
+            ran,
+            ..Work::default()
+        };
+        if let Some(streams) = &mut self.streams {
+            work.for_strangers = streams.take_strangers_took();
+            work.while_idle = streams.take_idle_took();
+        }
+        self.node.handle_work(now, work);
     }
 
     /// Tells the node how many datagrams the kernel dropped.

@@ -10,7 +10,7 @@ use crate::{
     admission::{self, Class, Guest, Leaves, lane::Lane, sieve::Sieve},
     context::Context,
     control,
-    io::{Datagram, Origin, Outbox},
+    io::{Datagram, Origin, Outbox, Work},
     node::{Desks, Node, answer},
     stats::{Dropped, Event},
 };
@@ -98,22 +98,17 @@ impl Node {
         }
     }
 
-    /// Learns that the worker was busy for so long by the clock since it was told last, that it ran for so long, and how long
-    /// it was busy for strangers' connections.
-    pub fn handle_busy(
-        &mut self,
-        now: Duration,
-        busy: Duration,
-        ran: Duration,
-        for_strangers: Duration,
-    ) {
-        let used = self.utilisation.note(now, busy, ran);
-        let for_strangers = match busy.is_zero() {
-            true => Duration::ZERO,
-            false => used.mul_f64(for_strangers.div_duration_f64(busy).min(1.0)),
+    /// Learns what the worker has done since it was told last.
+    pub fn handle_work(&mut self, now: Duration, work: Work) {
+        let used = self.utilisation.note(now, work.busy, work.ran);
+        let part = |time: Duration, of: Duration| match of.is_zero() {
+            true => 0.0,
+            false => time.div_duration_f64(of).min(1.0),
         };
+        let for_strangers = used.mul_f64(part(work.for_strangers, work.busy));
+        let used = used.mul_f64(1.0 - part(work.while_idle, work.ran));
         self.desks.proxy.dynamic.note_busy(used);
-        self.desks.lobby.note_busy(used, for_strangers);
+        self.desks.lobby.note_busy(used, for_strangers.min(used));
     }
 
     /// The part of the time that the worker can have which it used lately.

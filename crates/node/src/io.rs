@@ -1,6 +1,6 @@
 //! What goes into a node and what comes out of it.
 
-use std::ops::Range;
+use std::{ops::Range, time::Duration};
 
 use balance::ServerId;
 use transaction::{Flow, Sender};
@@ -93,6 +93,19 @@ pub struct Transmit {
 
 /// Memory that an outbox keeps for its next batch.
 const IDLE_BYTES_MAX: usize = 4 << 20;
+
+/// What a worker has done since it told last.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Work {
+    /// How long it was busy by the clock.
+    pub busy: Duration,
+    /// The processor time that it used.
+    pub ran: Duration,
+    /// Of the time by the clock, that for strangers' connections.
+    pub for_strangers: Duration,
+    /// Of the processor time, what it used for work that waits as long as there is other work.
+    pub while_idle: Duration,
+}
 
 /// Everything that a node wants done. The driver drains it after each batch of inputs.
 #[derive(Debug, Default)]

@@ -56,7 +56,7 @@ pub use custody::Figures as CustodyFigures;
 pub use decisions::{DecisionView, LedgerView};
 pub use edges::PeerView;
 pub use explain::{CallView, Forecast, PassedOver};
-pub use io::{Datagram, Handover, Input, Named, Outbox, Quotation, Transmit};
+pub use io::{Datagram, Handover, Input, Named, Outbox, Quotation, Transmit, Work};
 pub use member::Member;
 pub use node::Node;
 pub use overload::{Algorithm, Neighbours};

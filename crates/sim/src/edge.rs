@@ -7,6 +7,7 @@ use std::{collections::VecDeque, mem, net::SocketAddr, sync::Arc, time::Duration
 use fastrand::Rng;
 use node::{
     Config, Datagram, Flow, Input, Lane, Node, Outbox, Question, Quotation, ReloadError, Shared,
+    Work,
 };
 
 use crate::{
@@ -407,7 +408,12 @@ impl Edge {
                 .map(|all| all / self.nodes.len() as u32);
             let mut are_lanes_wanted = false;
             for node in &mut self.nodes {
-                node.handle_busy(now, busy, ran, Duration::ZERO);
+                let work = Work {
+                    busy,
+                    ran,
+                    ..Work::default()
+                };
+                node.handle_work(now, work);
                 if unread > 0 {
                     node.handle_unread(now, unread);
                 }

@@ -1,6 +1,6 @@
 //! How much of the worker's time handshakes may take.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
 
 /// While there is other work, handshakes may take this part of the time that it takes: a fifth of all.
 const PART: f64 = 0.25;
@@ -15,6 +15,8 @@ pub(super) struct Allowance {
     told_at: Duration,
     /// In seconds. Less than nothing: they have taken too much.
     left: f64,
+    /// What they took while there was no other work, until somebody asked last.
+    idle: Duration,
 }
 
 impl Allowance {
@@ -24,25 +26,31 @@ impl Allowance {
 
     /// Other work has taken the processor time until now.
     pub(super) fn earn_until(&mut self, now: Duration) {
-        let earned = self.pass(now) * PART;
+        let earned = self.pass(now).as_secs_f64() * PART;
         self.left = (self.left + earned).min(SAVED_MAX);
     }
 
     /// Handshakes have taken it.
     pub(super) fn spend_until(&mut self, now: Duration) {
-        self.left -= self.pass(now);
+        self.left -= self.pass(now).as_secs_f64();
     }
 
     /// Handshakes have taken it while there was no other work.
-    pub(super) fn skip_until(&mut self, now: Duration) {
-        self.pass(now);
+    pub(super) fn idle_until(&mut self, now: Duration) {
+        let passed = self.pass(now);
+        self.idle += passed;
     }
 
-    /// The processor time since the last call, in seconds.
-    fn pass(&mut self, now: Duration) -> f64 {
+    /// What handshakes took while there was no other work, since this was called last.
+    pub(super) fn take_idle(&mut self) -> Duration {
+        mem::take(&mut self.idle)
+    }
+
+    /// The processor time since the last call.
+    fn pass(&mut self, now: Duration) -> Duration {
         let passed = now.saturating_sub(self.told_at);
         self.told_at = now;
-        passed.as_secs_f64()
+        passed
     }
 }
 
@@ -82,7 +90,8 @@ mod tests {
     fn what_they_take_while_there_is_no_other_work_is_free() {
         let mut allowance = Allowance::default();
         allowance.earn_until(us(300));
-        allowance.skip_until(us(900));
+        allowance.idle_until(us(900));
+        assert_eq!(allowance.take_idle(), us(600));
         assert!(allowance.has_some());
         allowance.spend_until(us(1_100));
         assert!(!allowance.has_some());

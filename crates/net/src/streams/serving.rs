@@ -82,6 +82,11 @@ impl Streams {
         self.settle(ground);
     }
 
+    /// The processor time that handshakes took since this was called last while there was no other work.
+    pub(crate) fn take_idle_took(&mut self) -> Duration {
+        self.allowance.take_idle()
+    }
+
     /// How long strangers were served since this was called last.
     pub(crate) fn take_strangers_took(&mut self) -> Duration {
         mem::take(&mut self.strangers_took)
@@ -119,7 +124,7 @@ impl Streams {
         self.allowance.earn_until(own_processor_time());
         if !has_other_work {
             self.take_ready(ground, Lane::Opening);
-            return self.allowance.skip_until(own_processor_time());
+            return self.allowance.idle_until(own_processor_time());
         }
         while self.allowance.has_some() && self.take_ready(ground, Lane::Opening) > 0 {
             self.allowance.spend_until(own_processor_time());

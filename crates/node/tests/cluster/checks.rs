@@ -10,7 +10,9 @@ use node::{
 };
 
 use crate::{
-    harness::{ALICE, BOB, EDGE, ONE, Sent, TRANSACTION_MAX, config, listener, ms, registrar, s},
+    harness::{
+        ALICE, BOB, EDGE, ONE, Sent, TRANSACTION_MAX, config, listener, ms, registrar, s, worked,
+    },
     message::{Msg, param, request},
     registrar::{World, answer_to},
 };
@@ -83,7 +85,7 @@ impl Pair {
                 self.back(&sent[0].respond(200));
             }
             let core = &mut self.nodes[1].cluster;
-            core.nodes[0].handle_busy(core.now, ms(20), ms(20), ms(0));
+            core.nodes[0].handle_work(core.now, worked(20));
             for world in &mut self.nodes {
                 world.cluster.wait(ms(100));
             }

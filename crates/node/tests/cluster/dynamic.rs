@@ -9,7 +9,9 @@ use node::{
 };
 
 use crate::{
-    harness::{ALICE, BOB, Cluster, EDGE, ONE, Sent, TRANSACTION_MAX, config, listener, ms, s},
+    harness::{
+        ALICE, BOB, Cluster, EDGE, ONE, Sent, TRANSACTION_MAX, config, listener, ms, s, worked,
+    },
     message::{Msg, param, request},
 };
 
@@ -55,7 +57,7 @@ impl Pair {
                 let arrived = pair.pass(&options);
                 pair.answer(&arrived[0].respond(200));
             }
-            pair.core.nodes[0].handle_busy(pair.core.now, ms(20), ms(20), ms(0));
+            pair.core.nodes[0].handle_work(pair.core.now, worked(20));
             pair.wait(100);
         }
         pair.edge.nodes[0].fix_share_left_open(Some(share));

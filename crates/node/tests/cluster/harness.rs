@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr, ops::Deref, sync::Arc, time::D
 use balance::{Judge, Policy};
 use node::{
     Answer, Config, ConnectionId, Datagram, Flow, Input, Member, Node, Outbox, Question, Quotation,
-    Shared, Transport,
+    Shared, Transport, Work,
     config::{
         Destination, Limits, Listener, Mode, Pool, PoolServer, Probe, Registrar, Route, Timers,
         WhenFull,
@@ -31,6 +31,15 @@ pub(crate) const TRANSACTION_MAX: Duration = Duration::from_secs(32);
 
 pub(crate) fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
+}
+
+/// A worker was busy for so long, and ran all the time.
+pub(crate) fn worked(time: u64) -> Work {
+    Work {
+        busy: ms(time),
+        ran: ms(time),
+        ..Work::default()
+    }
 }
 
 pub(crate) fn s(s: u64) -> Duration {
