@@ -19,7 +19,7 @@ use crate::{
     edge::wait_until_idle,
     phones::Baresip,
     process::{command, whole_machine, within},
-    registrar::{account, add_users},
+    registrar::{REGISTRAR, account, add_users},
     restart::crash_and_start,
     streams::{configure, plain},
 };
@@ -136,9 +136,6 @@ fn settings(servers: &str, rest: &str) -> (Settings, SocketAddr) {
     configure(&settings, &listeners, &[servers.to_owned()], rest);
     (settings, address)
 }
-
-const REGISTRAR: &str = "registrar = { domains = [\"example.com\"], store = \"file:location.db\" }\n[[route]]\n\
-                         hosts = [\"example.com\"]\nto = \"registrar\"";
 
 /// How many bindings a user has.
 fn bindings(edge: &Edge, user: &str) -> usize {

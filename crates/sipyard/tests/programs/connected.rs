@@ -117,7 +117,7 @@ fn sipp_calls_through_stunnel() {
     within(PATIENCE, "all BYEs", || server.byes() == 400);
 }
 
-/// Callers and servers of our own, on connections of each kind, with a node between them and without.
+/// Callers and servers of our own, on connections of each kind, without a node between them.
 #[test]
 fn load_is_made_over_every_kind_of_connection() {
     for transport in ["tcp", "tls", "ws", "wss"] {

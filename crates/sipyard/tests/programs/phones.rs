@@ -11,10 +11,12 @@ use std::{
 use tempfile::tempdir;
 
 use crate::{
-    common::{PATIENCE, Settings, free_address},
+    common::{PATIENCE, Settings, authority::Authority, free_address},
     edge::{self, Counts, wait_until_idle, within_counts},
     process::{Process, command, within},
+    registrar::{REGISTRAR, account, add_users},
     sipp::{Server, scenario},
+    streams::{configure, plain},
 };
 
 /// sipsak 0.9.8 cuts the last of five digits off a port.
@@ -179,4 +181,49 @@ fn baresip_calls_baresip() {
     let counts = Counts::of(&edge);
     assert_eq!(counts.of_server(bob.address, "placed"), 2);
     assert_eq!(counts.of_server(bob.address, "failed"), 0);
+}
+
+/// One on TCP, the other on TLS, both with a password.
+#[test]
+fn phones_on_tcp_and_tls_call_each_other() {
+    let (mut settings, secure) = (Settings::new(), free_address());
+    settings.sip = free_address();
+    let folder = settings.path().with_file_name("");
+    Authority::new(&folder, "ca").issue("edge", &["localhost", "127.0.0.1"]);
+    let secured = format!(
+        "{{ transport = \"tls\", address = \"{secure}\", certificates = [ {{ chain = \"edge.pem\", key = \"edge.key\" }} ] }}"
+    );
+    let listeners = [plain("tcp", settings.sip), secured];
+    configure(
+        &settings,
+        &listeners,
+        &["127.0.0.1:9".to_owned()],
+        REGISTRAR,
+    );
+    add_users(&settings, ["alice", "bob"].map(str::to_owned));
+    let edge = settings.start();
+    let phone = |user: &str, at: SocketAddr, transport: &str| {
+        let account = account(user, at, 600).replace(";lr", &format!(";transport={transport};lr"));
+        Baresip::with_account(|_| account.clone())
+    };
+    let (alice, bob) = (
+        phone("alice", edge.sip(), "tcp"),
+        phone("bob", secure, "tls"),
+    );
+    within_counts(&edge, PATIENCE, "two bindings", |counts| {
+        counts.event("bound") == 2
+    });
+    for (time, caller, called, name) in [(1, &alice, &bob, "bob"), (2, &bob, &alice, "alice")] {
+        caller.press("dial", &format!("sip:{name}@example.com"));
+        within(PATIENCE, "the call", || {
+            [&alice, &bob]
+                .iter()
+                .all(|phone| phone.times("Call established") == time)
+        });
+        caller.press("hangup", "");
+        within(PATIENCE, "its end", || called.times("session closed") > 0);
+        wait_until_idle(&edge, PATIENCE);
+    }
+    let counts = Counts::of(&edge);
+    assert_eq!(counts.event("calls_answered"), 2);
 }

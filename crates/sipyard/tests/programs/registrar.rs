@@ -80,6 +80,10 @@ fn start_for_alice_and_bob() -> Edge {
     settings.start()
 }
 
+/// The registrar of example.com, with passwords, and the way to it.
+pub(crate) const REGISTRAR: &str = "registrar = { domains = [\"example.com\"], store = \"file:location.db\" }\n[[route]]\n\
+                                    hosts = [\"example.com\"]\nto = \"registrar\"";
+
 /// A phone's account of this user, registered through `node` and renewed after so many seconds.
 pub(crate) fn account(user: &str, node: SocketAddr, seconds: u32) -> String {
     format!(
