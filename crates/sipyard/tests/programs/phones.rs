@@ -197,7 +197,7 @@ fn phones_on_tcp_and_tls_call_each_other() {
     configure(
         &settings,
         &listeners,
-        &["127.0.0.1:9".to_owned()],
+        &["tcp:127.0.0.1:9".to_owned()],
         REGISTRAR,
     );
     add_users(&settings, ["alice", "bob"].map(str::to_owned));
