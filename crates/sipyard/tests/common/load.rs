@@ -110,11 +110,13 @@ impl Serving {
         };
         let port = format!(":{:04X} ", address.port());
         let sockets = match arguments.contains(&"--transport") {
-            true => "/proc/net/tcp",
-            false => "/proc/net/udp",
+            true => ["/proc/net/tcp", "/proc/net/tcp6"],
+            false => ["/proc/net/udp", "/proc/net/udp6"],
         };
         eventually("the emulated servers' sockets", || {
-            fs::read_to_string(sockets).unwrap().contains(&port)
+            sockets
+                .iter()
+                .any(|sockets| fs::read_to_string(sockets).unwrap().contains(&port))
         });
         serving
     }

@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{Read as _, Write as _},
-    net::{SocketAddr, TcpStream},
+    net::{Ipv6Addr, SocketAddr, TcpStream},
     path::Path,
     process::Command,
     time::Duration,
@@ -16,7 +16,7 @@ use crate::{
     common::authority::Authority,
     common::{
         Edge, PATIENCE, Settings, free_address,
-        load::{Serving, load},
+        load::{Serving, call, load},
     },
     edge::{Counts, wait_until_idle, within_counts},
     kamailio::Kamailio,
@@ -141,6 +141,36 @@ fn load_is_made_over_every_kind_of_connection() {
         let report = serving.end();
         assert_eq!(report[0]["ended"], 200, "{transport}: {report:?}");
     }
+}
+
+/// TLS before the node and TCP behind it.
+#[test]
+fn calls_cross_over_streams_on_ipv6() {
+    let on_ipv6 = || SocketAddr::new(Ipv6Addr::LOCALHOST.into(), free_address().port());
+    let (settings, secure) = (Settings::new(), on_ipv6());
+    let folder = settings.path().with_file_name("");
+    Authority::new(&folder, "ca").issue("edge", &["::1"]);
+    let serving = Serving::start_at(on_ipv6(), &["--transport", "tcp"]);
+    let secured = format!(
+        "{{ transport = \"tls\", address = \"{secure}\", certificates = [ {{ chain = \"edge.pem\", key = \"edge.key\" }} ] }}"
+    );
+    let servers = [format!("tcp:{}", serving.address)];
+    configure(&settings, &[plain("tcp", on_ipv6()), secured], &servers, "");
+    let edge = settings.start();
+    let authority = folder.join("ca.pem").display().to_string();
+    let to = [
+        "--transport",
+        "tls",
+        "--authorities",
+        &authority,
+        "--connections",
+        "5",
+    ];
+    let calls = ["--rate", "100", "--calls", "100", "--success", "100%"];
+    let output = call(secure, &[&to[..], &calls].concat());
+    assert!(output.status.success(), "{output:?}");
+    wait_until_idle(&edge, PATIENCE);
+    assert_eq!(serving.end()[0]["ended"], 100);
 }
 
 /// Starts calls of a process of its own on as many TLS connections. Each lasts this long.

@@ -2,11 +2,13 @@
 
 use std::{
     fs,
-    io::{ErrorKind, Read as _, Write as _},
+    io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _},
     net::{IpAddr, SocketAddr, TcpStream},
     os::unix::fs::PermissionsExt,
     path::Path,
     process::{Output, Stdio},
+    sync::mpsc,
+    thread,
     time::Duration,
 };
 
@@ -136,6 +138,61 @@ fn the_name_that_a_client_wants_chooses_the_certificate() {
     ];
     let said = node.openssl(&other, &last_request("TLS"));
     assert!(said.to_lowercase().contains("hostname mismatch"), "{said}");
+}
+
+/// Those who are connected notice nothing.
+#[test]
+fn a_reload_shows_new_certificates_to_new_clients() {
+    let node = Node::start("tls", SHOWN);
+    let address = node.address.to_string();
+    let mut client = command("openssl", "openssl")
+        .args(["s_client", "-connect", &address, "-quiet", "-no_ign_eof"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let (mut to, from) = (client.stdin.take().unwrap(), client.stdout.take().unwrap());
+    let (told, answers) = mpsc::channel();
+    thread::spawn(move || {
+        let lines = BufReader::new(from).lines().map_while(Result::ok);
+        for line in lines.filter(|line| line.starts_with("SIP/2.0")) {
+            // The test may have ended.
+            let _ = told.send(line);
+        }
+    });
+    let mut ask = |number: u32| {
+        let request = String::from_utf8(last_request("TLS")).unwrap();
+        let request = request
+            .replace(
+                "OPTIONS sip:127.0.0.1",
+                &format!("OPTIONS sip:{address};transport=tls"),
+            )
+            .replace("z9hG4bK1", &format!("z9hG4bK{number}"))
+            .replace("Content-Length: x", "Content-Length: 0");
+        to.write_all(request.as_bytes()).unwrap();
+        answers.recv_timeout(PATIENCE).expect("an answer")
+    };
+    let before = ask(1);
+
+    let folder = node.edge.folder();
+    Authority::new(folder, "next").issue("edge", &["localhost", "127.0.0.1"]);
+    node.edge.signal("HUP");
+    node.edge.wait_for_log("reloaded");
+    let shows = |authority: &str| {
+        let checked = [
+            "s_client", "-connect", &address, "-CAfile", authority, "-ign_eof",
+        ];
+        node.run("openssl", &checked, &last_request("TLS"))
+    };
+    // Each worker takes it up within a tick.
+    let is_good = |authority: &str| shows(authority).contains("Verification: OK");
+    within(PATIENCE, "the new certificate", || {
+        is_good("next.pem") && !is_good("ca.pem")
+    });
+    assert_eq!(ask(2), before);
+    client.kill().unwrap();
+    client.wait().unwrap();
 }
 
 #[test]
