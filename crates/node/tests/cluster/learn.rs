@@ -114,6 +114,23 @@ fn what_the_operator_sets_is_kept_until_a_reload() {
     assert!((two / one - 4.0).abs() < 0.1, "{one} {two}");
 }
 
+/// A server that says nothing has no room for more calls, but for help there is.
+#[test]
+fn a_call_for_help_goes_to_a_server_without_room() {
+    let mut cluster = Cluster::new(config(&[ONE]));
+    let mut calls = 0;
+    let mut is_refused = |cluster: &mut Cluster| {
+        calls += 1;
+        cluster.wait(ms(20));
+        let sent = cluster.pass(&request("INVITE", ALICE, &format!("call-{calls}")));
+        sent.to == ALICE.parse().unwrap()
+    };
+    assert!((0..100).any(|_| is_refused(&mut cluster)));
+    let mut help = request("INVITE", ALICE, "help");
+    help.start = "INVITE urn:service:sos SIP/2.0".to_owned();
+    assert_eq!(cluster.pass(&help).to, ONE.parse().unwrap());
+}
+
 #[test]
 fn requests_that_met_others_tell_nothing() {
     let mut cluster = Cluster::new(learning(&[ONE]));
