@@ -5,7 +5,7 @@ use std::time::Duration;
 use node::Config;
 
 use crate::{
-    harness::{ALICE, Cluster, ONE, TWO, config, ms, s},
+    harness::{ALICE, Cluster, ONE, Sent, TWO, config, ms, s},
     message::{Dialog, request},
 };
 
@@ -114,18 +114,24 @@ fn what_the_operator_sets_is_kept_until_a_reload() {
     assert!((two / one - 4.0).abs() < 0.1, "{one} {two}");
 }
 
-/// A server that says nothing has no room for more calls, but for help there is.
+/// A server that stands still has no room for more calls, but for help there is.
 #[test]
 fn a_call_for_help_goes_to_a_server_without_room() {
-    let mut cluster = Cluster::new(config(&[ONE]));
+    let mut config = config(&[ONE]);
+    config.pools[0].answer_timeout = s(32);
+    let mut cluster = Cluster::new(config);
     let mut calls = 0;
-    let mut is_refused = |cluster: &mut Cluster| {
+    let mut call = |cluster: &mut Cluster| {
         calls += 1;
         cluster.wait(ms(20));
-        let sent = cluster.pass(&request("INVITE", ALICE, &format!("call-{calls}")));
-        sent.to == ALICE.parse().unwrap()
+        cluster.pass(&request("INVITE", ALICE, &format!("call-{calls}")))
     };
-    assert!((0..100).any(|_| is_refused(&mut cluster)));
+    for _ in 0..100 {
+        let sent = call(&mut cluster);
+        cluster.pass(&sent.respond(486));
+    }
+    let is_refused = |sent: Sent| sent.to == ALICE.parse().unwrap();
+    assert!((0..100).any(|_| is_refused(call(&mut cluster))));
     let mut help = request("INVITE", ALICE, "help");
     help.start = "INVITE urn:service:sos SIP/2.0".to_owned();
     assert_eq!(cluster.pass(&help).to, ONE.parse().unwrap());
