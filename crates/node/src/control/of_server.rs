@@ -10,7 +10,7 @@ use overload::{Restriction, Terms};
 /// A server that chokes on an offer so often gets none for an hour.
 const STRIKES_MAX: u8 = 2;
 /// A server that takes part is silent about it so often in a row at most.
-const SILENCES_MAX: u8 = 3;
+const SILENCES_MAX: u8 = 2;
 
 const NO_OFFER_FOR: Duration = Duration::from_secs(3_600);
 

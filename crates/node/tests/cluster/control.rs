@@ -306,7 +306,7 @@ fn late_news_change_nothing() {
 fn what_a_callee_told_ends_when_its_server_proves_silent() {
     for config in both_modes(&[ONE]) {
         let mut cluster = Cluster::new(config);
-        let calls = ["one", "two", "three"];
+        let calls = ["one", "two"];
         let ringing = calls.map(|call| cluster.pass(&request("INVITE", ALICE, call)));
         tell(&mut cluster, "call", ALL);
         let withheld = cluster.pass(&request("INVITE", ALICE, "withheld"));
