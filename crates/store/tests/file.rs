@@ -119,7 +119,7 @@ fn a_file_has_one_owner() {
     assert!(matches!(open(&path), Err(OpenError::InUse(_))));
 }
 
-/// The thread took more and more of what was submitted into its first batch, on a busy machine nearly all.
+/// On a busy machine the thread's first batch grew while the test submitted, so fewer changes were refused than it asked for.
 #[test]
 fn a_full_queue_is_told() {
     let folder = tempfile::tempdir().unwrap();

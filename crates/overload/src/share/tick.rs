@@ -113,8 +113,9 @@ pub(super) struct Overload {
     fresh: Offered,
     /// What was served after the first tick, and what could have been while others were turned away.
     served: f64,
-    /// It began before the node did, which has to read what has gathered. And the most of that in a tick.
+    /// It may have begun before the node, which has to read what has gathered then.
     is_first: bool,
+    /// The most that a tick served or could have served besides, in such an overload; 0 in others.
     most: f64,
 }
 

@@ -21,7 +21,7 @@ use crate::{
     process::{command, whole_machine, within},
     registrar::{REGISTRAR, account, add_users},
     restart::crash_and_start,
-    streams::{configure, plain},
+    streams::{configure, plain, with_certificate},
 };
 
 fn folder() -> PathBuf {
@@ -128,11 +128,7 @@ fn settings(servers: &str, rest: &str) -> (Settings, SocketAddr) {
     let (settings, address) = (Settings::new(), free_address());
     let folder = settings.path().with_file_name("");
     Authority::new(&folder, "ca").issue("edge", &["localhost", "127.0.0.1"]);
-    let secure = format!(
-        "{{ transport = \"wss\", address = \"{address}\", certificates = [ {{ chain = \"edge.pem\", key = \
-         \"edge.key\" }} ] }}"
-    );
-    let listeners = [plain("udp", settings.sip), secure];
+    let listeners = [plain("udp", settings.sip), with_certificate("wss", address)];
     configure(&settings, &listeners, &[servers.to_owned()], rest);
     (settings, address)
 }

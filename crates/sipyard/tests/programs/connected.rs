@@ -23,7 +23,7 @@ use crate::{
     process::{Process, whole_machine, within},
     restart::crash_and_start,
     sipp::{Caller, Server, scenario},
-    streams::{configure, plain},
+    streams::{configure, plain, with_certificate},
 };
 
 const SHOWN: &str = "certificates = [ { chain = \"edge.pem\", key = \"edge.key\" } ]";
@@ -147,15 +147,13 @@ fn load_is_made_over_every_kind_of_connection() {
 #[test]
 fn calls_cross_over_streams_on_ipv6() {
     let on_ipv6 = || SocketAddr::new(Ipv6Addr::LOCALHOST.into(), free_address().port());
-    let (settings, secure) = (Settings::new(), on_ipv6());
+    let (settings, address) = (Settings::new(), on_ipv6());
     let folder = settings.path().with_file_name("");
     Authority::new(&folder, "ca").issue("edge", &["::1"]);
     let serving = Serving::start_at(on_ipv6(), &["--transport", "tcp"]);
-    let secured = format!(
-        "{{ transport = \"tls\", address = \"{secure}\", certificates = [ {{ chain = \"edge.pem\", key = \"edge.key\" }} ] }}"
-    );
     let servers = [format!("tcp:{}", serving.address)];
-    configure(&settings, &[plain("tcp", on_ipv6()), secured], &servers, "");
+    let listeners = [plain("tcp", on_ipv6()), with_certificate("tls", address)];
+    configure(&settings, &listeners, &servers, "");
     let edge = settings.start();
     let authority = folder.join("ca.pem").display().to_string();
     let to = [
@@ -167,7 +165,7 @@ fn calls_cross_over_streams_on_ipv6() {
         "5",
     ];
     let calls = ["--rate", "100", "--calls", "100", "--success", "100%"];
-    let output = call(secure, &[&to[..], &calls].concat());
+    let output = call(address, &[&to[..], &calls].concat());
     assert!(output.status.success(), "{output:?}");
     wait_until_idle(&edge, PATIENCE);
     assert_eq!(serving.end()[0]["ended"], 100);

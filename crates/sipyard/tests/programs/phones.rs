@@ -11,12 +11,12 @@ use std::{
 use tempfile::tempdir;
 
 use crate::{
-    common::{PATIENCE, Settings, authority::Authority, free_address},
+    common::{PATIENCE, Settings, free_address},
     edge::{self, Counts, wait_until_idle, within_counts},
     process::{Process, command, within},
     registrar::{REGISTRAR, account, add_users},
     sipp::{Server, scenario},
-    streams::{configure, plain},
+    streams::{configure, plain, secure},
 };
 
 /// sipsak 0.9.8 cuts the last of five digits off a port.
@@ -186,14 +186,12 @@ fn baresip_calls_baresip() {
 /// One on TCP, the other on TLS, both with a password.
 #[test]
 fn phones_on_tcp_and_tls_call_each_other() {
-    let (mut settings, secure) = (Settings::new(), free_address());
+    let (mut settings, address) = (Settings::new(), free_address());
     settings.sip = free_address();
-    let folder = settings.path().with_file_name("");
-    Authority::new(&folder, "ca").issue("edge", &["localhost", "127.0.0.1"]);
-    let secured = format!(
-        "{{ transport = \"tls\", address = \"{secure}\", certificates = [ {{ chain = \"edge.pem\", key = \"edge.key\" }} ] }}"
-    );
-    let listeners = [plain("tcp", settings.sip), secured];
+    let listeners = [
+        plain("tcp", settings.sip),
+        secure(&settings, "tls", address),
+    ];
     configure(
         &settings,
         &listeners,
@@ -208,7 +206,7 @@ fn phones_on_tcp_and_tls_call_each_other() {
     };
     let (alice, bob) = (
         phone("alice", edge.sip(), "tcp"),
-        phone("bob", secure, "tls"),
+        phone("bob", address, "tls"),
     );
     within_counts(&edge, PATIENCE, "two bindings", |counts| {
         counts.event("bound") == 2

@@ -20,20 +20,25 @@ use crate::{
 
 /// Writes a certificate of this host and its key beside a node's settings, and returns the listener of a
 /// transport that shows it.
-fn secure(settings: &Settings, transport: &str, address: SocketAddr) -> String {
+pub(crate) fn secure(settings: &Settings, transport: &str, address: SocketAddr) -> String {
     let names = ["localhost".to_owned(), "127.0.0.1".to_owned()];
     let CertifiedKey { cert, signing_key } = generate_simple_self_signed(names).unwrap();
     let folder = settings.path().with_file_name("");
     fs::write(folder.join("edge.pem"), cert.pem()).unwrap();
     fs::write(folder.join("edge.key"), signing_key.serialize_pem()).unwrap();
-    format!(
-        "{{ transport = \"{transport}\", address = \"{address}\", certificates = [ {{ chain = \"edge.pem\", \
-         key = \"edge.key\" }} ] }}"
-    )
+    with_certificate(transport, address)
 }
 
 pub(crate) fn plain(transport: &str, address: SocketAddr) -> String {
     format!("{{ transport = \"{transport}\", address = \"{address}\" }}")
+}
+
+/// A listener whose certificate is `edge.pem` in the node's folder.
+pub(crate) fn with_certificate(transport: &str, address: SocketAddr) -> String {
+    format!(
+        "{{ transport = \"{transport}\", address = \"{address}\", certificates = [ {{ chain = \"edge.pem\", key = \
+         \"edge.key\" }} ] }}"
+    )
 }
 
 /// Writes the configuration of a node with these listeners and a pool of these servers.
