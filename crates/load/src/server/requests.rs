@@ -79,7 +79,9 @@ impl Server {
             .message
             .cseq()
             .is_ok_and(|cseq| cseq.number > call.cseq);
-        if is_new && call.phase == Phase::Confirmed {
+        // Who renews a call has its 200, even if the ACK is still on its way.
+        if is_new && matches!(call.phase, Phase::Answered | Phase::Confirmed) {
+            self.keep_first_headers(handle.slot);
             self.take_up(handle, Phase::Renewing, request, out);
         } else {
             self.on_repeated(request.now, Then::Repeat(handle), out);
@@ -112,6 +114,14 @@ impl Server {
         self.work(now, work, Then::Answer(handle), out);
     }
 
+    /// A BYE of the server's own goes by the route of the first INVITE. RFC 3261 §12.2
+    fn keep_first_headers(&mut self, slot: u32) {
+        let call = &mut self.calls.slots[slot as usize];
+        if call.first_headers.is_empty() {
+            call.first_headers.extend_from_slice(&call.headers);
+        }
+    }
+
     fn on_ack(&mut self, tag: &[u8], request: Request<'_>) {
         let slot = match self.calls.by_tag(tag) {
             Found::Open(handle) => handle.slot,
@@ -127,11 +137,9 @@ impl Server {
                 call.phase = Phase::Confirmed;
                 match self.config.hang_up {
                     Some(law) => {
-                        if call.first_headers.is_empty() {
-                            call.first_headers.extend_from_slice(&call.headers);
-                        }
                         let due = request.now.saturating_add(law.sample(&mut self.rng));
                         self.timers.set(slot, &mut call.alarm, due);
+                        self.keep_first_headers(slot);
                     }
                     None => {
                         call.alarm.stop();
