@@ -4,7 +4,10 @@ use std::{net::IpAddr, path::Path, thread::available_parallelism, time::Duration
 
 use ::store::Address;
 use balance::Policy;
-use node::config::Pool;
+use node::{
+    Config, Transport,
+    config::{Destination, Mode, Pool, PoolServer, Route},
+};
 use settings::{Problem, place_of};
 
 use super::{Configuration, Source};
@@ -67,6 +70,7 @@ pub(crate) fn warnings(path: &Path, configuration: &Configuration) -> Vec<Proble
             "node.name: other edges and people tell nodes by their names: give each its own",
         );
     }
+    of_lost_datagrams(node, &mut warn);
     if node
         .routes
         .iter()
@@ -105,6 +109,32 @@ pub(crate) fn of_certificate(end: Duration, wall: Duration) -> Option<String> {
         ))
     } else {
         None
+    }
+}
+
+/// What comes over a connection is sent once, and a stateless route repeats nothing: RFC 3261 §16.11, §17.1.1.2.
+fn of_lost_datagrams(node: &Config, warn: &mut impl FnMut(&[&str], &str)) {
+    let is_of_streams = |route: &Route| {
+        let mut listeners = (0..).zip(&node.listeners);
+        listeners.any(|(index, listener)| {
+            let is_meant = route.listeners.is_empty() || route.listeners.contains(&index);
+            is_meant && listener.transport.is_stream()
+        })
+    };
+    let is_udp = |server: &PoolServer| server.transport == Transport::Udp;
+    for pool in &node.pools {
+        let leads_here =
+            |route: &&Route| matches!(&route.to, Destination::Pool(name) if *name == pool.name);
+        let mut routes = node.routes.iter().filter(leads_here);
+        let loses = routes.any(|route| route.state == Mode::Stateless && is_of_streams(route));
+        if loses && pool.servers.iter().any(is_udp) {
+            let name = pool.name.as_str();
+            let message = format!(
+                "pool.{name}: who calls over a connection sends a request once, and nobody repeats it to these servers \
+                 if UDP loses it: write state = \"stateful\" in its route"
+            );
+            warn(&["pool", name, "servers"], &message);
+        }
     }
 }
 

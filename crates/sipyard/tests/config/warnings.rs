@@ -8,7 +8,10 @@ fn what_is_legal_and_unwise_is_told_with_its_place() {
     testbed::write_private(&folder.path().join("secret"), &"0123456789abcdef".repeat(4)).unwrap();
     let text = r#"
 node = { secret = "file:secret" }
-listen = [ { transport = "udp", address = "192.0.2.1:5060" } ]
+listen = [
+  { transport = "udp", address = "192.0.2.1:5060" },
+  { transport = "tcp", address = "192.0.2.1:5060" },
+]
 
 [pool.app]
 policy = "hash"
@@ -33,6 +36,7 @@ to = "app"
 [[route]]
 hosts = ["example.com"]
 to = "one"
+state = "stateful"
 "#;
     fs::write(folder.path().join("f"), text).unwrap();
     let checked = |args: &[&str]| {
@@ -55,13 +59,14 @@ to = "one"
         .map(|line| line.split(' ').take(3).collect::<Vec<_>>().join(" "))
         .collect();
     let expected = [
-        "f:8:1: warning: pool.app.probe:",
-        "f:6:1: warning: pool.app.policy:",
-        "f:11:1: warning: pool.one:",
-        "f:16:1: warning: registrar.auth:",
-        "f:15:1: warning: registrar.store:",
-        "f:19:1: warning: trust.peers:",
-        "f:21:3: warning: no",
+        "f:11:1: warning: pool.app.probe:",
+        "f:9:1: warning: pool.app.policy:",
+        "f:14:1: warning: pool.one:",
+        "f:19:1: warning: registrar.auth:",
+        "f:18:1: warning: registrar.store:",
+        "f:22:1: warning: trust.peers:",
+        "f:10:1: warning: pool.app:",
+        "f:24:3: warning: no",
     ];
     assert_eq!(places, expected, "{told}");
     assert_eq!(checked(&["--strict", "f"]).0, Some(1));
