@@ -310,7 +310,7 @@ pub const SERVER: &[Figure<ServerAt>] = &[
     Figure::gauge(
         "unanswered",
         "Requests that begin something and wait for their first response, without those that are taken for lost",
-        |at| count(at.member.room.waiting().into()),
+        |at| count(at.member.unanswered().into()),
     ),
     Figure::gauge(
         "unanswered_calls_max",

@@ -94,6 +94,12 @@ impl Member {
         self.server.set_capacity(capacity);
     }
 
+    /// Requests that begin something and wait for their first response from it.
+    #[must_use]
+    pub fn unanswered(&self) -> u32 {
+        self.room.waiting()
+    }
+
     /// How many new requests may wait for their first response, if one kind of them has a limit: it answers slowly.
     pub fn unanswered_max(&self, now: Duration) -> Option<u32> {
         let calls = self.room.calls.get(now);

@@ -8,6 +8,9 @@
 //! Some worlds have edges with a slow processor, and surges of calls beyond what it can serve. When all is over, no edge
 //! may still keep anything out.
 //!
+//! In half of the other worlds callers or servers come over connections, with little room in their systems. Those break, and
+//! are not read for a while. When nobody has used them for long enough, none may be left.
+//!
 //! Every second world is on a public network: NATs that rebind stand before callers, servers hang up,
 //! and strangers attack. Honest callers must lose nothing by that, and no edge may send to a third
 //! address.
@@ -27,6 +30,7 @@ mod overload;
 mod public;
 mod reach;
 mod run;
+mod streams;
 
 pub use self::{
     attack::Attack,
@@ -34,6 +38,7 @@ pub use self::{
     fault::Fault,
     outcome::{Kind, Outcome, Violation},
     public::{Deed, NatPlan, Public},
+    streams::Streams,
 };
 
 /// Runs the world of a seed. `watch` sees all events.

@@ -43,6 +43,7 @@ pub use processor::Capacity;
 pub use setup::{Calls, Cluster, ServerSetup, Setup, edge_address, server_address};
 pub use stages::{Duty, Second, node_address};
 pub use store::Store;
+pub(crate) use streams::IDLE_MAX;
 pub use streams::{Buffers, Conduct};
 pub use trace::{LEGEND, Trace};
 pub use watch::{Digest, Event, Watch, What};

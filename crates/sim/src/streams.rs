@@ -8,5 +8,5 @@ mod tcp;
 pub use end::Buffers;
 pub(crate) use end::EndId;
 pub use endpoint::Conduct;
-pub(crate) use endpoint::{Endpoint, Missed};
+pub(crate) use endpoint::{Endpoint, IDLE_MAX, Missed};
 pub(crate) use tcp::{Line, Read, Tcp, Told, What};

@@ -143,7 +143,7 @@ impl World {
         let like = |party: &&Party| party.name.starts_with(kind);
         let number = 1 + self.parties.iter().filter(like).count();
         for (index, &address) in sockets.iter().enumerate() {
-            self.by_address.insert(address, (id, index));
+            self.by_address.entry(address).or_insert((id, index));
         }
         self.parties.push(Party {
             name: format!("{kind}-{number}"),
@@ -188,7 +188,7 @@ impl World {
         self.flights.len()
     }
 
-    /// Datagrams that arrived at a party since the start.
+    /// Datagrams that arrived at a party since the start, and messages that were sent on connections.
     #[must_use]
     pub fn arrivals(&self) -> u64 {
         self.arrivals
@@ -250,8 +250,10 @@ impl World {
     fn set_wakes(&mut self) {
         self.wakes = Wakes::new(self.parties.len());
         for (index, party) in self.parties.iter_mut().enumerate() {
+            if party.death.is_some() {
+                continue;
+            }
             let wake = match &mut party.role {
-                _ if party.death.is_some() => None,
                 Role::Edge(edge) => {
                     edge.look_again(self.now);
                     Some(self.now)
@@ -261,7 +263,10 @@ impl World {
                 Role::Phones(phones, _) => phones.deadline(),
                 Role::Stranger => None,
             };
-            let of_streams = party.streams.as_ref().and_then(|it| it.deadline());
+            let of_streams = party.streams.as_ref().and_then(|it| match it.is_ready() {
+                true => Some(self.now),
+                false => it.deadline(),
+            });
             let wake = wake.into_iter().chain(of_streams).min();
             self.wakes.set(index, wake.unwrap_or(Duration::MAX));
         }

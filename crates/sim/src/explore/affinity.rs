@@ -17,21 +17,36 @@ pub(super) struct Affinity {
     /// Who gave a To tag.
     by_tag: BTreeMap<Vec<u8>, PartyId>,
     /// Where INVITEs with this branch were sent: to a second server only if the edge died between.
-    by_branch: BTreeMap<Vec<u8>, Vec<PartyId>>,
+    by_branch: BTreeMap<Vec<u8>, SentTo>,
     /// Edges that have died, or whose tables are small: such an edge no longer knows which of two
     /// servers a CANCEL, or an ACK of a failure, is for. The other one ignores it.
     forgetful: Vec<PartyId>,
+    /// For how long an edge knows where it sent an INVITE, at least. What waits on a connection may come later.
+    known_for: Duration,
     pub(super) violation: Option<Violation>,
 }
 
+/// Where INVITEs with one branch were sent, and when the last of them was.
+#[derive(Debug, Default)]
+struct SentTo {
+    servers: Vec<PartyId>,
+    at: Duration,
+}
+
 impl Affinity {
-    pub(super) fn new(servers: Vec<PartyId>, edges: Vec<PartyId>, forgetful: Vec<PartyId>) -> Self {
+    pub(super) fn new(
+        servers: Vec<PartyId>,
+        edges: Vec<PartyId>,
+        forgetful: Vec<PartyId>,
+        known_for: Duration,
+    ) -> Self {
         Self {
             servers,
             edges,
             by_tag: BTreeMap::new(),
             by_branch: BTreeMap::new(),
             forgetful,
+            known_for,
             violation: None,
         }
     }
@@ -52,6 +67,13 @@ impl Affinity {
         }
     }
 
+    /// Whether the edge that sends this need not know where it sent the INVITE.
+    fn may_have_forgotten(&self, event: &Event<'_>, branch: &[u8]) -> bool {
+        self.by_branch.get(branch).is_some_and(|sent_to| {
+            self.forgetful.contains(&event.sender) || event.at >= sent_to.at + self.known_for
+        })
+    }
+
     fn on_sent_to_server(&mut self, event: &Event<'_>, server: PartyId, message: &Message<'_>) {
         let StartLine::Request { method, .. } = message.start_line() else {
             return;
@@ -61,12 +83,12 @@ impl Affinity {
         let meant: &[PartyId] = match (method, tag, branch) {
             (Method::Invite, None, Some(branch)) => {
                 let sent_to = self.by_branch.entry(branch.to_vec()).or_default();
-                sent_to.push(server);
+                sent_to.servers.push(server);
+                sent_to.at = event.at;
                 return;
             }
             (Method::Cancel | Method::Ack, _, Some(branch))
-                if self.by_branch.contains_key(branch)
-                    && self.forgetful.contains(&event.sender) =>
+                if self.may_have_forgotten(event, branch) =>
             {
                 return;
             }
@@ -74,7 +96,8 @@ impl Affinity {
                 std::slice::from_ref(&self.by_tag[tag])
             }
             (Method::Cancel | Method::Ack, _, Some(branch)) => {
-                self.by_branch.get(branch).map_or(&[], Vec::as_slice)
+                let sent_to = self.by_branch.get(branch);
+                sent_to.map_or(&[], |sent_to| &sent_to.servers)
             }
             _ => &[],
         };

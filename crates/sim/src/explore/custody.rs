@@ -79,7 +79,7 @@ fn play(
     }
     let stats = farm.stats(LINGER, &mut watch);
     outcome.failed += stats.failed.values().sum::<u64>();
-    outcome.datagrams += farm.world.arrivals();
+    outcome.messages += farm.world.arrivals();
     outcome.lasted += farm.world.now();
     let (now, tally) = (farm.world.now(), watch.0.tally());
     let is_unchecked = asks && watch.1.unchecked() > 0;

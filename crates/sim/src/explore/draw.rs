@@ -9,6 +9,7 @@ use super::{
     fault::{Fault, Faults},
     overload,
     public::{Deed, NatPlan, Public},
+    streams::Streams,
 };
 use crate::{Bottleneck, Calls, Death, Link, Pace, ServerSetup, Setup, server_address};
 
@@ -31,6 +32,8 @@ pub struct Plan {
     pub faults: Vec<(Duration, Fault)>,
     /// What a public network adds; none: all who take part are reached directly and mean well.
     pub public: Option<Public>,
+    /// Who comes over connections; none: all is sent in datagrams.
+    pub streams: Option<Streams>,
     /// The edges' processors; none: processing takes no time.
     pub pace: Option<Pace>,
     /// When faults and calls end.
@@ -105,10 +108,30 @@ impl Plan {
             public: Public::draw(seed, edges, faulty_until),
             setup,
             faults,
+            streams: None,
             pace: None,
             faulty_until,
         }
+        .with_streams()
         .with_surges()
+    }
+
+    /// Not where a NAT or strangers are, who know only datagrams.
+    fn with_streams(mut self) -> Self {
+        if self.public.is_some() {
+            return self;
+        }
+        let parties = (self.setup.edges, self.setup.servers.len());
+        let faults = &mut self.faults;
+        self.streams = Streams::draw(self.seed, parties, self.faulty_until, faults);
+        // Else nobody sends again what a datagram has lost.
+        if self
+            .streams
+            .is_some_and(|it| it.of_callers && !it.of_servers)
+        {
+            self.state = Mode::Stateful;
+        }
+        self
     }
 
     /// Not where tables are small, which is another reason to refuse calls, nor beside strangers.
@@ -343,6 +366,9 @@ impl fmt::Display for Plan {
         )?;
         for server in servers {
             writeln!(f, "{server:?}")?;
+        }
+        if let Some(streams) = &self.streams {
+            writeln!(f, "{streams}")?;
         }
         for (at, fault) in &self.faults {
             writeln!(f, "{:8.3} s  {fault}", at.as_secs_f64())?;

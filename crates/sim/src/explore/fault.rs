@@ -23,6 +23,12 @@ pub enum Fault {
     Drain(usize, usize, Duration),
     /// A caller makes so many calls a second.
     Surge(usize, f64, Duration),
+    /// All connections of an edge break.
+    ResetEdge(usize),
+    /// All connections of a server break.
+    ResetServer(usize),
+    /// A server reads nothing from its connections.
+    Unread(usize, Duration),
     /// An edge's configuration loses a server and gets it back.
     Reload(usize, usize, Duration),
 }
@@ -32,6 +38,7 @@ impl Fault {
     #[must_use]
     pub fn lasting(&self) -> Duration {
         match *self {
+            Self::ResetEdge(_) | Self::ResetServer(_) => Duration::ZERO,
             Self::Edge(.., lasting)
             | Self::Server(.., lasting)
             | Self::Cut(.., lasting)
@@ -41,6 +48,7 @@ impl Fault {
             | Self::Speed(.., lasting)
             | Self::Drain(.., lasting)
             | Self::Surge(.., lasting)
+            | Self::Unread(_, lasting)
             | Self::Reload(.., lasting) => lasting,
         }
     }
@@ -58,6 +66,9 @@ impl fmt::Display for Fault {
             Self::Speed(server, speed, _) => write!(f, "server {server} at {speed:.2} x its speed"),
             Self::Drain(edge, server, _) => write!(f, "edge {edge} drains server {server}"),
             Self::Surge(caller, rate, _) => write!(f, "caller {caller} makes {rate:.0} calls/s"),
+            Self::ResetEdge(edge) => write!(f, "edge {edge} loses its connections"),
+            Self::ResetServer(server) => write!(f, "server {server} loses its connections"),
+            Self::Unread(server, _) => write!(f, "server {server} reads from no connection"),
             Self::Reload(edge, server, _) => write!(f, "edge {edge} reloads without {server}"),
         }?;
         write!(f, " for {:.1} s", self.lasting().as_secs_f64())

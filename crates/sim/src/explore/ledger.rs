@@ -49,7 +49,8 @@ pub(super) fn left(world: &World, edges: &[PartyId], servers: &[PartyId]) -> Res
     edges.iter().try_for_each(|&edge| left_on(world.edge(edge)))
 }
 
-fn calls_on(edge: &Edge, address: SocketAddr) -> u64 {
+/// Calls that an edge counts on a server.
+pub(super) fn calls_on(edge: &Edge, address: SocketAddr) -> u64 {
     let snapshot = edge.shared().snapshot();
     let members = snapshot.members().iter().flatten();
     let there = members.filter(|member| member.address == address);
@@ -61,10 +62,10 @@ fn left_on(edge: &Edge) -> Result<(), String> {
     for member in edge.shared().snapshot().members().iter().flatten() {
         let server = &member.server;
         calls += server.calls();
-        if (server.transactions(), server.work()) != (0, 0.0) {
+        let (transactions, unanswered) = (server.transactions(), member.unanswered());
+        if (transactions, unanswered, server.work()) != (0, 0, 0.0) {
             return Err(format!(
-                "{} transactions, {} of work, stay counted on {}",
-                server.transactions(),
+                "{transactions} transactions, {} of work, stay counted on {}, and {unanswered} requests wait there",
                 server.work(),
                 member.address
             ));

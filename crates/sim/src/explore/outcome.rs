@@ -7,8 +7,8 @@ pub struct Outcome {
     pub calls: u64,
     /// Calls that failed while there were faults.
     pub failed: u64,
-    /// Datagrams that arrived at a party.
-    pub datagrams: u64,
+    /// Datagrams that arrived at a party, and messages that were sent on connections.
+    pub messages: u64,
     /// The virtual time that passed.
     pub lasted: Duration,
     /// A hash of all events.

@@ -3,7 +3,7 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-use sip::{Message, Method, StartLine};
+use sip::{HeaderName, Message, Method, StartLine};
 
 use super::outcome::{Kind, Violation};
 use crate::{Event, HEADERS_MAX, PartyId, Watch, What};
@@ -34,7 +34,7 @@ pub(super) struct Reach {
 /// What strangers know.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// 200s to their own INVITEs.
+    /// 200s to INVITEs that began calls of their own.
     pub(super) answers: VecDeque<Vec<u8>>,
     /// Requests that edges sent to them.
     pub(super) requests: VecDeque<Vec<u8>>,
@@ -119,7 +119,8 @@ impl Reach {
             return remember(&mut self.seen.requests, event.bytes.to_vec());
         };
         let is_to_invite = message.cseq().is_ok_and(|it| it.method == Method::Invite);
-        if status == 200 && is_to_invite {
+        let mut routes = message.header_values(HeaderName::RecordRoute);
+        if status == 200 && is_to_invite && routes.next().is_some() {
             remember(&mut self.seen.answers, event.bytes.to_vec());
         }
     }

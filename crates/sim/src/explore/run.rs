@@ -1,4 +1,4 @@
-use std::{cmp::Reverse, collections::BinaryHeap, mem, sync::Arc, time::Duration};
+use std::{cmp::Reverse, collections::BinaryHeap, mem, net::SocketAddr, sync::Arc, time::Duration};
 
 use balance::Health;
 use load::{Arrivals, CallerConfig, Failure, ServerConfig};
@@ -18,8 +18,11 @@ use super::{
     overload,
     public::{Public, private_ip},
     reach::Reach,
+    streams,
 };
-use crate::{Cluster, Digest, Link, Machine, PartyId, Setup, Watch, World, server_address};
+use crate::{
+    Cluster, Digest, IDLE_MAX, Link, Machine, PartyId, Setup, Watch, World, server_address,
+};
 
 /// How often the ledgers are held beside what is open while there are faults.
 const CHECK_EVERY: Duration = Duration::from_millis(250);
@@ -34,7 +37,7 @@ pub(super) fn run(plan: &Plan, watch: &mut impl Watch) -> Outcome {
     Outcome {
         calls: run.calls,
         failed: run.failed,
-        datagrams: run.cluster.world.arrivals(),
+        messages: run.cluster.world.arrivals(),
         lasted: run.cluster.world.now(),
         digest: run.watch.1.0.value(),
         violation,
@@ -69,7 +72,8 @@ impl<'a, W: Watch> Run<'a, W> {
         } else {
             Vec::new()
         };
-        let affinity = Affinity::new(cluster.servers.clone(), cluster.edges.clone(), forgetful);
+        let (servers, edges) = (cluster.servers.clone(), cluster.edges.clone());
+        let affinity = Affinity::new(servers, edges, forgetful, plan.timers.t1 * 64);
         Self {
             plan,
             cluster,
@@ -91,6 +95,7 @@ impl<'a, W: Watch> Run<'a, W> {
             self.servers_were_heard()?;
         }
         self.nothing_stays()?;
+        self.servers_are_tried()?;
         let full_before = self.times_full();
         self.outside.begin_anew(&self.cluster);
         self.calls_come()?;
@@ -161,14 +166,20 @@ impl<'a, W: Watch> Run<'a, W> {
         let Timers {
             call_max, timer_c, ..
         } = self.plan.timers;
-        self.run_until(self.now() + call_max + timer_c + self.transaction_max() * 4)?;
+        let mut patience = call_max + timer_c + self.transaction_max() * 4;
+        if self.plan.streams.is_some() {
+            patience = patience.max(IDLE_MAX * 2);
+        }
+        self.run_until(self.now() + patience)?;
         let Cluster {
             world,
             edges,
             servers,
             ..
         } = &self.cluster;
-        let left = ledger::left(world, edges, servers);
+        let are_probed = self.plan.setup.pool.probe.is_some();
+        let left = ledger::left(world, edges, servers)
+            .and_then(|()| streams::left(world, edges, are_probed));
         left.map_err(|what| self.violation(Kind::Liveness, what))
     }
 
@@ -239,6 +250,17 @@ impl<'a, W: Watch> Run<'a, W> {
         Ok(())
     }
 
+    /// Without probes a server is down until a call has tried it, and other calls may find no server meanwhile.
+    fn servers_are_tried(&mut self) -> Result<(), Violation> {
+        if self.plan.setup.pool.probe.is_some() || self.fallen_server().is_none() {
+            return Ok(());
+        }
+        self.calls_come()?;
+        self.every_call_ends()?;
+        self.tally();
+        self.nothing_stays()
+    }
+
     /// Without faults, no server goes down, whatever strangers do. Without probes one that ignores what a
     /// stranger sends can't be told from a dead one, until a call tries it.
     fn servers_are_up(&self) -> Result<(), Violation> {
@@ -246,16 +268,23 @@ impl<'a, W: Watch> Run<'a, W> {
         if self.plan.public.is_none() || !self.plan.is_faultless() || !has_probes {
             return Ok(());
         }
-        for &edge in &self.cluster.edges {
+        match self.fallen_server() {
+            Some(address) => {
+                let what = format!("{address} is down although it answers");
+                Err(self.violation(Kind::Safety, what))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A server that an edge takes for down.
+    fn fallen_server(&self) -> Option<SocketAddr> {
+        self.cluster.edges.iter().find_map(|&edge| {
             let snapshot = self.cluster.world.edge(edge).shared().snapshot();
             let mut members = snapshot.members().iter().flatten();
             let is_down = |member: &&Arc<Member>| member.server.health() == Health::Down;
-            if let Some(member) = members.find(is_down) {
-                let what = format!("{} is down although it answers", member.address);
-                return Err(self.violation(Kind::Safety, what));
-            }
-        }
-        Ok(())
+            members.find(is_down).map(|member| member.address)
+        })
     }
 
     fn now(&self) -> Duration {
@@ -343,6 +372,9 @@ impl<W: Watch> Run<'_, W> {
             }
             Fault::Speed(server, speed, _) => self.set_speed(server, speed),
             Fault::Surge(caller, rate, _) => self.set_rate_of(caller, rate),
+            Fault::ResetEdge(edge) => world.reset_streams(edges[edge]),
+            Fault::ResetServer(server) => world.reset_streams(servers[server]),
+            Fault::Unread(server, _) => world.set_reading(servers[server], false),
             Fault::Drain(edge, server, _) => self.with_member(edge, server, |server, _| {
                 server.drain();
             }),
@@ -376,7 +408,8 @@ impl<W: Watch> Run<'_, W> {
                     .set_cut(edges[edge], callers[edge], false);
             }
             Fault::Links(..) => world.network_mut().set_usual(self.plan.setup.link),
-            Fault::Stall(..) => {}
+            Fault::Stall(..) | Fault::ResetEdge(_) | Fault::ResetServer(_) => {}
+            Fault::Unread(server, _) => world.set_reading(servers[server], true),
             Fault::Speed(server, ..) => self.set_speed(server, 1.0),
             Fault::Surge(caller, ..) => {
                 let rate = self.plan.setup.calls.rate / self.plan.setup.edges as f64;
@@ -440,18 +473,28 @@ fn restart(world: &mut World, party: PartyId, watch: &mut impl Watch) {
 fn world_of(plan: &Plan) -> Cluster {
     let Setup { edges, servers, .. } = &plan.setup;
     let mut world = World::new(plan.seed, plan.setup.link);
-    let callers = (0..*edges).map(|number| world.add_caller(plan.caller(number)));
+    let streams = plan.streams.unwrap_or_default();
+    let conduct = streams.conduct;
+    let callers = (0..*edges).map(|number| match streams.of_callers {
+        true => world.add_stream_caller(plan.caller(number), conduct),
+        false => world.add_caller(plan.caller(number)),
+    });
     let callers = callers.collect();
     let servers = servers.iter().enumerate().map(|(number, server)| {
-        world.add_server(ServerConfig {
+        let config = ServerConfig {
             address: server_address(number),
             hang_up: plan.public.as_ref().and_then(|public| public.hang_up),
             ..server.config
-        })
+        };
+        match streams.of_servers {
+            true => world.add_stream_server(config, conduct),
+            false => world.add_server(config),
+        }
     });
     let servers = servers.collect();
     let machine = Machine {
         pace: plan.pace,
+        conduct,
         ..Machine::default()
     };
     let edges = (0..*edges).map(|number| {
@@ -483,6 +526,9 @@ impl Plan {
             ..self.setup.node(number)
         };
         config.routes[0].state = self.state;
+        if let Some(streams) = &self.streams {
+            streams.apply_to_node(&mut config);
+        }
         config
     }
 
@@ -491,6 +537,9 @@ impl Plan {
             habits: self.habits,
             ..self.setup.caller(number)
         };
+        if let Some(streams) = &self.streams {
+            streams.apply_to_caller(&mut config);
+        }
         if let Some(nat) = self.nat(number) {
             config.keep_alive = nat.keep_alive();
             for socket in &mut config.sockets {

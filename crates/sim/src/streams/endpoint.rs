@@ -14,6 +14,9 @@ use stream::{Connections, Event, Limits, Plain, READ_BYTES, Why, read_bytes};
 use super::{Buffers, EndId, Line, Read, What};
 use crate::PartyId;
 
+/// A connection that carries nothing for longer is closed.
+pub(crate) const IDLE_MAX: Duration = Duration::from_secs(900);
+
 /// How a process deals with connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conduct {
@@ -312,7 +315,7 @@ fn limits() -> Limits {
         connecting: 1_024,
         handshaking: 1_024,
         handshake: Duration::from_secs(5),
-        idle: Duration::from_secs(900),
+        idle: IDLE_MAX,
         message: Duration::from_secs(10),
         stall: Duration::from_secs(32),
         linger: Duration::from_secs(5),

@@ -15,6 +15,8 @@ pub(super) enum Packet {
     Bytes(Vec<u8>),
     /// So many bytes came in order, and there is room for so many more.
     Ack { bytes: usize, room: usize },
+    /// Asks who has no room whether they are there. RFC 9293 §3.8.6.1
+    Probe,
     /// Nothing comes any more.
     Fin,
     /// The connection is no more.

@@ -54,6 +54,8 @@ pub(crate) struct Tcp {
     numbers: u32,
     ports: u16,
     listeners: BTreeMap<SocketAddr, (PartyId, u8, Buffers)>,
+    /// Who has connected from an address.
+    connected: BTreeMap<SocketAddr, PartyId>,
     agenda: Agenda,
 }
 
@@ -72,6 +74,17 @@ impl Tcp {
 
     pub(crate) fn next_at(&self) -> Option<Duration> {
         self.agenda.next_at()
+    }
+
+    /// The party at an address.
+    pub(crate) fn party_at(&self, address: SocketAddr) -> Option<PartyId> {
+        let listener = self.listeners.get(&address).map(|&(party, ..)| party);
+        listener.or_else(|| self.connected.get(&address).copied())
+    }
+
+    /// Ends of connections that are not forgotten.
+    pub(crate) fn ends(&self) -> usize {
+        self.ends.len()
     }
 
     /// Whether a read would tell something.
@@ -104,6 +117,7 @@ impl Line<'_> {
         };
         let own = End::new(party, from, State::Opening, buffers);
         self.tcp.ends.extend([(id, own), (id.other(), other)]);
+        self.tcp.connected.insert(from, party);
         self.send(id, Packet::Syn);
         id
     }
@@ -149,6 +163,7 @@ impl Line<'_> {
             self.end(id, Packet::Fin);
         } else {
             end.state = State::Closing;
+            self.send(id, Packet::Probe);
         }
     }
 
@@ -176,7 +191,10 @@ impl Line<'_> {
         for id in ids.collect::<Vec<_>>() {
             match death {
                 Death::Process => self.end(id, Packet::Reset),
-                Death::Machine => self.vanish(id),
+                Death::Machine => {
+                    self.vanish(id);
+                    self.forget(id);
+                }
             }
         }
     }
@@ -202,6 +220,8 @@ impl Line<'_> {
         let is_over = |end: &End| end.state == State::Gone && end.stuck.is_empty();
         let both = [id, id.other()];
         if both.iter().all(|id| ends.get(id).is_none_or(is_over)) {
+            let opened = ends.get(&EndId { side: 0, ..id });
+            opened.map(|end| self.tcp.connected.remove(&end.address));
             both.iter().for_each(|id| drop(ends.remove(id)));
         }
     }
@@ -212,7 +232,11 @@ impl Line<'_> {
     /// Does the next step; what a party learns by it.
     pub(crate) fn step(&mut self, death: impl Fn(PartyId) -> Option<Death>) -> Option<Told> {
         match self.tcp.agenda.pop()? {
-            Step::Again(id) => self.send_again(id),
+            Step::Again(id) => {
+                let told = self.send_again(id);
+                self.forget(id);
+                told
+            }
             Step::Arrives(id, packet) => {
                 let end = self.tcp.ends.get_mut(&id)?;
                 match death(end.party) {
@@ -223,7 +247,9 @@ impl Line<'_> {
                     Some(Death::Process) => end.state = State::Gone,
                     None => {}
                 }
-                self.arrive(id, packet)
+                let told = self.arrive(id, packet);
+                self.forget(id);
+                told
             }
         }
     }
@@ -238,7 +264,6 @@ impl Line<'_> {
         let what = match packet {
             Packet::Reset => {
                 self.vanish(id);
-                self.forget(id);
                 What::Broken
             }
             Packet::Syn if is_opening => {
@@ -268,10 +293,10 @@ impl Line<'_> {
             }
             Packet::Fin => {
                 end.is_ended = true;
-                self.forget(id);
                 What::Readable
             }
-            Packet::Bytes(_) | Packet::Syn | Packet::SynAck { .. } => {
+            Packet::Probe if is_there => return None,
+            Packet::Bytes(_) | Packet::Syn | Packet::SynAck { .. } | Packet::Probe => {
                 self.end(id, Packet::Reset);
                 return None;
             }
@@ -344,7 +369,6 @@ impl Line<'_> {
         }
         let (party, is_there) = (end.party, end.is_there());
         self.vanish(id);
-        self.forget(id);
         let (end, what) = (id, What::Broken);
         is_there.then_some(Told { party, end, what })
     }

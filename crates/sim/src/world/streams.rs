@@ -50,6 +50,11 @@ impl World {
         self.line().break_all(id);
     }
 
+    /// Ends of connections that a system still knows.
+    pub(crate) fn connection_ends(&self) -> usize {
+        self.tcp.ends()
+    }
+
     pub(super) fn listen_as(&mut self, id: PartyId, listeners: &[Listener], buffers: Buffers) {
         for (index, listener) in listeners.iter().enumerate() {
             if listener.transport.is_stream() {
@@ -158,6 +163,7 @@ impl World {
         bytes: &[u8],
         watch: &mut impl Watch,
     ) {
+        self.arrivals += 1;
         self.show_message(What::Sent, index, flow, bytes, watch);
         let line = &mut Line {
             now: self.now,
@@ -208,17 +214,18 @@ impl World {
     ) {
         let own = self.parties[index].sockets[usize::from(flow.listener)];
         let id = PartyId(index as u32);
-        let (from, to) = match what {
-            What::Arrived => (flow.remote, own),
-            _ => (own, flow.remote),
+        let remote = self.tcp.party_at(flow.remote);
+        let (from, to, sender, receiver) = match what {
+            What::Arrived => (flow.remote, own, remote.unwrap_or(id), Some(id)),
+            _ => (own, flow.remote, id, remote),
         };
         watch.see(&Event {
             at: self.now,
             what,
             from,
             to,
-            sender: id,
-            receiver: Some(id),
+            sender,
+            receiver,
             bytes,
         });
     }

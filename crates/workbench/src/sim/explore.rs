@@ -35,7 +35,8 @@ const TRACED_MAX: usize = 1_000_000;
   sipyard sim explore --first 334 --runs 1 --trace -      one seed again, with all its messages
 
 A seed draws edges, workers, servers, a policy, calls, limits and faults: loss, copies, reordering,
-cuts, full queues, stalls, crashes, drains, reloads. While there are faults, no request may reach a
+cuts, full queues, stalls, crashes, drains, reloads. In a quarter of the worlds callers or servers come
+over connections with little room, which break or are not read for a while. While there are faults, no request may reach a
 wrong server, and every ledger must equal the open calls and transactions. After the faults, every
 call must end, every count must return to 0, and the system must carry new calls.
 
@@ -69,7 +70,7 @@ struct Done {
     runs: AtomicU64,
     calls: AtomicU64,
     failed: AtomicU64,
-    datagrams: AtomicU64,
+    messages: AtomicU64,
     lasted_s: AtomicU64,
 }
 
@@ -153,7 +154,7 @@ impl Done {
         let Outcome {
             calls,
             failed,
-            datagrams,
+            messages,
             lasted,
             violation,
             ..
@@ -162,7 +163,7 @@ impl Done {
             (&self.runs, 1),
             (&self.calls, calls),
             (&self.failed, failed),
-            (&self.datagrams, datagrams),
+            (&self.messages, messages),
             (&self.lasted_s, lasted.as_secs()),
         ] {
             sum.fetch_add(value, Ordering::Relaxed);
@@ -178,16 +179,16 @@ impl Done {
     }
 
     fn text(&self) -> String {
-        let [runs, calls, failed, datagrams, seconds] = [
+        let [runs, calls, failed, messages, seconds] = [
             &self.runs,
             &self.calls,
             &self.failed,
-            &self.datagrams,
+            &self.messages,
             &self.lasted_s,
         ]
         .map(|sum| sum.load(Ordering::Relaxed));
         format!(
-            "{runs} worlds: {calls} calls, {failed} of them failed by the faults, {datagrams} datagrams, {} h of virtual time",
+            "{runs} worlds: {calls} calls, {failed} of them failed by the faults, {messages} messages, {} h of virtual time",
             seconds / 3600
         )
     }
