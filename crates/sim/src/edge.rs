@@ -2,7 +2,7 @@
 
 mod streams;
 
-use std::{collections::VecDeque, mem, net::SocketAddr, sync::Arc, time::Duration};
+use std::{borrow::Cow, collections::VecDeque, mem, net::SocketAddr, sync::Arc, time::Duration};
 
 use fastrand::Rng;
 use node::{
@@ -40,6 +40,8 @@ pub struct Machine {
     pub quota: Option<Quota>,
     /// How it deals with connections.
     pub conduct: Conduct,
+    /// What a peer that is not ours sends instead of a message.
+    pub alters: Option<fn(&[u8]) -> Vec<u8>>,
     /// Where its registrar keeps users' bindings. It outlives the node.
     pub store: Store,
 }
@@ -119,6 +121,12 @@ impl Edge {
         if let Some(host) = &mut self.host {
             host.set_door(scheme);
         }
+    }
+
+    /// What it sends instead of a message.
+    pub(crate) fn altered<'a>(&self, message: &'a [u8]) -> Cow<'a, [u8]> {
+        let alters = self.machine.alters;
+        alters.map_or(Cow::Borrowed(message), |alter| Cow::Owned(alter(message)))
     }
 
     /// Its workers.

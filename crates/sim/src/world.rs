@@ -4,7 +4,7 @@ mod parties;
 mod public;
 mod streams;
 
-use std::{collections::BTreeMap, mem, net::SocketAddr, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, mem, net::SocketAddr, time::Duration};
 
 use balance::Policy;
 use fastrand::Rng;
@@ -429,18 +429,13 @@ impl World {
             tap.clear();
         }
         for transmit in &out.transmits {
+            let message = self.altered(index, out.payload(transmit));
             if transmit.flow.transport.is_stream() {
-                self.send_on_stream(index, transmit.flow, out.payload(transmit), watch);
+                self.send_on_stream(index, transmit.flow, &message, watch);
                 continue;
             }
             let socket = usize::from(transmit.flow.listener);
-            self.send(
-                index,
-                socket,
-                transmit.flow.remote,
-                out.payload(transmit),
-                watch,
-            );
+            self.send(index, socket, transmit.flow.remote, &message, watch);
         }
         out.clear();
         self.node_out = out;
@@ -459,6 +454,14 @@ impl World {
         out.clear();
         self.load_out = out;
         self.settle_streams(index, watch);
+    }
+
+    /// What a party sends instead of a message.
+    fn altered<'a>(&self, index: usize, message: &'a [u8]) -> Cow<'a, [u8]> {
+        match &self.parties[index].role {
+            Role::Edge(edge) => edge.altered(message),
+            _ => Cow::Borrowed(message),
+        }
     }
 
     fn send(

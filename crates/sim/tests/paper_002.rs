@@ -41,6 +41,10 @@ struct Control {
     link: Duration,
     /// What it may use of its processor, which is faster by as much: the capacity stays.
     quota: Option<Quota>,
+    /// What sending nodes reach it by.
+    transport: Transport,
+    /// They can withhold a part, and know of no rates: RFC 7339 without RFC 7415.
+    by_loss: bool,
 }
 
 const OFF: Control = Control {
@@ -60,6 +64,8 @@ const OFF: Control = Control {
     },
     link: Duration::from_millis(1),
     quota: None,
+    transport: Transport::Tcp,
+    by_loss: false,
 };
 
 struct Scene {
@@ -103,6 +109,7 @@ impl Scene {
                     },
                     ..Conduct::default()
                 },
+                alters: control.by_loss.then_some(offer_loss_alone),
                 ..Machine::default()
             };
             world.add_node("sender", sender, 1, machine).unwrap();
@@ -145,6 +152,12 @@ impl Scene {
     fn answers_again(&self) -> u64 {
         self.world.server(self.server).stats().retransmissions
     }
+}
+
+fn offer_loss_alone(message: &[u8]) -> Vec<u8> {
+    const OFFER: &str = ";oc-algo=\"loss,rate\"";
+    let text = String::from_utf8(message.to_vec()).unwrap();
+    text.replace(OFFER, ";oc-algo=\"loss\"").into_bytes()
 }
 
 fn pace(control: Control) -> Pace {
@@ -202,7 +215,7 @@ fn sender(number: usize, control: Control) -> Config {
         listener(Transport::Tcp, number),
     ];
     config.pools[0].servers = vec![PoolServer {
-        transport: Transport::Tcp,
+        transport: control.transport,
         address: edge_address(0),
         ..config.pools[0].servers[0].clone()
     }];
@@ -335,7 +348,7 @@ const NODE: Control = Control {
 };
 
 /// Each control by its name.
-fn controls() -> [(&'static str, Control); 7] {
+fn controls() -> [(&'static str, Control); 8] {
     let asks = |control| Control {
         asks: true,
         admits: true,
@@ -349,6 +362,10 @@ fn controls() -> [(&'static str, Control); 7] {
         forwards_smartly: true,
         ..OFF
     };
+    let by_loss = Control {
+        by_loss: true,
+        ..asks(NODE)
+    };
     [
         ("off", OFF),
         ("paper", SMART),
@@ -357,6 +374,7 @@ fn controls() -> [(&'static str, Control); 7] {
         ("node", NODE),
         ("7339", asks(OFF)),
         ("node+7339", asks(NODE)),
+        ("node+loss", by_loss),
     ]
 }
 
@@ -371,9 +389,14 @@ fn chosen() -> Vec<(&'static str, Control)> {
     let controls = controls().into_iter();
     let chosen = controls.filter(|(name, _)| is_chosen(name));
     let (quota, link) = (quota(), s(1).mul_f64(list("LINK", "1")[0] / 1e3));
+    let transport = match std::env::var("TRANSPORT").as_deref() {
+        Ok("udp") => Transport::Udp,
+        _ => Transport::Tcp,
+    };
     let held = |control| Control {
         quota,
         link,
+        transport,
         ..control
     };
     chosen
