@@ -11,6 +11,9 @@ use crate::{
 /// shows it that there is more.
 pub const SURPLUS: f64 = 1.05;
 
+/// The same of those who withhold a part: they send by chance, not evenly, and the part shows that there is more.
+const SURPLUS_BY_LOSS: f64 = 1.02;
+
 /// A rate is told from so many requests at least, or from a second: fewer tell little.
 const ENOUGH: u32 = 20;
 const LONG_ENOUGH: Duration = Duration::from_secs(1);
@@ -233,7 +236,8 @@ impl Allotment {
         let level = level(&mut self.demands, total);
         for entry in self.entries.iter_mut().filter(|entry| entry.is_present) {
             let usable = (fair * entry.weight).max(entry.usable());
-            entry.grant((level * entry.weight).min(usable));
+            let part = entry.surplus() / SURPLUS;
+            entry.grant((level * entry.weight).min(usable) * part);
         }
     }
 
@@ -357,6 +361,13 @@ impl Entry {
             self.taken = f64::INFINITY;
         } else {
             self.taken = RELEASE_BEHIND * self.taken.max(per_s(window.count));
+        }
+    }
+
+    fn surplus(&self) -> f64 {
+        match self.algorithm {
+            Some(Algorithm::Loss) => SURPLUS_BY_LOSS,
+            Some(Algorithm::Rate) | None => SURPLUS,
         }
     }
 

@@ -171,7 +171,7 @@ fn the_whole_capacity_is_used_and_hardly_more_comes() {
                 let case =
                     format!("{algorithm:?} of {number}, {times} x: {goodput:.3} of {pressure:.3}");
                 assert!(goodput >= least, "{case}");
-                assert!((1.0..1.25).contains(&pressure), "{case}");
+                assert!(pressure < 1.25, "{case}");
             }
         }
     }
