@@ -25,6 +25,9 @@ const READS: u32 = 12;
 /// The same of what may belong to calls.
 const BATCH: u32 = 64;
 
+/// Makes what is sent of what was to be sent.
+pub type Alter = fn(&[u8]) -> Vec<u8>;
+
 /// The machine of a node.
 #[derive(Clone, Debug, Default)]
 pub struct Machine {
@@ -41,7 +44,7 @@ pub struct Machine {
     /// How it deals with connections.
     pub conduct: Conduct,
     /// What a peer that is not ours sends instead of a message.
-    pub alters: Option<fn(&[u8]) -> Vec<u8>>,
+    pub alters: Option<Alter>,
     /// Where its registrar keeps users' bindings. It outlives the node.
     pub store: Store,
 }

@@ -30,7 +30,7 @@ mod watch;
 mod world;
 
 pub use door::Scheme;
-pub use edge::{Edge, Machine};
+pub use edge::{Alter, Edge, Machine};
 pub use estimate::Estimate;
 pub use experiment::{Action, Deed, Experiment, Noise, Outcome, Span, Who, run};
 pub use host::{Pace, Quota};

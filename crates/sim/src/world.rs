@@ -57,7 +57,7 @@ struct Party {
 
 #[derive(Debug)]
 enum Role {
-    Edge(Edge),
+    Edge(Box<Edge>),
     Server(Box<Server>, ServerConfig),
     Caller(Box<Caller>, CallerConfig),
     Phones(Box<Phones>, PhonesConfig),
@@ -114,7 +114,7 @@ impl World {
         let is_oracle = |pool: &Pool| pool.policy == Policy::Oracle;
         self.has_oracle |= config.pools.iter().any(is_oracle);
         let edge = Edge::new(id, config, workers, machine, self.rng.fork(), self.now)?;
-        Ok(self.add(kind, sockets, Role::Edge(edge)))
+        Ok(self.add(kind, sockets, Role::Edge(Box::new(edge))))
     }
 
     /// Starts a server.
@@ -209,7 +209,7 @@ impl World {
         let (rng, now) = (self.rng.fork(), self.now);
         let party = &mut self.parties[id.index()];
         match &mut party.role {
-            Role::Edge(edge) => *edge = edge.restarted(rng, now)?,
+            Role::Edge(edge) => **edge = edge.restarted(rng, now)?,
             Role::Server(server, config) => **server = Server::new(*config, rng, now),
             Role::Caller(caller, config) => **caller = Caller::new(config.clone(), rng, now),
             Role::Phones(phones, config) => **phones = Phones::new(config.clone(), rng, now),
