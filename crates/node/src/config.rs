@@ -418,6 +418,8 @@ pub struct Connections {
     pub per_server: usize,
     /// How long a connection may take to open, handshakes included.
     pub handshake: Duration,
+    /// How long a message may take from its first byte to its last.
+    pub message: Duration,
     /// How long a connection may carry nothing.
     pub idle: Duration,
     /// Bytes that wait on one connection for its peer to read them. More: it is closed.
@@ -441,6 +443,7 @@ impl Default for Connections {
             handshakes: 8_192,
             per_server: 1,
             handshake: Duration::from_secs(5),
+            message: Duration::from_secs(10),
             // More than the two minutes for which RFC 5626 §4.4.1 lets a phone be silent, and a NAT remember.
             idle: Duration::from_secs(900),
             queue_bytes: 1 << 20,

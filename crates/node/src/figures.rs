@@ -241,6 +241,11 @@ pub const CONNECTION_LIMITS: &[Figure<Connections>] = &[
         |c| seconds(c.handshake),
     ),
     Figure::seconds(
+        "message",
+        "Time that a message takes to arrive at most, from its first byte on",
+        |c| seconds(c.message),
+    ),
+    Figure::seconds(
         "idle",
         "Time that a connection carries nothing at most",
         |c| seconds(c.idle),

@@ -6,9 +6,6 @@ use node::Config;
 use sip::FrameLimits;
 use stream::Limits;
 
-/// How long a message may take from its first byte to its last.
-const MESSAGE_TIME: Duration = Duration::from_secs(10);
-
 /// How long a peer may read nothing of what waits for it: 64*T1, as its transactions are over then.
 const STALL_TIME: Duration = Duration::from_secs(32);
 
@@ -30,7 +27,7 @@ pub(super) fn limits_of(config: &Config, workers: usize) -> Limits {
         handshaking: share(limits.handshakes),
         handshake: limits.handshake,
         idle: limits.idle,
-        message: MESSAGE_TIME,
+        message: limits.message,
         stall: STALL_TIME,
         linger: LINGER_TIME,
         queue_bytes: limits.queue_bytes,

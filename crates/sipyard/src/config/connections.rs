@@ -21,6 +21,11 @@ pub(super) fn connections(mut section: Section<'_>) -> Connections {
             default.handshake,
             duration(ms(100)..=minutes(1)),
         ),
+        message: section.get_or(
+            "message",
+            default.message,
+            duration(ms(1_000)..=minutes(10)),
+        ),
         idle: section.get_or("idle", default.idle, duration(ms(1_000)..=minutes(1_440))),
         // One message of the greatest size must fit.
         queue_bytes: section.get_or(

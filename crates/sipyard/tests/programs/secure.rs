@@ -36,12 +36,17 @@ struct Node {
 impl Node {
     /// `keys` are those of its listener. Its folder has the authorities `ca` and `other`, and what they issued.
     fn start(transport: &str, keys: &str) -> Self {
+        Self::start_with(transport, keys, "")
+    }
+
+    /// The same, with more of the configuration.
+    fn start_with(transport: &str, keys: &str, more: &str) -> Self {
         let (settings, address) = (Settings::new(), free_address());
         issue(&settings.path().with_file_name(""));
         let listener =
             format!("{{ transport = \"{transport}\", address = \"{address}\", {keys} }}");
         let listeners = [plain("udp", settings.sip), listener];
-        configure(&settings, &listeners, &["127.0.0.1:9".to_owned()], "");
+        configure(&settings, &listeners, &["127.0.0.1:9".to_owned()], more);
         let edge = settings.start();
         Self { edge, address }
     }
@@ -254,6 +259,103 @@ fn rubbish_ends_its_connection_with_a_cause() {
     assert!(said.contains(ANSWER), "{said}");
 }
 
+/// A request that the node answers itself.
+fn options(node: &Node, transport: &str, number: u32) -> String {
+    let address = node.address;
+    let lower = transport.to_lowercase();
+    format!(
+        "OPTIONS sip:{address};transport={lower} SIP/2.0\r\nVia: SIP/2.0/{transport} client.invalid;branch=z9hG4bK{number}\r\n\
+         Max-Forwards: 70\r\nFrom: <sip:a@example.com>;tag=1\r\nTo: <sip:{address}>\r\nCall-ID: {number}\r\n\
+         CSeq: 1 OPTIONS\r\nContent-Length: 0\r\n\r\n"
+    )
+}
+
+/// Reads until so many answers have come.
+fn answers(stream: &TcpStream, number: usize) {
+    let lines = BufReader::new(stream).lines().map(Result::unwrap);
+    let answers = lines.filter(|line| line.starts_with("SIP/2.0 200"));
+    assert_eq!(answers.take(number).count(), number);
+}
+
+/// Who sends it loses the connection, for a cause that is counted, and whoever else is connected notices nothing.
+#[test]
+fn bad_framing_ends_its_connection_and_no_other() {
+    let node = Node::start_with("tcp", "", "[connections]\nmessage = \"2s\"");
+    let mut honest = node.connect_from("127.0.0.1");
+    let mut slow = node.connect_from("127.0.0.3");
+    slow.write_all(b"OPTIONS sip:a@example.com SIP/2.0\r\n")
+        .unwrap();
+    let good = options(&node, "TCP", 1);
+    let length = |lines: &str| good.replace("Content-Length: 0\r\n", lines);
+    let endless = good.replace("\r\n\r\n", "\r\nX: ") + &"x".repeat(1 << 20);
+    for (bad, why) in [
+        (length("Content-Length: 4294967296\r\n"), "message_too_long"),
+        (
+            length("Content-Length: 1\r\nContent-Length: 2\r\n"),
+            "bad_length",
+        ),
+        (length("Content-Length: -1\r\n"), "bad_length"),
+        (length(""), "no_length"),
+        (endless, "head_too_long"),
+        (good[..good.len() / 2].to_owned(), "peer"),
+    ] {
+        let before = closed(&node.edge, why);
+        let mut stream = node.connect_from("127.0.0.2");
+        // The node may close before all is written.
+        let _ = stream.write_all(bad.as_bytes());
+        if why == "peer" {
+            drop(stream);
+        } else {
+            read_all(&mut stream);
+        }
+        within(PATIENCE, why, || closed(&node.edge, why) == before + 1);
+    }
+    honest.set_nodelay(true).unwrap();
+    for byte in good.bytes() {
+        honest.write_all(&[byte]).unwrap();
+    }
+    answers(&honest, 1);
+    let pipelined: String = (2..1_002)
+        .map(|number| options(&node, "TCP", number))
+        .collect();
+    honest.write_all(pipelined.as_bytes()).unwrap();
+    answers(&honest, 1_000);
+    within(PATIENCE, "the end of the slow one", || {
+        closed(&node.edge, "slow_message") == 1
+    });
+    assert_eq!(node.edge.status()["listeners"][1]["connections"], 1);
+}
+
+/// A message in pieces is one message. RFC 6455 §5.4
+#[test]
+fn a_websocket_message_may_come_in_fragments() {
+    let node = Node::start("ws", "");
+    let mut stream = node.connect_from("127.0.0.1");
+    stream.write_all(upgrade(&node).as_bytes()).unwrap();
+    let message = options(&node, "WS", 1);
+    let (first, rest) = message.as_bytes().split_at(100);
+    let (more, last) = rest.split_at(30);
+    for (head, piece) in [(0x01, first), (0x00, more), (0x80, last)] {
+        // The mask is 0, so it changes nothing.
+        let length = (piece.len() as u16).to_be_bytes();
+        let frame = [&[head, 0xfe, length[0], length[1], 0, 0, 0, 0], piece].concat();
+        stream.write_all(&frame).unwrap();
+    }
+    let lines = BufReader::new(&stream).lines().map(Result::unwrap);
+    let mut answers = lines.filter(|line| line.contains("SIP/2.0 200"));
+    assert!(answers.next().is_some());
+}
+
+/// What a browser sends first.
+fn upgrade(node: &Node) -> String {
+    format!(
+        "GET / HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Protocol: sip\r\n\r\n",
+        node.address
+    )
+}
+
 #[test]
 fn a_secure_websocket_is_for_sip() {
     let node = Node::start("wss", SHOWN);
@@ -289,12 +391,7 @@ fn a_secure_websocket_is_for_sip() {
         closed(&node.edge, "subprotocol") == 1
     });
     // Behind a good handshake: frames that are none, and one that claims to be the longest that there is.
-    let handshake = format!(
-        "GET / HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\
-         Sec-WebSocket-Protocol: sip\r\n\r\n",
-        node.address
-    );
+    let handshake = upgrade(&node);
     for (byte, why) in [(0xf3, "websocket"), (0xff, "message_too_long")] {
         let rubbish = [handshake.as_bytes(), &[byte; 5_000]].concat();
         node.openssl(&["-quiet"], &rubbish);
