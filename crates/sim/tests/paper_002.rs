@@ -15,7 +15,8 @@ use node::{
     config::{Listener, Mode, PoolServer},
 };
 use sim::{
-    Buffers, Conduct, Link, Machine, Pace, PartyId, Quota, World, edge_address, server_address,
+    Buffers, Conduct, Event, Link, Machine, Pace, PartyId, Quota, Watch, What, World, edge_address,
+    server_address,
 };
 
 /// A call has six messages at the receiving node, so it carries 1,000 calls/s.
@@ -45,6 +46,8 @@ struct Control {
     transport: Transport,
     /// They can withhold a part, and know of no rates: RFC 7339 without RFC 7415.
     by_loss: bool,
+    /// Callers come over connections, too, as in the paper.
+    are_callers_connected: bool,
 }
 
 const OFF: Control = Control {
@@ -66,10 +69,12 @@ const OFF: Control = Control {
     quota: None,
     transport: Transport::Tcp,
     by_loss: false,
+    are_callers_connected: false,
 };
 
 struct Scene {
     world: World,
+    receiver: PartyId,
     server: PartyId,
     callers: Vec<PartyId>,
 }
@@ -92,7 +97,7 @@ impl Scene {
             conduct: control.conduct,
             ..Machine::default()
         };
-        world.add_node("receiver", receiver, 1, machine).unwrap();
+        let receiver = world.add_node("receiver", receiver, 1, machine).unwrap();
         let mut callers = Vec::new();
         for number in 1..=senders {
             let sender = sender(number, control);
@@ -122,10 +127,14 @@ impl Scene {
                 retransmission: Retransmission::Rfc3261,
                 ..CallerConfig::plain(sockets.collect(), edge_address(number), arrivals)
             };
-            callers.push(world.add_caller(config));
+            callers.push(match control.are_callers_connected {
+                true => world.add_stream_caller(never_again(config), Conduct::default()),
+                false => world.add_caller(config),
+            });
         }
         Self {
             world,
+            receiver,
             server,
             callers,
         }
@@ -151,6 +160,14 @@ impl Scene {
     /// How often the server has repeated an answer.
     fn answers_again(&self) -> u64 {
         self.world.server(self.server).stats().retransmissions
+    }
+}
+
+/// Over a connection nothing is sent again: RFC 3261 §17.1.1.2.
+fn never_again(config: CallerConfig) -> CallerConfig {
+    CallerConfig {
+        retransmission: Retransmission::Never,
+        ..config
     }
 }
 
@@ -509,6 +526,63 @@ fn step() {
                 let row = format!("{senders} | {name}, second {second} | {times}");
                 print(&row, s(1), &stats, scene.answers_again() - repeated);
             }
+        }
+    }
+}
+
+/// Messages that the server got from the receiving node, and that it sent, in the order of [`KINDS`].
+#[derive(Default)]
+struct Messages {
+    server: Option<PartyId>,
+    counts: [u64; KINDS.len()],
+}
+
+const KINDS: [(What, &[u8]); 4] = [
+    (What::Arrived, b"INVITE "),
+    (What::Arrived, b"ACK "),
+    (What::Arrived, b"BYE "),
+    (What::Sent, b"SIP/2.0 200 "),
+];
+
+impl Watch for Messages {
+    fn see(&mut self, event: &Event<'_>) {
+        let of_server = [event.sender, event.receiver.unwrap_or(event.sender)];
+        if !of_server.contains(&self.server.unwrap_or(event.sender)) {
+            return;
+        }
+        for ((what, start), count) in KINDS.iter().zip(&mut self.counts) {
+            *count += u64::from(event.what == *what && event.bytes.starts_with(start));
+        }
+    }
+}
+
+/// The paper's Figures 6 and 7: `TIMES=2.5 cargo test -p sim --test paper_002 traces -- --ignored --nocapture`
+#[test]
+#[ignore = "it prints each second"]
+#[expect(clippy::print_stdout, reason = "it prints")]
+fn traces() {
+    for (name, control) in chosen() {
+        let control = Control {
+            are_callers_connected: true,
+            ..control
+        };
+        let mut scene = Scene::new(1, list("TIMES", "2.5")[0], control);
+        let server = Some(scene.server);
+        for second in 1..=list("SECONDS", "110")[0] as u64 {
+            let mut messages = Messages {
+                server,
+                ..Messages::default()
+            };
+            let before = scene.answers_again();
+            scene.world.run_until(s(second), &mut messages);
+            let caller = scene.world.caller_mut(scene.callers[0]).stats_mut().take();
+            let [invites, acks, byes, answers] = messages.counts;
+            let active = scene.world.edge(scene.receiver).shared().workers()[0].sessions_active();
+            println!(
+                "{name} | {second} | {invites} | {acks} | {byes} | {answers} | {} | {active} | {}",
+                scene.answers_again() - before,
+                caller.carried
+            );
         }
     }
 }
