@@ -171,7 +171,13 @@ fn the_whole_capacity_is_used_and_hardly_more_comes() {
                 let case =
                     format!("{algorithm:?} of {number}, {times} x: {goodput:.3} of {pressure:.3}");
                 assert!(goodput >= least, "{case}");
-                assert!(pressure < 1.25, "{case}");
+                // Who withholds a part sends by chance, at times less than the capacity.
+                let least = if algorithm == Algorithm::Rate {
+                    1.0
+                } else {
+                    least
+                };
+                assert!((least..1.25).contains(&pressure), "{case}");
             }
         }
     }

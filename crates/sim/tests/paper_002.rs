@@ -531,9 +531,8 @@ fn step() {
 }
 
 /// Messages that the server got from the receiving node, and that it sent, in the order of [`KINDS`].
-#[derive(Default)]
 struct Messages {
-    server: Option<PartyId>,
+    server: PartyId,
     counts: [u64; KINDS.len()],
 }
 
@@ -546,8 +545,7 @@ const KINDS: [(What, &[u8]); 4] = [
 
 impl Watch for Messages {
     fn see(&mut self, event: &Event<'_>) {
-        let of_server = [event.sender, event.receiver.unwrap_or(event.sender)];
-        if !of_server.contains(&self.server.unwrap_or(event.sender)) {
+        if event.sender != self.server && event.receiver != Some(self.server) {
             return;
         }
         for ((what, start), count) in KINDS.iter().zip(&mut self.counts) {
@@ -567,11 +565,10 @@ fn traces() {
             ..control
         };
         let mut scene = Scene::new(1, list("TIMES", "2.5")[0], control);
-        let server = Some(scene.server);
         for second in 1..=list("SECONDS", "110")[0] as u64 {
             let mut messages = Messages {
-                server,
-                ..Messages::default()
+                server: scene.server,
+                counts: [0; KINDS.len()],
             };
             let before = scene.answers_again();
             scene.world.run_until(s(second), &mut messages);

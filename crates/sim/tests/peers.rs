@@ -17,10 +17,12 @@ use sim::{Alter, Link, Machine, Pace, World, edge_address, server_address};
 /// Calls that each server takes in a second: a call has six messages.
 const CAPACITY: f64 = 1_000.0;
 const SERVE: Duration = Duration::from_micros(166);
+/// So many times what both can take is offered.
+const TIMES: f64 = 1.5;
 const SENDER: usize = 2;
 
-/// What two servers carry, of the capacity of one, of calls by this multiple of both capacities, if the second one alters what it tells.
-fn carried(times: f64, alters: Option<Alter>) -> [f64; 2] {
+/// What each of two servers carries, of its capacity, if the second one alters what it tells.
+fn carried(alters: Option<Alter>) -> [f64; 2] {
     let mut world = World::new(7, Link::clean(Duration::from_millis(1)));
     let behind =
         [0, 1].map(|number| world.add_server(ServerConfig::prompt(server_address(number))));
@@ -38,7 +40,7 @@ fn carried(times: f64, alters: Option<Alter>) -> [f64; 2] {
         .add_node("sender", sender(), 1, Machine::default())
         .unwrap();
     let sockets = (0..4).map(|port| ([100, 64, 0, 1], 5060 + port).into());
-    let arrivals = Arrivals::Open(Rate::Constant(2.0 * times * CAPACITY), Stream::Poisson);
+    let arrivals = Arrivals::Open(Rate::Constant(2.0 * TIMES * CAPACITY), Stream::Poisson);
     world.add_caller(CallerConfig {
         holding: Law::ZERO,
         ..CallerConfig::plain(sockets.collect(), edge_address(SENDER), arrivals)
@@ -105,14 +107,13 @@ fn takes_nothing(message: &[u8]) -> Vec<u8> {
     with_value(message, "0")
 }
 
-/// At 1.5 times the capacity one that says that it takes all gets more calls than it can
-/// take, and one that says that it takes nothing gets few. The other one carries what it can.
+/// One that says that it takes all gets more calls than it can take. One that says that it takes nothing gets few.
 #[test]
 fn a_server_that_lies_carries_less_and_costs_the_other_nothing() {
-    let [honest, second] = carried(1.5, None);
+    let [honest, second] = carried(None);
     assert!(honest > 0.99 && second > 0.99, "{honest}, {second}");
     for (lie, most) in [(takes_all as Alter, 0.95), (takes_nothing, 0.3)] {
-        let [other, liar] = carried(1.5, Some(lie));
+        let [other, liar] = carried(Some(lie));
         assert!(other > 0.99 && liar < most, "{other}, {liar}");
     }
 }

@@ -8,7 +8,6 @@ use node::{
     Config, Transport,
     config::{Listener, Pool},
 };
-
 use stream::Connections;
 
 use super::{fault::Fault, ledger};
