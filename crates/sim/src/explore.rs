@@ -8,8 +8,8 @@
 //! Some worlds have edges with a slow processor, and surges of calls beyond what it can serve. When all is over, no edge
 //! may still keep anything out.
 //!
-//! In half of the other worlds callers or servers come over connections, with little room in their systems. Those break, and
-//! are not read for a while. When all is over, none may be left that nobody uses.
+//! In half of the worlds without a public network callers or servers come over connections, with little room in their
+//! systems. Connections break, and are not read for a while. When all is over, none may be left that nobody uses.
 //!
 //! Every second world is on a public network: NATs that rebind stand before callers, servers hang up,
 //! and strangers attack. Honest callers must lose nothing by that, and no edge may send to a third
