@@ -450,7 +450,7 @@ impl<'a> Path<'a> {
                 .and_then(&open);
             let is_ours = match self.own_routes {
                 0 => snapshot.is_our_uri(&uri) || affinity.is_some(),
-                1 => snapshot.is_our_uri(&uri) && uri.user == first,
+                1 => uri.user == first && (first.is_some() || snapshot.is_our_uri(&uri)),
                 _ => false,
             };
             if !is_ours {

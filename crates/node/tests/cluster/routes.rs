@@ -147,6 +147,24 @@ fn a_call_crosses_from_ipv4_to_ipv6() {
     }
 }
 
+/// At another edge the second route was not taken for ours. It stayed, and the request went to any server.
+#[test]
+fn a_call_that_crosses_goes_on_at_another_edge() {
+    let mut cluster = Cluster::new(bridge());
+    let invite = request("INVITE", ALICE, "call");
+    let received = cluster.pass(&invite);
+    let answered = cluster.pass_by(1, &received.respond(200));
+    let mut caller = Dialog::of_caller(&invite, &answered);
+    let mut config = bridge();
+    config.listeners = ["192.0.2.110:5060", "[2001:db8::110]:5060"]
+        .map(listener)
+        .into();
+    let mut other = Cluster::new(config);
+    let bye = other.pass(&caller.request("BYE"));
+    assert_eq!((bye.listener, bye.to), (1, received.to));
+    assert!(bye.all("Route").is_empty());
+}
+
 /// RFC 3581 §4: answers leave by the socket that the request came to.
 #[test]
 fn a_refusal_leaves_by_the_listener_that_was_hit() {
