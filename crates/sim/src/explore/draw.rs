@@ -116,14 +116,10 @@ impl Plan {
         .with_surges()
     }
 
-    /// Not where a NAT or strangers are, who know only datagrams.
     fn with_streams(mut self) -> Self {
-        if self.public.is_some() {
-            return self;
-        }
         let parties = (self.setup.edges, self.setup.servers.len());
-        let faults = &mut self.faults;
-        self.streams = Streams::draw(self.seed, parties, self.faulty_until, faults);
+        let (is_public, until) = (self.public.is_some(), self.faulty_until);
+        self.streams = Streams::draw(self.seed, is_public, parties, until, &mut self.faults);
         // Else nobody sends again what a datagram has lost.
         if self
             .streams

@@ -4,7 +4,7 @@ use fastrand::Rng;
 
 use super::{
     affinity::Affinity,
-    attack::{Attack, Strangers, own_addresses},
+    attack::{Attack, Forged, Strangers, own_addresses},
     draw::Plan,
     public::{Deed, nat_ip},
     reach::Reach,
@@ -15,6 +15,8 @@ use crate::{Cluster, Nat, PartyId, Watch, edge_address, server_address};
 #[derive(Debug)]
 pub(super) struct Outside {
     strangers: Option<(PartyId, Strangers)>,
+    /// Draws what strangers do with their connections, if they have some.
+    line: Option<Rng>,
     servers_hang_up: bool,
     /// Draws the edges that are told of closed ports.
     rng: Rng,
@@ -37,13 +39,19 @@ impl Outside {
             }
         }
         let strangers = plan.public.as_ref().map(|_| {
-            let id = cluster.world.add_stranger(own_addresses());
+            let streams = plan.streams.filter(|streams| streams.of_strangers);
+            let world = &mut cluster.world;
+            let id = match streams {
+                Some(streams) => world.add_stream_stranger(own_addresses(), streams.conduct),
+                None => world.add_stranger(own_addresses()),
+            };
             let edges = (0..plan.setup.edges).map(edge_address).collect();
             let strangers = Strangers::new(rng.fork(), edges, servers(plan), callers(plan));
             (id, strangers)
         });
         Self {
             strangers,
+            line: plan.streams.map(|_| Rng::with_seed(plan.seed)),
             servers_hang_up: plan.public.as_ref().is_some_and(|it| it.hang_up.is_some()),
             rng,
             excused: 0,
@@ -111,11 +119,42 @@ impl Outside {
         let (Some((id, strangers)), Some(reach)) = (&mut self.strangers, &watch.0.1) else {
             return;
         };
+        let world = &mut cluster.world;
         for forged in strangers.attack(attack, &reach.seen) {
-            let world = &mut cluster.world;
-            world.forge(*id, forged.from, forged.to, &forged.bytes, watch);
+            let Forged { from, to, bytes } = &forged;
+            let own = own_addresses().iter().position(|own| own == from);
+            let sent = own.zip(self.line.as_mut().and_then(|rng| on_stream(rng, bytes)));
+            match sent {
+                Some((own, bytes)) => world.send_over_stream(*id, own, *to, &bytes, watch),
+                None => world.forge(*id, *from, *to, bytes, watch),
+            }
+        }
+        if let Some(rng) = &mut self.line {
+            match rng.u8(..20) {
+                0 => world.reset_streams(*id),
+                1 => world.set_reading(*id, false),
+                2 | 3 => world.set_reading(*id, true),
+                _ => {}
+            }
         }
     }
+}
+
+/// What is sent of a datagram over a connection, if it does not stay a datagram: all of it, or not its end.
+fn on_stream(rng: &mut Rng, bytes: &[u8]) -> Option<Vec<u8>> {
+    if rng.bool() {
+        return None;
+    }
+    let end = match rng.u8(..10) {
+        0 => rng.usize(..=bytes.len()),
+        _ => bytes.len(),
+    };
+    let mut bytes = bytes[..end].to_vec();
+    let datagram = b"SIP/2.0/UDP";
+    if let Some(at) = bytes.windows(datagram.len()).position(|it| it == datagram) {
+        bytes[at..at + datagram.len()].copy_from_slice(b"SIP/2.0/TCP");
+    }
+    Some(bytes)
 }
 
 /// Who sees where edges send to, if strangers are there.
@@ -125,9 +164,9 @@ pub(super) fn reach(plan: &Plan, cluster: &Cluster, outside: &Outside) -> Option
     let honest = honest.iter().map(SocketAddr::ip).collect();
     let is_tapped = plan.public.as_ref()?.is_tapped;
     let has_copies = !plan.is_faultless();
-    let stranger = (*id, own_addresses());
+    let own = own_addresses().iter().map(SocketAddr::ip).collect();
     let edges = cluster.edges.clone();
-    let reach = Reach::new(edges, honest, stranger, is_tapped, has_copies);
+    let reach = Reach::new(edges, honest, (*id, own), is_tapped, has_copies);
     Some(reach)
 }
 

@@ -19,7 +19,7 @@ pub(super) struct Reach {
     stranger: PartyId,
     /// Of servers and of callers, as edges see them.
     honest: Vec<IpAddr>,
-    own: Vec<SocketAddr>,
+    own: Vec<IpAddr>,
     is_tapped: bool,
     /// The network copies what servers answer, and what is copied is answered twice.
     has_copies: bool,
@@ -46,7 +46,7 @@ impl Reach {
     pub(super) fn new(
         edges: Vec<PartyId>,
         honest: Vec<IpAddr>,
-        (stranger, own): (PartyId, Vec<SocketAddr>),
+        (stranger, own): (PartyId, Vec<IpAddr>),
         is_tapped: bool,
         has_copies: bool,
     ) -> Self {
@@ -72,7 +72,7 @@ impl Reach {
             }
             return;
         }
-        if self.own.contains(&event.from) {
+        if self.own.contains(&event.from.ip()) {
             if let Some(call_id) = initial_call_id(event.bytes) {
                 self.begun_again.insert(call_id);
             }
@@ -84,17 +84,13 @@ impl Reach {
     }
 
     fn on_sent_by_edge(&mut self, event: &Event<'_>) {
-        if self.own.contains(&event.to) {
+        if self.own.contains(&event.to.ip()) {
             return self.on_sent_to_stranger(event);
         }
         if self.honest.contains(&event.to.ip()) {
             return;
         }
         let is_response = event.bytes.starts_with(b"SIP/2.0 ");
-        // Without rport, such as in a damaged Via, the port is the one that the Via says: RFC 3261 §18.2.2.
-        if is_response && self.own.iter().any(|own| own.ip() == event.to.ip()) {
-            return;
-        }
         let (responses, bytes) = self.owed.entry(event.to).or_default();
         if is_response && *responses > 0 && self.has_copies {
             return;

@@ -26,14 +26,18 @@ pub struct Streams {
     pub of_callers: bool,
     /// Edges open them to the servers.
     pub of_servers: bool,
+    /// Strangers open them to the edges.
+    pub of_strangers: bool,
     /// How all deal with them.
     pub conduct: Conduct,
 }
 
 impl Streams {
-    /// Draws the connections of a seed's plan, and faults of theirs, if it is to have faults.
+    /// Draws the connections of a seed's plan, and faults of theirs, if it is to have faults. On a public network
+    /// strangers have them in the place of callers, whose NATs know only datagrams.
     pub(super) fn draw(
         seed: u64,
+        is_public: bool,
         (edges, servers): (usize, usize),
         until: Duration,
         faults: &mut Vec<(Duration, Fault)>,
@@ -52,8 +56,9 @@ impl Streams {
             faults.sort_by_key(|(at, _)| *at);
         }
         Some(Self {
-            of_callers: who & 1 != 0,
+            of_callers: who & 1 != 0 && !is_public,
             of_servers: who & 2 != 0,
+            of_strangers: is_public,
             conduct: conduct(rng),
         })
     }
@@ -135,11 +140,13 @@ fn fault(rng: &mut Rng, edges: usize, servers: usize) -> Fault {
 
 impl fmt::Display for Streams {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let who = match (self.of_callers, self.of_servers) {
-            (true, true) => "callers and servers",
-            (true, false) => "callers",
-            _ => "servers",
-        };
+        let all = [
+            (self.of_callers, "callers"),
+            (self.of_servers, "servers"),
+            (self.of_strangers, "strangers"),
+        ];
+        let who = all.iter().filter_map(|&(has, who)| has.then_some(who));
+        let who = who.collect::<Vec<_>>().join(" and ");
         let Conduct {
             buffers,
             read_bytes,

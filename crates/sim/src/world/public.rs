@@ -2,13 +2,22 @@
 
 use std::net::SocketAddr;
 
+use node::{Flow, NextHop, Transport};
+
 use super::{Role, World};
-use crate::{Nat, PartyId, Watch, flights::Route, network::Passage};
+use crate::{Conduct, Nat, PartyId, Watch, flights::Route, network::Passage};
 
 impl World {
     /// Adds somebody at these addresses who does nothing alone.
     pub fn add_stranger(&mut self, addresses: Vec<SocketAddr>) -> PartyId {
         self.add("stranger", addresses, Role::Stranger)
+    }
+
+    /// Adds somebody who does nothing alone, and may open connections from these addresses.
+    pub fn add_stream_stranger(&mut self, addresses: Vec<SocketAddr>, conduct: Conduct) -> PartyId {
+        let id = self.add_stranger(addresses);
+        self.connect_by(id, conduct);
+        id
     }
 
     /// Puts a party behind a NAT: nobody outside reaches the addresses that it knows itself by.
@@ -34,6 +43,25 @@ impl World {
         watch: &mut impl Watch,
     ) {
         self.send_from(stranger, from, to, bytes, watch);
+    }
+
+    /// A stranger sends bytes over a connection from one of its addresses, which it opens if there is none.
+    pub fn send_over_stream(
+        &mut self,
+        stranger: PartyId,
+        socket: usize,
+        to: SocketAddr,
+        bytes: &[u8],
+        watch: &mut impl Watch,
+    ) {
+        let transport = Transport::Tcp;
+        let hop = NextHop {
+            transport,
+            address: to,
+        };
+        let index = stranger.index();
+        self.send_on_stream(index, Flow::to(socket as u8, hop), bytes, watch);
+        self.settle_streams(index, watch);
     }
 
     /// A stranger tells an edge with ICMP that nobody listens at an address.

@@ -72,7 +72,7 @@ impl World {
         }
     }
 
-    fn connect_by(&mut self, id: PartyId, conduct: Conduct) {
+    pub(super) fn connect_by(&mut self, id: PartyId, conduct: Conduct) {
         let now = self.now;
         let party = &mut self.parties[id.index()];
         let endpoint = Endpoint::new(id, 0, party.sockets.clone(), conduct, now);
