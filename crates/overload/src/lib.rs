@@ -1,7 +1,7 @@
 //! Overload control, at a node and between nodes.
 //!
-//! A node that gets more than it can serve lets in a [`Share`] of it, which follows what is served. Its [`Utilisation`] says
-//! how much room there is.
+//! A [`Delay`] tells that a node gets more than it can serve. Then it lets in a [`Share`] of that, which follows what is
+//! served. Its [`Utilisation`] says how much room there is, and its [`Throughput`] what it could serve.
 //!
 //! Between nodes there are RFC 7339 (loss) and RFC 7415 (rate).
 //! A server that can't serve all that comes tells its clients how much to send. [`Neighbours`] is the
@@ -43,6 +43,7 @@
 //! [`Duration`]: std::time::Duration
 
 mod allotment;
+mod delay;
 mod fair;
 mod in_flight;
 mod limit;
@@ -50,12 +51,15 @@ mod neighbours;
 mod restriction;
 mod share;
 mod terms;
+mod throughput;
 mod utilisation;
 
 pub use allotment::{Allotment, SURPLUS};
+pub use delay::{BEHIND, Delay};
 pub use limit::{Limit, Wait};
 pub use neighbours::{INTERVAL, NEIGHBOURS_MAX, Neighbour, Neighbours};
 pub use restriction::{Class, Restriction};
 pub use share::{Read, Share, Waiting};
 pub use terms::{Algorithm, Terms};
+pub use throughput::Throughput;
 pub use utilisation::Utilisation;

@@ -13,7 +13,7 @@ const BUSY: f64 = 0.9;
 ///
 /// These have only the time that known hosts leave, so it counts as free. What was served in it counts for nothing.
 #[derive(Debug, Default)]
-pub(super) struct Throughput {
+pub struct Throughput {
     looked_at: Duration,
     busy: Duration,
     for_strangers: Duration,
@@ -27,18 +27,18 @@ pub(super) struct Throughput {
 
 impl Throughput {
     /// The worker was busy for so long since it told last, and for strangers' connections.
-    pub(super) fn note_busy(&mut self, busy: Duration, for_strangers: Duration) {
+    pub fn note_busy(&mut self, busy: Duration, for_strangers: Duration) {
         self.busy += busy;
         self.for_strangers += for_strangers;
     }
 
     /// A new request was served, maybe in the time of strangers.
-    pub(super) fn note_served(&mut self, is_apart: bool) {
+    pub fn note_served(&mut self, is_apart: bool) {
         self.served += u32::from(!is_apart);
     }
 
     /// Looks at what happened since the last time; how long the worker was busy.
-    pub(super) fn look(&mut self, now: Duration) -> Duration {
+    pub fn look(&mut self, now: Duration) -> Duration {
         let passed = now.saturating_sub(self.looked_at).as_secs_f64();
         let part_busy = self.busy.as_secs_f64() / passed.max(f64::MIN_POSITIVE);
         let part = match self.busy.is_zero() {
@@ -62,7 +62,8 @@ impl Throughput {
 
     /// New requests that could be served in a second, if strangers' connections took nothing. While some wait, these are as many as
     /// are served; else the worker could be busy all the time.
-    pub(super) fn capacity_per_s(&self, some_wait: bool) -> f64 {
+    #[must_use]
+    pub fn capacity_per_s(&self, some_wait: bool) -> f64 {
         let served_per_s = self.served_per_s / (1.0 - self.part_for_strangers).max(LEAST);
         match some_wait {
             true => served_per_s,

@@ -1,10 +1,10 @@
 //! How far behind the worker is with new requests.
 
-use std::{mem, time::Duration};
+use std::time::Duration;
 
-use overload::Read;
+use overload::{Delay, Read};
 
-use super::{lane::Lane, lobby::BEHIND};
+use super::lane::Lane;
 
 /// How far behind it is with INVITEs, and with REGISTERs.
 #[derive(Debug, Default)]
@@ -21,7 +21,9 @@ impl Delays {
     /// New requests come in lanes from now on, or do no longer.
     pub(super) fn set_lanes(&mut self, now: Duration, has_lanes: bool) {
         self.lanes_since = has_lanes.then_some(now);
-        (self.calls.until, self.registers.until) = (now, now);
+        for delay in [&mut self.calls, &mut self.registers] {
+            delay.begin_lane(now);
+        }
         if !has_lanes {
             self.of_all = now;
         }
@@ -37,8 +39,7 @@ impl Delays {
                 let time = came.saturating_sub(self.of_all);
                 self.of_all += time;
                 for delay in [&mut self.calls, &mut self.registers] {
-                    (delay.read_at, delay.waited) = (now, waited);
-                    delay.came_in += time;
+                    delay.note_among_others(now, waited, time);
                 }
             }
             None | Some(Lane::Others | Lane::Urgent | Lane::OfCalls) => {}
@@ -52,39 +53,7 @@ impl Delays {
 
     /// What was read of INVITEs and of REGISTERs since this was asked last.
     pub(super) fn take(&mut self, now: Duration) -> [Read; 2] {
-        [&mut self.calls, &mut self.registers].map(|delay| Read {
-            delay: delay.at(now),
-            came_in: mem::take(&mut delay.came_in),
-        })
-    }
-}
-
-/// When something was read last, and how long it had waited.
-#[derive(Clone, Copy, Debug, Default)]
-struct Delay {
-    read_at: Duration,
-    waited: Duration,
-    /// What came in the lane until then has been read.
-    until: Duration,
-    /// In how long what was read lately had come.
-    came_in: Duration,
-}
-
-impl Delay {
-    /// What was read from the lane had waited for so long.
-    fn note(&mut self, now: Duration, waited: Duration) {
-        (self.read_at, self.waited) = (now, waited);
-        let time = now.saturating_sub(waited).saturating_sub(self.until);
-        self.until += time;
-        self.came_in += time;
-    }
-
-    /// If what was read last had waited for long, more waits since then.
-    fn at(self, now: Duration) -> Duration {
-        match self.waited > BEHIND {
-            true => self.waited + now.saturating_sub(self.read_at),
-            false => self.waited,
-        }
+        [&mut self.calls, &mut self.registers].map(|delay| delay.take(now))
     }
 }
 

@@ -6,13 +6,12 @@ use std::{
     time::Duration,
 };
 
-use overload::Waiting;
+use overload::{BEHIND, Waiting};
 use slots::Buffers;
 
 use super::{
     class::{Class, TURNS},
     guest::Guest,
-    lobby::BEHIND,
     names::Named,
 };
 use crate::config::bytes_of;

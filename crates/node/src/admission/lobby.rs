@@ -8,7 +8,7 @@
 use std::{mem, time::Duration};
 
 use fastrand::Rng;
-use overload::Share;
+use overload::{BEHIND, Share, Throughput};
 use sip::Message;
 use slots::Kept;
 use transaction::Flow;
@@ -23,7 +23,6 @@ use super::{
     queue::Queue,
     refusals::Refusals,
     sieve::Sieve,
-    throughput::Throughput,
     unheard::Unheard,
 };
 use crate::{
@@ -31,9 +30,7 @@ use crate::{
     io::{Datagram, Origin},
 };
 
-/// A node is behind if datagrams wait longer than this until it looks at them.
-pub(super) const BEHIND: Duration = Duration::from_millis(20);
-/// For how long it stays behind after that.
+/// For how long a node stays behind after datagrams have waited longer than [`BEHIND`].
 const MEMORY: Duration = Duration::from_millis(100);
 /// INVITEs that may be repeated are refused at once if no less than this part of those who come surely are new.
 const ENOUGH: f64 = 0.6;

@@ -16,7 +16,6 @@ pub(crate) mod program;
 mod queue;
 mod refusals;
 pub(crate) mod sieve;
-mod throughput;
 mod unheard;
 pub(crate) mod unruly;
 pub mod urgent;

@@ -2,9 +2,9 @@
 
 use std::{mem, time::Duration};
 
-use overload::SURPLUS;
+use overload::{BEHIND, SURPLUS};
 
-use super::{backlog::Late, lane::Lane, lobby::BEHIND};
+use super::{backlog::Late, lane::Lane};
 
 /// So long what is read may have waited: a CFS quota has a node stand still for as long.
 const USUAL: Duration = Duration::from_millis(10);
