@@ -308,8 +308,8 @@ impl Edge {
     ) {
         let worker = self.worker_for(waiting.flow);
         let before = self.cheap(worker);
-        let tells_delay = self.host.as_ref().is_some_and(|host| host.tells_delay());
-        match tells_delay {
+        let is_told = self.host.as_ref().is_some_and(|host| host.tells_overload());
+        match is_told {
             true if waiting.flow.transport.is_stream() => {
                 self.nodes[worker].handle_stream_delay(now, delay);
             }
@@ -414,6 +414,7 @@ impl Edge {
             let [busy, ran] = host.take_busy(now).map(|time| time / workers);
             let unread = host.take_unread() / self.nodes.len() as u32;
             let missed = host.take_missed();
+            let is_told = host.tells_overload();
             let filtered = host
                 .take_filtered()
                 .map(|all| all / self.nodes.len() as u32);
@@ -425,7 +426,7 @@ impl Edge {
                     ..Work::default()
                 };
                 node.handle_work(now, work);
-                if unread > 0 {
+                if unread > 0 && is_told {
                     node.handle_unread(now, unread);
                 }
                 for (lane, filtered) in Lane::ALL.into_iter().zip(filtered) {
@@ -434,7 +435,7 @@ impl Edge {
                     }
                 }
                 for (lane, missed) in Lane::ALL.into_iter().zip(missed) {
-                    if missed > 0 {
+                    if missed > 0 && is_told {
                         node.handle_missed(now, lane, missed);
                     }
                 }

@@ -27,8 +27,8 @@ pub struct Pace {
     pub filter: Duration,
     /// The most messages that fit in a socket's buffer.
     pub buffer: usize,
-    /// Whether the node learns how long messages wait. It can't hold an overload off otherwise.
-    pub tells_delay: bool,
+    /// Whether the node learns how long messages wait, and what its buffers lose. Otherwise it knows nothing of an overload.
+    pub tells_overload: bool,
 }
 
 impl Pace {
@@ -43,7 +43,7 @@ impl Pace {
             refuse: Duration::from_nanos(nanos * 27 / 100),
             filter: Duration::from_nanos(nanos * 30),
             buffer: 4096,
-            tells_delay: true,
+            tells_overload: true,
         }
     }
 }
@@ -351,8 +351,8 @@ impl Host {
         self.arrived.len() + self.door.as_ref().map_or(0, Door::len)
     }
 
-    pub(crate) fn tells_delay(&self) -> bool {
-        self.pace.tells_delay
+    pub(crate) fn tells_overload(&self) -> bool {
+        self.pace.tells_overload
     }
 
     /// Whether the processor can serve those who wait at the node.

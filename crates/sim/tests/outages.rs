@@ -75,7 +75,7 @@ impl Replay {
     fn new(outage: Outage, is_controlled: bool, seed: u64) -> Self {
         let nodes = if outage == Outage::SlowHost { 2 } else { 1 };
         let pace = Pace {
-            tells_delay: is_controlled,
+            tells_overload: is_controlled,
             ..Pace::of(SERVE)
         };
         let mut site = Site::of(nodes, pace, seed, PHONES);

@@ -56,7 +56,7 @@ impl Scene {
         let mut setup = setup();
         setup.servers.truncate(1);
         // The server seems slow behind a node that is.
-        setup.pool.learn_room = pace.tells_delay;
+        setup.pool.learn_room = pace.tells_overload;
         let mut config = setup.node(0);
         config.routes[0].state = mode;
         config.trust.peers = peers.iter().map(|peer| peer.parse().unwrap()).collect();
@@ -215,7 +215,7 @@ fn forged_bye(number: u32) -> String {
 #[test]
 fn without_control_a_node_collapses() {
     let pace = Pace {
-        tells_delay: false,
+        tells_overload: false,
         ..PACE
     };
     let mut scene = Scene::new(Mode::Stateful, pace, 7);

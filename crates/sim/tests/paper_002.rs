@@ -46,6 +46,8 @@ struct Control {
     transport: Transport,
     /// They can withhold a part, and know of no rates: RFC 7339 without RFC 7415.
     by_loss: bool,
+    /// INVITEs that begin calls have a connection of their own: the paper's explicit split.
+    is_split: bool,
     /// Callers come over connections, too, as in the paper.
     are_callers_connected: bool,
 }
@@ -69,6 +71,7 @@ const OFF: Control = Control {
     quota: None,
     transport: Transport::Tcp,
     by_loss: false,
+    is_split: false,
     are_callers_connected: false,
 };
 
@@ -181,7 +184,7 @@ fn pace(control: Control) -> Pace {
     let part = |quota: Quota| quota.run.div_duration_f64(quota.period);
     let part = control.quota.map_or(1.0, part);
     Pace {
-        tells_delay: control.admits,
+        tells_overload: control.admits,
         ..Pace::of(SERVE.mul_f64(part))
     }
 }
@@ -207,6 +210,16 @@ fn receiver(senders: usize, control: Control) -> Config {
     config.limits.transactions = 1 << 20;
     config.limits.held_transactions = 1 << 20;
     config.listeners = vec![listener(Transport::Udp, 0), listener(Transport::Tcp, 0)];
+    if control.is_split {
+        // Record-Route names the other address: there goes what belongs to calls.
+        let mut of_calls = listener(Transport::Tcp, 0);
+        of_calls.address.set_port(of_calls.address.port() + 1);
+        of_calls.advertise = of_calls.address.to_string();
+        config.listeners[1]
+            .advertise
+            .clone_from(&of_calls.advertise);
+        config.listeners.push(of_calls);
+    }
     if control.asks {
         let number = |number| edge_address(number).ip().into();
         let known = control.known.unwrap_or(senders);
@@ -365,10 +378,14 @@ const NODE: Control = Control {
 };
 
 /// Each control by its name.
-fn controls() -> [(&'static str, Control); 8] {
+fn controls() -> [(&'static str, Control); 10] {
     let asks = |control| Control {
         asks: true,
         admits: true,
+        ..control
+    };
+    let explicit = |control| Control {
+        is_split: true,
         ..control
     };
     let room = Control {
@@ -386,9 +403,11 @@ fn controls() -> [(&'static str, Control); 8] {
     [
         ("off", OFF),
         ("paper", SMART),
+        ("paper, explicit", explicit(SMART)),
         ("room", room),
         ("smart", smart),
         ("node", NODE),
+        ("node, explicit", explicit(NODE)),
         ("7339", asks(OFF)),
         ("node+7339", asks(NODE)),
         ("node+loss", by_loss),

@@ -194,7 +194,7 @@ impl Run {
 /// these calls that is not carried.
 fn at_store(scheme: Option<Box<dyn Scheme>>, seed: u64) -> Outcome {
     let pace = Pace {
-        tells_delay: scheme.is_none(),
+        tells_overload: scheme.is_none(),
         ..Pace::of(SERVE)
     };
     let mut site = Site::new(pace, seed, 6_000);
@@ -235,7 +235,7 @@ fn add_node(world: &mut World, servers: usize, scheme: Option<Box<dyn Scheme>>) 
     config.limits.transactions = 1 << 18;
     let machine = Machine {
         pace: Some(Pace {
-            tells_delay: is_ours,
+            tells_overload: is_ours,
             ..Pace::of(SERVE)
         }),
         ..Machine::default()

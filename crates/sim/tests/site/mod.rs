@@ -46,7 +46,7 @@ impl Site {
         world.add_server(ServerConfig::prompt(server_address(0)));
         let mut setup = setup();
         setup.servers.truncate(1);
-        setup.pool.learn_room = pace.tells_delay;
+        setup.pool.learn_room = pace.tells_overload;
         let store = Store::default();
         (0..phones).for_each(|number| subscribe(&store, number));
         let machine = Machine {
