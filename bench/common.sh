@@ -47,15 +47,20 @@ awake() {
 # Its folder is in `caged`.
 cage() {
     awake 0
-    local quota
-    quota=$(awk "BEGIN { print int($2 * 10000) }")
     caged=/sys/fs/cgroup/cpu/sipyard-$1-$$
     [ ! -e /sys/fs/cgroup/cgroup.controllers ] || caged=/sys/fs/cgroup/sipyard-$1-$$
     mkdir "$caged"
+    [ -e "$caged/cpu.max" ] || echo 10000 >"$caged/cpu.cfs_period_us"
+    limit "$2"
+}
+
+# limit SHARE: the group has another part from now on.
+limit() {
+    local quota
+    quota=$(awk "BEGIN { print int($1 * 10000) }")
     if [ -e "$caged/cpu.max" ]; then
         echo "$quota 10000" >"$caged/cpu.max"
     else
-        echo 10000 >"$caged/cpu.cfs_period_us"
         echo "$quota" >"$caged/cpu.cfs_quota_us"
     fi
 }

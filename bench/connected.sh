@@ -9,13 +9,14 @@ ulimit -n 100000 2>/dev/null || ulimit -n "$(ulimit -Hn)"
 . bench/common.sh
 base=${PORT:-31100}
 edge=127.0.0.1:$base edge_tls=127.0.0.1:$((base + 1)) admin=127.0.0.1:$((base + 2)) core=127.0.0.1:$((base + 3))
+edge_ws=127.0.0.1:$((base + 4)) edge_wss=127.0.0.1:$((base + 5))
 target=127.0.0.1
 
 certify
 
 limits='total = 200000, per_source = 100000, handshakes = 65536, handshake = "60s"'
 
-# start_sipyard SERVER [SECTIONS]: on UDP, TCP and TLS, one worker; its number is in `program`.
+# start_sipyard SERVER [SECTIONS]: on UDP, TCP, TLS, WS and WSS, one worker; its number is in `program`.
 start_sipyard() {
     cat >"$folder/edge.toml" <<END
 node = { name = "bench", secret = "a secret for benchmarks, of no use elsewhere", workers = 1 }
@@ -23,6 +24,8 @@ listen = [
     { transport = "udp", address = "$edge" },
     { transport = "tcp", address = "$edge" },
     { transport = "tls", address = "$edge_tls", certificates = [ { chain = "chain.pem", key = "key.pem" } ] },
+    { transport = "ws", address = "$edge_ws" },
+    { transport = "wss", address = "$edge_wss", certificates = [ { chain = "chain.pem", key = "key.pem" } ] },
 ]
 admin = { address = "$admin", socket = "admin.sock" }
 calls = { record = ${RECORD:-true} }
@@ -146,13 +149,18 @@ connections() { "$sipyard" ctl --admin "$folder/admin.sock" status --json 2>/dev
 # Memory of 20,000 connections that carry nothing.
 idle() {
     local number=${NUMBER:-$(($(ulimit -n) > 20100 ? 20000 : $(ulimit -n) - 1000))}
-    for transport in tcp tls; do
+    for transport in ${TRANSPORTS:-tcp tls ws wss}; do
         RECORD=false start_sipyard "$core" "registrar = { domains = [\"example.com\"], store = \"memory\", auth = false }
 [[route]]
 hosts = [\"example.com\"]
 to = \"registrar\""
         local to=$edge extra=() rss slab
-        [ $transport = tcp ] || { to=$edge_tls; extra=(--authorities "$folder/chain.pem"); }
+        case $transport in
+            tls) to=$edge_tls ;;
+            ws) to=$edge_ws ;;
+            wss) to=$edge_wss ;;
+        esac
+        case $transport in tls | wss) extra=(--authorities "$folder/chain.pem") ;; esac
         rss=$(rss_kb "$program") slab=$(slab_kb)
         on 1 "$sipyard" load register --to "$to" --transport $transport --users "$number" --rate 2000 --duration 300s --stay \
             --expires 3600s --from 127.0.0.11,127.0.0.12,127.0.0.13,127.0.0.14,127.0.0.15 "${extra[@]}"

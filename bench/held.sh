@@ -4,12 +4,14 @@
 # (or SIPYARD), openssl, and kamailio with kamailio-tls-modules. The receiving node has core 0, all others core 1.
 # TRANSPORTS, SENDERS, TIMES, SHARE, DURATION, CONTROL (the lines of the senders' pool) and CAPACITY choose. OFFERED="3 2 1"
 # is in which proportion senders offer calls, WEIGHTS="3 2 1" in which proportion they shall carry them, and IGNORE=1 how
-# many of them take no part in overload control.
+# many of them take no part in overload control. With BY=kamailio the sending nodes are Kamailio's, which know no such control.
+# CHANGES="step halved" adds runs of 20 s: the load goes from 0.5 to 10 times the capacity and back; at 1.5 times of it, half of
+# the quota is taken away and given back. TIMES=none leaves the others out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 . bench/common.sh
-base=${PORT:-20100} duration=${DURATION:-8} share=${SHARE:-0.1}
+base=${PORT:-20100} duration=${DURATION:-8} share=${SHARE:-0.1} by=${BY:-sipyard}
 core=127.0.0.1:$base receiver=127.0.0.1:$((base + 1)) receiver_tls=127.0.0.1:$((base + 2))
 cage held "$share"
 
@@ -85,45 +87,73 @@ END
 
 # start_senders NUMBER TRANSPORT: their numbers are in `senders`.
 start_senders() {
-    local to=$receiver tls=''
-    [ "$2" != tls ] || { to=$receiver_tls; tls='tls = { ca = "chain.pem" }'; }
+    local to=$receiver number_of_senders=$1 number at
+    [ "$2" != tls ] || to=$receiver_tls
     senders=()
     for number in $(seq "$1"); do
-        local at control
         at=$(address_of "$number"):$((base + 4))
-        control=${CONTROL:-answer_timeout = \"32s\",}
-        [ "$number" -le $(($1 - ${IGNORE:-0})) ] || control=${control/overload_control = true/overload_control = false}
-        cat >"$folder/sender$number.toml" <<END
-node = { name = "sender$number", secret = "a secret for benchmarks, of no use elsewhere", workers = 1 }
+        send_by_"$by" "$number" "$2" "$to"
+        senders+=("$last")
+        listening "$at"
+    done
+}
+
+# send_by_sipyard NUMBER TRANSPORT ADDRESS: a sending node at `at`, behind which this address is.
+send_by_sipyard() {
+    local tls='' control
+    [ "$2" != tls ] || tls='tls = { ca = "chain.pem" }'
+    control=${CONTROL:-answer_timeout = \"32s\",}
+    [ "$1" -le $((number_of_senders - ${IGNORE:-0})) ] || control=${control/overload_control = true/overload_control = false}
+    cat >"$folder/sender$1.toml" <<END
+node = { name = "sender$1", secret = "a secret for benchmarks, of no use elsewhere", workers = 1 }
 listen = [
     { transport = "udp", address = "$at" },
     { transport = "tcp", address = "$at" },
-    { transport = "tls", address = "$(address_of "$number"):$((base + 5))", certificates = [ { chain = "chain.pem", key = "key.pem" } ] },
+    { transport = "tls", address = "$(address_of "$1"):$((base + 5))", certificates = [ { chain = "chain.pem", key = "key.pem" } ] },
 ]
-admin = { address = "$(address_of "$number"):$((base + 6))", socket = "sender$number.sock" }
+admin = { address = "$(address_of "$1"):$((base + 6))", socket = "sender$1.sock" }
 $tls
-pool.app = { policy = "hash", probe = false, $control servers = [ "$2:$to" ] }
+pool.app = { policy = "hash", probe = false, $control servers = [ "$2:$3" ] }
 [[route]]
 to = "app"
 state = "stateful"
 END
-        on 1 "$sipyard" serve "$folder/sender$number.toml"
-        senders+=("$last")
-        listening "$at"
-    done
+    on 1 "$sipyard" serve "$folder/sender$1.toml"
+}
+
+send_by_kamailio() {
+    cat >"$folder/sender$1.cfg" <<END
+$(kamailio_head)
+tcp_children=1
+enable_tls=yes
+listen=udp:$at
+listen=tcp:$at
+loadmodule "tls.so"
+modparam("tls", "tls_method", "TLSv1.2+")
+request_route {
+  if (!mf_process_maxfwd_header("10")) { sl_send_reply("483", "Too Many Hops"); exit; }
+  if (has_totag()) { loose_route(); t_relay(); exit; }
+  if (is_method("INVITE")) record_route();
+  \$du = "sip:$3;transport=$2";
+  if (!t_relay()) sl_reply_error();
+  exit;
+}
+END
+    mkdir -p "$folder/run$1"
+    on 1 /usr/sbin/kamailio -f "$folder/sender$1.cfg" -m 512 -M 32 -x tlsf -X tlsf -DD -E -P "$folder/pid$1" -Y "$folder/run$1" -w "$folder/run$1"
 }
 
 # call NUMBER ARGUMENTS...: callers of that sender; what became of them is in calls$number.json.
 call() {
     local number=$1
     shift
-    taskset --cpu-list 1 "$sipyard" load call --to "$(address_of "$number"):$((base + 4))" --from 127.0.0.2 --ports 4 --success 0 \
-        --json "$folder/calls$number.json" "$@" >/dev/null 2>&1 || true
+    taskset --cpu-list 1 "$sipyard" load call --to "$(address_of "$number"):$((base + 4))" --from "$callers" --ports 4 --success 0 \
+        --json "$folder/$calls$number.json" "$@" >/dev/null 2>&1 || true
 }
 
-# call_all NUMBER RATE SECONDS
+# call_all NUMBER RATE SECONDS [NAME ADDRESS]: callers of all senders, in files of this name and at this address.
 call_all() {
-    local calling=() number part parts=0
+    local calling=() number part parts=0 calls=${4:-calls} callers=${5:-127.0.0.2}
     for number in $(seq "$1"); do parts=$((parts + $(nth "$number" ${OFFERED:-1}))); done
     for number in $(seq "$1"); do
         part=$(nth "$number" ${OFFERED:-1})
@@ -175,6 +205,48 @@ END
     rm -f "$folder"/calls*.json
 }
 
+# each_second FROM TO CAPACITY: what was carried in each second, in percent of what the capacity was, and the p99 of its answers. From
+# one second to the other the capacity is half, or more is called from another address, as `changing` has it.
+each_second() {
+    python3 - "$folder" "$changing" "$@" <<'END'
+import glob, json, sys
+folder, changing, start, end, capacity = sys.argv[1], sys.argv[2], *map(float, sys.argv[3:])
+carried, p99 = {}, {}
+for path in glob.glob(folder + "/calls*.json") + glob.glob(folder + "/more*.json"):
+    shift = start if "/more" in path else 0
+    for at in json.load(open(path))["samples"]:
+        second = round(at["at_s"] + shift)
+        carried[second] = carried.get(second, 0) + at["succeeded_per_s"]
+        p99[second] = max(p99.get(second, 0), at["p99_ms"] or 0)
+def text(second):
+    whole = capacity / 2 if changing == "halved" and start < second <= end else capacity
+    return "%d: %.0f %%, %.0f ms" % (second, 100 * carried[second] / whole, p99[second])
+print("; ".join(text(second) for second in sorted(carried) if second <= 20))
+END
+    rm -f "$folder"/calls*.json "$folder"/more*.json
+}
+
+# step NUMBER CAPACITY, halved NUMBER CAPACITY: what changes in seconds 6 to 13 of 20.
+step() {
+    local base_load
+    call_all "$1" "$(awk "BEGIN { print 0.5 * $2 }")" 20 &
+    base_load=$!
+    sleep 5
+    call_all "$1" "$(awk "BEGIN { print 9.5 * $2 }")" 8 more 127.0.0.3
+    wait "$base_load"
+}
+
+halved() {
+    local base_load
+    call_all "$1" "$(awk "BEGIN { print 1.5 * $2 }")" 20 &
+    base_load=$!
+    sleep 5
+    limit "$(awk "BEGIN { print $share / 2 }")"
+    sleep 8
+    limit "$share"
+    wait "$base_load"
+}
+
 # stop: the senders and the receiving node.
 stop() {
     local process
@@ -195,7 +267,7 @@ for who in "$@"; do
             if [ -z "${CAPACITY:-}" ]; then
                 # 16 calls at a time for each sender: the node is never without work.
                 calling=()
-                for at in $(seq "$number"); do call "$at" --window $((48 / number)) --duration "${duration}s" & calling+=($!); done
+                for at in $(seq "$number"); do calls=calls callers=127.0.0.2 call "$at" --window $((48 / number)) --duration "${duration}s" & calling+=($!); done
                 wait "${calling[@]}"
                 result=$(outcome "$duration" 0)
                 capacity=${result%% *}
@@ -203,6 +275,12 @@ for who in "$@"; do
             else
                 capacity=$CAPACITY
             fi
+            for changing in ${CHANGES:-}; do
+                "$changing" "$number" "$capacity"
+                echo "$who $transport $number senders, $changing: $(each_second 5 13 "$capacity")"
+                sleep 2
+            done
+            [ "${TIMES:-}" != none ] || { stop; continue; }
             for times in ${TIMES:-0.5 2 5 10}; do
                 call_all "$number" "$(awk "BEGIN { print $times * $capacity }")" "$duration"
                 echo "$who $transport $number senders, $times x: $(outcome "$duration" "$capacity")"

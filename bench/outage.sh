@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The storm of experiments/outages on sockets: a node that a quota holds to a part of a core dies in the middle of its calls. When it is
-# back, all its phones register within 5 s. bench/outage.sh PROGRAM..., where each is sipyard or kamailio. It needs root,
+# back, all its phones register within 5 s (WITHIN). With DOWN=0 it does not die: an avalanche of phones. bench/outage.sh PROGRAM..., where each is sipyard or kamailio. It needs root,
 # target/release/sipyard (or SIPYARD) and kamailio. The node has core 0, all others core 1. Sipyard asks for digest and has users in a file;
 # Kamailio takes any phone, and its bindings are in memory. DOWN is how long it is dead, in seconds; PHONES, RATE (calls/s) and
 # SHARE choose the rest. With TRANSPORT=tls phones connect over TLS, each with a full handshake; calls stay on UDP. Kamailio needs
@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 
 . bench/common.sh
 base=${PORT:-20300} down=${DOWN:-180} phones=${PHONES:-25000} rate=${RATE:-700} share=${SHARE:-0.1}
-before=20 after=60
+before=20 after=60 within=${WITHIN:-5}
 core=127.0.0.1:$base node=127.0.0.1:$((base + 1)) node_tls=127.0.0.1:$((base + 3))
 certify
 cage outage "$share"
@@ -96,11 +96,16 @@ storm() {
         --rate "$rate" --duration "$((before + down + after))s" --success 0 --json "$folder/calls.json" >/dev/null 2>&1 &
     local calling=$!
     sleep "$before"
-    kill_node
-    sleep "$down"
-    start_node "$1"
+    if [ "$down" != 0 ]; then
+        kill_node
+        sleep "$down"
+        start_node "$1"
+    fi
+    local used
+    used=$(cpu "$program")
     taskset --cpu-list 1 "$sipyard" load register --to "$registrar" --from "$(seq -s, -f 127.8.0.%g 250)" "${way[@]}" --users "$phones" \
-        --rate $((phones / 5)) --password 'secret-{user}' --expires 3600s --duration "${after}s" --stay --success 0 --json "$folder/phones.json" >/dev/null 2>&1 || true
+        --rate $((phones / within)) --password 'secret-{user}' --expires 3600s --duration "${after}s" --stay --success 0 --json "$folder/phones.json" >/dev/null 2>&1 || true
+    echo "$((($(cpu "$program") - used) / phones)) us of CPU for each phone, with the calls' share"
     wait "$calling" || true
     kill_node
 }
@@ -123,7 +128,7 @@ def row(name, begin, end, registered=""):
     p99 = max([at["p99_ms"] or 0 for at in calls if begin < at["at_s"] <= end] or [0])
     print("%-24s %5.0f calls/s of %5.0f, worst p99 of a second %6.0f ms %s" % (name, carried, offered, p99, registered))
 row("before", 5, before)
-row("while it is dead", before + 1, before + down)
+if down: row("while it is dead", before + 1, before + down)
 back = before + down
 for at in range(0, after, 5):
     row("%d to %d s after" % (at, at + 5), back + at, back + at + 5, "%6.0f of %d phones" % (number(logins, "succeeded_per_s", 0, at + 5), phones))
