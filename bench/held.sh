@@ -2,11 +2,11 @@
 # Sending nodes before one receiving node that a quota holds to a part of a core, over TCP, TLS or UDP: the scene of
 # paper 002 on sockets. bench/held.sh RECEIVER..., where each is sipyard or kamailio. It needs root, target/release/sipyard
 # (or SIPYARD), openssl, and kamailio with kamailio-tls-modules. The receiving node has core 0, all others core 1.
-# TRANSPORTS, SENDERS, TIMES, SHARE, DURATION, CONTROL (the lines of the senders' pool) and CAPACITY choose. OFFERED="3 2 1"
-# is in which proportion senders offer calls, WEIGHTS="3 2 1" in which proportion they shall carry them, and IGNORE=1 how
-# many of them take no part in overload control. With BY=kamailio the sending nodes are Kamailio's, which know no such control.
-# CHANGES="step halved" adds runs of 20 s: the load goes from 0.5 to 10 times the capacity and back; at 1.5 times of it, half of
-# the quota is taken away and given back. TIMES=none leaves the others out.
+# TRANSPORTS, SENDERS, TIMES, SHARE, DURATION, CONTROL (the lines of the senders' pool), STATE (of our receiving node's route) and
+# CAPACITY choose. OFFERED="3 2 1" is in which proportion senders offer calls, WEIGHTS="3 2 1" in which proportion they shall
+# carry them, and IGNORE=1 how many of them take no part in overload control. With BY=kamailio the sending nodes are Kamailio's,
+# which know no such control and no TLS here. CHANGES="step halved" adds runs of 20 s: the load goes from 0.5 to 10 times the
+# capacity and back; at 1.5 times of it, half of the quota is taken away and given back. TIMES=none leaves the others out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -33,6 +33,7 @@ nth() {
     echo "${words[$((($1 - 1) % ${#words[@]}))]}"
 }
 
+state=${STATE:+"state = \"$STATE\""}
 weights=''
 if [ -n "${WEIGHTS:-}" ]; then
     for number in $(seq 120); do weights+="\"$(address_of "$number")\" = $(nth "$number" $WEIGHTS), "; done
@@ -53,6 +54,7 @@ trust = { peers = ["127.0.0.0/8"]$weights }
 pool.app = { policy = "hash", probe = false, learn_room = false, servers = [ "$core" ] }
 [[route]]
 to = "app"
+$state
 END
     on 0 "$sipyard" serve "$folder/receiver.toml"
     program=$last
@@ -125,11 +127,8 @@ send_by_kamailio() {
     cat >"$folder/sender$1.cfg" <<END
 $(kamailio_head)
 tcp_children=1
-enable_tls=yes
 listen=udp:$at
 listen=tcp:$at
-loadmodule "tls.so"
-modparam("tls", "tls_method", "TLSv1.2+")
 request_route {
   if (!mf_process_maxfwd_header("10")) { sl_send_reply("483", "Too Many Hops"); exit; }
   if (has_totag()) { loose_route(); t_relay(); exit; }
@@ -164,8 +163,8 @@ call_all() {
 }
 
 # What all callers had: calls/s that were carried, of those that were offered; the answers' p50 and p99 in ms, the worst
-# of all callers; the p99 of each second but the first two, in which nobody knows yet what may be sent, and the last: their
-# median and the worst.
+# of all callers. Of each second but the first two, in which nobody knows yet what may be sent, and the last: calls/s that were
+# carried then, and the p99, its median and the worst. What is carried after the last second counts in the first figure alone.
 outcome() {
     python3 - "$folder" "$1" "$2" ${WEIGHTS:-1} <<'END'
 import glob, json, sys
@@ -177,7 +176,7 @@ def find(tree, name):
         for value in tree.values():
             found = find(value, name)
             if found is not None: return found
-offered, carried, p50, p99, parts, later = 0, 0, 0.0, 0.0, [], {}
+offered, carried, p50, p99, parts, later, then = 0, 0, 0.0, 0.0, [], {}, 0.0
 for path in glob.glob(folder + "/calls*.json"):
     tree, number = json.load(open(path)), int(path.split("/calls")[1][:-5])
     carried += find(tree, "carried")
@@ -187,14 +186,16 @@ for path in glob.glob(folder + "/calls*.json"):
     parts.append((number, part, "%.0f; %.0f, %.0f" % (part, answer.get("p50") or 0, answer.get("p99") or 0)))
     for at in find(tree, "samples") or []:
         second = round(at["at_s"])
-        if 2 < second < seconds: later[second] = max(later.get(second, 0), at["p99_ms"] or 0)
+        if 2 < second < seconds:
+            later[second] = max(later.get(second, 0), at["p99_ms"] or 0)
+            then += at["succeeded_per_s"]
     p50, p99 = max(p50, answer.get("p50") or 0), max(p99, answer.get("p99") or 0)
 rate = carried / seconds
 share = "" if capacity == 0 else "%.1f %% of it, " % (100 * rate / capacity)
 text = "%.0f calls/s of %.0f, %sp50 %.1f ms, p99 %.1f ms" % (rate, offered / seconds, share, p50, p99)
 if later:
     later = sorted(later.values())
-    text += ", later %.0f ms, at most %.0f ms" % (later[len(later) // 2], later[-1])
+    text += ", later %.0f calls/s, p99 %.0f ms, at most %.0f ms" % (then / len(later), later[len(later) // 2], later[-1])
 if len(parts) > 1:
     sizes = [size for _, size, _ in sorted(parts)]
     jain = sum(sizes) ** 2 / (len(sizes) * sum(size * size for size in sizes) or 1)

@@ -68,7 +68,7 @@ struct At {
 impl Effort {
     pub(crate) const FULL: Self = Self {
         multiples: &[0.8, 1.0, 2.0, 5.0, 10.0, 12.5],
-        few: &[2.0, 5.0, 10.0],
+        few: &[2.0, 5.0, 10.0, 12.5],
         registers: &[0.8, 2.0, 5.0],
         capacity: Duration::from_secs(3),
         warm_up: Duration::from_secs(5),
