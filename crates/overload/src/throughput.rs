@@ -60,6 +60,12 @@ impl Throughput {
         busy
     }
 
+    /// Whether the worker could not do more.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        self.part_busy > BUSY
+    }
+
     /// New requests that could be served in a second, if strangers' connections took nothing. While some wait, these are as many as
     /// are served; else the worker could be busy all the time.
     #[must_use]

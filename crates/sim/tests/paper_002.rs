@@ -549,6 +549,26 @@ fn step() {
     }
 }
 
+/// The capacity halves while one and a half times of it is offered, and is whole again.
+#[test]
+#[ignore = "it prints each second"]
+fn halved() {
+    for (name, control) in chosen() {
+        for senders in list("SENDERS", "1,10,100") {
+            let mut scene = Scene::new(senders as usize, 1.5, control);
+            drop(scene.stats(s(5)));
+            for second in 5..25 {
+                let speed = if (5..13).contains(&second) { 0.5 } else { 1.0 };
+                scene.world.edge_mut(scene.receiver).set_speed(speed);
+                let repeated = scene.answers_again();
+                let stats = scene.stats(s(1));
+                let row = format!("{senders} | {name}, second {second} | of {speed}");
+                print(&row, s(1), &stats, scene.answers_again() - repeated);
+            }
+        }
+    }
+}
+
 /// Messages that the server got from the receiving node, and that it sent, in the order of [`KINDS`].
 struct Messages {
     server: PartyId,

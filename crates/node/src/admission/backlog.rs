@@ -16,8 +16,10 @@ const PART_TAKEN: RangeInclusive<f64> = 0.1..=0.5;
 
 /// Neighbours are told no less than this part of the most that was served lately. Strangers may be why the node is late.
 const LEAST: f64 = 0.6;
-/// What remains of that most after each look.
+/// What remains after each look of that most, and of its lead over what is served while the worker is busy: then it can't serve
+/// more.
 const FORGETS: f64 = 0.999;
+const FORGETS_LEAD: f64 = 0.8;
 
 /// What waits in connections. It costs nothing until it is read, and a sender that is not read from sends less. So it
 /// does not wait a second time in the lobby, and is refused only if it has waited too long.
@@ -93,8 +95,12 @@ impl Backlog {
     }
 
     /// How much of what is served neighbours are told, so that the backlog ends.
-    pub(super) fn allows(&mut self, now: Duration, served_per_s: f64) -> f64 {
-        self.best_per_s = served_per_s.max(self.best_per_s * FORGETS);
+    pub(super) fn allows(&mut self, now: Duration, served_per_s: f64, is_busy: bool) -> f64 {
+        let known = match is_busy {
+            true => served_per_s + FORGETS_LEAD * (self.best_per_s - served_per_s),
+            false => self.best_per_s * FORGETS,
+        };
+        self.best_per_s = served_per_s.max(known);
         if !self.has_neighbours(now) {
             return served_per_s;
         }
@@ -124,7 +130,8 @@ mod tests {
         // Its phone waits for longer, and the handshake would have been in vain.
         assert!(!backlog.is_too_late_for(ms(1_000), Class::Register));
         assert!(!backlog.is_long(ms(1_000)));
-        assert!((backlog.allows(ms(1_000), 100.0) - 100.0).abs() < 1e-9);
+        let told = backlog.allows(ms(1_000), 100.0, false);
+        assert!((told - 100.0).abs() < 1e-9);
     }
 
     #[test]
@@ -133,10 +140,24 @@ mod tests {
         for at in 0..50 {
             backlog.note(ms(50 * at), ms(500));
             backlog.note_neighbour(ms(50 * at));
-            per_s = backlog.allows(ms(50 * at), per_s);
+            per_s = backlog.allows(ms(50 * at), per_s, false);
         }
         assert!(backlog.is_long(ms(2_450)));
         assert!((55.0..65.0).contains(&per_s), "{per_s}");
+    }
+
+    /// When the capacity halved, neighbours were told 0.6 of what it had been, so that ten of them kept a queue of 0.4 s for 20 s.
+    #[test]
+    fn a_busy_worker_that_serves_less_tells_less() {
+        let mut backlog = Backlog::default();
+        assert!((backlog.allows(ms(0), 100.0, true) - 100.0).abs() < 1e-9);
+        let mut told = 0.0;
+        for at in 1..=20 {
+            backlog.note(ms(100 * at), ms(400));
+            backlog.note_neighbour(ms(100 * at));
+            told = backlog.allows(ms(100 * at), 50.0, true);
+        }
+        assert!((30.0..35.0).contains(&told), "{told}");
     }
 
     #[test]

@@ -554,7 +554,8 @@ impl Lobby {
         let could = self
             .throughput
             .capacity_per_s(is_over || self.backlog.has_neighbours(now));
-        let allowed = self.queue.allows(now, self.backlog.allows(now, could));
+        let allowed = self.backlog.allows(now, could, self.throughput.is_busy());
+        let allowed = self.queue.allows(now, allowed);
         (is_over || is_long && self.calls.is_busy()).then_some(allowed)
     }
 
