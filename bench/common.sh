@@ -50,17 +50,19 @@ cage() {
     caged=/sys/fs/cgroup/cpu/sipyard-$1-$$
     [ ! -e /sys/fs/cgroup/cgroup.controllers ] || caged=/sys/fs/cgroup/sipyard-$1-$$
     mkdir "$caged"
-    [ -e "$caged/cpu.max" ] || echo 10000 >"$caged/cpu.cfs_period_us"
     limit "$2"
 }
 
-# limit SHARE: the group has another part from now on.
+# limit SHARE: the group has another part from now on. A quota is 1 ms at least, so the period of a small part is longer.
 limit() {
-    local quota
-    quota=$(awk "BEGIN { print int($1 * 10000) }")
+    local period quota
+    period=$(awk "BEGIN { print int($1 < 0.1 ? 1000 / $1 : 10000) }")
+    quota=$(awk "BEGIN { print int($1 * $period) }")
     if [ -e "$caged/cpu.max" ]; then
-        echo "$quota 10000" >"$caged/cpu.max"
+        echo "$quota $period" >"$caged/cpu.max"
     else
+        echo -1 >"$caged/cpu.cfs_quota_us"
+        echo "$period" >"$caged/cpu.cfs_period_us"
         echo "$quota" >"$caged/cpu.cfs_quota_us"
     fi
 }
