@@ -2,8 +2,8 @@
 # Sending nodes before one receiving node that a quota holds to a part of a core, over TCP, TLS or UDP: the scene of
 # paper 002 on sockets. bench/held.sh RECEIVER..., where each is sipyard or kamailio. It needs root, target/release/sipyard
 # (or SIPYARD), openssl, and kamailio with kamailio-tls-modules. The receiving node has core 0, all others core 1.
-# TRANSPORTS, SENDERS, TIMES, SHARE, DURATION, CONTROL (the lines of the senders' pool), STATE (of our receiving node's route) and
-# CAPACITY choose. OFFERED="3 2 1" is in which proportion senders offer calls, WEIGHTS="3 2 1" in which proportion they shall
+# TRANSPORTS, SENDERS, TIMES, SHARE, DURATION, CONTROL (the lines of the senders' pool), STATE (of our receiving node's route),
+# ARRIVALS and CAPACITY choose. OFFERED="3 2 1" is in which proportion senders offer calls, WEIGHTS="3 2 1" in which proportion they shall
 # carry them, and IGNORE=1 how many of them take no part in overload control. With BY=kamailio the sending nodes are Kamailio's,
 # which know no such control and no TLS here. CHANGES="step halved" adds runs of 20 s: the load goes from 0.5 to 10 times the
 # capacity and back; at 1.5 times of it, half of the quota is taken away and given back. TIMES=none leaves the others out.
@@ -147,6 +147,7 @@ call() {
     local number=$1
     shift
     taskset --cpu-list 1 "$sipyard" load call --to "$(address_of "$number"):$((base + 4))" --from "$callers" --ports 4 --success 0 \
+        --arrivals "${ARRIVALS:-poisson}" \
         --json "$folder/$calls$number.json" "$@" >/dev/null 2>&1 || true
 }
 
