@@ -45,8 +45,6 @@ struct Control {
     transport: Transport,
     /// They can withhold a part, and know of no rates: RFC 7339 without RFC 7415.
     by_loss: bool,
-    /// INVITEs that begin calls have a connection of their own: the paper's explicit split.
-    is_split: bool,
     /// Callers come over connections, too, as in the paper.
     are_callers_connected: bool,
 }
@@ -70,7 +68,6 @@ const OFF: Control = Control {
     quota: None,
     transport: Transport::Tcp,
     by_loss: false,
-    is_split: false,
     are_callers_connected: false,
 };
 
@@ -209,16 +206,6 @@ fn receiver(senders: usize, control: Control) -> Config {
     config.limits.transactions = 1 << 20;
     config.limits.held_transactions = 1 << 20;
     config.listeners = vec![listener(Transport::Udp, 0), listener(Transport::Tcp, 0)];
-    if control.is_split {
-        // Record-Route names the other address: there goes what belongs to calls.
-        let mut of_calls = listener(Transport::Tcp, 0);
-        of_calls.address.set_port(of_calls.address.port() + 1);
-        of_calls.advertise = of_calls.address.to_string();
-        config.listeners[1]
-            .advertise
-            .clone_from(&of_calls.advertise);
-        config.listeners.push(of_calls);
-    }
     if control.asks {
         let number = |number| edge_address(number).ip().into();
         let known = control.known.unwrap_or(senders);

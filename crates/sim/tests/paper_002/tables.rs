@@ -9,14 +9,10 @@ use sim::{Event, PartyId, Quota, Watch, What};
 use crate::{CAPACITY, Control, NODE, OFF, SMART, Scene, common::s};
 
 /// Each control by its name.
-fn controls() -> [(&'static str, Control); 10] {
+fn controls() -> [(&'static str, Control); 8] {
     let asks = |control| Control {
         asks: true,
         admits: true,
-        ..control
-    };
-    let explicit = |control| Control {
-        is_split: true,
         ..control
     };
     let room = Control {
@@ -34,11 +30,9 @@ fn controls() -> [(&'static str, Control); 10] {
     [
         ("off", OFF),
         ("paper", SMART),
-        ("paper, explicit", explicit(SMART)),
         ("room", room),
         ("smart", smart),
         ("node", NODE),
-        ("node, explicit", explicit(NODE)),
         ("7339", asks(OFF)),
         ("node+7339", asks(NODE)),
         ("node+loss", by_loss),
