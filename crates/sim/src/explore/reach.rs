@@ -72,14 +72,20 @@ impl Reach {
             }
             return;
         }
-        if self.own.contains(&event.from.ip()) {
-            if let Some(call_id) = initial_call_id(event.bytes) {
-                self.begun_again.insert(call_id);
-            }
-        } else {
+        if !self.own.contains(&event.from.ip()) {
             let (responses, bytes) = self.owed.entry(event.from).or_default();
             *responses += 1;
             *bytes += 2 * event.bytes.len();
+        }
+    }
+
+    /// Over a connection it may be the beginning of a message, whose end is in the next one.
+    fn on_sent_by_stranger(&mut self, event: &Event<'_>) {
+        if self.own.contains(&event.from.ip())
+            && event.bytes.starts_with(b"INVITE ")
+            && let Some(call_id) = call_id_of(event.bytes)
+        {
+            self.begun_again.insert(call_id);
         }
     }
 
@@ -145,6 +151,9 @@ impl Watch for Reach {
             What::Arrived if is_to_edge => self.on_arrived_at_edge(event),
             What::Arrived | What::Crashed | What::Restarted | What::Overflowed => {}
             What::Refused if event.receiver.is_some() => {}
+            What::Sent | What::Copied if event.sender == self.stranger => {
+                self.on_sent_by_stranger(event);
+            }
             _ if self.edges.contains(&event.sender) => self.on_sent_by_edge(event),
             _ => {}
         }
@@ -163,9 +172,11 @@ fn is_of_caller(call_id: &[u8]) -> bool {
     call_id.len() == 24 && call_id.iter().all(u8::is_ascii_hexdigit)
 }
 
-/// The Call-ID of an INVITE that starts a call.
-fn initial_call_id(bytes: &[u8]) -> Option<Vec<u8>> {
-    let message = Message::parse(bytes, HEADERS_MAX).ok()?;
-    let starts = message.cseq().ok()?.method == Method::Invite && message.to_tag().ok()?.is_none();
-    starts.then(|| message.call_id().ok().map(<[u8]>::to_vec))?
+/// What stands in the first line of a Call-ID.
+fn call_id_of(bytes: &[u8]) -> Option<Vec<u8>> {
+    let name = b"\r\nCall-ID: ";
+    let start = bytes.windows(name.len()).position(|it| it == name)? + name.len();
+    let rest = &bytes[start..];
+    let length = rest.iter().position(|&byte| byte == b'\r')?;
+    Some(rest[..length].to_vec())
 }
