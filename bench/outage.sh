@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The storm of experiments/outages on sockets: a node that a quota holds to a part of a core dies in the middle of its calls. When it is
-# back, all its phones register within 5 s (WITHIN). With DOWN=0 it does not die: an avalanche of phones. bench/outage.sh PROGRAM..., where each is sipyard or kamailio. It needs root,
+# back, all its phones register within 5 s (WITHIN). With DOWN=0 it does not die: an avalanche of phones.
+# bench/outage.sh PROGRAM..., where each is sipyard or kamailio. It needs root,
 # target/release/sipyard (or SIPYARD) and kamailio. The node has core 0, all others core 1. Sipyard asks for digest and has users in a file;
 # Kamailio takes any phone, and its bindings are in memory. DOWN is how long it is dead, in seconds; PHONES, RATE (calls/s) and
 # SHARE choose the rest. With TRANSPORT=tls phones connect over TLS, each with a full handshake; calls stay on UDP. Kamailio needs

@@ -7,8 +7,8 @@ use crate::Read;
 /// What waits for longer is late: a queue is there.
 pub const BEHIND: Duration = Duration::from_millis(20);
 
-/// How long one kind of requests waits before it is read: the time from when the system received it. Between two looks it also says in
-/// how long that came which was read.
+/// How long requests of one kind wait from when the system received them until they are read. It also says in how long that
+/// came which was read since the last look.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Delay {
     read_at: Duration,

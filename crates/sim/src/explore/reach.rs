@@ -79,13 +79,14 @@ impl Reach {
         }
     }
 
-    /// Over a connection it may be the beginning of a message, whose end is in the next one.
+    /// Notes which calls begin once more. Over a connection it may be the beginning of a message, whose end is in the next one.
     fn on_sent_by_stranger(&mut self, event: &Event<'_>) {
         if self.own.contains(&event.from.ip())
             && event.bytes.starts_with(b"INVITE ")
-            && let Some(call_id) = call_id_of(event.bytes)
+            && line_of(event.bytes, b"\r\nTo: ").is_some_and(|to| !has_tag(to))
+            && let Some(call_id) = line_of(event.bytes, b"\r\nCall-ID: ")
         {
-            self.begun_again.insert(call_id);
+            self.begun_again.insert(call_id.to_vec());
         }
     }
 
@@ -172,11 +173,15 @@ fn is_of_caller(call_id: &[u8]) -> bool {
     call_id.len() == 24 && call_id.iter().all(u8::is_ascii_hexdigit)
 }
 
-/// What stands in the first line of a Call-ID.
-fn call_id_of(bytes: &[u8]) -> Option<Vec<u8>> {
-    let name = b"\r\nCall-ID: ";
-    let start = bytes.windows(name.len()).position(|it| it == name)? + name.len();
-    let rest = &bytes[start..];
+/// What stands in the first line that begins so, if its end is there.
+fn line_of<'a>(bytes: &'a [u8], start: &[u8]) -> Option<&'a [u8]> {
+    let at = bytes.windows(start.len()).position(|it| it == start)?;
+    let rest = &bytes[at + start.len()..];
     let length = rest.iter().position(|&byte| byte == b'\r')?;
-    Some(rest[..length].to_vec())
+    Some(&rest[..length])
+}
+
+fn has_tag(to: &[u8]) -> bool {
+    let tag = b";tag=";
+    to.windows(tag.len()).any(|it| it == tag)
 }
