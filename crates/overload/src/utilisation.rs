@@ -10,6 +10,11 @@ const BUSY: f64 = 0.95;
 const NEW: f64 = 0.2;
 /// What it can run is taken for more by this part each second, as a quota or a neighbour may go away.
 const GROWTH_PER_S: f64 = 0.005;
+/// The same while it seems to use more than a part of what it can run, and is idle by the clock for more than another: a quota has
+/// grown, as who has used one up stands still in the midst of work.
+const FAST_GROWTH_PER_S: f64 = 1.0;
+const USES: f64 = 0.8;
+const IDLE: f64 = 0.5;
 /// The least that a worker can run.
 const LEAST: f64 = 0.001;
 
@@ -54,7 +59,9 @@ impl Utilisation {
         if self.busy > BUSY {
             self.can_run += (self.ran / self.busy - self.can_run) * NEW;
         } else {
-            let grown = self.can_run * (1.0 + GROWTH_PER_S * passed.as_secs_f64());
+            let has_more = self.get() > USES && self.busy < 1.0 - IDLE;
+            let growth_per_s = if has_more { FAST_GROWTH_PER_S } else { GROWTH_PER_S };
+            let grown = self.can_run * (1.0 + growth_per_s * passed.as_secs_f64());
             self.can_run = grown.max(self.ran);
         }
         self.can_run = self.can_run.clamp(LEAST, 1.0);
@@ -99,11 +106,21 @@ mod tests {
         let mut utilisation = Utilisation::new(Duration::ZERO);
         assert!(about(after(&mut utilisation, 100, 0.08, 0.1), 0.08));
         assert!(about(after(&mut utilisation, 60, 0.2, 0.1), 1.0));
-        for wants in [0.02, 0.05, 0.09] {
+        for wants in [0.02, 0.05, 0.07] {
             let used = after(&mut utilisation, 100, wants, 0.1);
             assert!(about(used, wants / 0.1), "{used} of {wants}");
             assert!(about(utilisation.get(), wants / 0.1), "{wants}");
         }
+    }
+
+    /// When a quota was twice as large again, the worker took itself for busy, and its neighbours took up to nine seconds to send more.
+    #[test]
+    fn a_quota_that_grows_shows_at_once() {
+        let mut utilisation = Utilisation::new(Duration::ZERO);
+        after(&mut utilisation, 60, 0.2, 0.05);
+        let used = after(&mut utilisation, 20, 0.05, 0.1);
+        assert!(about(used, USES), "{used}");
+        assert!(about(after(&mut utilisation, 60, 0.2, 0.1), 1.0));
     }
 
     #[test]

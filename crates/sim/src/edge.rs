@@ -150,6 +150,13 @@ impl Edge {
         }
     }
 
+    /// Sets the quota of a processor that has one.
+    pub fn set_quota(&mut self, quota: Quota) {
+        if let Some(host) = &mut self.host {
+            host.set_quota(quota);
+        }
+    }
+
     /// The time that its processor was busy.
     #[must_use]
     pub fn busy(&self) -> Duration {

@@ -426,6 +426,13 @@ impl Host {
         self.speed = speed;
     }
 
+    /// Sets the quota of a processor that has one.
+    pub(crate) fn set_quota(&mut self, quota: Quota) {
+        if let Some(cage) = &mut self.cage {
+            *cage = Cage::new(quota);
+        }
+    }
+
     fn spend(&mut self, now: Duration, cost: Duration) {
         let cost = cost.div_f64(self.speed);
         let begins = self.free_at.max(now);

@@ -174,7 +174,8 @@ fn step() {
     }
 }
 
-/// The capacity halves while one and a half times of it is offered, and is whole again.
+/// The capacity halves while one and a half times of it is offered, and is whole again: the speed of the processor, or with `QUOTA`
+/// how often it may run.
 #[test]
 #[ignore = "it prints each second"]
 fn halved() {
@@ -183,11 +184,19 @@ fn halved() {
             let mut scene = Scene::new(senders as usize, 1.5, control);
             drop(scene.stats(s(5)));
             for second in 5..25 {
-                let speed = if (5..13).contains(&second) { 0.5 } else { 1.0 };
-                scene.world.edge_mut(scene.receiver).set_speed(speed);
+                let is_half = (5..13).contains(&second);
+                let part = if is_half { 0.5 } else { 1.0 };
+                let receiver = scene.world.edge_mut(scene.receiver);
+                match control.quota {
+                    Some(Quota { run, period }) => receiver.set_quota(Quota {
+                        run,
+                        period: period.div_f64(part),
+                    }),
+                    None => receiver.set_speed(part),
+                }
                 let repeated = scene.answers_again();
                 let stats = scene.stats(s(1));
-                let row = format!("{senders} | {name}, second {second} | of {speed}");
+                let row = format!("{senders} | {name}, second {second} | of {part}");
                 print(&row, s(1), &stats, scene.answers_again() - repeated);
             }
         }
