@@ -287,6 +287,9 @@ impl Desks {
             return self.on_datagram(cx, Datagram { bytes, ..datagram }, origin, out);
         }
         let request = Request::read(cx.snapshot, datagram, message);
+        if let (Ok(request), Some(tap)) = (&request, &mut out.tap) {
+            tap.note_call(request.key.bits());
+        }
         let served = request.and_then(|request| self.serve(cx, request, origin, out));
         if let Err(refusal) = served {
             answer(cx, &datagram, message, &refusal, out);
@@ -397,6 +400,9 @@ impl Desks {
             Ok(response) => response,
             Err(reason) => return cx.drop_of(datagram.flow, reason),
         };
+        if let Some(tap) = &mut out.tap {
+            tap.note_call(response.key.bits());
+        }
         let workers = cx.shared.workers().len();
         let owner = match response.branch.purpose {
             Purpose::Probe => 0,

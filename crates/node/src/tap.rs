@@ -32,6 +32,11 @@ pub struct Tap {
     /// How many that are turned away are recorded until then.
     turned_away_left: u32,
     turned_away_until: Duration,
+    /// Of so many calls one is recorded.
+    one_in: u32,
+    /// Whether the calls of this step are known, and one of them is to be recorded.
+    is_told: bool,
+    is_wanted: bool,
     /// Entries that [`Self::news`] has told.
     told: usize,
 }
@@ -91,8 +96,23 @@ impl Tap {
             missed: 0,
             turned_away_left: 0,
             turned_away_until: Duration::ZERO,
+            one_in: 1,
+            is_told: false,
+            is_wanted: false,
             told: 0,
         }
+    }
+
+    /// Records one call in so many from now on, whole: those whose [`Snapshot::session_of`] is a multiple of that. What is of no
+    /// call that is known yet is recorded, too.
+    pub fn keep_one_in(&mut self, calls: u32) {
+        self.one_in = calls.max(1);
+    }
+
+    /// Of how many calls one is recorded.
+    #[must_use]
+    pub fn one_in(&self) -> u32 {
+        self.one_in
     }
 
     /// What it has seen since it was cleared, in order.
@@ -180,8 +200,18 @@ impl Tap {
         self.step = self.step.wrapping_add(1);
     }
 
-    /// Whether a step is to be recorded: not each message that is turned away.
+    /// This step is of a call.
+    pub(crate) fn note_call(&mut self, session: u64) {
+        self.is_told = true;
+        self.is_wanted |= session.is_multiple_of(self.one_in.into());
+    }
+
+    /// Whether a step is to be recorded: not each message that is turned away, and not each call.
     pub(crate) fn takes(&mut self, now: Duration, moves: Moves) -> bool {
+        let (is_told, is_wanted) = (mem::take(&mut self.is_told), mem::take(&mut self.is_wanted));
+        if moves.is_unheard() || is_told && !is_wanted {
+            return false;
+        }
         if !moves.turn_away() {
             return true;
         }

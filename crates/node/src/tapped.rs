@@ -33,7 +33,7 @@ impl Node {
             ..
         } = out;
         // To take it out and put it back would wait for the last copy to get into memory.
-        let Some(tap) = tap.as_mut().filter(|_| !moves.is_unheard()) else {
+        let Some(tap) = tap.as_mut() else {
             return done;
         };
         if !tap.takes(now, moves) {

@@ -60,7 +60,11 @@ impl Utilisation {
             self.can_run += (self.ran / self.busy - self.can_run) * NEW;
         } else {
             let has_more = self.get() > USES && self.busy < 1.0 - IDLE;
-            let growth_per_s = if has_more { FAST_GROWTH_PER_S } else { GROWTH_PER_S };
+            let growth_per_s = if has_more {
+                FAST_GROWTH_PER_S
+            } else {
+                GROWTH_PER_S
+            };
             let grown = self.can_run * (1.0 + growth_per_s * passed.as_secs_f64());
             self.can_run = grown.max(self.ran);
         }

@@ -20,6 +20,7 @@ mod segments;
 mod sorting;
 mod state;
 mod text;
+mod thinning;
 mod traces;
 
 use std::{
@@ -38,6 +39,7 @@ pub use records::{Outcome, Record, RecordCounts, Records, Tried, written};
 pub use search::{Order, Search};
 pub use state::{End, State, Summary};
 pub use text::{gist, placement_words, steers};
+pub use thinning::Thinning;
 pub use traces::{Span, TraceCounts, Traces, trace_of};
 
 use mask::Mask;
@@ -64,6 +66,8 @@ pub struct Settings {
 /// What a recorder has done, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
+    /// Of so many calls one is kept; 0 while nothing is recorded.
+    pub one_in: u32,
     /// Calls that are kept.
     pub calls: usize,
     /// Memory that they and the backlog take, in bytes.

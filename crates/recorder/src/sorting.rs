@@ -165,7 +165,8 @@ impl<'a> Sorting<'a> {
 
     /// A request that came in begins a call, if there is none and it is of those to keep.
     fn begin(&mut self, key: u64, flow: Flow, entry: &Tapped, message: &Message<'_>) {
-        if !is_kept(key, self.one_in) || self.calls.contains_key(&key) {
+        let one_in = self.one_in.max(self.tap.one_in());
+        if !is_kept(key, one_in) || self.calls.contains_key(&key) {
             return;
         }
         let call = Call::new(message, flow.remote, entry.at, self.mask);

@@ -30,6 +30,17 @@ fn listed(edge: &Edge, arguments: &[&str], word: &str) -> String {
     text
 }
 
+/// The list of calls as soon as it has a word, after this was done time and again.
+fn listed_after(edge: &Edge, word: &str, mut act: impl FnMut()) -> String {
+    let mut text = String::new();
+    eventually(word, || {
+        act();
+        text = edge.ctl(&["calls"]).1;
+        text.contains(word)
+    });
+    text
+}
+
 #[test]
 fn a_call_is_found_and_shown_with_why_it_went_where_it_went() {
     let (caller, server) = (Phone::new(), Phone::new());
@@ -101,6 +112,30 @@ fn a_trace_shows_each_message_as_it_passes() {
         "{trace}"
     );
     assert!(!trace.contains("other"), "{trace}");
+}
+
+/// With more calls than its memory holds for long, the node forgot each after a fraction of a second, and was busy with copies.
+#[test]
+fn of_many_calls_some_are_recorded_whole() {
+    let (caller, server) = (Phone::new(), Phone::new());
+    let edge = edge(&[server.address()], "calls = { memory_mib = 1 }");
+    let mut calls = 0;
+    let list = listed_after(&edge, "One call in", || {
+        for _ in 0..50 {
+            calls += 1;
+            caller.call(edge.sip(), &server, &format!("call-{calls}"), "alice");
+        }
+    });
+    assert!(list.contains("done") && !list.contains("lost"), "{list}");
+    let list = listed(&edge, &["alice"], "alice");
+    assert!(list.contains("done"), "{list}");
+    eventually("all are recorded, as somebody looks for some", || {
+        calls += 1;
+        let call = format!("call-{calls}");
+        caller.call(edge.sip(), &server, &call, "alice");
+        let list = listed(&edge, &["alice"], "kept");
+        list.contains(&call) && !list.contains("One call in")
+    });
 }
 
 /// Messages tell who calls whom, so not every user of the machine may read them.

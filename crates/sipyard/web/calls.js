@@ -51,6 +51,7 @@ export function callsPage(parameters) {
       }
       list.replaceChildren(table("Recorded calls", COLUMNS, found.calls.map(row)));
       told.textContent = `${count(found.calls.length)} of ${count(found.matching)} calls in ${decimal(performance.now() - began, 0)} ms; ${count(found.kept)} are kept in ${bytes(found.kept_bytes)}, ${count(found.forgotten)} were forgotten to make room`
+        + (found.one_in > 1 ? `; one call in ${count(found.one_in)} is recorded` : "")
         + (found.missed ? `; ${count(found.missed)} messages or reasons were too many to record` : "");
     } catch (error) {
       told.textContent = error.message;

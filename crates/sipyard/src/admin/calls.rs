@@ -139,13 +139,14 @@ pub(super) async fn show(
     let shown = spawn_blocking(move || draw(&of, &wanted, format)).await;
     let shown = shown.expect("a ladder does not panic");
     shown.unwrap_or_else(|| {
-        let message = if control.calls().counts().is_none() {
-            "the node records no calls: calls.record is false in its configuration".to_owned()
-        } else {
-            format!(
-                "no call with Call-ID {call_id} is recorded: it never came here, or was forgotten"
-            )
+        let why = match control.calls().counts(control.now()).map(|it| it.one_in) {
+            None => "the node records no calls: calls.record is false in its configuration",
+            Some(0 | 1) => "it never came here, or was forgotten",
+            Some(_) => {
+                "it never came here, was forgotten, or is not one of those that are recorded while so many come"
+            }
         };
+        let message = format!("no call with Call-ID {call_id} is recorded: {why}");
         refused(StatusCode::NOT_FOUND, vec![message])
     })
 }

@@ -199,7 +199,7 @@ fn encode_store(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::
 }
 
 fn encode_recorder(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::Result {
-    let Some(counts) = control.calls().counts() else {
+    let Some(counts) = control.calls().counts(control.now()) else {
         return Ok(());
     };
     let (sent, lost) = control.calls().exported();
@@ -215,6 +215,11 @@ fn encode_recorder(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fm
                 "recorded_bytes",
                 "Memory of the calls that are kept",
                 counts.bytes,
+            ),
+            (
+                "recorded_one_in",
+                "Of so many calls one is recorded",
+                counts.one_in as usize,
             ),
         ],
     )?;

@@ -39,6 +39,12 @@ impl Exporter {
         *self.way.lock().unwrap_or_else(PoisonError::into_inner) = socket.zip(feed);
     }
 
+    /// Whether there is a collector.
+    pub(super) fn is_on(&self) -> bool {
+        let way = self.way.lock().unwrap_or_else(PoisonError::into_inner);
+        way.is_some()
+    }
+
     pub(super) fn send(&self, taps: &[Tap], snapshot: &Snapshot, zero: Duration) {
         let way = self.way.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((socket, feed)) = &*way else {

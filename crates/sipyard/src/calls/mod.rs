@@ -17,7 +17,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -31,7 +31,7 @@ use node::{
 };
 pub(crate) use otlp::TraceExport;
 use otlp::Tracer;
-use recorder::{Backlog, Counts, RecordCounts, Recorder, Search, Settings, TraceCounts};
+use recorder::{Backlog, Counts, RecordCounts, Recorder, Search, Settings, Thinning, TraceCounts};
 use records::Keeper;
 pub(crate) use records::{Format, RecordFile};
 use rustix::rand::{GetRandomFlags, getrandom};
@@ -50,6 +50,9 @@ pub(crate) struct Kept {
     pub(crate) traces: Option<TraceExport>,
 }
 
+/// For so long after somebody has looked for a call by a word all calls are recorded. Who follows one looks again sooner.
+const SEARCHED_FOR: Duration = Duration::from_secs(5);
+
 /// Messages, reasons and placements that are sorted by call in a second before anybody asks: of about 1,000 calls.
 const SORTED_AHEAD: f64 = 18_000.0;
 
@@ -64,6 +67,11 @@ pub(crate) struct Recording {
     recorder: Mutex<Option<Recorder>>,
     /// Memory for calls, in bytes; 0: none are kept.
     bytes_max: AtomicUsize,
+    /// Of so many calls one is to be kept, if there is room.
+    one_in: AtomicU32,
+    thinning: Mutex<Thinning>,
+    /// Until then all calls are recorded, as somebody looks for some: milliseconds from the node's zero.
+    searched_until: AtomicU64,
     /// Recording was turned off: what the taps hold from before is not wanted.
     is_stale: AtomicBool,
     ahead: Mutex<Ahead>,
@@ -96,6 +104,9 @@ impl Recording {
             backlog: Mutex::default(),
             recorder: Mutex::default(),
             bytes_max: AtomicUsize::default(),
+            one_in: AtomicU32::default(),
+            thinning: Mutex::default(),
+            searched_until: AtomicU64::default(),
             is_stale: AtomicBool::default(),
             ahead: Mutex::default(),
             keeper: Mutex::default(),
@@ -115,6 +126,8 @@ impl Recording {
         let mut recorder = locked(&self.recorder);
         let bytes_max = kept.latest.as_ref().map_or(0, |latest| latest.bytes_max);
         self.bytes_max.store(bytes_max, Relaxed);
+        let one_in = kept.latest.as_ref().map_or(1, |latest| latest.one_in);
+        self.one_in.store(one_in, Relaxed);
         match (recorder.as_mut(), kept.latest) {
             (Some(recorder), Some(settings)) => recorder.set(settings),
             (_, settings) => {
@@ -174,11 +187,41 @@ impl Recording {
             || locked(&self.tracer).is_some()
     }
 
+    /// Of how many calls a tap is to have one. Who wants all messages gets them: records, traces, a collector, the log, a search.
+    fn one_in(&self, now: Duration) -> u32 {
+        let is_searched = (now.as_millis() as u64) < self.searched_until.load(Relaxed);
+        let tells_all = is_searched
+            || tells_messages()
+            || self.exporter.is_on()
+            || locked(&self.keeper).is_some()
+            || locked(&self.tracer).is_some();
+        match tells_all {
+            true => 1,
+            false => {
+                let kept = self.one_in.load(Relaxed);
+                kept.saturating_mul(locked(&self.thinning).one_in())
+            }
+        }
+    }
+
     /// What it has done; none while nothing is recorded.
-    pub(crate) fn counts(&self) -> Option<Counts> {
+    pub(crate) fn counts(&self, now: Duration) -> Option<Counts> {
+        let one_in = self.one_in(now).max(self.one_in.load(Relaxed));
         let recorder = locked(&self.recorder);
         let recorder = recorder.as_ref()?;
-        Some(recorder.counts(&locked(&self.backlog)))
+        Some(Counts {
+            one_in,
+            ..recorder.counts(&locked(&self.backlog))
+        })
+    }
+
+    /// Learns how much has passed.
+    fn note_passed(&self, now: Duration, taps: &[Tap], bytes_max: usize) {
+        let kept = u64::from(self.one_in.load(Relaxed).max(1));
+        let passed = taps
+            .iter()
+            .map(|tap| tap.len() as u64 * u64::from(tap.one_in()) / kept);
+        locked(&self.thinning).note(now, passed.sum(), bytes_max);
     }
 
     /// What the records told, and how many could not be written; none while there are none.
@@ -227,7 +270,12 @@ impl Recording {
             None => (Vec::new(), 0),
         };
         drop(recorder);
-        Calls::new(&found, matching, self.counts(), zero, now)
+        let counts = self.counts(now);
+        if !search.words.is_empty() {
+            let until = (now + SEARCHED_FOR).as_millis() as u64;
+            self.searched_until.store(until, Relaxed);
+        }
+        Calls::new(&found, matching, counts, zero, now)
     }
 
     /// One call, as `show` shows it. `zero` of `show` is the wall time of the node's zero.
@@ -270,18 +318,20 @@ impl Recording {
             });
         }
         let is_stale = self.is_stale.swap(false, Relaxed);
-        if is_stale || self.bytes_max.load(Relaxed) == 0 {
+        let bytes_max = self.bytes_max.load(Relaxed);
+        if is_stale || bytes_max == 0 {
             let mut backlog = locked(&self.backlog);
             taps.into_iter().for_each(|tap| backlog.give_back(tap));
             return backlog.empty_ones();
         }
+        self.note_passed(now, &taps, bytes_max);
         self.exporter.send(&taps, snapshot, zero);
         let mut backlog = locked(&self.backlog);
         taps.into_iter().for_each(|tap| backlog.put(tap));
         drop(backlog);
         self.sort_ahead(snapshot, now);
         let mut backlog = locked(&self.backlog);
-        backlog.keep(self.bytes_max.load(Relaxed));
+        backlog.keep(bytes_max);
         backlog.empty_ones()
     }
 

@@ -15,6 +15,8 @@ pub(crate) struct Calls {
     pub(crate) matching: usize,
     /// Whether the node records calls.
     pub(crate) is_recording: bool,
+    /// Of so many calls one is recorded.
+    pub(crate) one_in: u32,
     /// Calls that are kept, and the bytes that they take.
     pub(crate) kept: usize,
     pub(crate) kept_bytes: usize,
@@ -112,6 +114,7 @@ impl Calls {
             calls: found.iter().map(|call| Row::new(call, zero, now)).collect(),
             matching,
             is_recording,
+            one_in: counts.one_in,
             kept: counts.calls,
             kept_bytes: counts.bytes,
             forgotten: counts.forgotten,

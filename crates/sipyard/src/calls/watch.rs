@@ -74,8 +74,12 @@ async fn take(control: &Control, taps: Vec<Tap>, until: Duration) -> (usize, Vec
 /// worker that is too busy keeps its own.
 async fn change_taps(control: &Control, is_on: bool, spare: &mut Vec<Tap>) -> (Vec<Tap>, Duration) {
     let mut asked = Vec::new();
+    let one_in = control.calls().one_in(control.now());
     for worker in 0..control.shared().workers().len() {
-        let next = is_on.then(|| spare.pop().unwrap_or_else(|| Tap::new(TAP_BYTES)));
+        let mut next = is_on.then(|| spare.pop().unwrap_or_else(|| Tap::new(TAP_BYTES)));
+        if let Some(tap) = &mut next {
+            tap.keep_one_in(one_in);
+        }
         let (sender, receiver) = oneshot::channel();
         let command = Box::new(move |_: &mut Node, now: Duration, out: &mut Outbox| {
             let full = mem::replace(&mut out.tap, next);

@@ -416,6 +416,9 @@ pub(super) fn calls(list: &Calls) -> String {
         list.kept_bytes as f64 / 1024.0 / 1024.0,
         list.forgotten,
     );
+    if list.one_in > 1 {
+        text += &format!("One call in {} is recorded\n", list.one_in);
+    }
     if list.missed > 0 {
         text += &format!(
             "{} messages or reasons were too many to record\n",

@@ -86,9 +86,10 @@ fn state(control: &Control) -> Value {
     for pool in &status.pools {
         pools.insert(pool.name.clone(), named(pool));
     }
-    let counts = control.calls().counts();
+    let counts = control.calls().counts(control.now());
     let calls = counts.map(|counts| {
         json!({
+            "one_in": counts.one_in,
             "kept": counts.calls,
             "bytes": counts.bytes,
             "recorded": counts.recorded,

@@ -106,12 +106,14 @@ impl List {
             Some(calls) if !calls.is_recording => {
                 "The node records no calls: calls.record is false in its configuration".to_owned()
             }
-            Some(calls) => format!(
-                "{} of {} calls, {order}; {} were forgotten to make room",
-                calls.calls.len(),
-                calls.matching,
-                calls.forgotten
-            ),
+            Some(calls) => {
+                let (shown, matching) = (calls.calls.len(), calls.matching);
+                let left_out = match calls.one_in {
+                    0 | 1 => format!("{} were forgotten to make room", calls.forgotten),
+                    one_in => format!("one call in {one_in} is recorded"),
+                };
+                format!("{shown} of {matching} calls, {order}; {left_out}")
+            }
         }
     }
 

@@ -71,7 +71,7 @@ fn calls() -> Value {
             row("ringing-1@client", "ringing", HOSTILE),
             row(HOSTILE, "talking", "carol@example.com"),
         ],
-        "matching": 3, "is_recording": true, "kept": 3, "kept_bytes": 9000, "forgotten": 0, "missed": 0,
+        "matching": 3, "is_recording": true, "one_in": 1, "kept": 3, "kept_bytes": 9000, "forgotten": 0, "missed": 0,
     })
 }
 
