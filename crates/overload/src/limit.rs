@@ -219,11 +219,21 @@ impl Limit {
             return;
         }
         if self.is_stale(at) {
-            self.limit.store(0, Relaxed);
+            self.forget();
         }
         if is_ours() {
             self.ends_at.store(ns(now + WINDOW_MAX), Relaxed);
             self.next(at);
+        }
+    }
+
+    /// Forgets all but how long the server takes with how many requests.
+    fn forget(&self) {
+        for count in [&self.limit, &self.times, &self.met, &self.answers] {
+            count.store(0, Relaxed);
+        }
+        for count in [&self.peak, &self.calm, &self.slow] {
+            count.store(0, Relaxed);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    mem,
     time::Duration,
 };
 
@@ -207,6 +208,23 @@ fn a_stalled_server_gets_next_to_nothing_and_is_back_within_a_second() {
     server.run(250.0, ms(1_000));
     let seen = server.run(250.0, ms(5_000));
     assert_eq!(seen.sent, seen.offered);
+}
+
+/// Answers of an overload were looked at when the next call came, half an hour later: a server that had been well since then was
+/// taken for full, and its third call at a time was refused.
+#[test]
+fn what_was_slow_long_ago_limits_nobody() {
+    let mut server = Server::new(1, ms(30));
+    server.run(100.0, ms(2_050));
+    assert!(server.limit.get(server.now).is_some());
+    let serving = mem::take(&mut server.serving).into_values();
+    for (_, wait) in serving.chain(server.waiting.drain(..)) {
+        server.now += ms(30);
+        server.limit.answered(server.now, Duration::ZERO, wait);
+    }
+    server.now += Duration::from_secs(1_800);
+    assert!(server.limit.has_room(server.now));
+    assert_eq!(server.limit.get(server.now), None);
 }
 
 /// Refusals told nothing, so a server that let requests wait and refused them late got too many for longer.
