@@ -147,7 +147,6 @@ call() {
     local number=$1
     shift
     taskset --cpu-list 1 "$sipyard" load call --to "$(address_of "$number"):$((base + 4))" --from "$callers" --ports 4 --success 0 \
-        --arrivals "${ARRIVALS:-poisson}" \
         --json "$folder/$calls$number.json" "$@" >/dev/null 2>&1 || true
 }
 
@@ -157,7 +156,7 @@ call_all() {
     for number in $(seq "$1"); do parts=$((parts + $(nth "$number" ${OFFERED:-1}))); done
     for number in $(seq "$1"); do
         part=$(nth "$number" ${OFFERED:-1})
-        call "$number" --rate "$(awk "BEGIN { print $2 * $part / $parts }")" --duration "$3s" &
+        call "$number" --arrivals "${ARRIVALS:-poisson}" --rate "$(awk "BEGIN { print $2 * $part / $parts }")" --duration "$3s" &
         calling+=($!)
     done
     wait "${calling[@]}"

@@ -122,12 +122,16 @@ impl Neighbours {
         }
     }
 
-    /// Tells how many new requests per second a thread can serve. None: all that come.
+    /// Tells how many new requests per second a thread can serve. None: all that come. The first one that can't has neighbours told
+    /// at once.
     ///
     /// # Panics
     /// If there is no such thread.
     pub fn set_capacity(&self, worker: usize, per_s: Option<f64>) {
         let bits = per_s.map_or(NONE, |per_s| per_s.max(f64::MIN_POSITIVE).to_bits());
+        if bits != NONE && !self.is_over() {
+            self.due_at.store(0, Relaxed);
+        }
         self.capacities[worker].store(bits, Relaxed);
     }
 
