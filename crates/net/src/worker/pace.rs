@@ -5,6 +5,9 @@ use std::{mem, time::Duration};
 /// A busy worker wakes up once in this time: to wake up, and to wake up others, costs more than a message does.
 const PACE: Duration = Duration::from_millis(1);
 
+/// While fewer than [`BUSY_UNTIL`] messages come in it, it waits for so many, but for no longer than this.
+const PACE_MAX: Duration = Duration::from_millis(4);
+
 /// How often it is looked how busy it is.
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -24,6 +27,8 @@ pub(super) struct Pace {
     /// Messages until then.
     received: u64,
     is_busy: bool,
+    /// For how long messages gather while it is busy.
+    pace: Duration,
 }
 
 impl Pace {
@@ -33,6 +38,7 @@ impl Pace {
             looked_at: now,
             received: 0,
             is_busy: false,
+            pace: PACE,
         }
     }
 
@@ -53,12 +59,14 @@ impl Pace {
             false => (BUSY_FROM, FULL_FROM),
         };
         self.is_busy = PACE.mul_f64(came as f64) >= passed.mul_f64(from) || utilisation >= full;
+        let enough = passed.mul_f64(BUSY_UNTIL / came.max(1) as f64);
+        self.pace = enough.clamp(PACE, PACE_MAX);
     }
 
     /// How long messages may gather now, if nothing is left to do.
     pub(super) fn rest(&self, now: Duration) -> Duration {
         match self.is_busy {
-            true => (self.woke_at + PACE).saturating_sub(now),
+            true => (self.woke_at + self.pace).saturating_sub(now),
             false => Duration::ZERO,
         }
     }
@@ -89,9 +97,26 @@ mod tests {
         assert_eq!(pace.rest(ms(200)), PACE);
         pace.look(ms(400), 2_199 + 599, 0.0);
         assert_eq!(pace.rest(ms(200)), ms(0));
-        for (at, utilisation, rest) in [(500, 0.8, PACE), (600, 0.2, PACE), (700, 0.19, ms(0))] {
+        for (at, utilisation, rest) in [
+            (500, 0.8, PACE_MAX),
+            (600, 0.2, PACE_MAX),
+            (700, 0.19, ms(0)),
+        ] {
             pace.look(ms(at), 2_798, utilisation);
             assert_eq!(pace.rest(ms(200)), rest, "{utilisation}");
+        }
+    }
+
+    /// A worker that was full with few messages woke up for one or two of them at a time, and a call cost twice as much.
+    #[test]
+    fn the_fewer_messages_fill_a_worker_the_longer_they_gather() {
+        let mut pace = Pace::new(ms(0));
+        let mut received = 0;
+        for (at, came, rest) in [(100, 1_000, ms(1)), (200, 300, ms(2)), (300, 100, ms(4))] {
+            received += came;
+            pace.look(ms(at), received, 0.9);
+            pace.wake(ms(at));
+            assert_eq!(pace.rest(ms(at)), rest, "{came}");
         }
     }
 }
