@@ -275,17 +275,16 @@ fn what_a_server_has_lost_takes_no_place() {
 
 /// A peer that was told a rate was kept back by what its server had lost before that, too. And the rate grew by 5 % of what was
 /// served while the server was idle for a tenth of the time. In the second second 0.80 to 0.93 were carried, and 0.92 to 0.94 in the
-/// third.
+/// third. Later it was told only with the next division: at 10 x 0.50 were carried in the first second in the worst of six worlds.
 #[test]
 fn a_peer_that_obeys_gets_the_whole_capacity_after_two_seconds() {
     for (seed, times) in [(0, 5.0), (0, 10.0), (3, 10.0)] {
         let mut series = Series::new(seed, Sender::Obeys, 0.5);
         series.run(s(5));
         series.call(times);
-        series.run(s(1));
-        let (second, third) = (series.goodput(1), series.goodput(1));
-        let what = format!("{times} x, seed {seed}: {second}, {third}");
-        assert!(second > 0.85 && third > 0.97, "{what}");
+        let [first, second, third] = [(); 3].map(|()| series.goodput(1));
+        let what = format!("{times} x, seed {seed}: {first}, {second}, {third}");
+        assert!(first > 0.72 && second > 0.95 && third > 0.96, "{what}");
     }
 }
 
