@@ -66,7 +66,7 @@ pub struct Settings {
 /// What a recorder has done, for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Of so many calls one is kept; 0 while nothing is recorded.
+    /// Of so many calls one is kept.
     pub one_in: u32,
     /// Calls that are kept.
     pub calls: usize,
@@ -128,6 +128,7 @@ impl Recorder {
     #[must_use]
     pub fn counts(&self, backlog: &Backlog) -> Counts {
         Counts {
+            one_in: self.settings.one_in,
             calls: self.calls.len(),
             bytes: self.bytes() + backlog.bytes(),
             missed: backlog.missed(),

@@ -118,7 +118,7 @@ fn a_trace_shows_each_message_as_it_passes() {
 #[test]
 fn of_many_calls_some_are_recorded_whole() {
     let (caller, server) = (Phone::new(), Phone::new());
-    let edge = edge(&[server.address()], "calls = { memory_mib = 1 }");
+    let edge = edge(&[server.address()], "calls = { memory_mib = 4 }");
     let mut calls = 0;
     let list = listed_after(&edge, "One call in", || {
         for _ in 0..50 {

@@ -206,12 +206,12 @@ impl Recording {
 
     /// What it has done; none while nothing is recorded.
     pub(crate) fn counts(&self, now: Duration) -> Option<Counts> {
-        let one_in = self.one_in(now).max(self.one_in.load(Relaxed));
+        let one_in = self.one_in(now);
         let recorder = locked(&self.recorder);
-        let recorder = recorder.as_ref()?;
+        let counts = recorder.as_ref()?.counts(&locked(&self.backlog));
         Some(Counts {
-            one_in,
-            ..recorder.counts(&locked(&self.backlog))
+            one_in: one_in.max(counts.one_in),
+            ..counts
         })
     }
 
