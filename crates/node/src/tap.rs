@@ -37,6 +37,8 @@ pub struct Tap {
     /// Whether the calls of this step are known, and one of them is to be recorded.
     is_told: bool,
     is_wanted: bool,
+    /// Bytes of the messages of calls that were left out.
+    left_out: u64,
     /// Entries that [`Self::news`] has told.
     told: usize,
 }
@@ -99,6 +101,7 @@ impl Tap {
             one_in: 1,
             is_told: false,
             is_wanted: false,
+            left_out: 0,
             told: 0,
         }
     }
@@ -131,6 +134,12 @@ impl Tap {
     #[expect(clippy::len_without_is_empty, reason = "nobody asks")]
     pub fn len(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// The bytes of all messages of calls that were left out since it was cleared.
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
+        self.left_out
     }
 
     /// Memory that it takes, in bytes, whether it is used or not.
@@ -193,6 +202,7 @@ impl Tap {
         self.placements.clear();
         self.told = 0;
         self.missed = 0;
+        self.left_out = 0;
     }
 
     /// What is recorded from here on belongs together.
@@ -206,12 +216,18 @@ impl Tap {
         self.is_wanted |= session.is_multiple_of(self.one_in.into());
     }
 
-    /// Whether a step is to be recorded: not each message that is turned away, and not each call.
-    pub(crate) fn takes(&mut self, now: Duration, moves: Moves) -> bool {
+    /// Whether this step is of calls that are left out. `bytes` tells how much it was.
+    pub(crate) fn leaves_out(&mut self, bytes: impl FnOnce() -> usize) -> bool {
         let (is_told, is_wanted) = (mem::take(&mut self.is_told), mem::take(&mut self.is_wanted));
-        if moves.is_unheard() || is_told && !is_wanted {
-            return false;
+        let leaves_out = is_told && !is_wanted;
+        if leaves_out {
+            self.left_out += bytes() as u64;
         }
+        leaves_out
+    }
+
+    /// Whether a step is to be recorded: not each message that is turned away.
+    pub(crate) fn takes(&mut self, now: Duration, moves: Moves) -> bool {
         if !moves.turn_away() {
             return true;
         }

@@ -36,7 +36,12 @@ impl Node {
         let Some(tap) = tap.as_mut() else {
             return done;
         };
-        if !tap.takes(now, moves) {
+        let messages = || {
+            let came = received.map_or(0, |datagram| datagram.bytes.len());
+            let sent = transmits[sent..].iter().map(|sent| sent.range.len());
+            came + sent.sum::<usize>()
+        };
+        if tap.leaves_out(messages) || moves.is_unheard() || !tap.takes(now, moves) {
             return done;
         }
         tap.begin_step();

@@ -10,8 +10,8 @@ const BUSY: f64 = 0.95;
 const NEW: f64 = 0.2;
 /// What it can run is taken for more by this part each second, as a quota or a neighbour may go away.
 const GROWTH_PER_S: f64 = 0.005;
-/// The same while it seems to use more than a part of what it can run, and is idle by the clock for more than another: a quota has
-/// grown, as who has used one up stands still in the midst of work.
+/// It grows by so much in a second while the worker seems to use more than this part of what it can run, but is idle by the clock for
+/// that part of the time. Who has used up a quota stands still in the midst of work, so this quota has grown.
 const FAST_GROWTH_PER_S: f64 = 1.0;
 const USES: f64 = 0.8;
 const IDLE: f64 = 0.5;

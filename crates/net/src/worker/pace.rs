@@ -5,7 +5,7 @@ use std::{mem, time::Duration};
 /// A busy worker wakes up once in this time: to wake up, and to wake up others, costs more than a message does.
 const PACE: Duration = Duration::from_millis(1);
 
-/// While fewer than [`BUSY_UNTIL`] messages come in it, it waits for so many, but for no longer than this.
+/// If fewer than [`BUSY_UNTIL`] messages come in [`PACE`], a busy worker waits until so many should have come. This is the longest wait.
 const PACE_MAX: Duration = Duration::from_millis(4);
 
 /// How often it is looked how busy it is.

@@ -90,6 +90,13 @@ fn print(row: &str, time: Duration, stats: &Stats, repeated: u64) {
     );
 }
 
+/// Prints what is carried in this time, and how many answers are repeated.
+fn measure(row: &str, scene: &mut Scene, time: Duration) {
+    let repeated = scene.answers_again();
+    let stats = scene.stats(time);
+    print(row, time, &stats, scene.answers_again() - repeated);
+}
+
 /// `cargo test -p sim --test paper_002 goodput -- --ignored --nocapture`
 #[test]
 #[ignore = "it prints what is carried"]
@@ -101,10 +108,8 @@ fn goodput() {
             for times in list("TIMES", "2,10") {
                 let mut scene = Scene::new(senders as usize, times, control);
                 drop(scene.stats(before));
-                let repeated = scene.answers_again();
-                let stats = scene.stats(time);
                 let row = format!("{senders} | {name} | {times}");
-                print(&row, time, &stats, scene.answers_again() - repeated);
+                measure(&row, &mut scene, time);
             }
         }
     }
@@ -140,10 +145,8 @@ fn buffers() {
                 for times in list("TIMES", "2.5,12.5") {
                     let mut scene = Scene::new(senders as usize, times, control);
                     drop(scene.stats(s(10)));
-                    let repeated = scene.answers_again();
-                    let stats = scene.stats(s(10));
                     let row = format!("{receive} | {read} | {times}");
-                    print(&row, s(10), &stats, scene.answers_again() - repeated);
+                    measure(&row, &mut scene, s(10));
                 }
             }
         }
@@ -165,10 +168,8 @@ fn step() {
                 for &caller in scene.callers.iter().filter(|_| matches!(second, 5 | 12)) {
                     scene.world.caller_mut(caller).set_arrivals(now, arrivals);
                 }
-                let repeated = scene.answers_again();
-                let stats = scene.stats(s(1));
                 let row = format!("{senders} | {name}, second {second} | {times}");
-                print(&row, s(1), &stats, scene.answers_again() - repeated);
+                measure(&row, &mut scene, s(1));
             }
         }
     }
@@ -194,10 +195,8 @@ fn halved() {
                     }),
                     None => receiver.set_speed(part),
                 }
-                let repeated = scene.answers_again();
-                let stats = scene.stats(s(1));
                 let row = format!("{senders} | {name}, second {second} | of {part}");
-                print(&row, s(1), &stats, scene.answers_again() - repeated);
+                measure(&row, &mut scene, s(1));
             }
         }
     }

@@ -140,11 +140,13 @@ pub(super) async fn show(
     let shown = shown.expect("a ladder does not panic");
     shown.unwrap_or_else(|| {
         let why = match control.calls().counts(control.now()).map(|it| it.one_in) {
-            None => "the node records no calls: calls.record is false in its configuration",
-            Some(0 | 1) => "it never came here, or was forgotten",
-            Some(_) => {
-                "it never came here, was forgotten, or is not one of those that are recorded while so many come"
+            None => {
+                "the node records no calls: calls.record is false in its configuration".to_owned()
             }
+            Some(0 | 1) => "it never came here, or was forgotten".to_owned(),
+            Some(one_in) => format!(
+                "it never came here, was forgotten, or was left out, as one call in {one_in} is recorded"
+            ),
         };
         let message = format!("no call with Call-ID {call_id} is recorded: {why}");
         refused(StatusCode::NOT_FOUND, vec![message])

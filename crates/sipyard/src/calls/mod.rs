@@ -217,11 +217,12 @@ impl Recording {
 
     /// Learns how much has passed.
     fn note_passed(&self, now: Duration, taps: &[Tap], bytes_max: usize) {
-        let kept = u64::from(self.one_in.load(Relaxed).max(1));
-        let passed = taps
+        let passed: u64 = taps
             .iter()
-            .map(|tap| tap.len() as u64 * u64::from(tap.one_in()) / kept);
-        locked(&self.thinning).note(now, passed.sum(), bytes_max);
+            .map(|tap| tap.len() as u64 + tap.left_out())
+            .sum();
+        let kept_one_in = u64::from(self.one_in.load(Relaxed).max(1));
+        locked(&self.thinning).note(now, passed / kept_one_in, bytes_max);
     }
 
     /// What the records told, and how many could not be written; none while there are none.

@@ -89,7 +89,6 @@ fn state(control: &Control) -> Value {
     let counts = control.calls().counts(control.now());
     let calls = counts.map(|counts| {
         json!({
-            "one_in": counts.one_in,
             "kept": counts.calls,
             "bytes": counts.bytes,
             "recorded": counts.recorded,
