@@ -43,7 +43,7 @@ awake() {
     on "$1" chrt --idle 0 sh -c 'while :; do :; done'
 }
 
-# cage NAME SHARE: makes a group of processes that together have this part of core 0, by a CFS quota with a period of 10 ms.
+# cage NAME SHARE: makes a group of processes that together have this part of core 0, by a CFS quota with a period of PERIOD ms (10).
 # Its folder is in `caged`.
 cage() {
     awake 0
@@ -56,7 +56,7 @@ cage() {
 # limit SHARE: the group has another part from now on. A quota is 1 ms at least, so the period of a small part is longer.
 limit() {
     local period quota
-    period=$(awk "BEGIN { print int($1 < 0.1 ? 1000 / $1 : 10000) }")
+    period=$(awk "BEGIN { usual = 1000 * ${PERIOD:-10}; least = 1000 / $1; print int(least > usual ? least : usual) }")
     quota=$(awk "BEGIN { print int($1 * $period) }")
     if [ -e "$caged/cpu.max" ]; then
         echo "$quota $period" >"$caged/cpu.max"

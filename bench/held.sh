@@ -2,11 +2,20 @@
 # Sending nodes before one receiving node that a quota holds to a part of a core, over TCP, TLS or UDP: the scene of
 # paper 002 on sockets. bench/held.sh RECEIVER..., where each is sipyard or kamailio. It needs root, target/release/sipyard
 # (or SIPYARD), openssl, and kamailio with kamailio-tls-modules. The receiving node has core 0, all others core 1.
-# TRANSPORTS, SENDERS, TIMES, SHARE, DURATION, CONTROL (the lines of the senders' pool), STATE (of our receiving node's route),
-# ARRIVALS and CAPACITY choose. OFFERED="3 2 1" is in which proportion senders offer calls, WEIGHTS="3 2 1" in which proportion they shall
-# carry them, and IGNORE=1 how many of them take no part in overload control. With BY=kamailio the sending nodes are Kamailio's,
-# which know no such control and no TLS here. CHANGES="step halved" adds runs of 20 s: the load goes from 0.5 to 10 times the
-# capacity and back; at 1.5 times of it, half of the quota is taken away and given back. TIMES=none leaves the others out.
+#
+#   SHARE, PERIOD          the quota: a part of the core (0.1), and in which time it has that, in ms (10)
+#   STATE                  our receiving node's route: stateless (if not set) or stateful; registrar: of those who are called
+#   TRANSPORTS, SENDERS    to the receiving node (tcp tls), and how many senders there are (1 3 10)
+#   TIMES, DURATION        of the capacity (0.5 2 5 10; none), for so many seconds each (8)
+#   CAPACITY               calls/s; if not set, what 48 calls at a time carry, or one for each sender
+#   ARRIVALS               of calls (poisson), as for `sipyard load call`
+#   CONTROL                lines of the senders' pool, such as 'answer_timeout = "32s", overload_control = true,'
+#   BY=kamailio            senders are Kamailio's, which know no such control and no TLS here
+#   OFFERED="3 2 1"        in which proportion senders offer calls
+#   WEIGHTS="3 2 1"        in which proportion they shall carry them
+#   IGNORE=1               so many of them take no part in overload control
+#   CHANGES="step halved"  runs of 20 s: the load goes from 0.5 to 10 times the capacity and back; at 1.5 times of it, half of the
+#                          quota is taken away and given back
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -33,7 +42,13 @@ nth() {
     echo "${words[$((($1 - 1) % ${#words[@]}))]}"
 }
 
-state=${STATE:+"state = \"$STATE\""}
+users=1000
+case ${STATE:-stateless} in
+    registrar) route='registrar = { domains = [ "example.com" ], store = "memory", auth = false }
+route = [ { to = "registrar" } ]' ;;
+    *) route="pool.app = { policy = \"hash\", probe = false, learn_room = false, servers = [ \"$core\" ] }
+route = [ { to = \"app\", state = \"${STATE:-stateless}\" } ]" ;;
+esac
 weights=''
 if [ -n "${WEIGHTS:-}" ]; then
     for number in $(seq 120); do weights+="\"$(address_of "$number")\" = $(nth "$number" $WEIGHTS), "; done
@@ -50,15 +65,14 @@ listen = [
     { transport = "tls", address = "$receiver_tls", certificates = [ { chain = "chain.pem", key = "key.pem" } ] },
 ]
 admin = { address = "127.0.0.1:$((base + 3))", socket = "receiver.sock" }
-trust = { peers = ["127.0.0.0/8"]$weights }
-pool.app = { policy = "hash", probe = false, learn_room = false, servers = [ "$core" ] }
-[[route]]
-to = "app"
-$state
+trust = { peers = ["127.1.0.0/16"]$weights }
+$route
 END
     on 0 "$sipyard" serve "$folder/receiver.toml"
     program=$last
     listening "$receiver_tls"
+    [ "${STATE:-}" != registrar ] \
+        || on_1 load register --to "$receiver" --from 127.0.0.4 --users "$users" --rate 1000 --contact "$core" --expires 3600s --stay
 }
 
 start_kamailio() {
@@ -142,12 +156,16 @@ END
     on 1 /usr/sbin/kamailio -f "$folder/sender$1.cfg" -m 512 -M 32 -x tlsf -X tlsf -DD -E -P "$folder/pid$1" -Y "$folder/run$1" -w "$folder/run$1"
 }
 
+on_1() {
+    taskset --cpu-list 1 "$sipyard" "$@" >/dev/null 2>&1 || true
+}
+
 # call NUMBER ARGUMENTS...: callers of that sender; what became of them is in calls$number.json.
 call() {
     local number=$1
     shift
-    taskset --cpu-list 1 "$sipyard" load call --to "$(address_of "$number"):$((base + 4))" --from "$callers" --ports 4 --success 0 \
-        --json "$folder/$calls$number.json" "$@" >/dev/null 2>&1 || true
+    on_1 load call --to "$(address_of "$number"):$((base + 4))" --from "$callers" --ports 4 --users "$users" --success 0 \
+        --json "$folder/$calls$number.json" "$@"
 }
 
 # call_all NUMBER RATE SECONDS [NAME ADDRESS]: callers of all senders, in files of this name and at this address.
@@ -248,6 +266,19 @@ halved() {
     wait "$base_load"
 }
 
+# worked: for how long core 1 has worked since the system began, and that time, in ticks. A point tells nothing if it has no time left.
+worked() {
+    awk '$1 == "cpu1" { for (i = 2; i <= 9; i++) sum += $i; print sum - $5 - $6, sum }' /proc/stat
+}
+
+# busy SECONDS: which part of that time core 1 works, in %.
+busy() {
+    local before
+    before=$(worked)
+    sleep "$1"
+    echo "$before $(worked)" | awk '{ printf "%.0f", 100 * ($3 - $1) / ($4 - $2) }'
+}
+
 # stop: the senders and the receiving node.
 stop() {
     local process
@@ -266,9 +297,9 @@ for who in "$@"; do
             rm -f "$folder"/calls*.json
             hold "$program"
             if [ -z "${CAPACITY:-}" ]; then
-                # 16 calls at a time for each sender: the node is never without work.
+                # 48 calls at a time, or one for each sender: the node is never without work.
                 calling=()
-                for at in $(seq "$number"); do calls=calls callers=127.0.0.2 call "$at" --window $((48 / number)) --duration "${duration}s" & calling+=($!); done
+                for at in $(seq "$number"); do calls=calls callers=127.0.0.2 call "$at" --window $((48 / number > 0 ? 48 / number : 1)) --duration "${duration}s" & calling+=($!); done
                 wait "${calling[@]}"
                 result=$(outcome "$duration" 0)
                 capacity=${result%% *}
@@ -283,8 +314,9 @@ for who in "$@"; do
             done
             [ "${TIMES:-}" != none ] || { stop; continue; }
             for times in ${TIMES:-0.5 2 5 10}; do
+                busy "$duration" >"$folder/busy" &
                 call_all "$number" "$(awk "BEGIN { print $times * $capacity }")" "$duration"
-                echo "$who $transport $number senders, $times x: $(outcome "$duration" "$capacity")"
+                echo "$who $transport $number senders, $times x: $(outcome "$duration" "$capacity"), core 1 is busy for $(cat "$folder/busy") %"
                 sleep 2
             done
             stop
