@@ -1,10 +1,10 @@
 //! The client's part: what servers ask of the node.
 
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
 use balance::ServerId;
 use overload::{Algorithm, Class, Terms};
-use sip::{Message, Method, Overload};
+use sip::{Message, Method, OVERLOAD_OFFER, Overload};
 use transaction::{Flow, Sender};
 
 use super::Control;
@@ -108,7 +108,12 @@ impl Repeats<'_, '_> {
 
 impl Sender for Repeats<'_, '_> {
     fn send(&mut self, flow: Flow, bytes: &[u8]) {
-        Sender::send(self.out, flow, bytes);
+        let offer = unwelcome_offer(self.cx.snapshot, flow, bytes);
+        let offer = offer.unwrap_or(bytes.len()..bytes.len());
+        self.out.send(flow, |out| {
+            out.extend_from_slice(&bytes[..offer.start]);
+            out.extend_from_slice(&bytes[offer.end..]);
+        });
     }
 
     fn may_repeat(&mut self, flow: Flow, invite: &[u8]) -> bool {
@@ -125,6 +130,18 @@ impl Sender for Repeats<'_, '_> {
         }
         is_admitted
     }
+}
+
+/// Where the offer is in a request that is repeated to a server which may choke on it.
+fn unwelcome_offer(snapshot: &Snapshot, flow: Flow, request: &[u8]) -> Option<Range<usize>> {
+    if !snapshot.offers_control() || !snapshot.member_of(flow)?.control.may_choke() {
+        return None;
+    }
+    let mut lines = request.split_inclusive(|&byte| byte == b'\n');
+    let [first, top_via] = [lines.next()?, lines.next()?];
+    let mut parts = top_via.windows(OVERLOAD_OFFER.len());
+    let start = first.len() + parts.position(|part| part == OVERLOAD_OFFER)?;
+    Some(start..start + OVERLOAD_OFFER.len())
 }
 
 /// None: it belongs to a call. Whether a peer may call it urgent is not known any more.
@@ -173,23 +190,36 @@ pub(crate) fn on_response(cx: Context<'_>, open: &mut OpenRequest, response: &Re
     if !is_told && open.offer == Offer::Made && response.status > 100 {
         member.control.is_silent();
     }
-    if response.status > 100 {
-        judge_offer(cx, &member.control, open, response.status);
+    judge_offer(cx, member, open, response.status);
+}
+
+/// What an answer tells of an offer. It may be an answer to what was repeated without one.
+fn judge_offer(cx: Context<'_>, member: &Member, open: &mut OpenRequest, status: u16) {
+    let t1 = cx.snapshot.config().timers.t1;
+    let was_repeated = !member.transport.is_stream() && cx.now >= open.sent_at + t1;
+    let control = &member.control;
+    match (open.offer, status) {
+        (Offer::No, _) | (Offer::Made, 400) | (Offer::Withdrawn, 100) => {}
+        (Offer::Made, _) if !was_repeated || !control.may_choke() => control.welcomes(),
+        (Offer::Withdrawn, 400) => open.offer = Offer::No,
+        (Offer::Made | Offer::Withdrawn, _) => {
+            open.offer = Offer::No;
+            strike(cx, control);
+        }
     }
 }
 
-/// What an answer tells of an offer.
-fn judge_offer(cx: Context<'_>, control: &Control, open: &mut OpenRequest, status: u16) {
-    match (open.offer, status) {
-        (Offer::No, _) | (Offer::Made, 400) => {}
-        (Offer::Made, _) => control.welcomes(),
-        (Offer::Withdrawn, 400) => open.offer = Offer::No,
-        (Offer::Withdrawn, _) => {
-            open.offer = Offer::No;
-            if control.strike(cx.now) {
-                cx.stats.count(Event::ControlRefused, 1);
-            }
-        }
+/// A server did not answer a request in time. Over streams it was not repeated without the offer.
+pub(crate) fn on_silence(cx: Context<'_>, member: &Member, open: &OpenRequest) {
+    if open.offer == Offer::Made && member.transport.is_stream() && member.control.may_choke() {
+        strike(cx, &member.control);
+    }
+}
+
+/// A server has answered without an offer what it refused or ignored with one, or it may have ignored it.
+fn strike(cx: Context<'_>, control: &Control) {
+    if control.strike(cx.now) {
+        cx.stats.count(Event::ControlRefused, 1);
     }
 }
 

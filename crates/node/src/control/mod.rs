@@ -11,7 +11,7 @@ mod offered;
 mod terms;
 
 pub(crate) use self::{
-    client::{Repeats, ignore_rest, may_offer, offers, on_response, refuse, withhold},
+    client::{Repeats, ignore_rest, may_offer, offers, on_response, on_silence, refuse, withhold},
     of_server::Control,
     offered::{is_granted, key_of_neighbour, note, note_refused, takes_part},
     terms::terms,

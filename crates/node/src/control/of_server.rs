@@ -22,6 +22,8 @@ pub(crate) struct Control {
     takes_part: AtomicBool,
     /// Answers in a row to offers that told nothing.
     silences: AtomicU8,
+    /// It has answered an offer that had not been repeated.
+    takes_offers: AtomicBool,
     /// How often it chokes on offers, the last times in a row.
     strikes: AtomicU8,
     /// Until when it gets no offer, in nanoseconds.
@@ -32,6 +34,11 @@ impl Control {
     pub(super) fn may_offer(&self, now: Duration, may_retry: bool) -> bool {
         let is_welcome = ns(now) >= self.no_offer_until.load(Relaxed);
         is_welcome && (may_retry || self.takes_part.load(Relaxed))
+    }
+
+    /// Whether it may choke on an offer, for all that is known. What it does not answer is repeated without one then.
+    pub(crate) fn may_choke(&self) -> bool {
+        !self.takes_part.load(Relaxed) && !self.takes_offers.load(Relaxed)
     }
 
     pub(super) fn observe(&self, now: Duration, terms: &Terms) {
@@ -56,15 +63,17 @@ impl Control {
 
     /// It has taken an offer.
     pub(super) fn welcomes(&self) {
+        self.takes_offers.store(true, Relaxed);
         self.strikes.store(0, Relaxed);
     }
 
-    /// It has served without an offer what it refused with one. Returns whether it gets none from now on.
+    /// An offer was at fault, it seems. Returns whether it gets none from now on.
     pub(super) fn strike(&self, now: Duration) -> bool {
         let strikes = self.strikes.load(Relaxed).saturating_add(1);
         let is_out = strikes >= STRIKES_MAX;
         if is_out {
             self.takes_part.store(false, Relaxed);
+            self.takes_offers.store(false, Relaxed);
             let until = ns(now + NO_OFFER_FOR);
             self.no_offer_until.store(until, Relaxed);
         }

@@ -175,7 +175,8 @@ impl Stateless {
                 (course.server, course.next_hop) = (Some(server), next_hop);
             }
         }
-        let copy = Copy::of(step.work.get(open));
+        let mut copy = Copy::of(step.work.get(open));
+        copy.offers_control &= control::offers(cx, &course, false);
         self.forward_as(step, request, &course, copy);
     }
 

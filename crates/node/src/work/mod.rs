@@ -453,7 +453,9 @@ impl Work {
         moved.progress = Progress::Unanswered;
         moved.is_charged = true;
         (moved.waits, moved.met_idle) = begin_service(new, Some(pool));
-        moved.offer = Offer::of(control::may_offer(cx, new, true));
+        // This server may choke on an offer, as the one before may have.
+        let was_offered = before.offer != Offer::No;
+        moved.offer = Offer::of(control::may_offer(cx, new, !was_offered));
         moved.enters(cx.now, new);
         self.wait_again(cx, open, pool);
         Some(new)
@@ -491,6 +493,7 @@ impl Work {
     pub(crate) fn blame(&mut self, cx: Context<'_>, open: OpenId) {
         if let Some(member) = self.charged_server(cx, open) {
             health::on_silence(cx, member, self.get(open).sent_at);
+            control::on_silence(cx, member, self.get(open));
             self.requests.get_mut(open).waits_in_vain(cx.now, member);
         }
     }

@@ -86,7 +86,7 @@ pub(crate) enum Offer {
     No,
     /// It did.
     Made,
-    /// It did, was answered 400, and was sent anew without.
+    /// It did, was answered 400, and was sent anew without one.
     Withdrawn,
 }
 

@@ -376,6 +376,81 @@ fn a_server_that_chokes_on_the_offer_gets_none() {
     }
 }
 
+/// A server drops what has an offer. Returns whether it got one.
+fn call_through_deaf(cluster: &mut Cluster, call: &str, node_repeats: bool) -> bool {
+    let invite = request("INVITE", ALICE, call);
+    let first = cluster.pass(&invite);
+    if !via(&first).contains(OFFER) {
+        cluster.send(&first.respond(486));
+        return false;
+    }
+    let sent = match node_repeats {
+        true => cluster.wait(ms(520)),
+        false => {
+            cluster.wait(ms(520));
+            cluster.send(&invite)
+        }
+    };
+    let again = sent
+        .iter()
+        .find(|sent| sent.is_request() && sent.to == first.to);
+    let again = again.unwrap();
+    assert_eq!(again.branch(), first.branch());
+    assert_eq!(via(again), via(&first).replace(OFFER, ""));
+    let back = cluster.send(&again.respond(486));
+    assert!(back.iter().any(|back| back.status() == 486));
+    true
+}
+
+/// A server that dropped what had an offer lost all calls of a pool with overload control.
+#[test]
+fn a_server_that_ignores_what_has_an_offer_gets_none() {
+    for (config, node_repeats) in both_modes(&[ONE]).into_iter().zip([false, true]) {
+        let mut cluster = Cluster::new(config);
+        for number in 0..2 {
+            let call = format!("deaf{number}");
+            assert!(call_through_deaf(&mut cluster, &call, node_repeats));
+        }
+        assert_eq!(cluster.event(Event::ControlRefused), 1);
+        for number in 0..5 {
+            let call = format!("heard{number}");
+            assert!(!call_through_deaf(&mut cluster, &call, node_repeats));
+        }
+    }
+}
+
+/// A call that another server gets instead carries no offer there, where it may be ignored as well.
+#[test]
+fn a_silent_server_is_left_without_an_offer() {
+    for config in both_modes(&[ONE, TWO]) {
+        let mut cluster = Cluster::new(config);
+        let first = cluster.pass(&request("INVITE", ALICE, "call"));
+        assert!(via(&first).contains(OFFER));
+        let sent = cluster.wait(s(1) + ms(20));
+        let moved = sent
+            .iter()
+            .find(|sent| sent.is_request() && sent.to != first.to);
+        assert!(!via(moved.unwrap()).contains(OFFER));
+    }
+}
+
+/// What is lost on the way to a server that has taken offers is no reason to offer less.
+#[test]
+fn a_server_that_takes_offers_gets_them_again() {
+    for config in both_modes(&[ONE]) {
+        let mut cluster = Cluster::new(config);
+        let first = cluster.pass(&request("INVITE", ALICE, "call"));
+        cluster.send(&first.respond(486));
+        for number in 0..4 {
+            let sent = cluster.pass(&request("INVITE", ALICE, &format!("late{number}")));
+            assert!(via(&sent).contains(OFFER), "{number}");
+            cluster.wait(ms(600));
+            cluster.send(&sent.respond(486));
+        }
+        assert_eq!(cluster.event(Event::ControlRefused), 0);
+    }
+}
+
 /// A request that is bad by itself speaks against no offer.
 #[test]
 fn bad_requests_end_no_control() {
