@@ -119,6 +119,9 @@ impl Node {
 
     /// Learns that so many requests were stopped by a lane's filter.
     pub fn handle_filtered(&mut self, lane: Lane, number: u32) {
+        if let Some(event) = Class::filtered_in(lane) {
+            self.shared.workers()[self.desks.worker].count(event, number as usize);
+        }
         self.desks.lobby.note_filtered(lane, number);
     }
 

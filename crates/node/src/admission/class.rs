@@ -83,6 +83,15 @@ impl Class {
             .map_or(Event::OfCallsOut, |class| class.out())
     }
 
+    /// Counts that a lane's filter stops what comes; none: it stops nothing there.
+    pub(crate) fn filtered_in(lane: Lane) -> Option<Event> {
+        match lane {
+            Lane::Calls => Some(Event::CallFiltered),
+            Lane::Registers => Some(Event::RegisterFiltered),
+            Lane::Others | Lane::Urgent | Lane::OfCalls => None,
+        }
+    }
+
     /// How long it may wait; shorter while a share of many stays out.
     pub(super) fn patience(self, are_many: bool) -> Duration {
         match self {

@@ -176,4 +176,18 @@ mod tests {
         assert_eq!(waits(&guests, 119), [(false, true), (true, true)]);
         assert_eq!(waits(&guests, 120), [(true, true), (true, true)]);
     }
+
+    /// Adaptive LIFO: who came first is too late to be served in time, once he has waited for long.
+    #[test]
+    fn the_newest_comes_first_if_others_have_waited_for_long() {
+        let ms = Duration::from_millis;
+        let came = |guest: Option<Guest>| guest.map(|guest| guest.came.as_millis());
+        let mut guests = Guests::new(700);
+        for at in [100, 101, 102] {
+            guests.keep(guest(Class::Call, ms(at)), b"INVITE");
+        }
+        assert_eq!(came(guests.next(ms(119))), Some(100));
+        assert_eq!(came(guests.next(ms(121))), Some(102));
+        assert_eq!(came(guests.next_late(ms(501), false)), Some(101));
+    }
 }

@@ -190,12 +190,15 @@ const STATE: [Column; 5] = [
 ];
 
 /// Those who stayed out, and the counters of a worker that tell how many.
-const OUT: [(&str, &str); 7] = [
+const OUT: [(&str, &str); 10] = [
     ("calls for help", "emergencies_out"),
     ("calls", "calls_out"),
+    ("calls unread", "calls_filtered"),
     ("REGISTERs with credentials", "logins_out"),
     ("REGISTERs", "registers_out"),
+    ("REGISTERs unread", "registers_filtered"),
     ("others", "others_out"),
+    ("parts of calls", "of_calls_out"),
     ("for lack of room at the servers", "no_room"),
     ("as the servers had asked for less", "restricted"),
 ];

@@ -87,11 +87,13 @@ impl Spell {
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts([u64; COUNTED.len() + 1]);
 
-const COUNTED: [(Event, &str); 8] = [
+const COUNTED: [(Event, &str); 10] = [
     (Event::EmergencyOut, "calls for help"),
     (Event::CallOut, "calls"),
+    (Event::CallFiltered, "calls unread"),
     (Event::LoginOut, "REGISTERs with credentials"),
     (Event::RegisterOut, "REGISTERs"),
+    (Event::RegisterFiltered, "REGISTERs unread"),
     (Event::OtherOut, "others"),
     (Event::OfCallsOut, "parts of calls"),
     (Event::OverloadRefused, "of them refused"),
@@ -136,7 +138,7 @@ impl Counts {
         if named.is_empty() {
             return "nobody stayed out".to_owned();
         }
-        format!("stayed out after it was read: {}", named.join(", "))
+        format!("stayed out: {}", named.join(", "))
     }
 }
 
@@ -249,9 +251,9 @@ mod tests {
 
     #[test]
     fn counts_name_what_has_grown() {
-        let before = Counts([1, 5, 0, 0, 0, 0, 2, 7, 0]);
-        let after = Counts([1, 25, 0, 3, 0, 0, 4, 7, 21]);
-        let told = "stayed out after it was read: 20 calls, 3 REGISTERs, 2 of them refused, 21 dropped unanswered";
+        let before = Counts([1, 5, 0, 0, 0, 0, 0, 0, 2, 7, 0]);
+        let after = Counts([1, 25, 90, 0, 3, 0, 0, 0, 4, 7, 21]);
+        let told = "stayed out: 20 calls, 90 calls unread, 3 REGISTERs, 2 of them refused, 21 dropped unanswered";
         assert_eq!(after.since(before), told);
         assert_eq!(after.since(after), "nobody stayed out");
     }

@@ -1,4 +1,4 @@
-//! A node that may not have the kernel drop what is too much, in a network namespace whose kernel has no room for filters.
+//! A node to which one stranger sends more calls than it can serve, in a network namespace of its own.
 
 use std::{
     fs,
@@ -65,23 +65,50 @@ fn calls_are_carried(host: &Host) -> bool {
     host.run(|| call.output().unwrap()).status.success()
 }
 
+/// Floods the node until this holds.
+fn flood_until(host: &Host, what: &str, holds: impl FnMut() -> bool) {
+    let socket = host.run(|| UdpSocket::bind((STRANGER, 0)).unwrap());
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| flood(&socket, &stop));
+        let came = testbed::comes_within(PATIENCE, holds);
+        stop.store(true, Ordering::Relaxed);
+        assert!(came, "{what}");
+    });
+}
+
+#[test]
+fn what_the_system_drops_for_a_node_is_counted_and_told() {
+    let _alone = whole_machine();
+    let host = Host::new(&[EDGE.ip(), SERVER.ip(), STRANGER]);
+    let (_server, edge) = (start_server(&host), start_edge(&host));
+    flood_until(
+        &host,
+        "an overload, and calls that the system drops",
+        || edge.log().contains("an overload begins: ") && event(&host, &edge, "calls_filtered") > 0,
+    );
+    let (_, status, _) = edge.ctl(&["status"]);
+    let out = status.lines().find(|line| line.starts_with("stayed out: "));
+    assert!(
+        out.is_some_and(|line| line.contains(" calls unread")),
+        "{status}"
+    );
+    within(PATIENCE, "calls are carried again", || {
+        calls_are_carried(&host)
+    });
+    edge.wait_for_log("the overload is over after ");
+}
+
+/// The kernel has no room for filters.
 #[test]
 fn a_node_without_filters_reads_and_drops_what_is_too_much() {
     let _alone = whole_machine();
     let host = Host::new(&[EDGE.ip(), SERVER.ip(), STRANGER]);
     host.run(|| fs::write("/proc/sys/net/core/optmem_max", NO_ROOM).unwrap());
     let (_server, edge) = (start_server(&host), start_edge(&host));
-    let socket = host.run(|| UdpSocket::bind((STRANGER, 0)).unwrap());
-    let stop = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| flood(&socket, &stop));
-        let is_over = || {
-            let names = ["filters_refused", "calls_out"];
-            names.iter().all(|name| event(&host, &edge, name) > 0)
-        };
-        let came = testbed::comes_within(PATIENCE, is_over);
-        stop.store(true, Ordering::Relaxed);
-        assert!(came, "the node is over and has no filters");
+    flood_until(&host, "the node is over and has no filters", || {
+        let names = ["filters_refused", "calls_out"];
+        names.iter().all(|name| event(&host, &edge, name) > 0)
     });
     within(PATIENCE, "calls are carried again", || {
         calls_are_carried(&host)
