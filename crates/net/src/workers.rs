@@ -191,12 +191,6 @@ impl Workers {
         self.team.connections.closings.take()
     }
 
-    /// When the first certificate of each secure listener ends: the time since 1970, by listener.
-    #[must_use]
-    pub fn certificates_end(&self) -> Vec<(usize, Duration)> {
-        self.team.security().certificates_end()
-    }
-
     /// How new connections are secured.
     #[must_use]
     pub fn security(&self) -> Arc<Security> {

@@ -10,6 +10,9 @@ use tls::Identity;
 
 use crate::config::{Admin, of_certificate};
 
+/// Where the node's own certificate is shown.
+pub(crate) const TO_SERVERS: &str = "to servers";
+
 /// A certificate that this node shows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Certificate {
@@ -39,12 +42,8 @@ pub(crate) fn shown(config: &Config, security: &Security) -> Vec<Certificate> {
         let identities = bound.server.iter().flat_map(tls::Server::identities);
         shown.extend(identities.map(|it| Certificate::new(it, place.clone(), wall)));
     }
-    let mut clients = security
-        .listeners()
-        .iter()
-        .filter_map(|it| it.client.as_ref());
-    let own = clients.find_map(tls::Client::identity);
-    shown.extend(own.map(|it| Certificate::new(it, "to servers".to_owned(), wall)));
+    let own = security.client_identity();
+    shown.extend(own.map(|it| Certificate::new(it, TO_SERVERS.to_owned(), wall)));
     shown
 }
 

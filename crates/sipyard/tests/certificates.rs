@@ -306,3 +306,51 @@ certificates = [ {{ chain = "soon.pem", key = "soon.key" }} ]
         "{told}"
     );
 }
+
+/// What the node shows to servers ended without a warning and without a figure: only listeners and the admin API had them.
+#[test]
+fn the_end_of_what_is_shown_to_servers_is_told_before() {
+    let (settings, secured) = (Settings::new(), free_address());
+    let authority = authority(&settings);
+    authority.issue_for("own", &["edge.example.com"], 5 * DAY + DAY / 2);
+    authority.issue("late", &["late.example.com"]);
+    let Settings { sip, admin, .. } = &settings;
+    settings.write_whole(&format!(
+        r#"node = {{ name = "edge", secret = "file:secret", workers = 1 }}
+route = [ {{ to = "app" }} ]
+admin = {{ address = "{admin}", socket = "admin.sock" }}
+[[listen]]
+transport = "udp"
+address = "{sip}"
+[[listen]]
+transport = "tls"
+address = "{secured}"
+certificates = [ {{ chain = "late.pem", key = "late.key" }} ]
+[tls]
+ca = "ca.pem"
+chain = "own.pem"
+key = "own.key"
+[pool.app]
+{POOL}
+"#
+    ));
+    let mut check = sipyard();
+    check.arg("check").arg(settings.path());
+    let told = String::from_utf8(check.output().unwrap().stderr).unwrap();
+    let warned = "edge.toml:13:1: warning: tls.chain: a certificate expires in 5 days";
+    assert!(told.contains(warned), "{told}");
+    assert!(!told.contains("listen[1]"), "{told}");
+
+    let edge = settings.start();
+    let (_, metrics) = edge.ask("GET", "/metrics");
+    let end = |shown: &str| -> f64 {
+        let name = format!("sipyard_certificate_end_seconds{{listener=\"{shown}\"}} ");
+        let mut lines = metrics.lines();
+        let value = lines.find_map(|line| line.strip_prefix(&*name));
+        value.expect(&name).parse().unwrap()
+    };
+    let file = |name: &str| edge.folder().join(name);
+    let own = tls::Identity::load(&file("own.pem"), &file("own.key")).unwrap();
+    assert_eq!(end("to servers"), own.not_after().as_secs_f64());
+    assert!(end(&secured.to_string()) > end("to servers"));
+}

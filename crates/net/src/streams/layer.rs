@@ -45,6 +45,13 @@ impl Security {
         listeners.filter_map(end).collect()
     }
 
+    /// What the node shows to servers that ask for a certificate.
+    #[must_use]
+    pub fn client_identity(&self) -> Option<&tls::Identity> {
+        let mut clients = self.listeners.iter().filter_map(|it| it.client.as_ref());
+        clients.find_map(tls::Client::identity)
+    }
+
     /// The connections of each listener, in their order.
     #[must_use]
     pub fn listeners(&self) -> &[Bound] {

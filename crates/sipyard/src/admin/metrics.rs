@@ -21,6 +21,7 @@ use prometheus_client::{
 
 use super::response_times;
 use crate::{
+    certificates::TO_SERVERS,
     connections,
     serve::Control,
     view::{Source, dropped, listeners, lost, members, replies},
@@ -530,7 +531,7 @@ fn encode_connections(encoder: &mut DescriptorEncoder<'_>, control: &Control) ->
     encode_listeners(encoder, control)
 }
 
-/// The connections of each listener, and when its first certificate ends.
+/// The connections of each listener, and when certificates end.
 fn encode_listeners(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> fmt::Result {
     let snapshot = control.shared().snapshot();
     let count = control.shared().workers().len();
@@ -547,20 +548,23 @@ fn encode_listeners(encoder: &mut DescriptorEncoder<'_>, control: &Control) -> f
         encoder.encode_descriptor("listener_connections", help, None, MetricType::Gauge)?;
     family(metric, values)?;
     let listeners = &snapshot.config().listeners;
-    let ends = control.workers().certificates_end().into_iter();
-    let ends = ends.map(|(listener, end)| {
-        let listener = listeners[listener].address.to_string();
-        ([("listener", listener)], ConstGauge::new(end.as_secs_f64()))
-    });
+    let security = control.workers().security();
+    let ends = security.certificates_end().into_iter();
+    let ends = ends.map(|(listener, end)| (listeners[listener].address.to_string(), end));
+    let own = security.client_identity();
+    let own = own.map(|it| (TO_SERVERS.to_owned(), it.not_after()));
     let admin = control.admin();
-    let own = admin.tls.as_ref().map(|tls| {
-        let end = ConstGauge::new(tls.not_after().as_secs_f64());
-        ([("listener", admin.address.to_string())], end)
+    let of_admin = admin.tls.as_ref();
+    let of_admin = of_admin.map(|tls| (admin.address.to_string(), tls.not_after()));
+    let values = ends.chain(own).chain(of_admin);
+    let values = values.map(|(shown, end)| {
+        let end = ConstGauge::new(end.as_secs_f64());
+        ([("listener", shown)], end)
     });
-    let help = "When the first certificate of a listener, or of the admin API, ends, since 1970";
+    let help = "When the first certificate of a listener, of the admin API, or to servers ends, since 1970";
     let metric =
         encoder.encode_descriptor("certificate_end_seconds", help, None, MetricType::Gauge)?;
-    family(metric, ends.chain(own))
+    family(metric, values)
 }
 
 /// The workers, labelled by their numbers.

@@ -38,11 +38,7 @@ pub(crate) fn warnings(path: &Path, configuration: &Configuration) -> Vec<Proble
         of_pool(pool, sources, &mut warn);
     }
     of_registrar(configuration, &mut warn);
-    if let Some(tls) = &configuration.admin.tls
-        && let Some(message) = of_certificate(tls.not_after(), socket::wall())
-    {
-        warn(&["admin", "tls"], &format!("admin.tls: {message}"));
-    }
+    of_other_certificates(configuration, &mut warn);
     let node = &configuration.node;
     for network in node
         .trust
@@ -92,6 +88,20 @@ fn of_listeners(configuration: &Configuration) -> Vec<Problem> {
         Some(place.problem(format!("warning: listen[{listener}]: {message}")))
     };
     ends.filter_map(warning).collect()
+}
+
+/// Warns of what the admin API shows, and the node to servers.
+fn of_other_certificates(configuration: &Configuration, warn: &mut impl FnMut(&[&str], &str)) {
+    let of_admin = configuration.admin.tls.as_ref();
+    let of_admin = of_admin.map(tls::Server::not_after);
+    let own = configuration.security.client_identity();
+    let own = own.map(tls::Identity::not_after);
+    for (names, end) in [(["admin", "tls"], of_admin), (["tls", "chain"], own)] {
+        let message = end.and_then(|end| of_certificate(end, socket::wall()));
+        if let Some(message) = message {
+            warn(&names, &format!("{}: {message}", names.join(".")));
+        }
+    }
 }
 
 /// What to know of a certificate that ends at a time since 1970.
