@@ -23,7 +23,7 @@ use crate::{
     process::{Process, whole_machine, within},
     restart::crash_and_start,
     sipp::{Caller, Server, scenario},
-    streams::{configure, plain, with_certificate},
+    streams::{configure, plain, secure, with_certificate},
 };
 
 const SHOWN: &str = "certificates = [ { chain = \"edge.pem\", key = \"edge.key\" } ]";
@@ -169,6 +169,61 @@ fn calls_cross_over_streams_on_ipv6() {
     assert!(output.status.success(), "{output:?}");
     wait_until_idle(&edge, PATIENCE);
     assert_eq!(serving.end()[0]["ended"], 100);
+}
+
+/// Two servers that speak WebSocket themselves, and a core that does so for another.
+#[test]
+fn calls_go_on_to_servers_by_websocket() {
+    const CALLS: u64 = 100;
+    let last = Server::start(&scenario("server"));
+    let (core, by_ws, by_wss) = (Settings::new(), free_address(), free_address());
+    let folder = core.path().with_file_name("");
+    Authority::new(&folder, "ca").issue("edge", &["127.0.0.1"]);
+    let listeners = [
+        plain("udp", core.sip),
+        plain("ws", by_ws),
+        with_certificate("wss", by_wss),
+    ];
+    configure(&core, &listeners, &[last.address.to_string()], "");
+    let path = |name: &str| folder.join(name).display().to_string();
+    let (chain, key, authority) = (path("edge.pem"), path("edge.key"), path("ca.pem"));
+    let core = core.start();
+    let secure_at = ["--transport", "wss", "--chain", &chain, "--key", &key];
+    let serving = [
+        Serving::start_at(free_address(), &["--transport", "ws"]),
+        Serving::start_at(free_address(), &secure_at),
+    ];
+
+    let settings = Settings::new();
+    let listeners = [
+        plain("udp", settings.sip),
+        plain("ws", free_address()),
+        secure(&settings, "wss", free_address()),
+    ];
+    let [of_ws, of_wss] = serving.each_ref().map(|it| it.address);
+    let servers = [
+        ("ws", of_ws),
+        ("wss", of_wss),
+        ("ws", by_ws),
+        ("wss", by_wss),
+    ];
+    let named = servers.map(|(transport, address)| format!("{transport}:{address}"));
+    let trust = format!("tls = {{ ca = \"{authority}\" }}");
+    configure(&settings, &listeners, &named, &trust);
+    let edge = settings.start();
+    let load = ["-r", "100", "-m", "400"];
+    let mut caller = Caller::start(edge.sip(), &scenario("caller"), &load);
+    caller.outcome(3 * PATIENCE).expect_all(4 * CALLS);
+    wait_until_idle(&edge, PATIENCE);
+    wait_until_idle(&core, PATIENCE);
+    for (transport, address) in servers {
+        let placed = Counts::of(&edge).of_server(address, "placed");
+        assert_eq!(placed, CALLS, "{transport}:{address}");
+    }
+    within(PATIENCE, "all BYEs", || last.byes() == 2 * CALLS);
+    for serving in serving {
+        assert_eq!(serving.end()[0]["ended"], CALLS);
+    }
 }
 
 /// Starts calls of a process of its own on as many TLS connections. Each lasts this long.
