@@ -24,6 +24,7 @@ mod edge;
 mod flooded;
 mod flows;
 mod kamailio;
+mod limits;
 mod load;
 mod loss;
 mod nat;

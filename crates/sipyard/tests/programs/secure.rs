@@ -2,8 +2,8 @@
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _},
-    net::{IpAddr, SocketAddr, TcpStream},
+    io::{BufRead as _, BufReader, Write as _},
+    net::{SocketAddr, TcpStream},
     os::unix::fs::{PermissionsExt, chown},
     path::Path,
     process::{Command, Output, Stdio},
@@ -13,7 +13,6 @@ use std::{
 };
 
 use rustix::process::geteuid;
-use socket2::{Domain, Socket, Type};
 use tempfile::tempdir;
 
 use crate::{
@@ -21,7 +20,7 @@ use crate::{
     common::{Edge, PATIENCE, Settings, free_address, sipyard},
     process::{Process, command, within},
     sipp::{Caller, DEFAULT_CALLER},
-    streams::{closed, configure, plain},
+    streams::{closed, configure, connect_from, options, plain, read_all},
 };
 
 /// Two certificates by name.
@@ -76,16 +75,6 @@ impl Node {
         ];
         self.run("openssl", &[&connect, arguments].concat(), input)
     }
-
-    /// A connection from an address of this machine.
-    fn connect_from(&self, ip: &str) -> TcpStream {
-        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        let ip: IpAddr = ip.parse().unwrap();
-        socket.bind(&SocketAddr::new(ip, 0).into()).unwrap();
-        socket.connect(&self.address.into()).unwrap();
-        socket.set_read_timeout(Some(PATIENCE)).unwrap();
-        socket.into()
-    }
 }
 
 fn issue(folder: &Path) {
@@ -113,15 +102,6 @@ fn last_request(transport: &str) -> Vec<u8> {
 }
 
 const ANSWER: &str = "SIP/2.0 400 Bad Content-Length";
-
-/// All that comes until the other end closes.
-fn read_all(stream: &mut TcpStream) -> String {
-    let mut bytes = Vec::new();
-    match stream.read_to_end(&mut bytes) {
-        Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("it stays open"),
-        _ => String::from_utf8_lossy(&bytes).into_owned(),
-    }
-}
 
 #[test]
 fn the_name_that_a_client_wants_chooses_the_certificate() {
@@ -244,7 +224,7 @@ fn rubbish_ends_its_connection_with_a_cause() {
         "GET / HTTP/1.1\r\n\r\n".repeat(100),
         "\u{16}\u{3}\u{1}\0\u{5}hello".to_owned(),
     ] {
-        let mut stream = node.connect_from("127.0.0.2");
+        let mut stream = connect_from("127.0.0.2", node.address);
         // The node may close before all is written.
         let _ = stream.write_all(rubbish.as_bytes());
         read_all(&mut stream);
@@ -260,17 +240,6 @@ fn rubbish_ends_its_connection_with_a_cause() {
     assert!(said.contains(ANSWER), "{said}");
 }
 
-/// A request that the node answers itself.
-fn options(node: &Node, transport: &str, number: u32) -> String {
-    let address = node.address;
-    let lower = transport.to_lowercase();
-    format!(
-        "OPTIONS sip:{address};transport={lower} SIP/2.0\r\nVia: SIP/2.0/{transport} client.invalid;branch=z9hG4bK{number}\r\n\
-         Max-Forwards: 70\r\nFrom: <sip:a@example.com>;tag=1\r\nTo: <sip:{address}>\r\nCall-ID: {number}\r\n\
-         CSeq: 1 OPTIONS\r\nContent-Length: 0\r\n\r\n"
-    )
-}
-
 /// Reads until so many answers have come.
 fn answers(stream: &TcpStream, number: usize) {
     let lines = BufReader::new(stream).lines().map(Result::unwrap);
@@ -282,11 +251,11 @@ fn answers(stream: &TcpStream, number: usize) {
 #[test]
 fn bad_framing_ends_its_connection_and_no_other() {
     let node = Node::start_with("tcp", "", "[connections]\nmessage = \"2s\"");
-    let mut honest = node.connect_from("127.0.0.1");
-    let mut slow = node.connect_from("127.0.0.3");
+    let mut honest = connect_from("127.0.0.1", node.address);
+    let mut slow = connect_from("127.0.0.3", node.address);
     slow.write_all(b"OPTIONS sip:a@example.com SIP/2.0\r\n")
         .unwrap();
-    let good = options(&node, "TCP", 1);
+    let good = options(node.address, "TCP", 1);
     let length = |lines: &str| good.replace("Content-Length: 0\r\n", lines);
     let endless = good.replace("\r\n\r\n", "\r\nX: ") + &"x".repeat(1 << 20);
     for (bad, why) in [
@@ -301,7 +270,7 @@ fn bad_framing_ends_its_connection_and_no_other() {
         (good[..good.len() / 2].to_owned(), "peer"),
     ] {
         let before = closed(&node.edge, why);
-        let mut stream = node.connect_from("127.0.0.2");
+        let mut stream = connect_from("127.0.0.2", node.address);
         // The node may close before all is written.
         let _ = stream.write_all(bad.as_bytes());
         if why == "peer" {
@@ -317,7 +286,7 @@ fn bad_framing_ends_its_connection_and_no_other() {
     }
     answers(&honest, 1);
     let pipelined: String = (2..1_002)
-        .map(|number| options(&node, "TCP", number))
+        .map(|number| options(node.address, "TCP", number))
         .collect();
     honest.write_all(pipelined.as_bytes()).unwrap();
     answers(&honest, 1_000);
@@ -331,9 +300,9 @@ fn bad_framing_ends_its_connection_and_no_other() {
 #[test]
 fn a_websocket_message_may_come_in_fragments() {
     let node = Node::start("ws", "");
-    let mut stream = node.connect_from("127.0.0.1");
+    let mut stream = connect_from("127.0.0.1", node.address);
     stream.write_all(upgrade(&node).as_bytes()).unwrap();
-    let message = options(&node, "WS", 1);
+    let message = options(node.address, "WS", 1);
     let (first, rest) = message.as_bytes().split_at(100);
     let (more, last) = rest.split_at(30);
     for (head, piece) in [(0x01, first), (0x00, more), (0x80, last)] {
@@ -406,7 +375,7 @@ fn a_balancer_tells_its_clients_addresses_and_a_stranger_does_not() {
     let node = Node::start("tcp", "proxy_protocol = [\"127.0.0.3/32\"]");
     let header = "PROXY TCP4 198.51.100.7 127.0.0.1 40000 5060\r\n";
     let ask = |from: &str, header: &[u8]| {
-        let mut stream = node.connect_from(from);
+        let mut stream = connect_from(from, node.address);
         // The node may close before all is written.
         let _ = stream.write_all(&[header, &last_request("TCP")].concat());
         read_all(&mut stream)

@@ -2,12 +2,13 @@
 
 use std::{
     fs,
-    io::{Read, Write},
-    net::{SocketAddr, TcpStream},
+    io::{ErrorKind, Read, Write},
+    net::{IpAddr, SocketAddr, TcpStream},
     path::Path,
 };
 
 use rcgen::{CertifiedKey, generate_simple_self_signed};
+use socket2::{Domain, Socket, Type};
 
 use crate::{
     common::{Edge, PATIENCE, Settings, free_address},
@@ -126,6 +127,36 @@ fn an_edge_and_a_core_speak_tls() {
     within(PATIENCE, "the refusal", || {
         closed(&stranger, "certificate") > 0
     });
+}
+
+/// A connection from an address of this machine.
+pub(crate) fn connect_from(ip: &str, to: SocketAddr) -> TcpStream {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    let ip: IpAddr = ip.parse().unwrap();
+    socket.bind(&SocketAddr::new(ip, 0).into()).unwrap();
+    socket.connect(&to.into()).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_write_timeout(Some(PATIENCE)).unwrap();
+    socket.into()
+}
+
+/// All that comes until the other end closes.
+pub(crate) fn read_all(stream: &mut TcpStream) -> String {
+    let mut bytes = Vec::new();
+    match stream.read_to_end(&mut bytes) {
+        Err(error) if error.kind() == ErrorKind::WouldBlock => panic!("it stays open"),
+        _ => String::from_utf8_lossy(&bytes).into_owned(),
+    }
+}
+
+/// A request that the node at an address answers itself.
+pub(crate) fn options(address: SocketAddr, transport: &str, number: u32) -> String {
+    let lower = transport.to_lowercase();
+    format!(
+        "OPTIONS sip:{address};transport={lower} SIP/2.0\r\nVia: SIP/2.0/{transport} client.invalid;branch=z9hG4bK{number}\r\n\
+         Max-Forwards: 70\r\nFrom: <sip:a@example.com>;tag=1\r\nTo: <sip:{address}>\r\nCall-ID: {number}\r\n\
+         CSeq: 1 OPTIONS\r\nContent-Length: 0\r\n\r\n"
+    )
 }
 
 /// Connections that a node has closed for a reason.
