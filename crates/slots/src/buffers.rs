@@ -1,6 +1,6 @@
 //! Copies of messages, in memory that is used again.
 
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 
 /// A buffer that has grown beyond this for one long message gives its memory back, unless said otherwise.
 const CAPACITY_MAX: usize = 4096;
@@ -27,6 +27,13 @@ impl Deref for Kept {
 
     fn deref(&self) -> &[u8] {
         &self.0
+    }
+}
+
+impl Kept {
+    /// Leaves a part of it out.
+    pub fn remove(&mut self, part: Range<usize>) {
+        self.0.drain(part);
     }
 }
 

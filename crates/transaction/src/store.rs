@@ -488,6 +488,10 @@ impl<O: Copy> Transactions<O> {
     /// Sends the kept bytes again unless they are more than may go unasked.
     fn repeat(&mut self, id: Id<Transaction<O>>, out: &mut impl Sender) {
         let entry = self.entries.get_mut(id);
+        let is_request = matches!(entry.state, State::InviteClient(_) | State::OtherClient(_));
+        if is_request && let Some(part) = out.withdraws(entry.flow, &entry.bytes) {
+            entry.bytes.remove(part);
+        }
         if let Some(left) = entry.unasked.checked_sub(entry.bytes.len()) {
             entry.unasked = left;
             self.send(id, out);

@@ -1,5 +1,7 @@
 //! What transactions ask of who uses them, and what they tell.
 
+use std::ops::Range;
+
 use crate::Flow;
 
 /// Takes what transactions send.
@@ -12,6 +14,13 @@ pub trait Sender {
     fn may_repeat(&mut self, flow: Flow, invite: &[u8]) -> bool {
         let _ = (flow, invite);
         true
+    }
+
+    /// What a request that nobody has answered is to have no longer when it goes again. None: it stays as it is. What belongs to the
+    /// transaction, as its CANCEL and ACK, has it no longer either.
+    fn withdraws(&mut self, flow: Flow, request: &[u8]) -> Option<Range<usize>> {
+        let _ = (flow, request);
+        None
     }
 }
 

@@ -108,12 +108,15 @@ impl Repeats<'_, '_> {
 
 impl Sender for Repeats<'_, '_> {
     fn send(&mut self, flow: Flow, bytes: &[u8]) {
-        let offer = unwelcome_offer(self.cx.snapshot, flow, bytes);
-        let offer = offer.unwrap_or(bytes.len()..bytes.len());
-        self.out.send(flow, |out| {
-            out.extend_from_slice(&bytes[..offer.start]);
-            out.extend_from_slice(&bytes[offer.end..]);
-        });
+        Sender::send(self.out, flow, bytes);
+    }
+
+    fn withdraws(&mut self, flow: Flow, request: &[u8]) -> Option<Range<usize>> {
+        let snapshot = self.cx.snapshot;
+        if !snapshot.offers_control() || !snapshot.member_of(flow)?.control.may_choke() {
+            return None;
+        }
+        offer_in(request)
     }
 
     fn may_repeat(&mut self, flow: Flow, invite: &[u8]) -> bool {
@@ -132,11 +135,8 @@ impl Sender for Repeats<'_, '_> {
     }
 }
 
-/// Where the offer is in a request that is repeated to a server which may choke on it.
-fn unwelcome_offer(snapshot: &Snapshot, flow: Flow, request: &[u8]) -> Option<Range<usize>> {
-    if !snapshot.offers_control() || !snapshot.member_of(flow)?.control.may_choke() {
-        return None;
-    }
+/// Where our offer is in a request that we sent.
+fn offer_in(request: &[u8]) -> Option<Range<usize>> {
     let mut lines = request.split_inclusive(|&byte| byte == b'\n');
     let [first, top_via] = [lines.next()?, lines.next()?];
     let mut parts = top_via.windows(OVERLOAD_OFFER.len());

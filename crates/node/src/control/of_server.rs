@@ -37,7 +37,7 @@ impl Control {
     }
 
     /// Whether it may choke on an offer, for all that is known. What it does not answer is repeated without one then.
-    pub(crate) fn may_choke(&self) -> bool {
+    pub(super) fn may_choke(&self) -> bool {
         !self.takes_part.load(Relaxed) && !self.takes_offers.load(Relaxed)
     }
 

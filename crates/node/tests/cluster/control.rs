@@ -9,6 +9,7 @@ use crate::{
         ALICE, BOB, Cluster, EDGE, ONE, Sent, THREE, TWO, config, listener, ms, s, stateful,
     },
     message::{Dialog, Msg, request},
+    streams::connected_farm,
 };
 
 const OFFER: &str = ";oc;oc-algo=\"loss,rate\"";
@@ -384,21 +385,27 @@ fn call_through_deaf(cluster: &mut Cluster, call: &str, node_repeats: bool) -> b
         cluster.send(&first.respond(486));
         return false;
     }
-    let sent = match node_repeats {
-        true => cluster.wait(ms(520)),
-        false => {
-            cluster.wait(ms(520));
-            cluster.send(&invite)
-        }
+    let mut sent = cluster.wait(ms(520));
+    if !node_repeats {
+        sent = cluster.send(&invite);
+    }
+    let to_server = |sent: &[Sent]| {
+        let mut sent = sent.iter().filter(|sent| sent.is_request());
+        sent.find(|sent| sent.to == first.to).unwrap().clone()
     };
-    let again = sent
-        .iter()
-        .find(|sent| sent.is_request() && sent.to == first.to);
-    let again = again.unwrap();
+    let again = to_server(&sent);
     assert_eq!(again.branch(), first.branch());
-    assert_eq!(via(again), via(&first).replace(OFFER, ""));
-    let back = cluster.send(&again.respond(486));
-    assert!(back.iter().any(|back| back.status() == 486));
+    assert_eq!(via(&again), via(&first).replace(OFFER, ""));
+    cluster.send(&again.respond(180));
+    let cancel = to_server(&cluster.send(&invite.cancel()));
+    assert_eq!((cancel.method(), via(&cancel)), ("CANCEL", via(&again)));
+    cluster.send(&cancel.respond(200));
+    let back = cluster.send(&again.respond(487));
+    assert!(back.iter().any(|back| back.status() == 487));
+    if node_repeats {
+        let ack = to_server(&back);
+        assert_eq!((ack.method(), via(&ack)), ("ACK", via(&again)));
+    }
     true
 }
 
@@ -419,10 +426,27 @@ fn a_server_that_ignores_what_has_an_offer_gets_none() {
     }
 }
 
+/// Over a stream nothing is repeated, so its silence speaks against the offer.
+#[test]
+fn a_connected_server_that_ignores_what_has_an_offer_gets_none() {
+    for config in both_modes(&[ONE]) {
+        let mut cluster = Cluster::new(connected_farm(config));
+        let mut offers = |call: &str| {
+            let sent = cluster.pass(&request("INVITE", ALICE, call));
+            cluster.wait(s(1) + ms(20));
+            via(&sent).contains(OFFER)
+        };
+        let offered = ["first", "second", "third"].map(&mut offers);
+        assert_eq!(offered, [true, true, false]);
+        assert_eq!(cluster.event(Event::ControlRefused), 1);
+    }
+}
+
 /// A call that another server gets instead carries no offer there, where it may be ignored as well.
 #[test]
 fn a_silent_server_is_left_without_an_offer() {
-    for config in both_modes(&[ONE, TWO]) {
+    let connected = both_modes(&[ONE, TWO]).map(connected_farm);
+    for config in both_modes(&[ONE, TWO]).into_iter().chain(connected) {
         let mut cluster = Cluster::new(config);
         let first = cluster.pass(&request("INVITE", ALICE, "call"));
         assert!(via(&first).contains(OFFER));

@@ -27,7 +27,7 @@ fn farm(mut config: Config) -> Config {
 }
 
 /// The same with servers that are connected.
-fn connected_farm(config: Config) -> Config {
+pub(crate) fn connected_farm(config: Config) -> Config {
     let mut config = farm(config);
     for server in &mut config.pools[0].servers {
         server.transport = Transport::Tcp;
