@@ -156,6 +156,7 @@ END
     on 1 /usr/sbin/kamailio -f "$folder/sender$1.cfg" -m 512 -M 32 -x tlsf -X tlsf -DD -E -P "$folder/pid$1" -Y "$folder/run$1" -w "$folder/run$1"
 }
 
+# on_1 ARGUMENTS...: Sipyard on core 1, to its end; what it says is left.
 on_1() {
     taskset --cpu-list 1 "$sipyard" "$@" >/dev/null 2>&1 || true
 }

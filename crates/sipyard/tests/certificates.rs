@@ -4,7 +4,13 @@
 
 mod common;
 
-use std::{fs, net::TcpStream, path::Path, process::Command, time::Duration};
+use std::{
+    fs,
+    net::{SocketAddr, TcpStream},
+    path::Path,
+    process::Command,
+    time::Duration,
+};
 
 use common::{Edge, Settings, authority::Authority, eventually, free_address, sipyard};
 
@@ -263,13 +269,10 @@ fn a_bad_certificate_of_the_admin_api_is_told_with_its_place() {
     }
 }
 
-/// Problems of the second listener's certificates pointed at the first listener or at the beginning of the file.
-#[test]
-fn problems_of_certificates_have_their_place() {
-    let (settings, secured) = (Settings::new(), free_address());
-    authority(&settings).issue_for("soon", &["edge.example.com"], 5 * DAY + DAY / 2);
-    let Settings { sip, admin, .. } = &settings;
-    let text = format!(
+/// An edge with a listener by UDP, and one by TLS that shows this certificate.
+fn secured_edge(settings: &Settings, secured: SocketAddr, certificate: &str) -> String {
+    let Settings { sip, admin, .. } = settings;
+    format!(
         r#"node = {{ name = "edge", secret = "file:secret", workers = 1 }}
 route = [ {{ to = "app" }} ]
 admin = {{ address = "{admin}", socket = "admin.sock" }}
@@ -279,11 +282,19 @@ address = "{sip}"
 [[listen]]
 transport = "tls"
 address = "{secured}"
-certificates = [ {{ chain = "soon.pem", key = "soon.key" }} ]
+certificates = [ {{ chain = "{certificate}.pem", key = "{certificate}.key" }} ]
 [pool.app]
 {POOL}
 "#
-    );
+    )
+}
+
+/// Problems of the second listener's certificates pointed at the first listener or at the beginning of the file.
+#[test]
+fn problems_of_certificates_have_their_place() {
+    let (settings, secured) = (Settings::new(), free_address());
+    authority(&settings).issue_for("soon", &["edge.example.com"], 5 * DAY + DAY / 2);
+    let text = secured_edge(&settings, secured, "soon");
     let checked = |text: &str| {
         settings.write_whole(text);
         fs::write(folder(&settings).join("none.pem"), "").unwrap();
@@ -314,30 +325,15 @@ fn the_end_of_what_is_shown_to_servers_is_told_before() {
     let authority = authority(&settings);
     authority.issue_for("own", &["edge.example.com"], 5 * DAY + DAY / 2);
     authority.issue("late", &["late.example.com"]);
-    let Settings { sip, admin, .. } = &settings;
+    let own = "[tls]\nca = \"ca.pem\"\nchain = \"own.pem\"\nkey = \"own.key\"\n";
     settings.write_whole(&format!(
-        r#"node = {{ name = "edge", secret = "file:secret", workers = 1 }}
-route = [ {{ to = "app" }} ]
-admin = {{ address = "{admin}", socket = "admin.sock" }}
-[[listen]]
-transport = "udp"
-address = "{sip}"
-[[listen]]
-transport = "tls"
-address = "{secured}"
-certificates = [ {{ chain = "late.pem", key = "late.key" }} ]
-[tls]
-ca = "ca.pem"
-chain = "own.pem"
-key = "own.key"
-[pool.app]
-{POOL}
-"#
+        "{}{own}",
+        secured_edge(&settings, secured, "late")
     ));
     let mut check = sipyard();
     check.arg("check").arg(settings.path());
     let told = String::from_utf8(check.output().unwrap().stderr).unwrap();
-    let warned = "edge.toml:13:1: warning: tls.chain: a certificate expires in 5 days";
+    let warned = "edge.toml:16:1: warning: tls.chain: a certificate expires in 5 days";
     assert!(told.contains(warned), "{told}");
     assert!(!told.contains("listen[1]"), "{told}");
 

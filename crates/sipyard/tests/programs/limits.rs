@@ -12,7 +12,7 @@ use crate::{
     edge::wait_until_idle,
     process::within,
     sipp::{Caller, Server, scenario},
-    streams::{configure, connect_from, options, plain, read_all},
+    streams::{closed, configure, connect_from, options, plain, read_all},
 };
 
 /// A node with one worker, so that limits are not divided, and its server.
@@ -33,16 +33,6 @@ fn limited(connections: &str) -> (Edge, Server) {
     (settings.start(), server)
 }
 
-/// Connections that were closed or refused for a reason, as Prometheus is told.
-fn told(edge: &Edge, reason: &str) -> u64 {
-    let (_, metrics) = edge.ask("GET", "/metrics");
-    let labels = format!("{{worker=\"0\",reason=\"{reason}\"}} ");
-    let name = format!("sipyard_connections_closed_total{labels}");
-    let mut lines = metrics.lines();
-    let count = lines.find_map(|line| line.strip_prefix(&*name));
-    count.expect(&name).parse().unwrap()
-}
-
 /// Calls of somebody else, over a connection or by UDP.
 fn calls(edge: &Edge, mode: &str, number: u64) -> Caller {
     let number = number.to_string();
@@ -61,7 +51,7 @@ fn connections_beyond_a_limit_are_closed() {
     let (edge, _server) = limited("total = 32\nper_source = 20");
     let refused = |ip: &str, reason: &str, number: u64| {
         assert_eq!(read_all(&mut connect_from(ip, edge.sip())), "");
-        within(PATIENCE, reason, || told(&edge, reason) == number);
+        within(PATIENCE, reason, || closed(&edge, reason) == number);
     };
     let connect = |ip: &str, number: usize| -> Vec<_> {
         (0..number).map(|_| connect_from(ip, edge.sip())).collect()
@@ -77,14 +67,14 @@ fn connections_beyond_a_limit_are_closed() {
 
     let mut last = second.pop().unwrap();
     drop(first);
-    within(PATIENCE, "the places", || told(&edge, "peer") >= 20);
+    within(PATIENCE, "the places", || closed(&edge, "peer") >= 20);
     for stream in [&mut last, &mut connect_from("127.0.0.4", edge.sip())] {
         stream.write_all(b"\r\n\r\n").unwrap();
         let mut pong = [0; 2];
         stream.read_exact(&mut pong).unwrap();
     }
-    let told = ["refused_source", "refused_total"].map(|reason| told(&edge, reason));
-    assert_eq!(told, [1, 1]);
+    let refused = ["refused_source", "refused_total"].map(|reason| closed(&edge, reason));
+    assert_eq!(refused, [1, 1]);
 }
 
 /// One that carries calls for longer stays open.
@@ -94,9 +84,9 @@ fn a_silent_connection_is_closed() {
     let mut silent = connect_from("127.0.0.2", edge.sip());
     let calls = calls(&edge, "t1", 300);
     assert_eq!(read_all(&mut silent), "");
-    within(PATIENCE, "the closing", || told(&edge, "idle") == 1);
+    within(PATIENCE, "the closing", || closed(&edge, "idle") == 1);
     expect_all(&edge, calls, 300);
-    assert_eq!(told(&edge, "idle"), 1);
+    assert_eq!(closed(&edge, "idle"), 1);
 }
 
 /// What waits for a peer that does not read is limited for it, and for all peers together.
@@ -122,7 +112,7 @@ fn a_peer_that_does_not_read_is_closed() {
             let requests = requests.collect::<String>().replace("Call-ID: ", &call);
             deaf.write_all(requests.as_bytes()).is_err()
         });
-        within(PATIENCE, reason, || told(&edge, reason) == 1);
+        within(PATIENCE, reason, || closed(&edge, reason) == 1);
         expect_all(&edge, calls, 100);
     }
 }
