@@ -1,5 +1,6 @@
 //! A worker's loop: receive a batch, feed the node, send a batch, wait.
 
+mod hours;
 mod lanes;
 mod mail;
 mod pace;
@@ -11,14 +12,14 @@ use std::{
     time::Duration,
 };
 
-use node::{Answer, Datagram, Flow, Input, Node, Outbox, Question, Quotation, Shared, Work};
+use node::{Answer, Datagram, Flow, Input, Node, Outbox, Question, Quotation, Shared};
 use socket::{
     Clock, Poll, own_processor_time,
     udp::{self, BATCH, RecvBatch, SendBatch, Wait},
     wall,
 };
 
-use self::pace::Pace;
+use self::{hours::Hours, pace::Pace};
 use crate::{
     answerer::Reply,
     lanes::OwnLanes,
@@ -65,11 +66,7 @@ pub(crate) struct Worker {
     poll: Poll,
     /// The next time of the node's timers.
     tick: Duration,
-    /// The time that it waited since the node was told last how busy it is, and when that was.
-    waited: Duration,
-    told_at: Duration,
-    /// The processor time that it had used then.
-    processor_time: Duration,
+    hours: Hours,
     /// The kernel's count of drops at the last tick.
     dropped: u64,
     /// New requests come there while there are too many.
@@ -108,9 +105,7 @@ impl Worker {
             polls: team.seats[number].mailbox.waker().is_some(),
             poll: Poll::default(),
             tick: now,
-            waited: Duration::ZERO,
-            told_at: now,
-            processor_time: Duration::ZERO,
+            hours: Hours::new(now),
             dropped: 0,
             lanes: None,
             has_more: false,
@@ -134,6 +129,7 @@ impl Worker {
             } else {
                 self.block()
             };
+            self.end_wait(now);
             self.pace.wake(now);
             self.read_mail(now);
             self.read_lanes();
@@ -143,7 +139,7 @@ impl Worker {
                 }
                 self.notice_losses(now);
                 self.look_at_pace(now);
-                self.tell_busy(now);
+                self.tell_work(now);
                 self.notice_stopped(now);
                 self.node.handle_timeout(now, &mut self.out);
                 self.keep_streams(now);
@@ -175,7 +171,7 @@ impl Worker {
         let time = self.pace.rest(now);
         if !has_work && !time.is_zero() {
             nap(time);
-            self.waited += time;
+            self.hours.rest(time);
         }
     }
 
@@ -234,17 +230,8 @@ impl Worker {
     }
 
     /// Tells the node how long it has worked.
-    fn tell_busy(&mut self, now: Duration) {
-        let passed = now.saturating_sub(mem::replace(&mut self.told_at, now));
-        let waited = mem::take(&mut self.waited);
-        let busy = passed.saturating_sub(waited);
-        let time = own_processor_time();
-        let ran = time.saturating_sub(mem::replace(&mut self.processor_time, time));
-        let mut work = Work {
-            busy,
-            ran,
-            ..Work::default()
-        };
+    fn tell_work(&mut self, now: Duration) {
+        let mut work = self.hours.take(now, own_processor_time());
         if let Some(streams) = &mut self.streams {
             work.for_strangers = streams.take_strangers_took();
             work.while_idle = streams.take_idle_took();
@@ -293,6 +280,7 @@ impl Worker {
         }
         if self.streams.as_ref().is_some_and(Streams::has_ready) {
             now = self.clock.now();
+            self.end_wait(now);
             let has_other_work = self.taken > 0 || self.has_more || self.node.has_waiting();
             self.on_streams(now, |streams, ground| streams.turn(ground, has_other_work));
         }
@@ -337,11 +325,13 @@ impl Worker {
             let result = socket.recv(&mut self.received, wait);
             now = self.clock.now();
             if wait == Wait::Block {
-                self.waited += now - began;
+                // The kernel rounds up to its own tick.
+                self.hours.wait(began, now, 2 * TICK);
             }
             let is_empty = result.as_ref().is_ok_and(|&count| count < BATCH);
             let delay = self.received.waited().unwrap_or_default();
             self.came = self.came.min(now.saturating_sub(delay));
+            self.end_wait(now);
             self.node.handle_delay(now, None, delay);
             self.feed(listener, now, result);
             if is_empty || !self.node.is_behind(now) {
@@ -379,8 +369,16 @@ impl Worker {
             None => self.poll.wait(seat.descriptors(), Some(timeout)),
         }
         waker.disarm(self.found(0).0);
-        let slept = self.clock.now() - now;
-        self.waited += slept;
+        self.hours.wait(now, self.clock.now(), timeout);
+    }
+
+    /// Tells the node what was done, if it is time: before it learns for how long messages have waited, as the worker may have stood
+    /// still.
+    fn end_wait(&mut self, now: Duration) {
+        self.hours.end_wait(self.came);
+        if now >= self.hours.told_at() + TICK {
+            self.tell_work(now);
+        }
     }
 
     /// Gives the received datagrams to the node.

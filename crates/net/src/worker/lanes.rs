@@ -93,7 +93,7 @@ impl Worker {
         let began = self.clock.now();
         let seat = &self.team.seats[self.number];
         self.poll.wait(seat.descriptors(), Some(wait));
-        self.waited += self.clock.now() - began;
+        self.hours.wait(began, self.clock.now(), wait);
     }
 
     /// Reads a batch from each lane that the node has room for, and all that is there of what may belong to calls.
