@@ -101,6 +101,8 @@ impl Node {
     /// Learns what the worker has done since it was told last.
     pub fn handle_work(&mut self, now: Duration, work: Work) {
         let used = self.utilisation.note(now, work.busy, work.ran);
+        let standstill = self.utilisation.standstill();
+        self.desks.lobby.note_standstill(standstill);
         let part = |time: Duration, of: Duration| match of.is_zero() {
             true => 0.0,
             false => time.div_duration_f64(of).min(1.0),

@@ -1,13 +1,17 @@
 //! How much of the time that a worker can have it uses.
 
-use std::time::Duration;
+use std::{mem, time::Duration};
+
+use crate::Standstill;
 
 /// How long it is looked back.
 const LATELY: Duration = Duration::from_millis(50);
+/// It is looked at what a worker did from the end of a standstill to the end of the next, and for so long at most.
+const CYCLE: Duration = Duration::from_millis(100);
 /// The worker could use no more if it was busy for this part of the time.
 const BUSY: f64 = 0.95;
-/// The weight of what it ran now in what it can run.
-const NEW: f64 = 0.2;
+/// How long what it ran counts for what it can run.
+const LEARNS: Duration = Duration::from_millis(45);
 /// What it can run is taken for more by this part each second, as a quota or a neighbour may go away.
 const GROWTH_PER_S: f64 = 0.005;
 /// It grows by so much in a second while the worker seems to use more than this part of what it can run, but is idle by the clock for
@@ -25,11 +29,21 @@ const LEAST: f64 = 0.001;
 #[derive(Debug)]
 pub struct Utilisation {
     told_at: Duration,
+    standstill: Standstill,
+    cycle: Cycle,
     /// The parts of the time in which it was busy by the clock, and in which it ran, lately.
     busy: f64,
     ran: f64,
     /// The part of the time in which it can run.
     can_run: f64,
+}
+
+/// What a worker did since it stood still last.
+#[derive(Debug, Default)]
+struct Cycle {
+    passed: Duration,
+    busy: Duration,
+    ran: Duration,
 }
 
 impl Utilisation {
@@ -38,6 +52,8 @@ impl Utilisation {
     pub fn new(now: Duration) -> Self {
         Self {
             told_at: now,
+            standstill: Standstill::default(),
+            cycle: Cycle::default(),
             busy: 0.0,
             ran: 0.0,
             can_run: 1.0,
@@ -52,12 +68,26 @@ impl Utilisation {
             return busy;
         }
         self.told_at = now;
+        self.cycle.passed += passed;
+        self.cycle.busy += busy;
+        self.cycle.ran += ran;
+        let has_stood = self.standstill.note(now, busy, ran);
+        if has_stood || self.cycle.passed >= CYCLE {
+            self.learn();
+        }
+        ran.div_f64(self.can_run)
+    }
+
+    /// A cycle is over. A quota lets a worker run for the same time in each.
+    fn learn(&mut self) {
+        let Cycle { passed, busy, ran } = mem::take(&mut self.cycle);
         let weight = passed.div_duration_f64(LATELY).min(1.0);
         let part = |time: Duration| time.div_duration_f64(passed).min(1.0);
         self.busy += (part(busy) - self.busy) * weight;
         self.ran += (part(ran) - self.ran) * weight;
         if self.busy > BUSY {
-            self.can_run += (self.ran / self.busy - self.can_run) * NEW;
+            let weight = 1.0 - (-passed.div_duration_f64(LEARNS)).exp();
+            self.can_run += (self.ran / self.busy - self.can_run) * weight;
         } else {
             let has_more = self.get() > USES && self.busy < 1.0 - IDLE;
             let growth_per_s = if has_more {
@@ -69,7 +99,12 @@ impl Utilisation {
             self.can_run = grown.max(self.ran);
         }
         self.can_run = self.can_run.clamp(LEAST, 1.0);
-        ran.div_f64(self.can_run)
+    }
+
+    /// When it stood still last.
+    #[must_use]
+    pub fn standstill(&self) -> Standstill {
+        self.standstill
     }
 
     /// The part of what it can run that it ran lately.
@@ -115,6 +150,21 @@ mod tests {
             assert!(about(used, wants / 0.1), "{used} of {wants}");
             assert!(about(utilisation.get(), wants / 0.1), "{wants}");
         }
+    }
+
+    /// Under a quota of 10 ms in 100 a worker took a fifth of the time for what it could run: what it did was looked at for 50 ms.
+    #[test]
+    fn a_quota_with_a_long_period_shows() {
+        let (mut utilisation, mut last) = (Utilisation::new(Duration::ZERO), 0.0);
+        for _ in 0..30 {
+            let mut used = Duration::ZERO;
+            for (passed, ran) in [(TICK, TICK), (9 * TICK, Duration::ZERO)] {
+                let now = utilisation.told_at + passed;
+                used += utilisation.note(now, passed, ran);
+            }
+            last = used.div_duration_f64(10 * TICK);
+        }
+        assert!(about(last, 1.0), "{last}");
     }
 
     /// When a quota was twice as large again, the worker took itself for busy, and its neighbours took up to nine seconds to send more.

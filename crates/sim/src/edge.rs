@@ -12,13 +12,10 @@ use node::{
 
 use crate::{
     Capacity, Conduct, Pace, PartyId, Quota, Scheme, Store,
-    host::{Cheap, Host},
+    host::{Cheap, Host, TICK},
     processor::{Queue, Waiting},
     streams::{Endpoint, Line},
 };
-
-/// How often a worker looks at its timers while it has work, as one on sockets does.
-const TICK: Duration = Duration::from_millis(10);
 
 /// A worker reads so many new requests from lanes before it serves some of those that wait.
 const READS: u32 = 12;
@@ -237,6 +234,7 @@ impl Edge {
             self.answer(now, worker, out);
         }
         let still = self.host.as_ref().and_then(|host| host.stands_until(now));
+        self.tell_work(now);
         self.work(line, out);
         if let Some(until) = still {
             self.timers_due = self.timers_due.max(until);
@@ -415,10 +413,25 @@ impl Edge {
         self.timers_due = self.timers_due.min(now + TICK);
     }
 
+    /// Tells the workers what they have done, if it is time.
+    fn tell_work(&mut self, now: Duration) {
+        let workers = self.nodes.len() as u32;
+        if let Some(host) = &mut self.host
+            && let Some(told) = host.take_busy(now)
+        {
+            let [busy, ran] = told.map(|time| time / workers);
+            let work = Work {
+                busy,
+                ran,
+                ..Work::default()
+            };
+            let nodes = self.nodes.iter_mut();
+            nodes.for_each(|node| node.handle_work(now, work));
+        }
+    }
+
     fn handle_timeout(&mut self, now: Duration, out: &mut Outbox) {
         if let Some(host) = &mut self.host {
-            let workers = self.nodes.len() as u32;
-            let [busy, ran] = host.take_busy(now).map(|time| time / workers);
             let unread = host.take_unread() / self.nodes.len() as u32;
             let missed = host.take_missed();
             let is_told = host.tells_overload();
@@ -427,12 +440,6 @@ impl Edge {
                 .map(|all| all / self.nodes.len() as u32);
             let mut are_lanes_wanted = false;
             for node in &mut self.nodes {
-                let work = Work {
-                    busy,
-                    ran,
-                    ..Work::default()
-                };
-                node.handle_work(now, work);
                 if unread > 0 && is_told {
                     node.handle_unread(now, unread);
                 }

@@ -14,6 +14,9 @@ use crate::{
     processor::Waiting,
 };
 
+/// How often a worker looks at its timers while it has work, and tells what it did, as one on sockets does.
+pub(crate) const TICK: Duration = Duration::from_millis(10);
+
 /// What a node's processor needs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pace {
@@ -123,8 +126,9 @@ pub(crate) struct Host {
     busy: Duration,
     /// The time that its processor ran.
     ran: Duration,
-    /// What of these the node was told.
+    /// What of these the node was told, and when.
     told: [Duration; 2],
+    told_at: Duration,
     lost: u64,
     /// Datagrams that were dropped before the node read them, since this was asked last.
     unread: u32,
@@ -173,6 +177,7 @@ impl Host {
             busy: Duration::ZERO,
             ran: Duration::ZERO,
             told: [Duration::ZERO; 2],
+            told_at: Duration::ZERO,
             lost: 0,
             unread: 0,
         }
@@ -402,14 +407,18 @@ impl Host {
             + self.check * (after.proven - before.proven) as u32
     }
 
-    /// The time that it has worked since this was asked last, and the time that its processor ran. As on a real one, it does
-    /// not know when it stood still.
-    pub(crate) fn take_busy(&mut self, now: Duration) -> [Duration; 2] {
+    /// The time that it has worked since the node was told last, and the time that its processor ran. As on a real one, it does
+    /// not know when it stood still. None: it was told just now, or it stands still.
+    pub(crate) fn take_busy(&mut self, now: Duration) -> Option<[Duration; 2]> {
+        if now < self.told_at + TICK || self.stands_until(now).is_some() {
+            return None;
+        }
+        self.told_at = now;
         let busy = self.busy.saturating_sub(self.free_at.saturating_sub(now));
         let ran = self.cage.as_ref().map_or(busy, |_| self.ran);
         let told = [busy, ran];
         let before = mem::replace(&mut self.told, told);
-        [0, 1].map(|time| told[time].saturating_sub(before[time]))
+        Some([0, 1].map(|time| told[time].saturating_sub(before[time])))
     }
 
     /// Datagrams that were dropped before the node read them, since this was asked last.

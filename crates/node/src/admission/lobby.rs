@@ -10,7 +10,7 @@ mod leaving;
 use std::{mem, time::Duration};
 
 use fastrand::Rng;
-use overload::{BEHIND, Share, Throughput};
+use overload::{BEHIND, Share, Standstill, Throughput};
 use sip::Message;
 use slots::Kept;
 use transaction::Flow;
@@ -63,6 +63,7 @@ pub(crate) struct Lobby {
     lane: Option<Lane>,
     waited: Duration,
     behind_until: Duration,
+    standstill: Standstill,
     backlog: Backlog,
     queue: Queue,
     /// New requests are to come in lanes until then, and whether they do.
@@ -101,6 +102,7 @@ impl Lobby {
             lane: None,
             waited: Duration::ZERO,
             behind_until: Duration::ZERO,
+            standstill: Standstill::default(),
             backlog: Backlog::default(),
             queue: Queue::default(),
             lanes_until: Duration::ZERO,
@@ -125,6 +127,7 @@ impl Lobby {
     /// The driver has seen datagrams that waited for so long, in a lane or with all others.
     pub(crate) fn note_delay(&mut self, now: Duration, lane: Option<Lane>, delay: Duration) {
         (self.lane, self.waited) = (lane, delay);
+        let delay = self.standstill.beyond(now, delay);
         self.queue.note_lane(now, lane);
         if lane.is_none() && self.has_lanes {
             self.queue.note(now, delay);
@@ -212,7 +215,7 @@ impl Lobby {
 
     /// What was read from a connection has waited there for so long.
     pub(crate) fn note_stream_delay(&mut self, now: Duration, delay: Duration) {
-        self.backlog.note(now, delay);
+        self.backlog.note(now, self.standstill.beyond(now, delay));
     }
 
     /// Whether a new request has waited in its connection for too long. [`Self::note_late_neighbour`] is to be told if it
@@ -223,6 +226,11 @@ impl Lobby {
 
     pub(crate) fn note_late_neighbour(&mut self, now: Duration) {
         self.backlog.note_neighbour(now);
+    }
+
+    /// When the worker stood still last.
+    pub(crate) fn note_standstill(&mut self, standstill: Standstill) {
+        self.standstill = standstill;
     }
 
     /// The worker was busy for so long since it told last, and for strangers' connections.
