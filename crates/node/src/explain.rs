@@ -7,7 +7,7 @@ use sip::{HeaderName, Message, Method};
 use transaction::Flow;
 
 use crate::{
-    admission::{is_called_first, is_urgent},
+    admission::{Class, class_of, is_called_first, is_urgent},
     calls::{Life, Reason},
     decisions::DecisionView,
     io::Datagram,
@@ -67,7 +67,9 @@ pub enum Forecast {
     },
     /// It would stay out, as there is more than the node can serve.
     StaysOut {
-        /// The share of new requests that is let in.
+        /// What is like it, in the plural.
+        class: &'static str,
+        /// The share of these that is let in.
         share: f64,
     },
     /// Its affinity token names the server.
@@ -189,8 +191,16 @@ impl Node {
             true => is_called_first(&self.snapshot, request.message),
             false => is_urgent(&self.snapshot, request.datagram.flow, request.message),
         };
-        if !is_first && lobby.stops(&request.datagram, has_lanes) {
+        let class = match class_of(&self.snapshot, &request.datagram, request.message) {
+            _ if is_first => None,
+            Some(Class::Emergency) => Some(Class::Call),
+            class => class,
+        };
+        if let Some(class) = class
+            && lobby.stops(&request.datagram, has_lanes)
+        {
             return Forecast::StaysOut {
+                class: class.as_str(),
                 share: lobby.shares()[usize::from(request.method == Method::Register)],
             };
         }

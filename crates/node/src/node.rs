@@ -251,7 +251,7 @@ impl Desks {
         if matches!(origin, Origin::Socket) && cx.is_scanners(datagram.flow, message) {
             return cx.drop_of(datagram.flow, Dropped::Scanner);
         }
-        let Some(class) = admission::class_of(cx, &datagram, message) else {
+        let Some(class) = admission::class_of(cx.snapshot, &datagram, message) else {
             return self.begin(cx, datagram, message, origin, out);
         };
         if self.lobby.is_late(datagram.flow) && control::takes_part(cx, datagram.flow, message) {

@@ -29,7 +29,9 @@ pub(crate) enum Explanation {
     },
     /// There is more than the node can serve, so the message would stay out.
     StaysOut {
-        /// The share of new requests that is let in.
+        /// What is like it, in the plural.
+        class: String,
+        /// The share of these that is let in.
         share: f64,
     },
     /// The node would ask the location service.
@@ -122,7 +124,10 @@ impl From<Forecast> for Explanation {
             Forecast::Token { server, to_server } => Self::Token { server, to_server },
             Forecast::Session(view) => Self::Call(view.into()),
             Forecast::LookedUp => Self::LookedUp,
-            Forecast::StaysOut { share } => Self::StaysOut { share },
+            Forecast::StaysOut { class, share } => Self::StaysOut {
+                class: class.to_owned(),
+                share,
+            },
             Forecast::Placed {
                 pool,
                 policy,
@@ -187,9 +192,9 @@ impl fmt::Display for Explanation {
                 )?;
                 servers.iter().try_for_each(|server| server.fmt(f))
             }
-            Self::StaysOut { share } => writeln!(
+            Self::StaysOut { class, share } => writeln!(
                 f,
-                "would stay out: there is more than the node can serve, and {:.1} % of the new requests are let in",
+                "would stay out: there is more than the node can serve, and {:.1} % of the {class} are let in",
                 share * 100.0
             ),
             Self::LookedUp => {

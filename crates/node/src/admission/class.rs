@@ -6,7 +6,7 @@ use sip::{HeaderName, Message, Method, NameAddr};
 use transaction::Flow;
 
 use super::{lane::Lane, urgent::is_of};
-use crate::{context::Context, io::Datagram, snapshot::Snapshot, stats::Event};
+use crate::{io::Datagram, snapshot::Snapshot, stats::Event};
 
 /// How long a request may wait, in its socket and here. RFC 3261 has callers repeat an INVITE after 500 ms: if the first one
 /// waits for longer and is refused, its copy is served in vain.
@@ -65,6 +65,17 @@ impl Class {
         }
     }
 
+    /// What its requests are, in the plural.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Emergency => "calls for help",
+            Self::Login => "REGISTERs with credentials",
+            Self::Call | Self::Repeated => "calls",
+            Self::Register => "REGISTERs without credentials",
+            Self::Other => "other requests",
+        }
+    }
+
     /// Counts that a request of it stays out.
     pub(crate) fn out(self) -> Event {
         match self {
@@ -115,7 +126,7 @@ pub(super) fn patience_in(lane: Lane, [calls, registers]: [f64; 2]) -> Duration 
 
 /// The class of a new request; none: it belongs to something known, or a known host asks how we are.
 pub(crate) fn class_of(
-    cx: Context<'_>,
+    snapshot: &Snapshot,
     datagram: &Datagram<'_>,
     message: &Message<'_>,
 ) -> Option<Class> {
@@ -124,13 +135,13 @@ pub(crate) fn class_of(
         return None;
     }
     match method {
-        Method::Invite if is_urgent(cx.snapshot, datagram.flow, message) => Some(Class::Emergency),
+        Method::Invite if is_urgent(snapshot, datagram.flow, message) => Some(Class::Emergency),
         Method::Invite => Some(Class::Call),
         Method::Register if message.header(HeaderName::Authorization).is_some() => {
             Some(Class::Login)
         }
         Method::Register => Some(Class::Register),
-        Method::Options if cx.snapshot.is_known(datagram.flow.remote.ip()) => None,
+        Method::Options if snapshot.is_known(datagram.flow.remote.ip()) => None,
         _ => Some(Class::Other),
     }
 }
