@@ -67,7 +67,7 @@ pub enum Forecast {
     },
     /// It would stay out, as there is more than the node can serve.
     StaysOut {
-        /// What is like it, in the plural.
+        /// What requests of its class are, in the plural.
         class: &'static str,
         /// The share of these that is let in.
         share: f64,

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 /// Who stands still for so long has used up a quota, or another program has the processor.
 const STILL: Duration = Duration::from_millis(5);
+/// The longest part of a standstill that counts: the usual period of a quota. Who stood still for longer has old requests to
+/// serve, whatever the reason.
+const LONGEST: Duration = Duration::from_millis(100);
 
 /// The last standstill of a worker. A CPU quota has it stand still for the rest of each period.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,12 +21,12 @@ impl Standstill {
         let still = busy.saturating_sub(ran);
         let has_stood = still >= STILL;
         if has_stood {
-            (self.began, self.ended) = (now.saturating_sub(still), now);
+            (self.began, self.ended) = (now.saturating_sub(still.min(LONGEST)), now);
         }
         has_stood
     }
 
-    /// For how long something that has waited waited for other work: what comes during a standstill is no queue.
+    /// How much of a delay until now is due to other work. What comes during a standstill is no queue.
     #[must_use]
     pub fn beyond(&self, now: Duration, delay: Duration) -> Duration {
         let came = now.saturating_sub(delay).max(self.began);
@@ -55,5 +58,7 @@ mod tests {
             let is = standstill.beyond(ms(now), ms(delay));
             assert_eq!(is, ms(beyond), "{delay} ms at {now} ms");
         }
+        assert!(standstill.note(ms(5_300), ms(5_000), ms(2)));
+        assert_eq!(standstill.beyond(ms(5_300), ms(4_000)), ms(3_900));
     }
 }

@@ -6,7 +6,7 @@ use crate::Standstill;
 
 /// How long it is looked back.
 const LATELY: Duration = Duration::from_millis(50);
-/// It is looked at what a worker did from the end of a standstill to the end of the next, and for so long at most.
+/// A look is at what a worker did from the end of a standstill to the end of the next, and in so long at most.
 const CYCLE: Duration = Duration::from_millis(100);
 /// The worker could use no more if it was busy for this part of the time.
 const BUSY: f64 = 0.95;

@@ -29,7 +29,7 @@ pub(crate) enum Explanation {
     },
     /// There is more than the node can serve, so the message would stay out.
     StaysOut {
-        /// What is like it, in the plural.
+        /// What requests of its class are, in the plural.
         class: String,
         /// The share of these that is let in.
         share: f64,

@@ -30,19 +30,19 @@ impl Hours {
         self.waited += time;
     }
 
-    /// It waited since `began` for something to come, and had set itself so much time for that.
+    /// It waited since `began` for something to come, for `timeout` at most.
     pub(super) fn wait(&mut self, began: Duration, now: Duration, timeout: Duration) {
         self.wait = began..now.min(began + timeout);
     }
 
-    /// Something came then, if not later. A worker whose quota is used up stands still when its wait is over, and to its clock it
-    /// works.
+    /// The wait was over when the first message came, or at its timeout. A worker whose quota is used up stands still after that, and
+    /// to its clock it works.
     pub(super) fn end_wait(&mut self, came: Duration) {
         let Range { start, end } = mem::take(&mut self.wait);
         self.waited += end.min(came).saturating_sub(start);
     }
 
-    /// Since when the node was told nothing.
+    /// When the node was told last.
     pub(super) fn told_at(&self) -> Duration {
         self.told_at
     }
