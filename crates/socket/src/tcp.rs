@@ -77,6 +77,12 @@ impl Listener {
         self.local
     }
 
+    /// Connections from now on have so many bytes of the system's memory for what is not read, and more when it finds that of
+    /// use. Systems that can't are left as they are.
+    pub fn allow_unread(&self, memory: usize) {
+        keep_unread(&self.inner, memory, May::Grow);
+    }
+
     /// The next peer that waits, and its address.
     ///
     /// # Errors
@@ -154,6 +160,17 @@ impl Stream {
         }
     }
 
+    /// Lets the system have so many bytes of memory for what is not read, and no more: the rest waits at the peer. A message of
+    /// 700 bytes takes 2,300. Systems that can't undo that are left as they are.
+    pub fn limit_unread(&self, memory: usize) {
+        keep_unread(&self.inner, memory, May::NotGrow);
+    }
+
+    /// Lets the system have so many bytes of memory for what is not read, and more when it finds that of use.
+    pub fn allow_unread(&self, memory: usize) {
+        keep_unread(&self.inner, memory, May::Grow);
+    }
+
     /// Whether the other end has no room, and not the network. Where the system doesn't tell, it is so.
     #[must_use]
     pub fn awaits_reader(&self) -> bool {
@@ -218,6 +235,32 @@ impl Stream {
     /// There is no room ([`io::ErrorKind::WouldBlock`]), or the connection is broken.
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         self.inner.send_with_flags(bytes, self.flags)
+    }
+}
+
+/// Whether the system may have a buffer grow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum May {
+    Grow,
+    NotGrow,
+}
+
+fn keep_unread(socket: &socket2::Socket, memory: usize, may: May) {
+    // Linux takes twice what it is told. socket(7)
+    let is_set = let_grow(socket) && socket.set_recv_buffer_size(memory / 2).is_ok();
+    if is_set && may == May::Grow {
+        let_grow(socket);
+    }
+}
+
+/// Lets the system choose how large buffers are, if it can.
+fn let_grow(socket: &socket2::Socket) -> bool {
+    let locks: libc::c_int = 0;
+    // SAFETY: the pointer is to an integer of that size that outlives the call.
+    unsafe {
+        let (fd, length) = (socket.as_raw_fd(), size_of_val(&locks) as libc::socklen_t);
+        let locks = (&raw const locks).cast();
+        libc::setsockopt(fd, libc::SOL_SOCKET, libc::SO_BUF_LOCK, locks, length) == 0
     }
 }
 

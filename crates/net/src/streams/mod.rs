@@ -9,6 +9,7 @@ mod layer;
 mod limits;
 mod serving;
 mod turns;
+mod unread;
 mod watch;
 
 use std::{
@@ -28,6 +29,7 @@ pub(crate) use common::Common;
 pub use layer::{Bound, Security};
 use limits::limits_of;
 use turns::AllTurns;
+use unread::{AT_FIRST, Pace, Unread};
 use watch::{LISTENERS, Lane, Watch, token};
 
 /// Peers that are accepted from one listener in one turn at most.
@@ -52,6 +54,7 @@ pub(crate) struct Streams {
     is_late: bool,
     /// Open connections that wait for their turn.
     turns: AllTurns,
+    pace: Pace,
     /// When strangers were served last.
     strangers_at: Duration,
     allowance: Allowance,
@@ -92,6 +95,8 @@ struct Held {
     is_in_turns: bool,
     /// Whether the peer sends nothing more after what is there to read.
     has_ended: bool,
+    /// None: the node has opened it.
+    unread: Option<Unread>,
 }
 
 /// What a worker's connections have to work with.
@@ -125,6 +130,7 @@ impl Streams {
             .collect();
         for (place, listening) in listeners.iter().enumerate() {
             let token = LISTENERS + place as u64;
+            listening.socket.allow_unread(AT_FIRST);
             watch.add(&listening.socket, token, Interest::Read, listening.lane)?;
         }
         Ok(Self {
@@ -142,6 +148,7 @@ impl Streams {
             divided_by,
             is_late: false,
             turns: AllTurns::default(),
+            pace: Pace::default(),
             strangers_at: now,
             allowance: Allowance::default(),
             strangers_took: Duration::ZERO,
@@ -319,7 +326,7 @@ impl Streams {
                 false => self.connections.accept(ground.now, flow, layer),
             };
             if let Ok(id) = accepted {
-                self.hold(id, socket, Interest::Read);
+                self.hold(id, socket, Interest::Read, Some(Unread::AtFirst));
             }
         }
     }
@@ -334,11 +341,17 @@ impl Streams {
         let mut socket = tcp::Stream::connect(bound.address, flow.remote).ok()?;
         socket.keep_little_unsent();
         let id = self.connections.open(now, flow, layer).ok()?;
-        self.hold(id, socket, Interest::Write);
+        self.hold(id, socket, Interest::Write, None);
         Some(id)
     }
 
-    fn hold(&mut self, id: ConnectionId, socket: tcp::Stream, interest: Interest) {
+    fn hold(
+        &mut self,
+        id: ConnectionId,
+        socket: tcp::Stream,
+        interest: Interest,
+        unread: Option<Unread>,
+    ) {
         let lane = Lane::Opening;
         if self.watch.add(&socket, token(id), interest, lane).is_err() {
             return self.connections.closed(Duration::ZERO, id, Why::Failed);
@@ -350,6 +363,7 @@ impl Streams {
             alias: Alias::No,
             is_in_turns: false,
             has_ended: false,
+            unread,
         };
         self.sockets.insert(id, held);
     }

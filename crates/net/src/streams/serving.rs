@@ -11,6 +11,7 @@ use super::{
     aliases::{self, Alias},
     is_later,
     turns::Turn,
+    unread::Seen,
     watch::{LISTENERS, Lane, connection},
 };
 
@@ -205,13 +206,24 @@ impl Streams {
     fn serve(&mut self, ground: &mut Ground<'_>, turn: Turn, bytes: usize) -> Option<usize> {
         let id = turn.id;
         let length = self.read(ground, id, turn.since, bytes);
+        let now = self.clock.now();
+        self.pace.note(now, length);
         let held = self.sockets.get_mut(&id)?;
+        if let Some(unread) = &mut held.unread {
+            let ready = self.turns.of(held.lane).len() + 1;
+            let seen = Seen {
+                is_behind: turn.is_behind(now),
+                length,
+                share: self.pace.share(ready),
+            };
+            unread.adjust(now, seen, &held.socket);
+        }
         // Without an edge nobody tells of an end that is there already.
         held.is_in_turns = length == bytes || (held.has_ended && length > 0);
         if !held.is_in_turns {
             return None;
         }
-        self.connections.leave_unread(self.clock.now(), id);
+        self.connections.leave_unread(now, id);
         Some(length)
     }
 
