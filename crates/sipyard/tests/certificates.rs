@@ -249,11 +249,11 @@ fn a_bad_certificate_of_the_admin_api_is_told_with_its_place() {
     for (tls, wanted) in [
         (
             r#"{ chain = "one.pem", key = "other.key" }"#,
-            "edge.toml:4:27: admin.tls.chain: ",
+            "edge.toml:4:44: admin.tls.key: ",
         ),
         (
             r#"{ chain = "none.pem", key = "one.key" }"#,
-            "none.pem: can't be read",
+            "edge.toml:4:27: admin.tls.chain: ",
         ),
         (r#"{ chain = "one.pem" }"#, "write key = \"FILE\""),
     ] {
@@ -316,6 +316,24 @@ fn problems_of_certificates_have_their_place() {
         told.contains("edge.toml:9:11: warning: listen[1]: "),
         "{told}"
     );
+}
+
+/// `[tls]` of a node without a secure listener was read, and nobody was told that it does nothing.
+#[test]
+fn what_servers_are_asked_for_in_vain_is_warned_of() {
+    let settings = Settings::new();
+    settings.write(POOL, "");
+    let file = fs::read_to_string(settings.path()).unwrap();
+    let checked = |text: &str| {
+        settings.write_whole(text);
+        let mut check = sipyard();
+        check.arg("check").arg(settings.path());
+        String::from_utf8(check.output().unwrap().stderr).unwrap()
+    };
+    assert!(!checked(&file).contains("tls"));
+    let told = checked(&format!("{file}\n[tls]\nnames = \"web\"\n"));
+    let warned = "warning: tls: nothing of it is used, as no listener is tls or wss";
+    assert!(told.contains(warned), "{told}");
 }
 
 /// What the node shows to servers ended without a warning and without a figure: only listeners and the admin API had them.

@@ -65,6 +65,8 @@ pub(crate) struct Configuration {
     pub(crate) nftables: Option<Nftables>,
     /// How the listeners' connections are secured.
     pub(crate) security: Security,
+    /// Whether `[tls]` is given though no listener is secure.
+    pub(crate) has_unused_tls: bool,
     /// The place of each listener's address in the file, in the listeners' order.
     pub(crate) listener_places: Vec<Place>,
     /// The places of the admin API's sockets in the file.
@@ -127,6 +129,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
     let listening = listen::listeners(&mut root);
     let listeners = &listening.listeners;
     let as_client = secure::as_client(&mut root);
+    let has_unused_tls = as_client.is_unused(&listening);
     let identity = sections::identity(root.table("node"), listeners);
     let timers = sections::timers(root.table("timers"));
     let limits = sections::limits(root.table("limits"));
@@ -183,6 +186,7 @@ fn read(mut root: Section<'_>) -> Option<Configuration> {
         registrar,
         calls,
         nftables,
+        has_unused_tls,
         listener_places: listening.places,
         security: security?,
         admin_places,

@@ -30,6 +30,13 @@ pub(super) struct AsClient {
     identity: Option<Identity>,
 }
 
+impl AsClient {
+    /// Whether `[tls]` is given though no listener is secure.
+    pub(super) fn is_unused(&self, listening: &Listeners) -> bool {
+        self.at.is_some() && listening.first_secure.is_none()
+    }
+}
+
 /// Whether clients are asked for a certificate, and whether they must have one.
 #[derive(Clone, Copy)]
 enum Asked {
@@ -123,11 +130,17 @@ pub(super) fn identity(table: &mut Section<'_>) -> Option<Identity> {
     let file = |value: &settings::Value<'_>| Ok(folder.join(text(value)?));
     let chain = table.require("chain", "write chain = \"FILE\"", file);
     let key: Option<At<PathBuf>> = table.require("key", "write key = \"FILE\"", file);
-    let chain = chain?;
-    match Identity::load(&chain.value, &key?.value) {
+    let (chain, key) = (chain?, key?);
+    match Identity::load(&chain.value, &key.value) {
         Ok(identity) => Some(identity),
         Err(error) => {
-            table.problem_of("chain", chain.at, &error.to_string());
+            let is_of_key = chain.value != key.value && error.path.as_ref() == Some(&key.value);
+            let (name, at) = if is_of_key {
+                ("key", key.at)
+            } else {
+                ("chain", chain.at)
+            };
+            table.problem_of(name, at, &error.to_string());
             None
         }
     }

@@ -39,6 +39,11 @@ pub(crate) fn warnings(path: &Path, configuration: &Configuration) -> Vec<Proble
     }
     of_registrar(configuration, &mut warn);
     of_other_certificates(configuration, &mut warn);
+    if configuration.has_unused_tls {
+        let message = "tls: nothing of it is used, as no listener is tls or wss: servers are connected to from \
+                       such a listener alone";
+        warn(&["tls"], message);
+    }
     let node = &configuration.node;
     for network in node
         .trust

@@ -73,6 +73,7 @@ impl Edge {
             },
             nftables: None,
             security: Security::default(),
+            has_unused_tls: false,
             listener_places: Vec::new(),
             admin_places: AdminPlaces {
                 address: Place::file(Path::new(EMBEDDED)),
