@@ -326,7 +326,7 @@ impl Streams {
                 false => self.connections.accept(ground.now, flow, layer),
             };
             if let Ok(id) = accepted {
-                self.hold(id, socket, Interest::Read, Some(Unread::AtFirst));
+                self.hold(id, socket, Interest::Read, Some(Unread::new(ground.now)));
             }
         }
     }

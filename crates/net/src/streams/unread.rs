@@ -24,18 +24,31 @@ const MEMORY_OF_BYTE: usize = 3;
 /// As long as no more than so many have something to read: more can't have little, as each needs [`AT_FIRST`].
 const FEW: usize = 16;
 
-/// What was not behind for so long has no limit.
+/// What was seen is forgotten after so long.
 const CALM: Duration = Duration::from_secs(2);
+
+/// Who sends less in that time is quiet: [`AT_FIRST`] has room for what a peer sends in a tenth of a second.
+const QUIET: usize = 200_000;
 
 /// How much of the system's memory is for what waits unread in a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unread {
+enum Room {
     /// [`AT_FIRST`], and more when the system finds that of use.
     AtFirst,
     /// [`MUCH`], and more when the system finds that of use.
     Free,
-    /// So many bytes, as it was behind then.
-    Limited { memory: usize, behind_at: Duration },
+    /// So many bytes, as it was behind.
+    Limited(usize),
+}
+
+/// A connection's room, and what was seen of it lately.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unread {
+    room: Room,
+    ends_at: Duration,
+    bytes: usize,
+    was_behind: bool,
+    was_full: bool,
 }
 
 /// What was seen when a connection was read.
@@ -76,42 +89,61 @@ impl Pace {
 }
 
 impl Unread {
+    pub(super) fn new(now: Duration) -> Self {
+        Self {
+            room: Room::AtFirst,
+            ends_at: now + CALM,
+            bytes: 0,
+            was_behind: false,
+            was_full: false,
+        }
+    }
+
     /// A connection was read: its socket keeps as much as it may from now on.
     pub(super) fn adjust(&mut self, now: Duration, seen: Seen, socket: &tcp::Stream) {
-        let next = self.after(now, seen);
-        match next {
-            Self::Limited { memory, .. } if !self.is_limited_to(memory) => {
-                socket.limit_unread(memory);
+        let before = self.room;
+        self.see(now, seen);
+        match self.room {
+            room if room == before => {}
+            Room::AtFirst => socket.allow_unread(AT_FIRST),
+            Room::Free => socket.allow_unread(MUCH),
+            Room::Limited(memory) => socket.limit_unread(memory),
+        }
+    }
+
+    fn see(&mut self, now: Duration, seen: Seen) {
+        if now >= self.ends_at {
+            self.look_back(now);
+        }
+        let is_full = seen.length * 2 >= READ_BYTES;
+        self.bytes += seen.length;
+        self.was_behind |= seen.is_behind;
+        self.was_full |= is_full;
+        self.room = match (self.room, seen.share) {
+            (_, None) => Room::Free,
+            (Room::Limited(memory), Some(share)) if seen.is_behind => {
+                Room::Limited(memory.min(share))
             }
-            Self::Free if *self != Self::Free => socket.allow_unread(MUCH),
-            Self::AtFirst | Self::Free | Self::Limited { .. } => {}
-        }
-        *self = next;
+            (_, Some(share)) if seen.is_behind => Room::Limited(share),
+            (Room::AtFirst, Some(share)) if is_full && share > AT_FIRST => Room::Free,
+            (Room::Limited(memory), Some(share)) if is_full && share > memory => Room::Free,
+            (room, Some(_)) => room,
+        };
     }
 
-    fn after(self, now: Duration, seen: Seen) -> Self {
-        let before = match self {
-            Self::Limited { memory, .. } => memory,
-            Self::AtFirst | Self::Free => usize::MAX,
+    /// Has a room become what it is at first, if its peer was quiet. A limit ends.
+    fn look_back(&mut self, now: Duration) {
+        let is_recent = now < self.ends_at + CALM;
+        let is_busy = is_recent && (self.was_full || self.bytes >= QUIET);
+        self.room = match self.room {
+            room if is_recent && self.was_behind => room,
+            Room::Free | Room::Limited(_) if is_busy => Room::Free,
+            Room::AtFirst | Room::Free | Room::Limited(_) => Room::AtFirst,
         };
-        let is_large = seen.length * 2 >= READ_BYTES;
-        let Some(share) = seen.share else {
-            return Self::Free;
+        *self = Self {
+            room: self.room,
+            ..Self::new(now)
         };
-        match self {
-            _ if seen.is_behind => Self::Limited {
-                memory: share.min(before),
-                behind_at: now,
-            },
-            Self::AtFirst if is_large && share > AT_FIRST => Self::Free,
-            Self::Limited { memory, .. } if is_large && share > memory => Self::Free,
-            Self::Limited { behind_at, .. } if behind_at + CALM < now => Self::Free,
-            Self::AtFirst | Self::Free | Self::Limited { .. } => self,
-        }
-    }
-
-    fn is_limited_to(self, most: usize) -> bool {
-        matches!(self, Self::Limited { memory, .. } if memory == most)
     }
 }
 
@@ -122,51 +154,66 @@ mod tests {
     const BEHIND: bool = true;
     const IN_TIME: bool = false;
     const LITTLE: Option<usize> = Some(AT_FIRST);
+    const SOME: Option<usize> = Some(MUCH);
 
-    fn limited(memory: usize, behind_at: u64) -> Unread {
-        Unread::Limited {
-            memory,
-            behind_at: Duration::from_secs(behind_at),
-        }
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
     }
 
-    /// After so much of a connection was read at this second.
-    fn after(
-        before: Unread,
-        second: u64,
+    /// The room after so much of a connection was read at this moment.
+    fn room(
+        unread: &mut Unread,
+        at: u64,
         is_behind: bool,
         length: usize,
         share: Option<usize>,
-    ) -> Unread {
+    ) -> Room {
         let seen = Seen {
             is_behind,
             length,
             share,
         };
-        before.after(Duration::from_secs(second), seen)
+        unread.see(ms(at), seen);
+        unread.room
     }
+
+    fn with(room: Room) -> Unread {
+        Unread {
+            room,
+            ..Unread::new(Duration::ZERO)
+        }
+    }
+
+    const ROOMS: [Room; 3] = [Room::AtFirst, Room::Free, Room::Limited(MUCH)];
 
     /// Ten senders that keep new calls back while their peer does not read had filled the system's buffers before they saw that.
     /// Their calls were answered seconds later.
     #[test]
     fn few_connections_that_are_behind_leave_little_unread() {
-        for share in [AT_FIRST, MUCH] {
-            for before in [Unread::AtFirst, Unread::Free, limited(MUCH, 5)] {
-                let after = after(before, 7, BEHIND, 2_048, Some(share));
-                assert_eq!(after, limited(share, 7));
+        for before in ROOMS {
+            for share in [AT_FIRST, MUCH] {
+                let after = room(&mut with(before), 1, BEHIND, 2_048, Some(share));
+                assert_eq!(after, Room::Limited(share));
             }
         }
-        let less = after(limited(AT_FIRST, 5), 7, BEHIND, 2_048, Some(MUCH));
-        assert_eq!(less, limited(AT_FIRST, 7));
+        let less = room(
+            &mut with(Room::Limited(AT_FIRST)),
+            1,
+            BEHIND,
+            2_048,
+            Some(MUCH),
+        );
+        assert_eq!(less, Room::Limited(AT_FIRST));
     }
 
     /// With a limit for each of 64 connections of callers who don't see it, what came next was taken for new, though it had waited
     /// for seconds at its caller.
     #[test]
     fn where_there_are_many_none_has_a_limit() {
-        for before in [Unread::AtFirst, Unread::Free, limited(AT_FIRST, 5)] {
+        for before in ROOMS {
             for is_behind in [BEHIND, IN_TIME] {
-                assert_eq!(after(before, 6, is_behind, 700, None), Unread::Free);
+                let after = room(&mut with(before), 1, is_behind, 700, None);
+                assert_eq!(after, Room::Free);
             }
         }
     }
@@ -174,20 +221,47 @@ mod tests {
     /// A single sender was limited to what the node could read in a part of its quota's period, and the connection ran dry.
     #[test]
     fn a_connection_that_fills_its_room_has_more_if_its_share_is_more() {
-        for before in [Unread::AtFirst, limited(AT_FIRST, 5)] {
-            let more = Some(MUCH);
-            assert_eq!(after(before, 6, IN_TIME, READ_BYTES, more), Unread::Free);
-            assert_eq!(after(before, 6, IN_TIME, 700, more), before);
-            assert_eq!(after(before, 6, IN_TIME, READ_BYTES, LITTLE), before);
+        for before in [Room::AtFirst, Room::Limited(AT_FIRST)] {
+            let after = |length, share| room(&mut with(before), 1, IN_TIME, length, share);
+            assert_eq!(after(READ_BYTES, SOME), Room::Free);
+            assert_eq!(after(READ_BYTES, LITTLE), before);
+            assert_eq!(after(700, SOME), before);
         }
     }
 
+    /// The first overload had a limit, and the next one found large buffers.
     #[test]
-    fn a_limit_ends_when_nothing_was_behind_for_long() {
-        let before = limited(AT_FIRST, 5);
-        assert_eq!(after(before, 7, IN_TIME, 700, LITTLE), before);
-        assert_eq!(after(before, 8, IN_TIME, 700, LITTLE), Unread::Free);
-        assert_eq!(after(Unread::Free, 99, IN_TIME, 700, LITTLE), Unread::Free);
+    fn a_room_is_again_what_it_was_when_its_peer_was_quiet() {
+        for before in ROOMS {
+            let mut unread = with(before);
+            assert_eq!(room(&mut unread, 1, IN_TIME, 700, LITTLE), before);
+            assert_eq!(
+                room(&mut unread, 2_001, IN_TIME, 700, LITTLE),
+                Room::AtFirst
+            );
+        }
+        let mut silent = with(Room::Limited(AT_FIRST));
+        room(&mut silent, 1, BEHIND, 700, LITTLE);
+        assert_eq!(
+            room(&mut silent, 9_000, IN_TIME, 700, LITTLE),
+            Room::AtFirst
+        );
+    }
+
+    /// A far sender's room was taken away each two seconds, and then the system had to find again how much it needs.
+    #[test]
+    fn a_busy_connection_keeps_its_room() {
+        let (mut busy, mut limited) = (with(Room::Free), with(Room::Limited(AT_FIRST)));
+        for at in 0..2_000 {
+            assert_eq!(room(&mut busy, at, IN_TIME, 700, LITTLE), Room::Free);
+            room(&mut limited, at, IN_TIME, 700, LITTLE);
+        }
+        assert_eq!(room(&mut busy, 2_001, IN_TIME, 700, LITTLE), Room::Free);
+        assert_eq!(room(&mut limited, 2_001, IN_TIME, 700, LITTLE), Room::Free);
+        let mut behind = with(Room::Limited(AT_FIRST));
+        room(&mut behind, 1_000, BEHIND, 700, LITTLE);
+        let after = room(&mut behind, 2_001, IN_TIME, 700, LITTLE);
+        assert_eq!(after, Room::Limited(AT_FIRST));
     }
 
     /// A limit of the same bytes for all nodes would have one that is fast read from a far sender for a small part of the time.
@@ -195,17 +269,16 @@ mod tests {
     fn a_share_is_what_is_read_in_a_tenth_of_a_second() {
         let mut pace = Pace::default();
         for at in 0..300 {
-            pace.note(Duration::from_millis(at), 1_000);
+            pace.note(ms(at), 1_000);
         }
         let shares = [1, 2, 4, FEW, FEW + 1].map(|ready| pace.share(ready));
-        let least = Some(AT_FIRST);
         assert_eq!(
             shares,
-            [Some(300_000), Some(150_000), Some(75_000), least, None]
+            [Some(300_000), Some(150_000), Some(75_000), LITTLE, None]
         );
-        pace.note(Duration::from_millis(300), 200_000);
+        pace.note(ms(300), 200_000);
         assert_eq!(pace.share(1), None);
-        pace.note(Duration::from_secs(9), 1_000);
-        assert_eq!(pace.share(1), least);
+        pace.note(ms(9_000), 1_000);
+        assert_eq!(pace.share(1), LITTLE);
     }
 }
