@@ -166,9 +166,15 @@ impl Stream {
         keep_unread(&self.inner, memory, May::NotGrow);
     }
 
-    /// Lets the system have so many bytes of memory for what is not read, and more when it finds that of use.
+    /// Lets the system have at least so many bytes of memory for what is not read, and more when it finds that of use. What it has
+    /// added already stays.
     pub fn allow_unread(&self, memory: usize) {
-        keep_unread(&self.inner, memory, May::Grow);
+        let has = self.inner.recv_buffer_size();
+        if has.is_ok_and(|has| has >= memory) {
+            let_grow(&self.inner);
+        } else {
+            keep_unread(&self.inner, memory, May::Grow);
+        }
     }
 
     /// Whether the other end has no room, and not the network. Where the system doesn't tell, it is so.

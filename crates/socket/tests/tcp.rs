@@ -94,9 +94,12 @@ fn little_waits_unread_where_it_is_limited() {
     let at_first = unread(&mut peer, &stream);
     stream.allow_unread(8 * LITTLE);
     let allowed = unread(&mut peer, &stream);
+    stream.allow_unread(LITTLE);
+    let kept = unread(&mut peer, &stream);
     stream.limit_unread(LITTLE);
     let limited: Vec<_> = (0..8).map(|_| unread(&mut peer, &stream)).collect();
     assert!(at_first * 2 < allowed, "{at_first} {allowed}");
+    assert!(at_first * 2 < kept, "{at_first} {kept}");
     assert!(
         limited.iter().all(|&it| it * 2 < allowed),
         "{limited:?} {allowed}"

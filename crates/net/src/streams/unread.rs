@@ -33,9 +33,9 @@ const QUIET: usize = 200_000;
 /// How much of the system's memory is for what waits unread in a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Room {
-    /// [`AT_FIRST`], and more when the system finds that of use.
+    /// At least [`AT_FIRST`], and more when the system finds that of use.
     AtFirst,
-    /// [`MUCH`], and more when the system finds that of use.
+    /// At least [`MUCH`], and more when the system finds that of use.
     Free,
     /// So many bytes, as it was behind.
     Limited(usize),
@@ -131,7 +131,7 @@ impl Unread {
         };
     }
 
-    /// Ends a limit: the room is what it was at first, if the peer was quiet. What was offered is not taken back: more might
+    /// Ends a limit: there is little room, as at first, if the peer was quiet. What was offered is not taken back: more might
     /// be on its way.
     fn look_back(&mut self, now: Duration) {
         let is_recent = now < self.ends_at + CALM;
