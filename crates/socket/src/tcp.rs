@@ -80,7 +80,9 @@ impl Listener {
     /// Connections from now on have so many bytes of the system's memory for what is not read, and more when it finds that of
     /// use. Systems that can't are left as they are.
     pub fn allow_unread(&self, memory: usize) {
-        keep_unread(&self.inner, memory, May::Grow);
+        if keep_unread(&self.inner, memory) {
+            let_grow(&self.inner);
+        }
     }
 
     /// The next peer that waits, and its address.
@@ -163,17 +165,15 @@ impl Stream {
     /// Lets the system have so many bytes of memory for what is not read, and no more: the rest waits at the peer. A message of
     /// 700 bytes takes 2,300. Systems that can't undo that are left as they are.
     pub fn limit_unread(&self, memory: usize) {
-        keep_unread(&self.inner, memory, May::NotGrow);
+        keep_unread(&self.inner, memory);
     }
 
     /// Lets the system have at least so many bytes of memory for what is not read, and more when it finds that of use. What it has
     /// added already stays.
     pub fn allow_unread(&self, memory: usize) {
         let has = self.inner.recv_buffer_size();
-        if has.is_ok_and(|has| has >= memory) {
+        if has.is_ok_and(|has| has >= memory) || keep_unread(&self.inner, memory) {
             let_grow(&self.inner);
-        } else {
-            keep_unread(&self.inner, memory, May::Grow);
         }
     }
 
@@ -244,19 +244,10 @@ impl Stream {
     }
 }
 
-/// Whether the system may have a buffer grow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum May {
-    Grow,
-    NotGrow,
-}
-
-fn keep_unread(socket: &socket2::Socket, memory: usize, may: May) {
+/// Lets the system have so much memory for what is not read, and no more, if that can be undone; whether it could.
+fn keep_unread(socket: &socket2::Socket, memory: usize) -> bool {
     // Linux takes twice what it is told. socket(7)
-    let is_set = let_grow(socket) && socket.set_recv_buffer_size(memory / 2).is_ok();
-    if is_set && may == May::Grow {
-        let_grow(socket);
-    }
+    let_grow(socket) && socket.set_recv_buffer_size(memory / 2).is_ok()
 }
 
 /// Lets the system choose how large buffers are, if it can.
