@@ -110,9 +110,10 @@ cpu() {
     echo $((sum / 1000))
 }
 
-# A certificate of this host, by its own authority: chain.pem and key.pem in the folder.
+# certify [KEY]: a certificate of this host, by its own authority: chain.pem and key.pem in the folder. KEY is what OpenSSL calls it.
 certify() {
-    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 3650 -subj /CN=bench \
+    # shellcheck disable=SC2086 # The key may be two words.
+    openssl req -x509 -newkey ${1:-ec -pkeyopt ec_paramgen_curve:P-256} -nodes -days 3650 -subj /CN=bench \
         -keyout "$folder/key.pem" -out "$folder/chain.pem" -addext subjectAltName=IP:127.0.0.1,DNS:localhost \
         -addext basicConstraints=critical,CA:FALSE 2>/dev/null
 }

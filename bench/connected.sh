@@ -122,24 +122,49 @@ calls() {
     done
 }
 
-# Handshakes of OpenSSL's s_time.
+# Handshakes of OpenSSL's s_time, which resumes no session of TLS 1.3, and of its library for those; with keys of both kinds.
 handshakes() {
-    for round in 1 2; do
-        for who in sipyard kamailio; do
-            start_$who "$core"
-            listening "$edge_tls"
-            for how in "-new -tls1_3" "-new -tls1_2" "-reuse -tls1_2"; do
-                local before after wall
-                before=$(cpu "$program")
-                # shellcheck disable=SC2086 # The options are words.
-                taskset --cpu-list 1 openssl s_time -connect "$edge_tls" $how -time 4 >"$folder/s_time" 2>/dev/null || true
-                after=$(cpu "$program")
-                wall=$(grep -o '^[0-9]* connections in [0-9]* real' "$folder/s_time" | cut -d' ' -f1 | head -1)
-                echo "round $round $who $how: $(((after - before) / (wall > 0 ? wall : 1))) us CPU/connection, $wall connections"
+    for key in "" rsa:2048; do
+        certify "$key"
+        for round in 1 2; do
+            for who in sipyard kamailio; do
+                start_$who "$core"
+                listening "$edge_tls"
+                for how in "-new -tls1_3" "-new -tls1_2" "-reuse -tls1_2" resumed; do
+                    local before after number
+                    before=$(cpu "$program")
+                    number=$(connect "$how")
+                    after=$(cpu "$program")
+                    echo "round $round $who ${key:-ec} $how: $(((after - before) / (number > 0 ? number : 1))) us CPU/connection, $number connections"
+                done
+                end "$program"
             done
-            end "$program"
         done
     done
+}
+
+# connect HOW: opens connections for 4 s, by s_time's options or resumed by TLS 1.3; how many.
+connect() {
+    if [ "$1" != resumed ]; then
+        # shellcheck disable=SC2086 # The options are words.
+        taskset --cpu-list 1 openssl s_time -connect "$edge_tls" $1 -time 4 >"$folder/s_time" 2>/dev/null || true
+        grep -o '^[0-9]* connections in [0-9]* real' "$folder/s_time" | cut -d' ' -f1 | head -1
+        return
+    fi
+    taskset --cpu-list 1 python3 -c "
+import socket, ssl, time
+context = ssl.create_default_context(cafile='$folder/chain.pem')
+context.minimum_version = ssl.TLSVersion.TLSv1_3
+def connect(session):
+    return context.wrap_socket(socket.create_connection(('127.0.0.1', ${edge_tls##*:})), server_hostname='127.0.0.1', session=session)
+with connect(None) as first:
+    first.sendall(b'\r\n\r\n')
+    first.recv(2)
+    session = first.session
+number, end = 0, time.time() + 4
+while time.time() < end:
+    with connect(session) as other: number += other.session_reused
+print(number)"
 }
 
 slab_kb() { awk '/^Slab:/ { print $2 }' /proc/meminfo; }
