@@ -29,7 +29,7 @@ pub(crate) use common::Common;
 pub use layer::{Bound, Security};
 use limits::limits_of;
 use turns::AllTurns;
-use unread::{AT_FIRST, Pace, Unread};
+use unread::{AT_FIRST, Unread};
 use watch::{LISTENERS, Lane, Watch, token};
 
 /// Peers that are accepted from one listener in one turn at most.
@@ -54,7 +54,6 @@ pub(crate) struct Streams {
     is_late: bool,
     /// Open connections that wait for their turn.
     turns: AllTurns,
-    pace: Pace,
     /// When strangers were served last.
     strangers_at: Duration,
     allowance: Allowance,
@@ -148,7 +147,6 @@ impl Streams {
             divided_by,
             is_late: false,
             turns: AllTurns::default(),
-            pace: Pace::default(),
             strangers_at: now,
             allowance: Allowance::default(),
             strangers_took: Duration::ZERO,

@@ -207,14 +207,14 @@ impl Streams {
         let id = turn.id;
         let length = self.read(ground, id, turn.since, bytes);
         let now = self.clock.now();
-        self.pace.note(now, length);
         let held = self.sockets.get_mut(&id)?;
+        let turns = self.turns.of(held.lane);
+        turns.pace.note(now, length);
         if let Some(unread) = &mut held.unread {
-            let ready = self.turns.of(held.lane).len() + 1;
             let seen = Seen {
                 is_behind: turn.is_behind(now),
                 length,
-                share: self.pace.share(ready),
+                share: turns.pace.share(turns.len() + 1),
             };
             unread.adjust(now, seen, &held.socket);
         }

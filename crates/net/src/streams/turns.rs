@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use node::ConnectionId;
 
-use super::watch::Lane;
+use super::{unread::Pace, watch::Lane};
 
 /// While none has waited for so long, they have their turns in order. A burst of one delays the others for no longer.
 const LONG: Duration = Duration::from_millis(20);
@@ -52,6 +52,8 @@ pub(super) struct Turns {
     are_left: bool,
     /// The time that they may take.
     spare: Duration,
+    /// How much is read of all.
+    pub(super) pace: Pace,
 }
 
 /// Those of known hosts, and those of strangers.
@@ -216,6 +218,17 @@ mod tests {
 
     fn id(number: u32) -> ConnectionId {
         ConnectionId(NonZeroU32::new(number).expect("numbers begin with 1"))
+    }
+
+    /// A flood of strangers let known hosts leave more unread, and the calls in it waited longer.
+    #[test]
+    fn what_strangers_send_makes_no_known_hosts_share_larger() {
+        let mut turns = AllTurns::default();
+        turns.of(Lane::Known).pace.note(ms(1), 30_000);
+        let before = turns.of(Lane::Known).pace.share(2);
+        turns.of(Lane::Strangers).pace.note(ms(1), 1 << 20);
+        assert_eq!(turns.of(Lane::Known).pace.share(2), before);
+        assert_eq!(turns.of(Lane::Strangers).pace.share(2), None);
     }
 
     /// Turns of these connections, each ready at its time.

@@ -61,7 +61,7 @@ pub(super) struct Seen {
     pub(super) share: Option<usize>,
 }
 
-/// How much is read of all connections.
+/// How much is read of all connections of a lane.
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     ends_at: Duration,
