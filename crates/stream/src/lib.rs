@@ -4,6 +4,8 @@
 //! sent, how long both may take. A [`Layer`] stands between its bytes and SIP: nothing, TLS, WebSocket. All that a
 //! peer can make grow has a limit, a counter and an end that is told, see [`Limits`] and [`Why`].
 //!
+//! [`Turns`] chooses whose bytes are read next, and [`Unread`] how many may wait for that.
+//!
 //! The crate opens no socket and reads no clock. A driver shows it the bytes that came in, writes what
 //! [`Connections::to_write`] has, and does what [`Connections::next_event`] says. Time is a [`Duration`] since a
 //! zero that the driver chose. Read [`Connections`] and [`Layer`] first.
@@ -22,7 +24,8 @@ mod proxied;
 mod queue;
 mod reader;
 mod recount;
-mod turn;
+mod turns;
+mod unread;
 mod upkeep;
 
 pub use connections::Connections;
@@ -31,5 +34,6 @@ pub use figures::{Counters, Limits, NotSent, Refused, Why};
 pub use layer::{Layer, Plain, Said};
 pub use proxied::Proxied;
 pub use reader::Heard;
-pub use turn::{READ_BYTES, read_bytes};
+pub use turns::{READ_BYTES, Turn, Turns, read_bytes};
+pub use unread::{Room, Seen, Unread};
 pub use upkeep::Upkeep;

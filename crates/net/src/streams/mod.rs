@@ -9,7 +9,6 @@ mod layer;
 mod limits;
 mod serving;
 mod turns;
-mod unread;
 mod watch;
 
 use std::{
@@ -18,7 +17,7 @@ use std::{
 
 use node::{ConnectionId, Flow, Input, Node, Outbox, Quotation, Shared, Snapshot};
 use socket::{Clock, Interest, seed, tcp};
-use stream::{Connections, Counters, Event, READ_BYTES, Why};
+use stream::{Connections, Counters, Event, READ_BYTES, Room, Unread, Why};
 use wire::Wire;
 
 use ahead::Ahead;
@@ -29,7 +28,6 @@ pub(crate) use common::Common;
 pub use layer::{Bound, Security};
 use limits::limits_of;
 use turns::AllTurns;
-use unread::{AT_FIRST, Unread};
 use watch::{LISTENERS, Lane, Watch, token};
 
 /// Peers that are accepted from one listener in one turn at most.
@@ -129,7 +127,7 @@ impl Streams {
             .collect();
         for (place, listening) in listeners.iter().enumerate() {
             let token = LISTENERS + place as u64;
-            listening.socket.allow_unread(AT_FIRST);
+            listening.socket.allow_unread(Room::AtFirst.memory());
             watch.add(&listening.socket, token, Interest::Read, listening.lane)?;
         }
         Ok(Self {

@@ -3,15 +3,13 @@
 use std::{mem, time::Duration};
 
 use node::{ConnectionId, Datagram, Input};
-use socket::{Interest, Ready, own_processor_time};
-use stream::{Why, read_bytes};
+use socket::{Interest, Ready, own_processor_time, tcp};
+use stream::{Room, Turn, Why, read_bytes};
 
 use super::{
     Ground, Streams,
     aliases::{self, Alias},
     is_later,
-    turns::Turn,
-    unread::Seen,
     watch::{LISTENERS, Lane, connection},
 };
 
@@ -208,15 +206,11 @@ impl Streams {
         let length = self.read(ground, id, turn.since, bytes);
         let now = self.clock.now();
         let held = self.sockets.get_mut(&id)?;
-        let turns = self.turns.of(held.lane);
-        turns.pace.note(now, length);
-        if let Some(unread) = &mut held.unread {
-            let seen = Seen {
-                is_behind: turn.is_behind(now),
-                length,
-                share: turns.pace.share(turns.len() + 1),
-            };
-            unread.adjust(now, seen, &held.socket);
+        let seen = self.turns.of(held.lane).note_read(now, turn, length);
+        if let Some(unread) = &mut held.unread
+            && let Some(room) = unread.see(now, seen)
+        {
+            make_room(&held.socket, room);
         }
         // Without an edge nobody tells of an end that is there already.
         held.is_in_turns = length == bytes || (held.has_ended && length > 0);
@@ -311,6 +305,14 @@ impl Streams {
     }
 }
 
+/// What waits unread in a connection has so much room from now on.
+fn make_room(socket: &tcp::Stream, room: Room) {
+    match room {
+        Room::AtFirst | Room::Free => socket.allow_unread(room.memory()),
+        Room::Limited(memory) => socket.limit_unread(memory),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::{
@@ -321,7 +323,7 @@ mod tests {
     };
 
     use node::{Node, Outbox, Shared, Transport};
-    use socket::{Clock, tcp};
+    use socket::Clock;
 
     use super::*;
     use crate::{

@@ -2,12 +2,11 @@
 
 use std::{mem, time::Duration};
 
-use socket::tcp;
-use stream::READ_BYTES;
+use crate::turns::READ_BYTES;
 
 /// A new connection has so much of the system's memory, in bytes: enough for ten messages. The system makes it more while
 /// they are read in time and fill it.
-pub(super) const AT_FIRST: usize = 32 * 1024;
+const AT_FIRST: usize = 32 * 1024;
 
 /// One that has filled that, while few others have something to read, has so much at once.
 const MUCH: usize = 128 * 1024;
@@ -30,20 +29,20 @@ const CALM: Duration = Duration::from_secs(2);
 /// Who sends less in that time is quiet: [`AT_FIRST`] has room for what a peer sends in a tenth of a second.
 const QUIET: usize = 200_000;
 
-/// How much of the system's memory is for what waits unread in a connection.
+/// How much of the system's memory is for what waits unread in a connection. A message of 700 bytes takes 2,300.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Room {
-    /// At least [`AT_FIRST`], and more when the system finds that of use.
+pub enum Room {
+    /// What a new connection has, 32 KB, and more when the system finds that of use.
     AtFirst,
-    /// At least [`MUCH`], and more when the system finds that of use.
+    /// Much, 128 KB, and more when the system finds that of use.
     Free,
-    /// So many bytes, as it was behind.
+    /// So many bytes and no more, as it was behind.
     Limited(usize),
 }
 
 /// A connection's room, and what was seen of it lately.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Unread {
+pub struct Unread {
     room: Room,
     ends_at: Duration,
     bytes: usize,
@@ -51,19 +50,21 @@ pub(super) struct Unread {
     was_full: bool,
 }
 
-/// What was seen when a connection was read.
+/// What was seen when a connection was read. See [`Turns::note_read`].
+///
+/// [`Turns::note_read`]: crate::Turns::note_read
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
-    pub(super) is_behind: bool,
+pub struct Seen {
+    pub(crate) is_behind: bool,
     /// Bytes that were read.
-    pub(super) length: usize,
+    pub(crate) length: usize,
     /// The part of all that may wait unread that a connection has; none: there is no limit.
-    pub(super) share: Option<usize>,
+    pub(crate) share: Option<usize>,
 }
 
 /// How much is read of all connections of a lane.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub(crate) struct Pace {
     ends_at: Duration,
     bytes: usize,
     /// Bytes in the last window.
@@ -71,7 +72,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    pub(super) fn note(&mut self, now: Duration, length: usize) {
+    pub(crate) fn note(&mut self, now: Duration, length: usize) {
         if now >= self.ends_at {
             let is_next = now < self.ends_at + WINDOW;
             let bytes = mem::take(&mut self.bytes);
@@ -82,14 +83,28 @@ impl Pace {
     }
 
     /// The memory that one of so many connections may have, as far as it can be little.
-    pub(super) fn share(&self, ready: usize) -> Option<usize> {
+    pub(crate) fn share(&self, ready: usize) -> Option<usize> {
         let share = MEMORY_OF_BYTE * self.last.max(self.bytes) / ready.max(1);
         (ready <= FEW && share <= MOST).then_some(share.max(AT_FIRST))
     }
 }
 
+impl Room {
+    /// The least memory that there is for it, in bytes.
+    #[must_use]
+    pub fn memory(self) -> usize {
+        match self {
+            Self::AtFirst => AT_FIRST,
+            Self::Free => MUCH,
+            Self::Limited(memory) => memory,
+        }
+    }
+}
+
 impl Unread {
-    pub(super) fn new(now: Duration) -> Self {
+    /// That of a new connection.
+    #[must_use]
+    pub fn new(now: Duration) -> Self {
         Self {
             room: Room::AtFirst,
             ends_at: now + CALM,
@@ -99,19 +114,9 @@ impl Unread {
         }
     }
 
-    /// A connection was read: its socket keeps as much as it may from now on.
-    pub(super) fn adjust(&mut self, now: Duration, seen: Seen, socket: &tcp::Stream) {
+    /// A connection was read; its room from now on, if that is another one.
+    pub fn see(&mut self, now: Duration, seen: Seen) -> Option<Room> {
         let before = self.room;
-        self.see(now, seen);
-        match self.room {
-            room if room == before => {}
-            Room::AtFirst => socket.allow_unread(AT_FIRST),
-            Room::Free => socket.allow_unread(MUCH),
-            Room::Limited(memory) => socket.limit_unread(memory),
-        }
-    }
-
-    fn see(&mut self, now: Duration, seen: Seen) {
         if now >= self.ends_at {
             self.look_back(now);
         }
@@ -129,6 +134,7 @@ impl Unread {
             (Room::Limited(memory), Some(share)) if is_full && share > memory => Room::Free,
             (room, Some(_)) => room,
         };
+        (self.room != before).then_some(self.room)
     }
 
     /// Ends a limit: there is little room, as at first, if the peer was quiet. What was offered is not taken back: more might
